@@ -1,0 +1,6 @@
+"""The operator: it watches training jobs and their scalings, decides, and acts.
+
+The flow is on one page in docs/architecture.md. Layers import downwards only (pyproject.toml,
+tool.importlinter): cli -> assembly -> reconciling | serving -> kube | runtime -> state | planning
+-> codec -> model.
+"""

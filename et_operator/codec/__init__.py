@@ -1,0 +1,1 @@
+"""JSON in and out: the only code that knows the field paths of Kubernetes objects."""

@@ -1,0 +1,1 @@
+"""The edge: the only importer of kubernetes_asyncio and aiohttp."""

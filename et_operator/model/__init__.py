@@ -1,0 +1,1 @@
+"""The nouns: frozen data that a decision reads or makes. Standard library only, no I/O."""

@@ -1,0 +1,46 @@
+"""Conditions, as every Kubernetes status has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`status` is "True", "False" or "Unknown"; `last_transition_time` changes only with it."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int | None = None
+
+
+def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """The condition of this type, if there is one."""
+    return next((c for c in conditions if c.type == kind), None)
+
+
+def is_true(conditions: Iterable[Condition], kind: str) -> bool:
+    """Whether the condition of this type is there and "True"."""
+    found = find_condition(conditions, kind)
+    return found is not None and found.status == "True"
+
+
+def with_condition(
+    conditions: tuple[Condition, ...], new: Condition, now: datetime
+) -> tuple[Condition, ...]:
+    """The conditions with `new` in its type's place.
+
+    The time of the last transition is kept while the status is the same, else it is `now`.
+    """
+    old = find_condition(conditions, new.type)
+    same = old is not None and old.status == new.status
+    stamp = old.last_transition_time if old is not None and same else now
+    fresh = replace(new, last_transition_time=stamp)
+    if old is None:
+        return (*conditions, fresh)
+    return tuple(fresh if c.type == new.type else c for c in conditions)

@@ -1,0 +1,253 @@
+"""TrainingJob: what its author asked for, and what the operator recorded about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from et_operator.model.conditions import Condition
+from et_operator.model.phases import JobPhase
+from et_operator.model.resources import Json
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """Namespace and name: what a reconcile pass is about."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class AttachMode(str, Enum):
+    """How the launcher reaches its workers."""
+
+    KUBEXEC = "kubexec"
+    SSH = "ssh"
+
+
+class LauncherCreation(str, Enum):
+    """When the launcher pod is created."""
+
+    AT_STARTUP = "AtStartup"
+    WAIT_FOR_WORKERS_READY = "WaitForWorkersReady"
+
+
+class CleanPodPolicy(str, Enum):
+    """Which pods are deleted when the job has ended."""
+
+    NONE = "None"
+    RUNNING = "Running"
+    ALL = "All"
+
+
+class RestartPolicy(str, Enum):
+    """Whether the job is tried again after the user's own failure."""
+
+    NEVER = "Never"
+    ON_FAILURE = "OnFailure"
+    ALWAYS = "Always"
+    EXIT_CODE = "ExitCode"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """How many workers, within which bounds; `minimum` is `replicas` where it was not given."""
+
+    template: Json
+    replicas: int = 1
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """`spec` of a TrainingJob with every default filled in."""
+
+    launcher_template: Json
+    worker: WorkerSpec
+    attach_mode: AttachMode = AttachMode.KUBEXEC
+    launcher_creation: LauncherCreation = LauncherCreation.AT_STARTUP
+    slots_per_worker: int = 1
+    clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
+    restart_policy: RestartPolicy = RestartPolicy.NEVER
+    backoff_limit: int = 6
+    suspend: bool = False
+    active_deadline: timedelta | None = None
+    ttl_after_finished: timedelta | None = None
+    drain_timeout: timedelta = timedelta(seconds=600)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerId:
+    """One incarnation of a worker. `uid` is None where only the name has been decided so far."""
+
+    name: str
+    uid: str | None = None
+
+
+class ScalingKind(str, Enum):
+    """What asked for the change; REPLICAS is `kubectl scale` or an HPA."""
+
+    IN = "ScaleIn"
+    OUT = "ScaleOut"
+    REPLICAS = "Replicas"
+
+
+class Leaving(str, Enum):
+    """How a worker left."""
+
+    GRACEFUL = "graceful"
+    FORCED = "forced"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOutcome:
+    """One worker's end in a scaling: how, and the seconds from the decision until it was known."""
+
+    name: str
+    uid: str | None
+    result: Leaving
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptAttempt:
+    """The newest attempt of a scaling's script; the result comes with the broker's report."""
+
+    number: int
+    started: datetime
+    code: int | None = None
+    output: str = ""
+    next_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a scaling ended; recorded before anything follows from it."""
+
+    succeeded: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRecord:
+    """The decision about one scaling, written to the job's status before it is acted on."""
+
+    kind: ScalingKind
+    name: str
+    uid: str
+    base: int
+    target: int
+    started: datetime
+    victims: tuple[WorkerId, ...] = ()
+    added: tuple[WorkerId, ...] = ()
+    choice: str = ""
+    written_generation: int | None = None
+    workers: tuple[WorkerOutcome, ...] = ()
+    script: ScriptAttempt | None = None
+    outcome: Outcome | None = None
+
+
+class WorkerState(str, Enum):
+    """Of workers that are joining or leaving, or are known to have ended."""
+
+    JOINING = "Joining"
+    LEAVING = "Leaving"
+    GONE = "Gone"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRecord:
+    """What must be remembered about one worker beyond its pod. GONE is final for a uid."""
+
+    name: str
+    uid: str
+    state: WorkerState
+    reason: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleCounts:
+    """Pods of one role."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatuses:
+    """`status.replicaStatuses`, with et-operator's keys."""
+
+    launcher: RoleCounts = field(default_factory=RoleCounts)
+    worker: RoleCounts = field(default_factory=RoleCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The ledger: only `user` counts against backoffLimit."""
+
+    user: int = 0
+    infrastructure: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What a job's pods run, pinned while any of them lives, so that versions cannot mix."""
+
+    digest: str
+    broker_image: str
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """`status` of a TrainingJob: observations for people, decisions that must survive a crash."""
+
+    phase: JobPhase | None = None
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+    replica_statuses: ReplicaStatuses = field(default_factory=ReplicaStatuses)
+    target_workers: int | None = None
+    current_workers: int = 0
+    current_scaler: str = ""
+    scaling: ScalingRecord | None = None
+    generation: int = 0
+    epoch: int = 0
+    runtime: Runtime | None = None
+    restart_count: int = 0
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+    replicas: int = 0
+    selector: str = ""
+    last_worker_index: int = -1
+    failures: Failures = field(default_factory=Failures)
+    workers: tuple[WorkerRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """One TrainingJob as last seen; `invalid` says what its author must change, if anything."""
+
+    key: JobKey
+    uid: str
+    resource_version: str
+    generation: int
+    created: datetime
+    spec: JobSpec | None
+    status: JobStatus = field(default_factory=JobStatus)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    deletion_requested: bool = False
+    invalid: str = ""
+    warnings: tuple[str, ...] = ()
+    is_foreign: bool = False

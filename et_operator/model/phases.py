@@ -1,0 +1,32 @@
+"""Phases, for people who read `kubectl get`; computed, never read back to decide."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class JobPhase(str, Enum):
+    """Phase of a TrainingJob."""
+
+    CREATED = "Created"
+    RUNNING = "Running"
+    SCALING = "Scaling"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class ScalingPhase(str, Enum):
+    """Phase of a ScaleIn or ScaleOut; its last condition has the same type, as in et-operator."""
+
+    CREATED = "Created"
+    SCALING = "Scaling"
+    SCRIPT_EXECUTED = "ScriptExecuted"
+    SUCCEEDED = "ScaleSucceeded"
+    FAILED = "ScaleFailed"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing will follow."""
+        return self in {ScalingPhase.SUCCEEDED, ScalingPhase.FAILED}

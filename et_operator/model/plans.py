@@ -1,0 +1,35 @@
+"""What a planner answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from et_operator.model.actions import Action
+from et_operator.model.jobs import JobStatus
+from et_operator.model.resources import Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Becomes an Event on `ref` after the plan's writes succeeded."""
+
+    ref: Ref
+    uid: str
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Status first (if it differs), then the actions in order, then the reports.
+
+    If the status write fails, none of the actions runs. Consecutive Create actions of pods may run
+    in parallel; anything else keeps its order. An action that fails stops the ones after it.
+    """
+
+    status: JobStatus | None = None
+    actions: tuple[Action, ...] = ()
+    reports: tuple[Report, ...] = ()
+    requeue_after: timedelta | None = None

@@ -1,0 +1,68 @@
+"""What a decision needs to know of a pod or a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from et_operator.model.names import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """How a container ended."""
+
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+    finished: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a job. `container` is the one that the template names first."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    role: Role
+    index: int | None
+    epoch: int | None
+    created: datetime
+    phase: str
+    owner_uid: str | None
+    container: str
+    node: str | None = None
+    deletion_requested: datetime | None = None
+    is_container_running: bool = False
+    has_container_started: bool = False
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    termination: Termination | None = None
+    disruption_reason: str = ""
+    unschedulable_message: str = ""
+    pod_reason: str = ""
+    pod_message: str = ""
+    deletion_cost: int = 0
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the pod will never run again."""
+        return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether somebody asked for its deletion."""
+        return self.deletion_requested is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as far as the loss of its pods is concerned."""
+
+    name: str
+    is_ready: bool = True
+    is_unreachable: bool = False
+    is_cordoned: bool = False
+    notice: str = ""

@@ -1,0 +1,68 @@
+"""The kinds of objects that we read or write, by their place in the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Json = Mapping[str, Any]
+"""A JSON object as the API server sends it. Treat it as read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind: `group` "" is the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As in an object's `apiVersion`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+GROUP = "kai.alibabacloud.com"
+
+TRAINING_JOBS = Resource(GROUP, "v1alpha1", "trainingjobs", "TrainingJob")
+SCALE_INS = Resource(GROUP, "v1alpha1", "scaleins", "ScaleIn")
+SCALE_OUTS = Resource(GROUP, "v1alpha1", "scaleouts", "ScaleOut")
+PODS = Resource("", "v1", "pods", "Pod")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+
+ALL = (
+    TRAINING_JOBS,
+    SCALE_INS,
+    SCALE_OUTS,
+    PODS,
+    CONFIG_MAPS,
+    SERVICE_ACCOUNTS,
+    NODES,
+    ROLES,
+    ROLE_BINDINGS,
+    LEASES,
+    EVENTS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One object by name. `namespace` is "" for kinds without one."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.resource.kind} {place}{self.name}"

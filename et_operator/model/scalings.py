@@ -1,0 +1,52 @@
+"""ScaleIn and ScaleOut as one noun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from et_operator.model.conditions import Condition
+from et_operator.model.jobs import ScalingKind, WorkerOutcome
+from et_operator.model.phases import ScalingPhase
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingStatus:
+    """`status` of a ScaleIn or ScaleOut; the last condition is the current one."""
+
+    phase: ScalingPhase | None = None
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+    job_uid: str = ""
+    to_delete_pods: tuple[str, ...] = ()
+    add_pods: tuple[str, ...] = ()
+    workers: tuple[WorkerOutcome, ...] = ()
+    script_attempts: int = 0
+    script_output: str = ""
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """One ScaleIn or ScaleOut as last seen; ordered by (created, uid) within a job."""
+
+    kind: ScalingKind
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created: datetime
+    job_name: str
+    count: int | None = None
+    pod_names: tuple[str, ...] = ()
+    script: str = ""
+    env: tuple[tuple[str, str], ...] = ()
+    timeout: timedelta | None = None
+    backoff_limit: int = 0
+    ttl_after_finished: timedelta | None = None
+    owner_uid: str | None = None
+    deletion_requested: bool = False
+    status: ScalingStatus = field(default_factory=ScalingStatus)
+    invalid: str = ""

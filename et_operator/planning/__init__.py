@@ -1,0 +1,1 @@
+"""The decisions: pure, synchronous functions from a snapshot to a plan."""

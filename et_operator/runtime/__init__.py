@@ -1,0 +1,1 @@
+"""Asyncio without Kubernetes: time, queue, backoff, supervision."""

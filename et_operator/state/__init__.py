@@ -1,0 +1,1 @@
+"""What the operator believes about the cluster: synchronous, in memory."""

@@ -1,0 +1,1 @@
+"""discover_hosts: prints the host list that horovodrun asks for. Standard library only."""

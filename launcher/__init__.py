@@ -1,0 +1,1 @@
+"""What runs inside job pods: the agent in workers, shim and broker in the launcher."""

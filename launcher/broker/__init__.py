@@ -1,0 +1,1 @@
+"""The sidecar of the launcher: exec streams, the host list, the report."""

@@ -1,0 +1,72 @@
+"""Paths, names and numbers that operator, broker, agent and shim agree on.
+
+Standard library only, Python >= 3.7: this file runs in user containers too.
+"""
+
+PROTOCOL_VERSION = 1
+
+# ---- volumes and paths inside the pods
+RUNTIME_VOLUME = "edl-runtime"
+RUNTIME_DIR = "/opt/edl/src"
+"""Read-only mount of the runtime ConfigMap; its layout is that of this repository."""
+RUN_VOLUME = "edl-run"
+RUN_DIR = "/opt/edl/run"
+"""emptyDir of the pod: sockets, the compiled copy of the runtime, state."""
+LIB_DIR = RUN_DIR + "/lib"
+"""Where PID 1 copies and compiles the runtime."""
+AGENT_SOCKET = RUN_DIR + "/agent.sock"
+BROKER_SOCKET = RUN_DIR + "/broker.sock"
+HOSTS_FILE = RUN_DIR + "/hosts"
+"""The list served to horovodrun, `name:slots` a line; written by the broker, atomically."""
+BROKER_STATE_DIR = RUN_DIR + "/broker"
+BIN_DIR = LIB_DIR + "/bin"
+"""First in the user command's PATH: wrappers named horovodrun and ssh."""
+
+EDL_VOLUME = "edl-etc"
+EDL_DIR = "/etc/edl"
+HOSTFILE = EDL_DIR + "/hostfile"
+DISCOVER_SCRIPT = EDL_DIR + "/discover_hosts.sh"
+MPI_VOLUME = "edl-mpi"
+MPI_DIR = "/etc/mpi"
+KUBEXEC = MPI_DIR + "/kubexec.sh"
+"""Horovod compares OMPI_MCA_plm_rsh_agent with exactly this path (runner/common/util/env.py:26)."""
+JOB_VOLUME = "edl-job"
+JOB_DIR = "/job"
+JOB_HOSTFILE = JOB_DIR + "/hostfile"
+
+BOOT = RUNTIME_DIR + "/launcher/boot.py"
+"""`python3 -I -S BOOT agent -- [user command]` or `... launch -- command`: PID 1 of both roles."""
+BRIDGE_COMMAND = ("python3", "-I", "-S", LIB_DIR + "/launcher/agent/bridge.py")
+"""The one command that is ever sent to pods/exec: stdio <-> the agent's socket."""
+
+# ---- containers
+BROKER_CONTAINER = "edl-broker"
+TOKEN_VOLUME = "edl-token"
+TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+# ---- environment of PID 1 (never passed on to the user's command)
+ENV_JOB_NAME = "EDL_JOB_NAME"
+ENV_JOB_NAMESPACE = "EDL_JOB_NAMESPACE"
+ENV_JOB_UID = "EDL_JOB_UID"
+ENV_EPOCH = "EDL_EPOCH"
+"""In a worker: the epoch of its creation, a floor for HELLO. In the launcher: its own."""
+ENV_POD_NAME = "EDL_POD_NAME"
+ENV_POD_UID = "EDL_POD_UID"
+ENV_GRACE = "EDL_GRACE_SECONDS"
+"""terminationGracePeriodSeconds of the pod."""
+ENV_SLOTS = "EDL_SLOTS_PER_WORKER"
+ENV_MIN_SLOTS = "EDL_MIN_SLOTS"
+# ---- environment of the user's command in the launcher
+ENV_NONCE = "EDL_NONCE"
+"""A read of the host list counts as served only with the nonce that PID 1 made."""
+ENV_SESSION = "EDL_SESSION"
+"""Marks every process of a session in a worker, found again through /proc/*/environ."""
+
+# ---- ConfigMap keys
+CONFIG_KEY = "config.json"
+REPORT_KEY_PREFIX = "report-"
+"""Followed by the epoch."""
+
+# ---- exit codes of the shim
+EXIT_REFUSED = 255
+EXIT_GONE = 137

@@ -1,0 +1,128 @@
+"""The frame: what travels between shim, broker and agent, in both directions.
+
+    version:u8 | type:u8 | flags:u16 | session:16 bytes | offset:u64 | length:u32 | payload
+
+Network byte order, 32 bytes of header. `flags` is the stream (1 stdout, 2 stderr) of DATA, ACK and
+DROPPED, else 0. `offset` is the position of DATA's first byte in its stream; for ACK the number of
+bytes that are safe; for DROPPED where the loss begins (payload: JSON {"to": n}); else 0. `session`
+is 16 zero bytes in frames about the whole stream. Payloads of control frames are JSON objects.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import namedtuple
+from typing import Any, Dict, Iterator, Optional, Tuple
+
+HEADER = struct.Struct("!BBH16sQI")
+VERSION = 1
+NO_SESSION = b"\0" * 16
+MAX_DATA = 32 * 1024
+MAX_PAYLOAD = 1024 * 1024 - HEADER.size
+
+STDOUT = 1
+STDERR = 2
+
+# type            value    # from -> to
+HELLO = 1  # broker -> agent {job, epoch, launcher, brokerStart, connection, pod}
+WELCOME = 2  # agent -> broker {instance, epoch, sessions:[{id, state, ...}], closed, terminating}
+REJECT = 3  # agent -> broker, broker -> shim {reason}: the stream is over
+SPAWN = 4  # shim -> broker -> agent {host, command, env?, window}
+SPAWNED = 5  # agent -> broker -> shim {pid}
+DATA = 6  # agent -> broker -> shim
+ACK = 7  # shim -> broker -> agent
+DROPPED = 8  # agent -> broker -> shim {to}
+SIGNAL = 9  # shim -> broker -> agent {signal}
+EXIT = 10  # agent -> broker -> shim {code, produced: [stdout, stderr], reason}
+EXIT_ACK = 11  # shim (or broker for an unclaimed session) -> agent
+RESUME = 12  # shim -> broker -> agent {instance, received: [stdout, stderr]}
+LOST = 13  # agent or broker -> shim {reason, code}: this session does not exist (any more)
+CLOSE_IF_IDLE = 14  # broker -> agent
+CLOSED = 15  # agent -> broker: no session, no marked process, and no SPAWN will be accepted
+BUSY = 16  # agent -> broker {sessions, processes}
+TERMINATING = 17  # agent -> broker {seconds}: PID 1 got SIGTERM
+PING = 18  # both ways
+PONG = 19  # both ways
+# only on the broker's unix socket
+HOSTS = 20  # hostdiscovery -> broker {nonce}
+HOSTS_LIST = 21  # broker -> hostdiscovery {text}
+LAUNCH = 22  # PID 1 -> broker {nonce}: registers, waits for GO
+GO = 23  # broker -> PID 1 {hosts}: enough hosts are listed
+SCRIPT = 24  # broker -> PID 1 {id, script, argument, env, timeout}
+SCRIPT_DONE = 25  # PID 1 -> broker {id, code, output, timedOut}
+ENDED = 26  # PID 1 -> broker {code}: the user's command has ended
+
+NAMES = {
+    value: name
+    for name, value in list(globals().items())
+    if name.isupper() and isinstance(value, int) and 1 <= value <= 26 and name not in
+    {"VERSION", "STDOUT", "STDERR"}
+}
+
+Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])
+
+
+class ProtocolError(Exception):
+    """The peer broke a rule; the connection must be dropped with this reason."""
+
+
+def encode(
+    kind: int,
+    session: bytes = NO_SESSION,
+    payload: bytes = b"",
+    flags: int = 0,
+    offset: int = 0,
+) -> bytes:
+    """One frame as bytes."""
+    return HEADER.pack(VERSION, kind, flags, session, offset, len(payload)) + payload
+
+
+def encode_json(kind: int, body: Optional[Dict[str, Any]] = None, session: bytes = NO_SESSION) -> bytes:
+    """A control frame with a JSON object as payload."""
+    return encode(kind, session, json.dumps(body or {}, separators=(",", ":")).encode())
+
+
+def decode_json(frame: Frame) -> Dict[str, Any]:
+    """The JSON object of a control frame; raises ProtocolError for anything else."""
+    try:
+        body = json.loads(frame.payload.decode("utf-8")) if frame.payload else {}
+    except ValueError as error:
+        raise ProtocolError("{}: payload is not JSON: {}".format(NAMES.get(frame.type), error))
+    if not isinstance(body, dict):
+        raise ProtocolError("{}: payload is not a JSON object".format(NAMES.get(frame.type)))
+    return body
+
+
+class Decoder:
+    """Bytes in, frames out. Holds at most one unfinished frame (MAX_PAYLOAD bytes)."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes as they come, cut anywhere."""
+        self._buffer += data
+
+    def __iter__(self) -> Iterator[Frame]:
+        while True:
+            frame, size = self._parse()
+            if frame is None:
+                return
+            del self._buffer[:size]
+            yield frame
+
+    def _parse(self) -> Tuple[Optional[Frame], int]:
+        if len(self._buffer) < HEADER.size:
+            return None, 0
+        version, kind, flags, session, offset, length = HEADER.unpack_from(self._buffer)
+        if version != VERSION:
+            raise ProtocolError("frame version {} is not {}".format(version, VERSION))
+        if kind not in NAMES:
+            raise ProtocolError("unknown frame type {}".format(kind))
+        if length > (MAX_DATA if kind == DATA else MAX_PAYLOAD):
+            raise ProtocolError("{} payload of {} bytes is too long".format(NAMES[kind], length))
+        end = HEADER.size + length
+        if len(self._buffer) < end:
+            return None, 0
+        return Frame(kind, session, flags, offset, bytes(self._buffer[HEADER.size : end])), end
