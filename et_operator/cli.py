@@ -1,0 +1,85 @@
+"""Flags and environment become Settings; the process's exit code comes from here."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+
+from et_operator.assembly import run
+from et_operator.errors import EtOperatorError
+from et_operator.settings import Settings
+
+EXIT_USAGE = 2
+
+
+def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Every flag has an environment variable of the same name in capitals."""
+    parser = argparse.ArgumentParser(
+        prog="et-operator",
+        description="Runs elastic training jobs (TrainingJob, ScaleIn, ScaleOut) on Kubernetes.",
+    )
+    parser.add_argument(
+        "--broker-image",
+        default=environ.get("BROKER_IMAGE", ""),
+        help="image of the launcher's sidecar; normally the operator's own",
+    )
+    parser.add_argument(
+        "--broker-pull-secrets",
+        default=environ.get("BROKER_PULL_SECRETS", ""),
+        help="comma-separated names of pull secrets in users' namespaces",
+    )
+    parser.add_argument(
+        "--namespaces",
+        default=environ.get("NAMESPACES", ""),
+        help="comma-separated namespaces to work in; default: the whole cluster",
+    )
+    parser.add_argument("--http-port", type=int, default=int(environ.get("HTTP_PORT", "8080")))
+    parser.add_argument("--workers", type=int, default=int(environ.get("WORKERS", "8")))
+    parser.add_argument(
+        "--log-format", choices=["json", "console"], default=environ.get("LOG_FORMAT", "json")
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default=environ.get("LOG_LEVEL", "info"),
+    )
+    return parser
+
+
+def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
+    """Settings from flags before environment; SystemExit(2) with a sentence for bad ones."""
+    parser = build_parser(environ)
+    args = parser.parse_args(argv)
+    if not args.broker_image:
+        parser.error("--broker-image (or BROKER_IMAGE) is missing: give the operator's own image")
+    return Settings(
+        broker_image=args.broker_image,
+        broker_pull_secrets=split_list(args.broker_pull_secrets),
+        namespaces=split_list(args.namespaces),
+        own_namespace=environ.get("POD_NAMESPACE", "et-operator"),
+        identity=environ.get("POD_NAME") or socket.gethostname(),
+        workers=args.workers,
+        http_port=args.http_port,
+        log_format=args.log_format,
+        log_level=args.log_level,
+    )
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """Names between commas, blanks ignored."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the operator until SIGTERM; 0 after an orderly stop, 1 with the reason otherwise."""
+    settings = read_settings(sys.argv[1:] if argv is None else argv, os.environ)
+    try:
+        asyncio.run(run(settings))
+    except EtOperatorError as error:
+        sys.stderr.write(f"et-operator: {error}\n")
+        return 1
+    return 0

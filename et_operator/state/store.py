@@ -1,0 +1,141 @@
+"""All objects that the operator watches, decoded, and what the server answered to our writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from et_operator.codec.children import decode_child
+from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.codec.nodes import decode_node
+from et_operator.codec.pods import decode_pod
+from et_operator.model.jobs import JobKey, ScalingKind, TrainingJob
+from et_operator.model.names import LABEL_RUNTIME
+from et_operator.model.pods import Node, Pod
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SCALE_INS,
+    SCALE_OUTS,
+    SERVICE_ACCOUNTS,
+    TRAINING_JOBS,
+    Json,
+    Resource,
+)
+from et_operator.model.scalings import Scaling
+from et_operator.model.snapshots import Child, Refusal
+from et_operator.state.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A child that is not a pod, with its JSON for those who need to look inside."""
+
+    namespace: str
+    child: Child
+    body: Json
+    is_runtime: bool
+
+
+def decode_piece(obj: Json) -> Piece:
+    """A ConfigMap, ServiceAccount, Role or RoleBinding of ours."""
+    meta = obj["metadata"]
+    is_runtime = LABEL_RUNTIME in (meta.get("labels") or {})
+    return Piece(meta.get("namespace", ""), decode_child(obj), obj, is_runtime)
+
+
+def get_piece_index(piece: Piece) -> Hashable:
+    """Children by their job's uid; runtimes, which no job owns, by their namespace."""
+    return ("runtime", piece.namespace) if piece.is_runtime else piece.child.owner_uid
+
+
+@dataclass(slots=True)
+class Answers:
+    """What the server answered to writes for one job; lost with the process, which costs a try."""
+
+    refusal: Refusal | None = None
+    taken: dict[str, datetime] = field(default_factory=dict)
+    """Names held by somebody else's objects, and when that was last seen."""
+
+
+def get_scaling_index(scaling: Scaling) -> JobKey:
+    """Scalings by the job they name."""
+    return JobKey(scaling.namespace, scaling.job_name)
+
+
+DECODERS: dict[Resource, Callable[[Json], object | None]] = {
+    TRAINING_JOBS: decode_job,
+    SCALE_INS: lambda obj: decode_scaling(obj, ScalingKind.IN),
+    SCALE_OUTS: lambda obj: decode_scaling(obj, ScalingKind.OUT),
+    PODS: decode_pod,
+    NODES: decode_node,
+    CONFIG_MAPS: decode_piece,
+    SERVICE_ACCOUNTS: decode_piece,
+    ROLES: decode_piece,
+    ROLE_BINDINGS: decode_piece,
+}
+"""What is watched, and how each kind becomes a noun; None: not one of ours."""
+
+
+class Store:
+    """One table a kind, and since when each of the lists behind them is complete."""
+
+    def __init__(self) -> None:
+        self.jobs: Table[TrainingJob] = Table(lambda job: job.uid)
+        self.scale_ins: Table[Scaling] = Table(get_scaling_index)
+        self.scale_outs: Table[Scaling] = Table(get_scaling_index)
+        self.pods: Table[Pod] = Table(lambda pod: pod.owner_uid)
+        self.nodes: Table[Node] = Table(lambda _: None)
+        self.config_maps: Table[Piece] = Table(get_piece_index)
+        self.tables: dict[Resource, Table[Any]] = {
+            TRAINING_JOBS: self.jobs,
+            SCALE_INS: self.scale_ins,
+            SCALE_OUTS: self.scale_outs,
+            PODS: self.pods,
+            NODES: self.nodes,
+            CONFIG_MAPS: self.config_maps,
+            SERVICE_ACCOUNTS: Table(get_piece_index),
+            ROLES: Table(get_piece_index),
+            ROLE_BINDINGS: Table(get_piece_index),
+        }
+        self.answers: dict[JobKey, Answers] = {}
+        self._synced: dict[tuple[Resource, str | None], datetime | None] = {}
+
+    def expect_list(self, resource: Resource, namespace: str | None) -> None:
+        """A list of this kind must be seen before the view is complete."""
+        self._synced[(resource, namespace)] = None
+
+    def note_synced(self, resource: Resource, namespace: str | None, at: datetime) -> None:
+        """A complete list of this kind was taken."""
+        self._synced[(resource, namespace)] = at
+
+    @property
+    def complete_since(self) -> datetime | None:
+        """When the last of the expected lists was taken; None while one is missing."""
+        times = list(self._synced.values())
+        known = [t for t in times if t is not None]
+        return max(known) if times and len(known) == len(times) else None
+
+    @property
+    def are_nodes_known(self) -> bool:
+        """Whether nodes are watched at all (they are not without cluster-wide rights)."""
+        return any(resource == NODES for resource, _ in self._synced)
+
+    def find_job(self, key: JobKey) -> TrainingJob | None:
+        """The job of this name."""
+        return self.jobs.find((key.namespace, key.name))
+
+    def find_key(self, owner_uid: str | None) -> JobKey | None:
+        """The key of the job with this uid."""
+        found = self.jobs.select(owner_uid) if owner_uid else []
+        return found[0].key if found else None
+
+    def find_scalings(self, key: JobKey) -> tuple[Scaling, ...]:
+        """The scalings that name this job, oldest first."""
+        found = [*self.scale_ins.select(key), *self.scale_outs.select(key)]
+        return tuple(sorted(found, key=lambda s: (s.created, s.uid)))
