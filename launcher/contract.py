@@ -56,6 +56,9 @@ ENV_GRACE = "EDL_GRACE_SECONDS"
 """terminationGracePeriodSeconds of the pod."""
 ENV_SLOTS = "EDL_SLOTS_PER_WORKER"
 ENV_MIN_SLOTS = "EDL_MIN_SLOTS"
+ENV_KEEP = "EDL_KEEP_ENV"
+"""In the launcher: comma-separated names that the template's first container sets itself; the user's
+command gets them whatever their names look like."""
 # ---- environment of the user's command in the launcher
 ENV_NONCE = "EDL_NONCE"
 """A read of the host list counts as served only with the nonce that PID 1 made."""
