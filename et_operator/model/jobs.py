@@ -211,14 +211,18 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """`status` of a TrainingJob: observations for people, decisions that must survive a crash."""
+    """`status` of a TrainingJob: observations for people, decisions that must survive a crash.
+
+    `target_workers` and `current_workers` are names of workers: clients that know et-operator's
+    types read lists there and would fail on anything else.
+    """
 
     phase: JobPhase | None = None
     conditions: tuple[Condition, ...] = ()
     observed_generation: int | None = None
     replica_statuses: ReplicaStatuses = field(default_factory=ReplicaStatuses)
-    target_workers: int | None = None
-    current_workers: int = 0
+    target_workers: tuple[str, ...] = ()
+    current_workers: tuple[str, ...] = ()
     current_scaler: str = ""
     scaling: ScalingRecord | None = None
     generation: int = 0
