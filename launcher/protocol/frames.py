@@ -23,27 +23,36 @@ MAX_PAYLOAD = 1024 * 1024 - HEADER.size
 
 STDOUT = 1
 STDERR = 2
+STREAMS = (STDOUT, STDERR)
+_NO_TYPES = {"VERSION", "STDOUT", "STDERR"}
+
+WINDOW = 256 * 1024
+"""Bytes of one session, both streams together, that may be sent and not yet acknowledged."""
+PING_SECONDS = 10.0
+"""How often a broker sends PING."""
+DEAD_SECONDS = 30.0
+"""A stream without a frame for this long is dead, at both ends."""
 
 # type            value    # from -> to
 HELLO = 1  # broker -> agent {job, epoch, launcher, brokerStart, connection, pod}
 WELCOME = 2  # agent -> broker {instance, epoch, sessions:[{id, state, ...}], closed, terminating}
 REJECT = 3  # agent -> broker, broker -> shim {reason}: the stream is over
 SPAWN = 4  # shim -> broker -> agent {host, command, env?, window}
-SPAWNED = 5  # agent -> broker -> shim {pid}
+SPAWNED = 5  # agent -> broker -> shim {pid, instance}
 DATA = 6  # agent -> broker -> shim
 ACK = 7  # shim -> broker -> agent
 DROPPED = 8  # agent -> broker -> shim {to}
 SIGNAL = 9  # shim -> broker -> agent {signal}
 EXIT = 10  # agent -> broker -> shim {code, produced: [stdout, stderr], reason}
 EXIT_ACK = 11  # shim (or broker for an unclaimed session) -> agent
-RESUME = 12  # shim -> broker -> agent {instance, received: [stdout, stderr]}
+RESUME = 12  # shim -> broker -> agent {host, instance, received: [stdout, stderr], window}
 LOST = 13  # agent or broker -> shim {reason, code}: this session does not exist (any more)
 CLOSE_IF_IDLE = 14  # broker -> agent
 CLOSED = 15  # agent -> broker: no session, no marked process, and no SPAWN will be accepted
 BUSY = 16  # agent -> broker {sessions, processes}
 TERMINATING = 17  # agent -> broker {seconds}: PID 1 got SIGTERM
-PING = 18  # both ways
-PONG = 19  # both ways
+PING = 18  # broker -> agent, each PING_SECONDS
+PONG = 19  # agent -> broker, with the payload of the PING
 # only on the broker's unix socket
 HOSTS = 20  # hostdiscovery -> broker {nonce}
 HOSTS_LIST = 21  # broker -> hostdiscovery {text}
@@ -56,8 +65,7 @@ ENDED = 26  # PID 1 -> broker {code}: the user's command has ended
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if name.isupper() and isinstance(value, int) and 1 <= value <= 26 and name not in
-    {"VERSION", "STDOUT", "STDERR"}
+    if isinstance(value, int) and HELLO <= value <= ENDED and name not in _NO_TYPES
 }
 
 Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])
@@ -71,6 +79,7 @@ def encode(
     kind: int,
     session: bytes = NO_SESSION,
     payload: bytes = b"",
+    *,
     flags: int = 0,
     offset: int = 0,
 ) -> bytes:
@@ -78,20 +87,35 @@ def encode(
     return HEADER.pack(VERSION, kind, flags, session, offset, len(payload)) + payload
 
 
-def encode_json(kind: int, body: Optional[Dict[str, Any]] = None, session: bytes = NO_SESSION) -> bytes:
+def encode_json(
+    kind: int, body: Optional[Dict[str, Any]] = None, session: bytes = NO_SESSION
+) -> bytes:
     """A control frame with a JSON object as payload."""
     return encode(kind, session, json.dumps(body or {}, separators=(",", ":")).encode())
 
 
 def decode_json(frame: Frame) -> Dict[str, Any]:
     """The JSON object of a control frame; raises ProtocolError for anything else."""
+    name = NAMES.get(frame.type)
     try:
         body = json.loads(frame.payload.decode("utf-8")) if frame.payload else {}
-    except ValueError as error:
-        raise ProtocolError("{}: payload is not JSON: {}".format(NAMES.get(frame.type), error))
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"{name}: payload is not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise ProtocolError("{}: payload is not a JSON object".format(NAMES.get(frame.type)))
+        raise ProtocolError(f"{name}: payload is not a JSON object")
     return body
+
+
+def decode_counts(frame: Frame, body: Dict[str, Any], key: str) -> Dict[int, int]:
+    """`[stdout, stderr]` byte counts under `key`, by stream; raises ProtocolError."""
+    counts = body.get(key)
+    if (
+        not isinstance(counts, list)
+        or len(counts) != len(STREAMS)
+        or not all(type(count) is int and count >= 0 for count in counts)
+    ):
+        raise ProtocolError(f"{NAMES.get(frame.type)}: {key} must be two byte counts")
+    return {STDOUT: counts[0], STDERR: counts[1]}
 
 
 class Decoder:
@@ -117,11 +141,11 @@ class Decoder:
             return None, 0
         version, kind, flags, session, offset, length = HEADER.unpack_from(self._buffer)
         if version != VERSION:
-            raise ProtocolError("frame version {} is not {}".format(version, VERSION))
+            raise ProtocolError(f"frame version {version} is not {VERSION}")
         if kind not in NAMES:
-            raise ProtocolError("unknown frame type {}".format(kind))
+            raise ProtocolError(f"unknown frame type {kind}")
         if length > (MAX_DATA if kind == DATA else MAX_PAYLOAD):
-            raise ProtocolError("{} payload of {} bytes is too long".format(NAMES[kind], length))
+            raise ProtocolError(f"{NAMES[kind]} payload of {length} bytes is too long")
         end = HEADER.size + length
         if len(self._buffer) < end:
             return None, 0

@@ -1,0 +1,307 @@
+"""The shim's end of a session: what has come, what is written, and with which code to leave.
+
+No I/O, no clock: frames go in, bytes to write and bytes to send come out.
+
+    claim = Claim(session=os.urandom(16), host="job-w-3", command="python train.py")
+    loop, for as long as claim.exit_code is None:
+        after each connect to the broker:  send claim.opening()
+        when the broker has sent bytes:    for frame in decoder: claim.receive(frame)
+        for stream in frames.STREAMS:      data = claim.unwritten(stream)
+                                           if data: claim.wrote(stream, os.write(fd, data))
+                                           (EPIPE: claim.discard(stream), and end the process)
+        send claim.outgoing()
+        on a signal:                       send claim.signal(number)
+    send claim.outgoing() once more, then leave with claim.exit_code
+
+What it promises, however often connections are cut and wherever:
+* Every byte of a stream comes out once and in order. Bytes that the agent had to drop are missing
+  as a whole, and a line on stderr says how many.
+* A byte is acknowledged when `wrote` (or `discard`) has said so, never before.
+* `exit_code` is None until the end is certain and every byte before it was written. It is 0 only
+  for an EXIT frame with code 0 after received + dropped = produced.
+* At most one window of bytes is held; everything else waits at the agent.
+
+A ProtocolError means: drop this connection and start again with `opening()`; the claim is
+unchanged by the frame that raised it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
+
+from launcher.protocol import frames
+from launcher.protocol.frames import Frame, ProtocolError
+
+GONE = 137
+"""Exit code when the session cannot be heard of any more and no EXIT told better."""
+
+ENDING_SIGNALS = (1, 2, 3, 9, 15)
+"""HUP INT QUIT KILL TERM: said again after a cut, for one may have been lost in it."""
+
+_Span = List[Any]
+"""[data not yet written, offset where the stream stands after it or None for our own text]."""
+
+
+class _Inlet:
+    """One stream: `end` has come (or is known to be lost), `safe` is written (or lost)."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.safe = 0
+        self.told = 0
+        self.discarded = False
+        self.spans: Deque[_Span] = deque()
+
+    def add(self, data: bytes) -> None:
+        self.end += len(data)
+        self._append([memoryview(data), self.end])
+
+    def skip(self, end: int) -> None:
+        self.end = end
+        self._append([memoryview(b""), end])
+
+    def say(self, text: str) -> None:
+        self._append([memoryview(text.encode()), None])
+
+    def take(self, count: int) -> None:
+        """`count` bytes of the first span were written."""
+        span = self.spans[0]
+        span[0] = span[0][count:]
+        if span[1] is not None:
+            self.safe = span[1] - len(span[0])
+        self.settle()
+
+    def settle(self) -> None:
+        """Let go of what needs no writing."""
+        while self.spans and (self.discarded or not self.spans[0][0]):
+            end = self.spans.popleft()[1]
+            self.safe = self.safe if end is None else end
+
+    def _append(self, span: _Span) -> None:
+        self.spans.append(span)
+        self.settle()
+
+
+class Claim:
+    """See the module. `session` is 16 random bytes; `env` is added to the process's environment.
+
+    `window` is how many bytes the agent may send ahead of the acknowledgements; the broker may
+    lower it on the way.
+    """
+
+    def __init__(
+        self,
+        *,
+        session: bytes,
+        host: str,
+        command: str,
+        env: Optional[Mapping[str, str]] = None,
+        window: int = frames.WINDOW,
+    ) -> None:
+        self.session = session
+        self.host = host
+        self.command = command
+        self.env = dict(env or {})
+        self.window = window
+        self.instance: Optional[str] = None
+        """Of the agent that runs the process, once it is known to have started."""
+        self._inlets = {stream: _Inlet() for stream in frames.STREAMS}
+        self._outgoing = bytearray()
+        self._end: Optional[Tuple[int, Dict[int, int]]] = None
+        self._lost: Optional[int] = None
+        self._acknowledged = False
+        self._ending_signal: Optional[int] = None
+        self._handlers: Dict[int, Callable[[Frame], None]] = {
+            frames.SPAWNED: self._on_spawned,
+            frames.DATA: self._on_data,
+            frames.DROPPED: self._on_dropped,
+            frames.EXIT: self._on_exit,
+            frames.LOST: self._on_lost,
+            frames.REJECT: self._on_rejected,
+        }
+
+    # ------------------------------------------------------------ towards the broker
+
+    def opening(self) -> bytes:
+        """What to send first on every new connection, instead of anything queued before.
+
+        SPAWN until the agent is known to have started the process, RESUME ever after: a process
+        is started once. A signal that should end the process is repeated.
+        """
+        del self._outgoing[:]
+        if self.instance is None:
+            body: Dict[str, Any] = {"host": self.host, "command": self.command}
+            body.update(env=self.env, window=self.window)
+            opening = frames.encode_json(frames.SPAWN, body, self.session)
+        else:
+            for inlet in self._inlets.values():
+                inlet.told = inlet.safe
+            opening = frames.encode_json(frames.RESUME, self._position(), self.session)
+        if self._ending_signal is not None:
+            opening += self.signal(self._ending_signal)
+        self._acknowledged = False
+        self._acknowledge_exit()
+        return opening
+
+    def signal(self, number: int) -> bytes:
+        """The frame that passes signal `number` to the process group of the session."""
+        if number in ENDING_SIGNALS:
+            self._ending_signal = number
+        return frames.encode_json(frames.SIGNAL, {"signal": number}, self.session)
+
+    def outgoing(self) -> bytes:
+        """Acknowledgements to send now; forgotten once taken."""
+        taken = bytes(self._outgoing)
+        del self._outgoing[:]
+        return taken
+
+    # ------------------------------------------------------------ from the broker
+
+    def receive(self, frame: Frame) -> None:
+        """Take one frame of the broker; raises ProtocolError, then nothing has changed."""
+        if frame.type not in self._handlers:
+            raise ProtocolError(f"a shim gets no {frames.NAMES.get(frame.type, frame.type)}")
+        if frame.session != self.session and frame.type != frames.REJECT:
+            raise ProtocolError("a frame of another session")
+        self._handlers[frame.type](frame)
+        self._acknowledge_exit()
+
+    def _on_rejected(self, frame: Frame) -> None:
+        reason = frames.decode_json(frame).get("reason")
+        raise ProtocolError(f"rejected: {reason}")
+
+    def _on_spawned(self, frame: Frame) -> None:
+        instance = frames.decode_json(frame).get("instance")
+        if not isinstance(instance, str) or not instance:
+            raise ProtocolError("SPAWNED without an instance")
+        if self.instance not in (None, instance):
+            raise ProtocolError(f"SPAWNED by {instance} after {self.instance}")
+        self.instance = instance
+
+    def _on_data(self, frame: Frame) -> None:
+        inlet = self._inlet(frame)
+        if frame.offset > inlet.end:
+            raise ProtocolError(f"DATA at {frame.offset} leaves a gap after {inlet.end}")
+        known = inlet.end - frame.offset
+        if known < len(frame.payload):
+            self._check_end(frame.flags, frame.offset + len(frame.payload))
+            inlet.add(frame.payload[known:])
+        # A copy of what has come already asks where we stand.
+        self._tell(frame.flags, again=known > 0)
+
+    def _on_dropped(self, frame: Frame) -> None:
+        inlet = self._inlet(frame)
+        end = frames.decode_json(frame).get("to")
+        if type(end) is not int or end < frame.offset:
+            raise ProtocolError("DROPPED without its end")
+        if frame.offset > inlet.end:
+            raise ProtocolError(f"DROPPED at {frame.offset} leaves a gap after {inlet.end}")
+        if end > inlet.end:
+            self._check_end(frame.flags, end)
+            name = "stdout" if frame.flags == frames.STDOUT else "stderr"
+            self._say(f"{end - inlet.end} bytes of {name} were dropped while it was out of reach")
+            inlet.skip(end)
+        self._tell(frame.flags, again=True)
+
+    def _on_exit(self, frame: Frame) -> None:
+        body = frames.decode_json(frame)
+        code = body.get("code")
+        produced = frames.decode_counts(frame, body, "produced")
+        if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 (an exit status)
+            raise ProtocolError(f"EXIT with code {code!r}")
+        if self._end not in (None, (code, produced)):
+            raise ProtocolError(f"EXIT says {code}, {produced} after {self._end}")
+        if any(inlet.end > produced[stream] for stream, inlet in self._inlets.items()):
+            raise ProtocolError("EXIT counts fewer bytes than have come")
+        self._end = (code, produced)
+
+    def _on_lost(self, frame: Frame) -> None:
+        body = frames.decode_json(frame)
+        code = body.get("code")
+        if self._lost is None and not self.is_complete:
+            self._say(str(body.get("reason") or "the session is lost"))
+        # Whatever the frame says: a loss is never a success.
+        self._lost = code if type(code) is int and 0 < code < 256 else GONE  # noqa: PLR2004 (same)
+
+    # ------------------------------------------------------------ towards our own stdout and stderr
+
+    def unwritten(self, stream: int) -> memoryview:
+        """The next bytes for this stream; empty when there are none."""
+        spans = self._inlets[stream].spans
+        view: memoryview = spans[0][0] if spans else memoryview(b"")
+        return view
+
+    def wrote(self, stream: int, count: int) -> None:
+        """write(2) took the first `count` bytes of `unwritten(stream)`."""
+        if count:
+            self._inlets[stream].take(count)
+            self._tell(stream)
+            self._acknowledge_exit()
+
+    def discard(self, stream: int) -> None:
+        """Nobody reads this stream any more: its bytes count as written from now on."""
+        inlet = self._inlets[stream]
+        inlet.discarded = True
+        inlet.settle()
+        self._tell(stream)
+        self._acknowledge_exit()
+
+    # ------------------------------------------------------------ the end
+
+    @property
+    def is_complete(self) -> bool:
+        """The process has ended and every byte of it has come or is known to be lost."""
+        if self._end is None:
+            return False
+        produced = self._end[1]
+        return all(inlet.end == produced[stream] for stream, inlet in self._inlets.items())
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        """With what to leave; None while the process may live or bytes are still unwritten."""
+        if any(inlet.spans for inlet in self._inlets.values()):
+            return None
+        if self._end is not None and self.is_complete:
+            return self._end[0]
+        if self._lost is not None:
+            return (self._end[0] if self._end else 0) or self._lost
+        return None
+
+    # ------------------------------------------------------------ inside
+
+    def _position(self) -> Dict[str, Any]:
+        received = [self._inlets[stream].safe for stream in frames.STREAMS]
+        return {
+            "host": self.host,
+            "instance": self.instance,
+            "received": received,
+            "window": self.window,
+        }
+
+    def _inlet(self, frame: Frame) -> _Inlet:
+        if frame.flags not in self._inlets:
+            raise ProtocolError(f"no stream {frame.flags}")
+        return self._inlets[frame.flags]
+
+    def _check_end(self, stream: int, end: int) -> None:
+        if self._end is not None and end > self._end[1][stream]:
+            raise ProtocolError("more bytes than EXIT has counted")
+
+    def _say(self, text: str) -> None:
+        self._inlets[frames.STDERR].say(f"edl: {self.host}: {text}\n")
+
+    def _tell(self, stream: int, *, again: bool = False) -> None:
+        """Acknowledge: when all is written, or a quarter of the window."""
+        inlet = self._inlets[stream]
+        news = inlet.safe - inlet.told
+        if again or (news and (not inlet.spans or news >= self.window // 4)):
+            inlet.told = inlet.safe
+            self._outgoing += frames.encode(
+                frames.ACK, self.session, flags=stream, offset=inlet.safe
+            )
+
+    def _acknowledge_exit(self) -> None:
+        if self._end is not None and self.exit_code is not None and not self._acknowledged:
+            self._acknowledged = True
+            self._outgoing += frames.encode(frames.EXIT_ACK, self.session)
