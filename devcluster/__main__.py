@@ -1,0 +1,99 @@
+"""The command line: python -m devcluster COMMAND."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from devcluster import checks, controlplane, deploying, faults, images, lifecycles, locks, nodes, reporting
+from devcluster.failures import DevclusterError
+from devcluster.settings import MAXIMUM_NODES, MAXIMUM_SIMULATED, Cluster, find_cluster
+
+_INTERRUPTED = 130
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line asks and return the exit code; a failure is one sentence on standard error."""
+    options = _make_parser().parse_args(arguments)
+    try:
+        cluster = find_cluster()
+        checks.check_platform()
+        if options.command == "kubectl":
+            return deploying.run_kubectl(cluster, options.arguments)
+        if options.command in ("status", "kubeconfig"):
+            return _show(cluster, options.command)
+        with locks.hold(cluster.cache / "locks" / f"cluster-{cluster.name}"):
+            _carry_out(cluster, options)
+    except DevclusterError as error:
+        reporting.say(f"devcluster: {error}")
+        return 1
+    except KeyboardInterrupt:
+        reporting.say("devcluster: interrupted; the next up or down puts things right")
+        return _INTERRUPTED
+    return 0
+
+
+def _show(cluster: Cluster, command: str) -> int:
+    if command == "kubeconfig":
+        controlplane.find_client(cluster)
+        reporting.answer(str(cluster.kubeconfig))
+        return 0
+    text, healthy = lifecycles.describe(cluster)
+    reporting.answer(text)
+    return 0 if healthy else 1
+
+
+def _carry_out(cluster: Cluster, options: argparse.Namespace) -> None:
+    if options.command == "up":
+        lifecycles.bring_up(cluster, options.nodes, options.simulated)
+        reporting.say(f"cluster {cluster.name} is up; export KUBECONFIG={cluster.kubeconfig}")
+    elif options.command == "down":
+        lifecycles.take_down(cluster)
+        reporting.say(f"cluster {cluster.name} is down")
+    elif options.command == "images":
+        for image in (images.OPERATOR, images.TRAINER):
+            if options.only in (None, image.title):
+                reporting.answer(str(images.find_image(cluster.cache, image)))
+    elif options.command == "load":
+        controlplane.find_client(cluster)
+        images.load(nodes.list_nodes(cluster), options.archive)
+    elif options.command == "deploy":
+        deploying.deploy(cluster)
+    elif options.command == "fault":
+        faults.cause(cluster, options.fault, options.node)
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m devcluster", description="A real Kubernetes on one machine.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="start the cluster, or mend a running one")
+    up.add_argument("--nodes", type=_count(1, MAXIMUM_NODES), help="real nodes (2; on a running cluster: add some)")
+    up.add_argument("--simulated", type=_count(0, MAXIMUM_SIMULATED), help="simulated nodes (0)")
+    commands.add_parser("down", help="end the cluster and leave only caches and logs")
+    commands.add_parser("status", help="tell what runs and where it lives; exit code 1 unless all is well")
+    commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
+    kubectl = commands.add_parser("kubectl", help="run kubectl against the cluster", add_help=False)
+    kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
+    build = commands.add_parser("images", help="build the images that changed and print their archives")
+    build.add_argument("only", nargs="?", choices=[images.OPERATOR.title, images.TRAINER.title])
+    load = commands.add_parser("load", help="load an image archive into every node")
+    load.add_argument("archive", type=Path)
+    commands.add_parser("deploy", help="build, load and start this checkout's operator")
+    fault = commands.add_parser("fault", help="break something on purpose, or mend it")
+    fault.add_argument("fault", choices=[*faults.OF_CLUSTER, *faults.OF_NODE])
+    fault.add_argument("node", nargs="?", help="for the faults of a node")
+    return parser
+
+
+def _count(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            message = f"{text!r} is not a whole number from {least} to {most}"
+            raise argparse.ArgumentTypeError(message)
+        return int(text)
+
+    return read
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

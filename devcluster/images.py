@@ -1,0 +1,179 @@
+"""Container images: built from ordinary Dockerfiles by buildah, kept as archives, loaded into the nodes."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from devcluster import building, hostsettings, locks, nodes, ociimages, reporting
+from devcluster.checks import IMAGE_PROGRAMS, check_programs
+from devcluster.failures import DevclusterError
+from devcluster.settings import CHECKOUT, OPERATOR_IMAGE, PAUSE_IMAGE, TRAINER_IMAGE, Cluster, Node
+
+_SUITE = "bookworm"
+_KEPT_ARCHIVES = 3
+_LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A root of Debian packages that takes the place of an image from a registry."""
+
+    name: str
+    variant: str
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What an image is built from; ``inputs`` are paths of the checkout, those that exist count."""
+
+    name: str
+    base: Base
+    dockerfile: str
+    context: str
+    inputs: tuple[str, ...] = field(default=())
+
+    @property
+    def title(self) -> str:
+        """The name without registry and tag."""
+        return self.name.rpartition("/")[2].partition(":")[0]
+
+
+_DEBIAN = Base("localhost/debian-base:dev", "minbase")
+_PYTHON = Base("localhost/python-base:dev", "essential", ("python3", "python3-venv", "ca-certificates"))
+OPERATOR = Image(
+    OPERATOR_IMAGE,
+    _PYTHON,
+    "Dockerfile",
+    ".",
+    ("Dockerfile", "pyproject.toml", "requirements.lock", "et_operator", "launcher", "hostdiscovery"),
+)
+TRAINER = Image(
+    TRAINER_IMAGE,
+    _DEBIAN,
+    "examples/images/horovod-torch/Dockerfile",
+    "examples/images/horovod-torch",
+    ("examples/images/horovod-torch",),
+)
+
+
+def find_image(cache: Path, image: Image) -> Path:
+    """Return the archive of an image, built if what it is made of has changed.
+
+    The archive of the newest build also has the fixed name images/TITLE.tar.
+    """
+    inputs = [CHECKOUT / name for name in image.inputs if (CHECKOUT / name).exists()]
+    key = building.digest([*inputs, *_describe_base(image.base)])
+    path = building.keep(cache, f"{image.title}-{key}.tar", lambda new: _build(cache, image, new))
+    link = cache / "images" / f"{image.title}.tar"
+    link.parent.mkdir(exist_ok=True)
+    new = link.with_name(f"{link.name}.{os.getpid()}")
+    new.symlink_to(path)
+    new.replace(link)
+    _drop_old_archives(path, image)
+    return link
+
+
+def find_pause_image(cache: Path) -> Path:
+    """Return the archive of the image that pod sandboxes are made from."""
+    program = building.find_pause(cache)
+    return building.keep(
+        cache, f"{program.name}.tar", lambda new: ociimages.write_program_image(program, PAUSE_IMAGE, new)
+    )
+
+
+def load(targets: Iterable[Node], archive: Path) -> bool:
+    """Load an archive into every node that does not hold this very image; return whether any lacked it."""
+    if not archive.is_file():
+        message = f"There is no file {archive}: give an image archive, for example from docker save."
+        raise DevclusterError(message)
+    wanted = ociimages.read_digest(archive)
+    missing = [node for node in targets if not wanted or wanted not in nodes.run_ctr(node, "images", "list")]
+    if missing:
+        names = ", ".join(node.name for node in missing)
+        with reporting.step(f"loading {archive.name} into {names}"), ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: nodes.run_ctr(node, "images", "import", archive.resolve()), missing))
+    return bool(missing)
+
+
+def _build(cache: Path, image: Image, new: Path) -> None:
+    check_programs(IMAGE_PROGRAMS)
+    base = building.keep(
+        cache, f"base-{building.digest(_describe_base(image.base))}.tar", lambda path: _make_base(image.base, path)
+    )
+    with locks.hold(cache / "locks" / "buildah"), hostsettings.gather() as settings:
+        _import_base(cache, image.base, base)
+        with reporting.step(f"building {image.name}") as step:
+            arguments = ["--isolation", "chroot", "--layers", "--pull-never", "--build-arg", f"BASE={image.base.name}"]
+            arguments += [*settings.list_mounts(), "--tag", image.name, "--file", str(CHECKOUT / image.dockerfile)]
+            _run_buildah(cache, ["bud", *arguments, str(CHECKOUT / image.context)], step)
+            step.detail = "writing the archive"
+            _run_buildah(cache, ["push", "--quiet", image.name, f"oci-archive:{new}:{image.name}"], step)
+
+
+def _describe_base(base: Base) -> list[str]:
+    return [base.variant, *base.packages, *_LEFT_OUT, _SUITE]
+
+
+def _make_base(base: Base, path: Path) -> None:
+    check_programs(IMAGE_PROGRAMS)
+    options = [f"--variant={base.variant}", "--format=tar"]
+    if base.packages:
+        options.append(f"--include={','.join(base.packages)}")
+    options += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
+    options += [f"--aptopt={option}" for option in hostsettings.read_apt_options()]
+    # of the host's sources only what belongs to the suite; none means mmdebstrap's own choice
+    sources = hostsettings.read_apt_sources(_SUITE)
+    with reporting.step(f"making {base.name} from Debian packages") as step:
+        _run_shown(["mmdebstrap", *options, _SUITE, str(path), *(["-"] if sources else [])], step, "\n".join(sources))
+
+
+def _import_base(cache: Path, base: Base, archive: Path) -> None:
+    folder = cache / "bases" / base.name.replace("/", "-")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    os.link(archive, folder / "base.tar")
+    (folder / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")
+    with reporting.step(f"importing {base.name}") as step:
+        _run_buildah(cache, ["bud", "--isolation", "chroot", "--layers", "--tag", base.name, str(folder)], step)
+
+
+def _run_buildah(cache: Path, arguments: list[str], step: reporting.Step) -> None:
+    store = cache / "buildah"
+    options = ["--root", str(store / "storage"), "--runroot", str(store / "run"), "--storage-driver", "overlay"]
+    _run_shown(["buildah", *options, *arguments], step)
+
+
+def _run_shown(command: list[str], step: reporting.Step, given: str = "") -> None:
+    """Run a program, showing its newest line while the step goes on, and its last ones if it fails."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    lines: list[str] = []
+    with process:
+        if process.stdin:
+            process.stdin.write(given)
+            process.stdin.close()
+        for line in process.stdout or ():
+            if line.strip():
+                lines = [*lines[-29:], line.rstrip()]
+                step.detail = line.strip()[:100]
+    if process.returncode:
+        message = f"{command[0]} ended with {process.returncode}:\n" + "\n".join(lines)
+        raise DevclusterError(message)
+
+
+def _drop_old_archives(newest: Path, image: Image) -> None:
+    archives = sorted(newest.parent.glob(f"{image.title}-*.tar"), key=lambda path: path.stat().st_mtime)
+    for path in archives[:-_KEPT_ARCHIVES]:
+        if path != newest:
+            path.unlink(missing_ok=True)
+
+
+def load_pause(cluster: Cluster, targets: Iterable[Node]) -> None:
+    """Load the image of pod sandboxes into these nodes."""
+    load(targets, find_pause_image(cluster.cache))
