@@ -1,0 +1,43 @@
+"""Where the time comes from: the only module that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+BOOTTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Counts on while the machine is suspended, as other machines' clocks do (Linux only)."""
+
+
+class Clock(Protocol):
+    """Time as the program sees it; tests hand in one of their own."""
+
+    def now(self) -> datetime:
+        """What people call the time: aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some start; never goes back, never stands still."""
+        ...
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait; at once where the duration is not positive."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """UTC."""
+        return datetime.now(UTC)  # noqa: TID251 (this is where time comes from)
+
+    def monotonic(self) -> float:
+        """Seconds since the machine started, suspension included."""
+        return time.clock_gettime(BOOTTIME)
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait in the event loop."""
+        await asyncio.sleep(max(duration.total_seconds(), 0))

@@ -1,0 +1,180 @@
+"""Which keys need a look: each at most once in the queue, each with at most one worker.
+
+A key that is added while a worker has it comes again when the worker is done. Used by reconciling;
+knows nothing of what a key means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections.abc import Callable, Hashable
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from et_operator.runtime.backoff import RECONCILING, Backoff
+from et_operator.runtime.clock import Clock
+from et_operator.runtime.racing import run_within
+
+K = TypeVar("K", bound=Hashable)
+
+IDLE = timedelta(hours=1)
+"""How long to sleep when nothing is due; an earlier key wakes the sleeper."""
+
+SPARE_TIMERS = 64
+
+
+class ShutDown(Exception):  # noqa: N818 (a fact, not a failure)
+    """The queue gives out no more keys."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys in the order in which they became due.
+
+    Args:
+        clock: tells when delayed keys are due.
+        backoff: delays of `retry`.
+        chance: the dice for jitter, in [0, 1).
+        on_wait: told the seconds that each key waited between being due and being taken.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        backoff: Backoff = RECONCILING,
+        chance: Callable[[], float] = random.random,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._backoff = backoff
+        self._chance = chance
+        self._on_wait = on_wait
+        self._ready: dict[K, float] = {}  # key -> due since; a dict keeps the order
+        self._processing: set[K] = set()
+        self._again: dict[K, float] = {}  # became due while being processed
+        self._due: dict[K, float] = {}
+        self._timers: list[tuple[float, int, K]] = []  # may hold entries that `_due` overrules
+        self._sequence = 0
+        self._failures: dict[K, int] = {}
+        self._some_ready = asyncio.Event()
+        self._timer_changed = asyncio.Event()
+        self._is_shut_down = False
+
+    @property
+    def depth(self) -> int:
+        """How many keys could be taken now."""
+        return len(self._ready)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys are due later."""
+        return len(self._due)
+
+    @property
+    def processing(self) -> int:
+        """How many keys workers have."""
+        return len(self._processing)
+
+    @property
+    def oldest_wait(self) -> float:
+        """Seconds for which the first key in the queue has been due."""
+        first = next(iter(self._ready.values()), None)
+        return 0.0 if first is None else self._clock.monotonic() - first
+
+    def add(self, key: K, after: timedelta | None = None) -> None:
+        """Make a key due now, which overrules a delay, or later; the earliest wish wins."""
+        if self._is_shut_down:
+            return
+        if after is None or after <= timedelta(0):
+            self._make_due(key)
+            return
+        at = self._clock.monotonic() + after.total_seconds()
+        if key in self._ready or key in self._again or self._due.get(key, at + 1) <= at:
+            return
+        self._due[key] = at
+        self._drop_overruled_timers()
+        self._sequence += 1
+        heapq.heappush(self._timers, (at, self._sequence, key))
+        if self._timers[0][2] == key:
+            self._timer_changed.set()
+
+    def retry(self, key: K, at_least: timedelta | None = None) -> timedelta:
+        """Make a key due after one more failure; returns the delay, never below `at_least`."""
+        self._failures[key] = self._failures.get(key, 0) + 1
+        delay = self._backoff.delay(self._failures[key], self._chance())
+        delay = max(delay, at_least or delay)
+        self.add(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Count the key's failures from zero again."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; it is the caller's alone until `done`.
+
+        Raises:
+            ShutDown: there will be no more.
+        """
+        while not self._ready and not self._is_shut_down:
+            self._some_ready.clear()
+            await self._some_ready.wait()
+        if self._is_shut_down:
+            raise ShutDown
+        key = next(iter(self._ready))
+        waited = self._clock.monotonic() - self._ready.pop(key)
+        self._processing.add(key)
+        if self._on_wait is not None:
+            self._on_wait(waited)
+        return key
+
+    def done(self, key: K) -> None:
+        """Give a key back, whatever came of it."""
+        self._processing.discard(key)
+        due = self._again.pop(key, None)
+        if due is not None and not self._is_shut_down:
+            self._ready[key] = due
+            self._some_ready.set()
+
+    async def run(self) -> None:
+        """Make delayed keys due when their time has come; never ends."""
+        while True:
+            self._timer_changed.clear()
+            wait = self._release()
+            try:
+                await run_within(self._clock, wait, self._timer_changed.wait())
+            except TimeoutError:
+                continue
+
+    def shut_down(self) -> None:
+        """Give out no more keys and take none."""
+        self._is_shut_down = True
+        self._some_ready.set()
+
+    def _make_due(self, key: K) -> None:
+        self._due.pop(key, None)
+        place = self._again if key in self._processing else self._ready
+        place.setdefault(key, self._clock.monotonic())
+        self._some_ready.set()
+
+    def _drop_overruled_timers(self) -> None:
+        """Keep the timers in proportion to the keys, however often each was put off."""
+        if len(self._timers) > 2 * len(self._due) + SPARE_TIMERS:
+            self._timers = [timer for timer in self._timers if self._due.get(timer[2]) == timer[0]]
+            heapq.heapify(self._timers)
+
+    def _release(self) -> timedelta:
+        """Make due what is due; returns the time until the next."""
+        now = self._clock.monotonic()
+        while self._timers:
+            at, _, key = self._timers[0]
+            if self._due.get(key) != at:  # overruled by an earlier wish
+                heapq.heappop(self._timers)
+            elif at <= now:
+                heapq.heappop(self._timers)
+                self._make_due(key)
+            else:
+                return timedelta(seconds=at - now)
+        return IDLE
