@@ -13,8 +13,13 @@ Check = Callable[[], str]
 """Says what is wrong in a sentence, "" when nothing is."""
 
 
-def build_app(metrics: Metrics, *, healthy: Check, ready: Check) -> web.Application:
-    """The three pages. A check that has something to say answers 503 with its words."""
+def build_app(
+    metrics: Metrics, *, healthy: Check, ready: Check, refresh: Callable[[], None]
+) -> web.Application:
+    """The three pages. A check that has something to say answers 503 with its words.
+
+    `refresh` is called before each scrape, to set what is counted only then.
+    """
 
     async def answer_health(_: web.Request) -> web.Response:
         return answer_check(healthy())
@@ -23,6 +28,7 @@ def build_app(metrics: Metrics, *, healthy: Check, ready: Check) -> web.Applicat
         return answer_check(ready())
 
     async def answer_metrics(_: web.Request) -> web.Response:
+        refresh()
         return web.Response(
             body=metrics.render(), headers={"Content-Type": "text/plain; version=0.0.4"}
         )

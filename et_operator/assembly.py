@@ -1,0 +1,246 @@
+"""The composition root: the only place that wires concrete parts, and what the process runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import structlog
+
+from et_operator.codec.encoding import encode_status_patch
+from et_operator.errors import NotLeader
+from et_operator.kube.connecting import connect
+from et_operator.kube.executing import Executor
+from et_operator.kube.leasing import Lease
+from et_operator.kube.recording import Recorder
+from et_operator.kube.rest import Rest
+from et_operator.kube.watching import Deleted, Reflector, Sighting, Synced, Upserted
+from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.names import SELECTOR_OURS
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SCALE_INS,
+    SCALE_OUTS,
+    SERVICE_ACCOUNTS,
+    TRAINING_JOBS,
+    Resource,
+)
+from et_operator.model.snapshots import RuntimeFiles
+from et_operator.reconciling import Reconciler
+from et_operator.runtime.clock import Clock, SystemClock
+from et_operator.runtime.logging import configure_logging
+from et_operator.runtime.measuring import Metrics
+from et_operator.runtime.supervising import run_for_ever, stop_on_signals, supervise
+from et_operator.runtime.workqueue import WorkQueue
+from et_operator.serving import build_app, serve
+from et_operator.settings import Settings
+from et_operator.state.ingesting import Ingest
+from et_operator.state.store import Store
+from launcher.contract import PROTOCOL_VERSION
+
+STOP_GRACE = timedelta(seconds=20)
+SILENCE = 180.0
+"""Seconds without a word from the API server after which a replica is not ready."""
+
+WATCHED = {
+    TRAINING_JOBS: "",
+    SCALE_INS: "",
+    SCALE_OUTS: "",
+    PODS: SELECTOR_OURS,
+    CONFIG_MAPS: SELECTOR_OURS,
+    SERVICE_ACCOUNTS: SELECTOR_OURS,
+    ROLES: SELECTOR_OURS,
+    ROLE_BINDINGS: SELECTOR_OURS,
+    NODES: "",
+}
+"""Every kind that is watched, with its label selector."""
+
+RUNTIME_PACKAGES = ("launcher.protocol", "launcher.agent", "launcher.shim", "hostdiscovery")
+RUNTIME_MODULES = ("__init__.py", "contract.py", "boot.py")
+"""What runs in user containers; see launcher/boot.py."""
+
+log = structlog.get_logger()
+
+
+async def run(settings: Settings) -> None:
+    """Be the operator until SIGTERM or SIGINT."""
+    configure_logging(settings.log_format, settings.log_level)
+    clock = SystemClock()
+    metrics = Metrics()
+    with stop_on_signals() as stop:
+        async with connect() as connection:
+            api = Rest(
+                connection,
+                observe=lambda verb, resource, code, seconds: metrics.note_request(
+                    verb, resource.plural, code, seconds
+                ),
+            )
+            operator = Operator(settings, api, clock, metrics)
+            app = build_app(
+                metrics,
+                healthy=lambda: "",
+                ready=operator.describe_trouble,
+                refresh=operator.measure,
+            )
+            async with serve(app, settings.http_port):
+                log.info("operator started", identity=settings.identity)
+                await supervise(operator.tasks, stop=stop, clock=clock, grace=STOP_GRACE)
+                log.info("operator stopped")
+
+
+class Operator:
+    """All parts of one replica, wired."""
+
+    def __init__(self, settings: Settings, api: Rest, clock: Clock, metrics: Metrics) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._store = Store()
+        self._ingest = Ingest(self._store)
+        self._queue: WorkQueue[JobKey] = WorkQueue(clock, on_wait=metrics.queue_seconds.observe)
+        self._lease = Lease(
+            api,
+            clock,
+            namespace=settings.own_namespace,
+            name=settings.lease_name,
+            identity=settings.identity,
+            duration=settings.lease_duration,
+            renew_deadline=settings.renew_deadline,
+            retry_period=settings.retry_period,
+        )
+        guarded = api.guarded(self._lease.guard)
+        self._recorder = Recorder(
+            guarded,
+            clock,
+            instance=settings.identity,
+            on_drop=lambda _: metrics.events_lost.inc(),
+        )
+        self._reconciler = Reconciler(
+            store=self._store,
+            api=guarded,
+            executor=Executor(
+                guarded,
+                self._recorder,
+                encode_status_patch,
+                pod_creations=settings.pod_creations,
+            ),
+            queue=self._queue,
+            clock=clock,
+            shipped=read_runtime(settings),
+            metrics=metrics,
+        )
+        self._reflectors = [
+            self._build_reflector(api, resource, namespace, selector)
+            for resource, selector in WATCHED.items()
+            for namespace in (settings.namespaces or (None,))
+            if resource.namespaced or not settings.namespaces
+        ]
+        self.tasks = {
+            **{f"watch {r.resource.plural} {r.namespace or ''}": r.run for r in self._reflectors},
+            "lead": self._lead_again_and_again,
+            "queue": self._queue.run,
+        }
+
+    def describe_trouble(self) -> str:
+        """What keeps this replica from being useful; "" when nothing does."""
+        now = self._clock.monotonic()
+        for reflector in self._reflectors:
+            kind = reflector.resource.plural
+            if not reflector.is_synced:
+                return f"the list of {kind} is not complete yet"
+            if reflector.last_contact is not None and now - reflector.last_contact > SILENCE:
+                return f"no word about {kind} from the API server for {SILENCE:.0f} s"
+        return ""
+
+    def measure(self) -> None:
+        """Bring the gauges up to date, just before they are read."""
+        self._metrics.queue_depth.set(self._queue.depth)
+        self._metrics.is_leader.set(1 if self._lease.is_leader else 0)
+        phases = Counter(
+            entry.value.status.phase.value if entry.value.status.phase else "New"
+            for entry in self._store.jobs
+        )
+        self._metrics.jobs.clear()
+        for phase, count in phases.items():
+            self._metrics.jobs.labels(phase).set(count)
+
+    def _build_reflector(
+        self, api: Rest, resource: Resource, namespace: str | None, selector: str
+    ) -> Reflector:
+        self._store.expect_list(resource, namespace)
+        return Reflector(api, self._clock, resource, namespace, self._see, label_selector=selector)
+
+    def _see(self, sighting: Sighting) -> None:
+        match sighting:
+            case Synced():
+                keys = self._ingest.sync(
+                    sighting.resource,
+                    sighting.namespace,
+                    sighting.items,
+                    version=sighting.version,
+                    at=sighting.begun,
+                )
+            case Upserted():
+                keys = self._ingest.upsert(sighting.resource, sighting.object)
+            case Deleted():
+                keys = self._ingest.delete(sighting.resource, sighting.object)
+        for key in keys:
+            self._queue.add(key)
+
+    async def _lead_again_and_again(self) -> None:
+        while True:
+            try:
+                await self._lease.lead(self._lead)
+            except NotLeader as error:
+                log.warning("no longer the leader", reason=str(error))
+
+    async def _lead(self) -> None:
+        """One term: nothing is planned before every list was taken anew within it."""
+        log.info("leading", identity=self._settings.identity)
+        begun = self._lease.acquired_at
+        for reflector in self._reflectors:
+            self._store.expect_list(reflector.resource, reflector.namespace)
+            reflector.relist()
+        for reflector in self._reflectors:
+            await reflector.wait_synced(begun or 0.0)
+        for entry in self._store.jobs:
+            self._queue.add(entry.value.key)
+        for table in (self._store.scale_ins, self._store.scale_outs):
+            for scaling in table:
+                self._queue.add(JobKey(scaling.value.namespace, scaling.value.job_name))
+        workers = {f"worker {n}": self._reconciler.work for n in range(self._settings.workers)}
+        await run_for_ever({**workers, "events": self._recorder.run})
+
+
+def read_runtime(settings: Settings) -> RuntimeFiles:
+    """The files that user containers run, as this operator ships them, and their hash."""
+    texts: dict[str, str] = {}
+    for name in RUNTIME_MODULES:
+        texts[f"launcher/{name}"] = (files("launcher") / name).read_text("utf-8")
+    for package in RUNTIME_PACKAGES:
+        for item in files(package).iterdir():
+            if is_runtime_file(item):
+                texts[f"{package.replace('.', '/')}/{item.name}"] = item.read_text("utf-8")
+    runtime = Runtime(hash_texts(texts), settings.broker_image, PROTOCOL_VERSION)
+    return RuntimeFiles(runtime, texts, settings.broker_pull_secrets)
+
+
+def is_runtime_file(item: Traversable) -> bool:
+    """Python files and shell scripts, no caches and markers."""
+    return item.is_file() and item.name.endswith((".py", ".sh"))
+
+
+def hash_texts(texts: Mapping[str, str]) -> str:
+    """Ten hexadecimal digits over names and texts."""
+    digest = hashlib.sha256()
+    for name in sorted(texts):
+        digest.update(name.encode() + b"\0" + texts[name].encode() + b"\0")
+    return digest.hexdigest()[:10]

@@ -1,0 +1,194 @@
+"""One pass: key -> snapshot -> plan -> execute -> look again.
+
+Whatever the server answers is believed at once (its answer is newer than any event), so that the
+next pass never plans from before our own writes; where an answer is missing or contradicts the
+view, the object is read again before anything else is done about it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import structlog
+
+from et_operator.errors import AlreadyExists, NotFound
+from et_operator.kube.api import Api
+from et_operator.kube.executing import Execution, Executor, Failure
+from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.jobs import JobKey, TrainingJob
+from et_operator.model.plans import Plan
+from et_operator.model.resources import PODS, TRAINING_JOBS, Ref
+from et_operator.model.snapshots import Refusal, RuntimeFiles
+from et_operator.planning.planner import plan, plan_orphan
+from et_operator.runtime.clock import Clock
+from et_operator.runtime.measuring import Metrics
+from et_operator.runtime.workqueue import WorkQueue
+from et_operator.state.ingesting import Ingest
+from et_operator.state.store import Answers, Store
+from et_operator.state.views import build_snapshot
+
+TAKEN_FOR = timedelta(seconds=60)
+"""How long a name that somebody else holds is left alone before it is tried again."""
+
+log = structlog.get_logger()
+
+
+class Reconciler:
+    """Brings one job at a time closer to what its author asked for."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        api: Api,
+        executor: Executor,
+        queue: WorkQueue[JobKey],
+        clock: Clock,
+        shipped: RuntimeFiles,
+        metrics: Metrics,
+    ) -> None:
+        self._store = store
+        self._ingest = Ingest(store)
+        self._api = api
+        self._executor = executor
+        self._queue = queue
+        self._clock = clock
+        self._shipped = shipped
+        self._metrics = metrics
+
+    async def work(self) -> None:
+        """Take one key after another, for ever. A failing job never stops the others."""
+        while True:
+            key = await self._queue.get()
+            started = self._clock.monotonic()
+            try:
+                await self._look_after(key)
+            finally:
+                self._queue.done(key)
+                self._metrics.pass_seconds.observe(self._clock.monotonic() - started)
+
+    async def _look_after(self, key: JobKey) -> None:
+        try:
+            result, again = await self.reconcile(key)
+        except Exception:  # a defect met by one job must not stop the others
+            delay = self._queue.retry(key)
+            self._metrics.passes.labels("error").inc()
+            log.exception("reconcile failed", job=str(key), retry_in=delay.total_seconds())
+            return
+        self._metrics.passes.labels(result).inc()
+        if again is not None:
+            self._queue.add(key, again)
+
+    async def reconcile(self, key: JobKey) -> tuple[str, timedelta | None]:
+        """One pass over one job; returns how it went and when to look again (None: on an event)."""
+        self._expire_answers(key)
+        snapshot = build_snapshot(self._store, key, self._shipped)
+        now = self._clock.now()
+        if snapshot is None:
+            return await self._close_orphans(key)
+        started = self._clock.monotonic()
+        result = plan(snapshot, now)
+        self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
+        return await self._carry_out(key, snapshot.job, result)
+
+    async def _close_orphans(self, key: JobKey) -> tuple[str, timedelta | None]:
+        """Scalings that name no job: the store forgets the job, they are told so after a while."""
+        self._store.answers.pop(key, None)
+        outcome, soonest = "unchanged", None
+        for scaling in self._store.find_scalings(key):
+            result = plan_orphan(scaling, self._clock.now(), self._store.complete_since)
+            outcome, again = await self._carry_out(key, None, result)
+            if again is not None:
+                soonest = again if soonest is None else min(soonest, again)
+        return outcome, soonest
+
+    async def _carry_out(
+        self, key: JobKey, job: TrainingJob | None, result: Plan
+    ) -> tuple[str, timedelta | None]:
+        if result.status is None and not result.actions and not result.reports:
+            self._queue.forget(key)
+            return "unchanged", result.requeue_after
+        execution = await self._executor.execute(result, job)
+        await self._absorb(key, job, execution)
+        self._count(execution)
+        if execution.failures:
+            for failure in execution.failures:
+                log.warning("write failed", job=str(key), error=str(failure.error))
+            delay = self._queue.retry(key, execution.retry_after)
+            log.info("looking again", job=str(key), after=delay.total_seconds())
+            return "refused" if execution.refusals else "conflict", None
+        self._queue.forget(key)
+        has_written = bool(execution.written or execution.deleted)
+        return "changed", timedelta() if has_written else result.requeue_after
+
+    async def _absorb(self, key: JobKey, job: TrainingJob | None, execution: Execution) -> None:
+        """Believe what the server said; read again what it contradicted or left open."""
+        for written in execution.written:
+            self._requeue(self._ingest.upsert(written.resource, written.object))
+        for deleted in execution.deleted:
+            self._ingest.note_deletion(deleted.ref, deleted.uid, self._clock.now())
+        if any(written.resource == PODS for written in execution.written):
+            self._answers(key).refusal = None
+        for failure in execution.refusals:
+            self._note_refusal(key, failure)
+        for failure in (*execution.conflicts, *execution.unknowns):
+            await self._read_again(key, job, failure)
+
+    async def _read_again(self, key: JobKey, job: TrainingJob | None, failure: Failure) -> None:
+        """A live read of the object that the failed write was about."""
+        ref = self._get_ref(key, failure.action)
+        try:
+            found = await self._api.get(ref)
+        except NotFound:
+            self._forget(failure.action, job)
+            return
+        owner = next((o["uid"] for o in found["metadata"].get("ownerReferences", ())), None)
+        is_ours = job is not None and owner == job.uid
+        if isinstance(failure.error, AlreadyExists) and not is_ours:
+            self._answers(key).taken[ref.name] = self._clock.now()
+            return
+        self._requeue(self._ingest.upsert(ref.resource, found))
+
+    def _forget(self, action: Action | None, job: TrainingJob | None) -> None:
+        match action:
+            case Patch(ref=ref, uid=uid) | Delete(ref=ref, uid=uid):
+                self._requeue(self._ingest.forget(ref, uid))
+            case None if job is not None:
+                ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
+                self._requeue(self._ingest.forget(ref, job.uid))
+            case _:
+                """A creation that did not happen: the next pass asks for it again."""
+
+    def _get_ref(self, key: JobKey, action: Action | None) -> Ref:
+        match action:
+            case None:
+                return Ref(TRAINING_JOBS, key.namespace, key.name)
+            case Create(resource=resource, manifest=manifest):
+                return Ref(resource, key.namespace, manifest["metadata"]["name"])
+            case Patch(ref=ref) | Delete(ref=ref):
+                return ref
+
+    def _note_refusal(self, key: JobKey, failure: Failure) -> None:
+        answers = self._answers(key)
+        count = answers.refusal.count + 1 if answers.refusal else 1
+        message = getattr(failure.error, "message", str(failure.error))
+        answers.refusal = Refusal(message, count, self._clock.now())
+
+    def _expire_answers(self, key: JobKey) -> None:
+        answers = self._store.answers.get(key)
+        if answers is not None:
+            limit = self._clock.now() - TAKEN_FOR
+            answers.taken = {name: at for name, at in answers.taken.items() if at > limit}
+
+    def _answers(self, key: JobKey) -> Answers:
+        return self._store.answers.setdefault(key, Answers())
+
+    def _requeue(self, keys: set[JobKey]) -> None:
+        for key in keys:
+            self._queue.add(key)
+
+    def _count(self, execution: Execution) -> None:
+        for written in execution.written:
+            self._metrics.actions.labels("write", written.resource.kind).inc()
+        for deleted in execution.deleted:
+            self._metrics.actions.labels("delete", deleted.ref.resource.kind).inc()
