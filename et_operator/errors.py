@@ -7,7 +7,7 @@ EtOperatorError
         AlreadyExists     409 on create: a name is held
         Conflict          409 on update or delete: we planned from an old version; look again
         Expired           410: the resourceVersion of a list or watch is too old; list again
-        Refused           400, 403, 413, 422: the server does not want this; its words are for the user
+        Refused           400, 403, 413, 422: the server does not want this; show its words
         Throttled         429: later, after `retry_after`
         ServerFailed      5xx: later
     Unreachable           no answer; the request was certainly not processed

@@ -36,7 +36,7 @@ log = structlog.get_logger()
 class Reconciler:
     """Brings one job at a time closer to what its author asked for."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (its parts, wired in assembly)
         self,
         *,
         store: Store,

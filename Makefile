@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh Debian machine as root: `make demo` and `make test`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/et-operator
+VENV := $(CACHE)/venv-$(shell sha256sum requirements.lock | cut -c1-12)
+PY := $(VENV)/bin/python
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+demo: $(VENV)/ready ## train, scale out and in while it trains, on a cluster of its own (DEMO_CONTEXT=name: on yours)
+	@$(PY) examples/demo/main.py
+
+test: $(VENV)/ready ## everything: check, contract and end-to-end tests on a real cluster; ends with a table
+	@$(PY) tests/run.py
+
+check: $(VENV)/ready ## style, types, layers and unit tests; at most a minute when warm
+	@PY=$(PY) tests/check.sh
+
+format: $(VENV)/ready ## put the code into the project's style
+	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
+
+lock: $(VENV)/ready ## write requirements.lock anew from pyproject.toml
+	@$(PY) -m uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --python-version 3.11 -o requirements.lock
+
+up: $(VENV)/ready ## bring the test cluster up (python -m devcluster for the rest)
+	@devcluster/prerequisites.sh && $(PY) -m devcluster up
+
+down: $(VENV)/ready ## take the test cluster down, without a trace; caches stay
+	@$(PY) -m devcluster down
+
+$(VENV)/ready: requirements.lock
+	@devcluster/prerequisites.sh python
+	@mkdir -p $(CACHE) && exec 9>$(CACHE)/venv.lock && flock 9 && tests/venv.sh $(VENV)
+
+.PHONY: help demo test check format lock up down

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Style, types, layers, unit tests. Every step prints its name; the first that fails ends it.
+set -euo pipefail
+step() { echo "==> $1"; shift; "$@"; }
+export PYTHONDONTWRITEBYTECODE=1
+step "ruff" "$PY" -m ruff check .
+step "ruff format" "$PY" -m ruff format --check .
+step "mypy" "$PY" -m mypy
+step "import-linter" "${PY%python}lint-imports" --no-logo
+step "vermin (3.7 for what runs in user containers)" "$PY" -m vermin --quiet --target=3.7- --violations \
+    --no-tips launcher/contract.py launcher/boot.py launcher/protocol launcher/agent launcher/shim hostdiscovery
+step "changelog" "$PY" -m towncrier build --draft --version next >/dev/null
+step "unit tests" "$PY" -m pytest -q -m "not cluster" tests/unit tests/devcluster tests/simulation tests/contract "$@"

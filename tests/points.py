@@ -1,0 +1,58 @@
+"""What is proven, point by point: the rows of the closing table of `make test`.
+
+A point is proven by the tests that carry `@pytest.mark.point("<its key>")`, or by a step of
+tests/run.py of the same key. A point whose tests did not run, or did not pass, fails the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row: what is promised, and against what it is tried."""
+
+    key: str
+    promise: str
+    against: str
+
+
+PYTHON = "python 3.11"
+REAL = "Kubernetes 1.36.3"
+TRAINING = "Kubernetes 1.36.3, Horovod 0.28.1"
+
+POINTS = (
+    Point("check", "style, types, layers, unit tests, simulation against the fake", PYTHON),
+    Point("old-python", "agent, shim and hostdiscovery on the oldest interpreter", "python 3.7"),
+    Point("cluster-up", "the cluster comes up; a second up changes nothing", REAL),
+    Point("cluster-traceless", "down leaves nothing behind", REAL),
+    Point("cluster-recovers", "up puts an interrupted cluster right", REAL),
+    Point("images", "both images build from their Dockerfiles and load", "buildah, containerd"),
+    Point("deploy", "kubectl apply -k deploy is the whole installation", REAL),
+    Point("contract-fake", "the contract cases hold for the in-memory cluster", "fake"),
+    Point("contract-real", "the same cases hold for the API server", REAL),
+    Point("refusals", "bad manifests are refused in words that help", REAL),
+    Point("accepted", "manifests for et-operator and from arena are accepted", REAL),
+    Point("examples", "the examples train to the end", TRAINING),
+    Point("no-lost-step", "2 -> 4 -> 3 with no repeated step", TRAINING),
+    Point("rank-0", "the worker of rank 0 leaves", TRAINING),
+    Point("pending-victim", "a worker that is still pending leaves", TRAINING),
+    Point("below-min", "a ScaleIn below min is refused and nothing changes", TRAINING),
+    Point("preempted", "a ScaleIn does not wait behind a ScaleOut that waits", TRAINING),
+    Point("kubectl-scale", "kubectl scale grows and shrinks", TRAINING),
+    Point("unschedulable", "a ScaleOut that cannot be scheduled gives back", TRAINING),
+    Point("spare", "a spare above max-np leaves", TRAINING),
+    Point("slow-commit", "a script that commits every 20 s lets a worker go", TRAINING),
+    Point("not-started", "a worker whose script has not started yet leaves", TRAINING),
+    Point("script-success", "a scaling's script runs, with its environment", TRAINING),
+    Point("script-failure", "a script that fails is tried again, then the scaling fails", TRAINING),
+    Point("user-failure", "a failing command: reason and tail of the log in status", TRAINING),
+    Point("suspend", "suspend and resume", TRAINING),
+    Point("deletion", "deletion of a running job leaves nothing of it", TRAINING),
+    Point("replaced", "a killed worker is replaced under a new name", TRAINING),
+    Point("api-restart", "the API server restarts: no host delisted, no exit", TRAINING),
+    Point("operator-killed", "kill -9 in a scaling: finished with the same victims", TRAINING),
+    Point("no-token", "no token in any user container", TRAINING),
+    Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
+)

@@ -1,0 +1,125 @@
+"""`make test`: every step in order, then a table with a row for each point that is promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from points import POINTS, Point
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "out"
+POINTS_FILE = OUT / "points.jsonl"
+FAILURE = OUT / "failure"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known of one test or step."""
+
+    test: str
+    passed: bool
+    seconds: float
+
+
+def main() -> int:
+    """Run the steps; 0 only if every point of the table was proven."""
+    OUT.mkdir(exist_ok=True)
+    POINTS_FILE.unlink(missing_ok=True)
+    results: dict[str, list[Result]] = {}
+    for key, title, command in STEPS:
+        print(f"\n==> {title}\n    {' '.join(command)}", flush=True)
+        started = time.monotonic()
+        code = subprocess.run(command, cwd=ROOT, env=build_environment(), check=False).returncode
+        seconds = time.monotonic() - started
+        results.setdefault(key, []).append(Result(" ".join(command[-3:]), code == 0, seconds))
+        if code and key in {"check", "cluster-up", "images", "deploy"}:
+            print(f"==> {title} failed with exit code {code}: what follows needs it, stopping")
+            break
+    for key, result in read_points():
+        results.setdefault(key, []).append(result)
+    return close(results)
+
+
+PY = sys.executable
+PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+STEPS = (
+    ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
+    ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
+    ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
+    ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
+    ("images", "the images", [PY, "-m", "devcluster", "images"]),
+    ("deploy", "the operator, with exactly the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
+    ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),
+    ("e2e", "end to end", [*PYTEST, "-m", "cluster", "--timeout=600", "tests/e2e"]),
+    ("demo", "the demo", [PY, "examples/demo/main.py", "--quiet"]),
+    ("devcluster", "the cluster itself", [*PYTEST, "-m", "cluster", "tests/cluster"]),
+)  # fmt: skip
+
+
+def build_environment() -> dict[str, str]:
+    """The steps' environment: where results go, which Python to use."""
+    return {
+        **os.environ,
+        "PY": PY,
+        "POINTS_FILE": str(POINTS_FILE),
+        "FAILURE_DIR": str(FAILURE),
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def read_points() -> Iterator[tuple[str, Result]]:
+    """What the tests themselves noted."""
+    if not POINTS_FILE.exists():
+        return
+    for line in POINTS_FILE.read_text().splitlines():
+        body = json.loads(line)
+        result = Result(body["test"], body["outcome"] == "passed", body["seconds"])
+        for key in body["points"]:
+            yield key, result
+
+
+def close(results: dict[str, list[Result]]) -> int:
+    """Print the table; 1 if a row is not proven or a step failed."""
+    rows = [build_row(point, results.get(point.key, [])) for point in POINTS]
+    known = {point.key for point in POINTS}
+    failed_steps = [
+        f"step {key} failed: {r.test}"
+        for key, found in results.items()
+        for r in found
+        if key not in known and not r.passed
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    print()
+    for row in rows:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
+    failed = [row for row in rows if row[0] != "ok"]
+    for line in failed_steps:
+        print(line)
+    if FAILURE.exists() and (failed or failed_steps):
+        print(f"logs, Events and objects of what failed: {FAILURE}")
+    print(f"\n{len(rows) - len(failed)} passed, {len(failed) + len(failed_steps)} failed")
+    return 1 if failed or failed_steps else 0
+
+
+def build_row(point: Point, results: Iterable[Result]) -> tuple[str, str, str, str, str]:
+    """State, promise, test, version, seconds."""
+    found = list(results)
+    bad = [r for r in found if not r.passed]
+    state = "NOT RUN" if not found else "FAILED" if bad else "ok"
+    shown = (bad or found or [Result("-", passed=False, seconds=0)])[0]
+    more = f" (+{len(found) - 1})" if len(found) > 1 else ""
+    seconds = sum(r.seconds for r in found)
+    return state, point.promise, shown.test + more, point.against, f"{seconds:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
