@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum
+from enum import StrEnum
 
 from et_operator.model.conditions import Condition
 from et_operator.model.phases import JobPhase
@@ -23,21 +23,21 @@ class JobKey:
         return f"{self.namespace}/{self.name}"
 
 
-class AttachMode(str, Enum):
+class AttachMode(StrEnum):
     """How the launcher reaches its workers."""
 
     KUBEXEC = "kubexec"
     SSH = "ssh"
 
 
-class LauncherCreation(str, Enum):
+class LauncherCreation(StrEnum):
     """When the launcher pod is created."""
 
     AT_STARTUP = "AtStartup"
     WAIT_FOR_WORKERS_READY = "WaitForWorkersReady"
 
 
-class CleanPodPolicy(str, Enum):
+class CleanPodPolicy(StrEnum):
     """Which pods are deleted when the job has ended."""
 
     NONE = "None"
@@ -45,7 +45,7 @@ class CleanPodPolicy(str, Enum):
     ALL = "All"
 
 
-class RestartPolicy(str, Enum):
+class RestartPolicy(StrEnum):
     """Whether the job is tried again after the user's own failure."""
 
     NEVER = "Never"
@@ -90,7 +90,7 @@ class WorkerId:
     uid: str | None = None
 
 
-class ScalingKind(str, Enum):
+class ScalingKind(StrEnum):
     """What asked for the change; REPLICAS is `kubectl scale` or an HPA."""
 
     IN = "ScaleIn"
@@ -98,7 +98,7 @@ class ScalingKind(str, Enum):
     REPLICAS = "Replicas"
 
 
-class Leaving(str, Enum):
+class Leaving(StrEnum):
     """How a worker left."""
 
     GRACEFUL = "graceful"
@@ -139,7 +139,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ScalingRecord:
-    """The decision about one scaling, written to the job's status before it is acted on."""
+    """The decision about one scaling, written to the job's status before it is acted on.
+
+    `final` is what `worker.replicas` must become when the scaling was stopped; None: it stays.
+    """
 
     kind: ScalingKind
     name: str
@@ -150,13 +153,13 @@ class ScalingRecord:
     victims: tuple[WorkerId, ...] = ()
     added: tuple[WorkerId, ...] = ()
     choice: str = ""
-    written_generation: int | None = None
     workers: tuple[WorkerOutcome, ...] = ()
     script: ScriptAttempt | None = None
     outcome: Outcome | None = None
+    final: int | None = None
 
 
-class WorkerState(str, Enum):
+class WorkerState(StrEnum):
     """Of workers that are joining or leaving, or are known to have ended."""
 
     JOINING = "Joining"
@@ -166,13 +169,22 @@ class WorkerState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord:
-    """What must be remembered about one worker beyond its pod. GONE is final for a uid."""
+    """What must be remembered about one worker beyond its pod. GONE is final for a uid.
+
+    A JOINING record with uid "" is a name that was decided and whose pod has not been seen yet.
+    Of a LEAVING one: `generation` is that of the config which first names it draining (None: no
+    written config ever held it), `waiting_since` is what its drain time-out is counted from, and
+    `served` says that horovodrun has read a list without it.
+    """
 
     name: str
     uid: str
     state: WorkerState
     reason: str = ""
     since: datetime | None = None
+    generation: int | None = None
+    waiting_since: datetime | None = None
+    served: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +213,24 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
+class Backoff:
+    """How often something failed without ten good minutes in between, and when it last did."""
+
+    count: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a job's pods run, pinned while any of them lives, so that versions cannot mix."""
+    """What a job's pods run, pinned while any of them lives, so that versions cannot mix.
+
+    `files` are the names of its files, so that its ConfigMap can be mounted by a later operator.
+    """
 
     digest: str
     broker_image: str
     version: int = 1
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +238,9 @@ class JobStatus:
     """`status` of a TrainingJob: observations for people, decisions that must survive a crash.
 
     `target_workers` and `current_workers` are names of workers: clients that know et-operator's
-    types read lists there and would fail on anything else.
+    types read lists there and would fail on anything else. `decided_replicas` is the number of
+    workers that was decided last: a spec that says otherwise is a change yet to be decided.
+    `launcher_uid` is the pod of `epoch`, "" until it was seen.
     """
 
     phase: JobPhase | None = None
@@ -236,6 +262,11 @@ class JobStatus:
     last_worker_index: int = -1
     failures: Failures = field(default_factory=Failures)
     workers: tuple[WorkerRecord, ...] = ()
+    decided_replicas: int | None = None
+    launcher_uid: str = ""
+    launch_backoff: Backoff | None = None
+    worker_backoff: Backoff | None = None
+    early_losses: Backoff | None = None
 
 
 @dataclass(frozen=True, slots=True)

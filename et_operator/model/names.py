@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from et_operator.model.resources import GROUP
 
@@ -26,7 +26,7 @@ MAX_JOB_NAME = MAX_POD_NAME - len("-worker-") - INDEX_DIGITS
 """49: `<job>-worker-<6 digits>` must be a DNS label, for Horovod uses it as a host name."""
 
 
-class Role(str, Enum):
+class Role(StrEnum):
     """What a pod of a job is for."""
 
     LAUNCHER = "launcher"
@@ -39,7 +39,7 @@ def build_worker_name(job: str, index: int) -> str:
 
 
 def build_launcher_name(job: str, epoch: int) -> str:
-    """`<job>-launcher` for the first epoch, `<job>-launcher-r<n>` (n = epoch - 1) for later ones."""
+    """`<job>-launcher` for the first epoch, `<job>-launcher-r<epoch - 1>` for later ones."""
     return f"{job}-launcher" if epoch <= 1 else f"{job}-launcher-r{epoch - 1}"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class JobPhase(str, Enum):
+class JobPhase(StrEnum):
     """Phase of a TrainingJob."""
 
     CREATED = "Created"
@@ -17,7 +17,7 @@ class JobPhase(str, Enum):
     FAILED = "Failed"
 
 
-class ScalingPhase(str, Enum):
+class ScalingPhase(StrEnum):
     """Phase of a ScaleIn or ScaleOut; its last condition has the same type, as in et-operator."""
 
     CREATED = "Created"

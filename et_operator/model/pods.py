@@ -20,7 +20,7 @@ class Termination:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of a job. `container` is the one that the template names first."""
+    """A pod of a job. `container` is the one that the template names first, `started` its start."""
 
     namespace: str
     name: str
@@ -45,6 +45,7 @@ class Pod:
     pod_reason: str = ""
     pod_message: str = ""
     deletion_cost: int = 0
+    started: datetime | None = None
 
     @property
     def is_terminal(self) -> bool:
