@@ -1,0 +1,283 @@
+"""The seam of kube/api.py in front of a FakeCluster: faults, a log of calls, watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from et_operator.errors import EtOperatorError, Expired
+from et_operator.kube.api import MERGE_PATCH, Listing, WatchEvent
+from et_operator.model.resources import Json, Ref, Resource
+from tests.fakes import kinds
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.documents import copy_json
+from tests.fakes.histories import Change
+from tests.fakes.selectors import Predicate, parse_field_selector, parse_label_selector
+
+WRITES = frozenset({"create", "patch", "delete"})
+Operations = list[Any]
+
+
+class Moment(Enum):
+    """When a fault may strike: a write has not happened yet, or has."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass(slots=True)
+class Call:
+    """One request as the server's audit log has it. `outcome` is "done" or the error raised."""
+
+    number: int
+    user: str
+    verb: str
+    ref: Ref
+    subresource: str = ""
+    body: Any = None
+    outcome: str = "pending"
+    is_applied: bool = False
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it asked for a change."""
+        return self.verb in WRITES
+
+    def __str__(self) -> str:
+        suffix = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.number}: {self.user} {self.verb} {self.ref}{suffix} -> {self.outcome}"
+
+
+Fault = Callable[[Call, Moment], None]
+"""Consulted before and after every call; it raises errors.* (or asyncio.CancelledError)."""
+
+
+@dataclass
+class CallLog:
+    """What was asked of the cluster, in order, and the faults that strike it."""
+
+    calls: list[Call] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def open(self, call: Call) -> Call:
+        """Note a call and let faults strike before it."""
+        call.number = len(self.calls)
+        self.calls.append(call)
+        self.strike(call, Moment.BEFORE)
+        return call
+
+    def close(self, call: Call) -> None:
+        """The cluster has done it; let faults strike before the answer arrives."""
+        call.outcome = "done"
+        call.is_applied = True
+        self.strike(call, Moment.AFTER)
+
+    def strike(self, call: Call, moment: Moment) -> None:
+        """Ask every fault; the first that raises decides."""
+        for fault in self.faults:
+            try:
+                fault(call, moment)
+            except BaseException as error:
+                call.outcome = f"{type(error).__name__} {moment.value}"
+                raise
+
+    def list_writes(self, user: str | None = None) -> list[Call]:
+        """Every write that reached the cluster's objects."""
+        return [
+            call
+            for call in self.calls
+            if call.is_write and call.is_applied and user in {None, call.user}
+        ]
+
+
+class FakeApi:
+    """An `Api` of one user agent.
+
+    Args:
+        cluster: where the objects are.
+        log: shared by all clients of the cluster.
+        user: the name in the log.
+    """
+
+    def __init__(self, cluster: FakeCluster, log: CallLog, user: str = "et-operator") -> None:
+        self._cluster = cluster
+        self._log = log
+        self._user = user
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+    ) -> Listing:
+        """As Api.list: version "0" is answered from the watch cache, which may be old."""
+        call = await self._open("list", Ref(resource, namespace or "", ""))
+        history = self._cluster.history
+        items = self._cluster.list(
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            cached=resource_version == "0",
+        )
+        if not kinds.is_custom(resource):  # a server leaves them out of lists of built-in kinds
+            for item in items:
+                del item["kind"], item["apiVersion"]
+        seen = history.find_visible(resource) if resource_version == "0" else history.revision
+        self._log.close(call)
+        return Listing(tuple(items), str(seen))
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: timedelta,  # noqa: ASYNC109 (the seam's: the server ends the watch)
+    ) -> AsyncIterator[WatchEvent]:
+        """As Api.watch; seconds are those of the event loop."""
+        call = await self._open("watch", Ref(resource, namespace or "", ""))
+        history = self._cluster.history
+        cursor = int(resource_version)
+        if cursor < history.compacted:
+            message = f"too old resource version: {cursor} ({history.compacted})"
+            raise Expired(410, "Expired", message)
+        self._log.close(call)
+        view = _View(namespace, label_selector, field_selector)
+        closings, bookmarks = history.closings, history.bookmarks
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout.total_seconds()
+        while True:
+            if history.breakage is not None and closings != history.closings:
+                raise history.breakage
+            for change in history.list_pending(resource, cursor):
+                cursor = change.revision
+                event = view.see(change)
+                if event is not None:
+                    yield event
+            is_over = closings != history.closings or loop.time() >= deadline
+            if is_over or bookmarks != history.bookmarks:
+                bookmarks = history.bookmarks
+                cursor = max(cursor, history.find_visible(resource))
+                yield _bookmark(resource, cursor)
+            if is_over:
+                return
+            await history.sleep(deadline - loop.time())
+
+    async def get(self, ref: Ref) -> Json:
+        """As Api.get; always the truth."""
+        call = await self._open("get", ref)
+        return self._answer(call, lambda: self._cluster.get(ref))
+
+    async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        """As Api.create."""
+        name = manifest["metadata"].get("name", "")
+        ref = Ref(resource, namespace or "", name)
+        call = await self._open("create", ref, body=manifest)
+        return self._answer(call, lambda: self._cluster.create(resource, namespace, manifest))
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Json | Operations,
+        *,
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+    ) -> Json:
+        """As Api.patch."""
+        call = await self._open("patch", ref, subresource=subresource, body=body)
+        return self._answer(
+            call,
+            lambda: self._cluster.patch(
+                ref, body, subresource=subresource, content_type=content_type
+            ),
+        )
+
+    async def delete(
+        self,
+        ref: Ref,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        """As Api.delete."""
+        body = {"uid": uid, "resourceVersion": resource_version, "grace": grace_seconds}
+        call = await self._open("delete", ref, body=body)
+        self._answer(
+            call,
+            lambda: self._cluster.delete(
+                ref,
+                uid=uid,
+                resource_version=resource_version,
+                grace_seconds=grace_seconds,
+                propagation=propagation,
+            ),
+        )
+
+    async def _open(self, verb: str, ref: Ref, *, subresource: str = "", body: Any = None) -> Call:
+        await asyncio.sleep(0)  # as a real call, it lets others run first
+        call = Call(0, self._user, verb, ref, subresource, copy_json(body))
+        return self._log.open(call)
+
+    def _answer(self, call: Call, request: Callable[[], Any]) -> Any:
+        try:
+            result = request()
+        except EtOperatorError as error:
+            call.outcome = str(error)
+            raise
+        self._log.close(call)
+        return result
+
+
+class _View:
+    """What a selector makes of a change: objects enter and leave the view of a watch."""
+
+    def __init__(self, namespace: str | None, labels: str, fields: str) -> None:
+        self._namespace = namespace
+        self._predicates: tuple[Predicate, ...] = (
+            parse_label_selector(labels),
+            parse_field_selector(fields),
+        )
+
+    def see(self, change: Change) -> WatchEvent | None:
+        """The event that this watch shows, if any."""
+        was, now = self._holds(change, change.old), self._holds(change, change.new)
+        if not was and not now:
+            return None
+        kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
+        return WatchEvent(kind, self._show(change, is_last=not now))
+
+    def _holds(self, change: Change, document: Json | None) -> bool:
+        if document is None or self._namespace not in {None, change.ref.namespace}:
+            return False
+        return all(matches(document) for matches in self._predicates)
+
+    def _show(self, change: Change, *, is_last: bool) -> Json:
+        if not is_last or change.new is None:
+            return copy_json(change.last)  # type: ignore[no-any-return]
+        # It left the view without being deleted: its last state inside, at this version.
+        last = copy_json(change.old)
+        last["metadata"]["resourceVersion"] = str(change.revision)
+        return last  # type: ignore[no-any-return]
+
+
+def _bookmark(resource: Resource, revision: int) -> WatchEvent:
+    return WatchEvent(
+        "BOOKMARK",
+        {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"resourceVersion": str(revision)},
+        },
+    )
