@@ -1,0 +1,93 @@
+"""What must not stop a job: a lost worker, a restarted API server, a killed operator."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.e2e.world import World, build_job, devcluster, scale_in, train
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.point("replaced")
+def test_a_killed_worker_is_replaced_under_a_new_name(world: World) -> None:
+    command = train("--steps", "400", "--step-seconds", "0.2")
+    command[1:1] = ["--gloo-timeout-seconds", "8"]
+    world.create(build_job("loss", command=command, workers=3))
+    world.wait_for_size("loss", 3)
+
+    world.core.delete_namespaced_pod("loss-worker-1", world.namespace, grace_period_seconds=0)
+
+    world.wait(lambda: "loss-worker-3" in world.worker_names(), "a replacement is there")
+    assert "loss-worker-1" not in world.worker_names()
+    last = len(world.steps("loss"))
+    world.wait(
+        lambda: (s := world.steps("loss"))[-1].size == 3 and len(s) > last + 20,
+        "three train again",
+        120,
+    )
+    assert world.status("trainingjobs", "loss")["failures"]["user"] == 0
+
+
+@pytest.mark.point("api-restart")
+def test_the_api_server_restarts_while_a_job_trains_and_the_job_notices_nothing(
+    world: World,
+) -> None:
+    world.create(build_job("calm", command=train("--steps", "150", "--step-seconds", "0.3")))
+    world.wait_for_size("calm", 2)
+    uids = {p.metadata.uid for p in world.pods()}
+
+    devcluster("fault", "kill-apiserver")
+    devcluster("fault", "restart-apiserver")
+
+    world.wait_for_phase("calm", "Succeeded", timeout=180)
+    assert world.sizes("calm") == [2]
+    assert [s.number for s in world.steps("calm")] == list(range(1, 151))
+    status = world.status("trainingjobs", "calm")
+    assert status["epoch"] == 1
+    maps = world.core.read_namespaced_config_map("calm-report", world.namespace)
+    report = json.loads(maps.data["report-1"])
+    assert all(e["code"] == 0 for exits in report["exits"].values() for e in exits)
+    assert uids >= {p.metadata.uid for p in world.pods()}
+
+
+@pytest.mark.point("operator-killed")
+def test_an_operator_killed_in_the_middle_of_a_scale_in_finishes_with_the_same_victims(
+    world: World,
+) -> None:
+    command = train("--steps", "300", "--step-seconds", "0.3", "--commit-seconds", "10")
+    world.create(build_job("resumed", command=command, workers=3))
+    world.wait_for_size("resumed", 3)
+
+    world.create(scale_in("leave", "resumed", count=1))
+    victims = world.wait(
+        lambda: [
+            v["name"]
+            for v in (world.status("trainingjobs", "resumed").get("scaling") or {}).get(
+                "victims", []
+            )
+        ],
+        "the victims are recorded",
+    )
+    kill_operator()
+
+    status = world.wait_for_scaling("scaleins", "leave", timeout=180)
+    assert status["phase"] == "ScaleSucceeded", status
+    assert status["toDeletePods"] == victims
+    assert [w["result"] for w in status["workers"]] == ["graceful"]
+    world.wait_for_size("resumed", 2)
+    assert set(world.worker_names()).isdisjoint(victims)
+
+
+def kill_operator() -> None:
+    """SIGKILL to the operator's process, from outside its container."""
+    import subprocess
+
+    found = subprocess.run(
+        ["pgrep", "-f", "^python3 -m et_operator"], check=True, capture_output=True, text=True
+    )
+    for pid in found.stdout.split():
+        subprocess.run(["kill", f"-{signal.SIGKILL.value}", pid], check=True)

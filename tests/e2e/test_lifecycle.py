@@ -1,0 +1,75 @@
+"""How a job fails, pauses and ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.world import World, build_job, find_condition, train
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.point("user-failure")
+def test_a_failing_command_leaves_its_reason_and_the_tail_of_its_log_in_status(
+    world: World,
+) -> None:
+    command = ["sh", "-c", "echo the data set is not there; exit 3"]
+    world.create(build_job("broken", command=command, workers=1))
+
+    world.wait_for_phase("broken", "Failed")
+
+    failed = find_condition(world.status("trainingjobs", "broken"), "Failed")
+    assert failed["status"] == "True"
+    assert "exit code 3" in failed["message"]
+    assert "the data set is not there" in failed["message"]
+
+
+@pytest.mark.point("user-failure")
+def test_a_failing_job_is_tried_again_as_often_as_its_author_allows(world: World) -> None:
+    command = ["sh", "-c", "exit 3"]
+    world.create(
+        build_job("stubborn", command=command, workers=1, restartPolicy="OnFailure", backoffLimit=1)
+    )
+
+    world.wait_for_phase("stubborn", "Failed")
+
+    status = world.status("trainingjobs", "stubborn")
+    assert status["failures"]["user"] == 2
+    assert status["epoch"] == 2
+
+
+@pytest.mark.point("suspend")
+def test_a_suspended_job_gives_everything_back_and_trains_again_when_resumed(
+    world: World,
+) -> None:
+    world.create(build_job("pause", command=train("--steps", "40", "--step-seconds", "0.3")))
+    world.wait_for_size("pause", 2)
+
+    world.patch_job("pause", {"spec": {"suspend": True}})
+    world.wait_for_phase("pause", "Suspended")
+    world.wait(lambda: not world.pods(), "no pod is left")
+
+    world.patch_job("pause", {"spec": {"suspend": False}})
+    world.wait_for_phase("pause", "Succeeded", timeout=180)
+    status = world.status("trainingjobs", "pause")
+    assert status["failures"]["user"] == 0
+
+
+@pytest.mark.point("deletion")
+def test_deletion_of_a_running_job_leaves_nothing_of_it(world: World) -> None:
+    world.create(build_job("brief", command=train("--steps", "500", "--step-seconds", "0.3")))
+    world.wait_for_size("brief", 2)
+
+    world.delete("trainingjobs", "brief")
+
+    world.wait(lambda: not world.pods(), "no pod is left", 90)
+    left = [
+        item.metadata.name
+        for listing in (
+            world.core.list_namespaced_config_map(world.namespace),
+            world.core.list_namespaced_service_account(world.namespace),
+        )
+        for item in listing.items
+        if item.metadata.name.startswith("brief-")
+    ]
+    assert left == []

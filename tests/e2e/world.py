@@ -1,0 +1,297 @@
+"""The cluster as an independent witness sees it: the official client, never the operator's code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+GROUP = "kai.alibabacloud.com"
+IMAGE = "localhost/horovod-torch:dev"
+T = TypeVar("T")
+STEP = re.compile(r"step=(\d+) .*?loss=([0-9.e+-]+) .*?size=(\d+)")
+PAUSE = threading.Event()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training step as rank 0 printed it."""
+
+    number: int
+    loss: float
+    size: int
+
+
+class World:
+    """One namespace of the cluster, and what is in it."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        api_client = config.new_client_from_config(str(kubeconfig()))
+        self.core = client.CoreV1Api(api_client)
+        self.custom = client.CustomObjectsApi(api_client)
+        self.apps = client.AppsV1Api(api_client)
+
+    # ---- objects
+    def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Create one of our kinds."""
+        plural = manifest["kind"].lower() + "s"
+        created: dict[str, Any] = self.custom.create_namespaced_custom_object(
+            GROUP, "v1alpha1", self.namespace, plural, manifest
+        )
+        return created
+
+    def get(self, plural: str, name: str) -> dict[str, Any]:
+        """One of our objects as it is now."""
+        found: dict[str, Any] = self.custom.get_namespaced_custom_object(
+            GROUP, "v1alpha1", self.namespace, plural, name
+        )
+        return found
+
+    def status(self, plural: str, name: str) -> dict[str, Any]:
+        """Its status, {} while it has none."""
+        return self.get(plural, name).get("status") or {}
+
+    def patch_job(self, name: str, body: dict[str, Any]) -> None:
+        """Merge-patch a job."""
+        self.custom.patch_namespaced_custom_object(
+            GROUP, "v1alpha1", self.namespace, "trainingjobs", name, body
+        )
+
+    def delete(self, plural: str, name: str) -> None:
+        """Delete one of our objects."""
+        self.custom.delete_namespaced_custom_object(GROUP, "v1alpha1", self.namespace, plural, name)
+
+    def pods(self, role: str | None = None) -> list[client.V1Pod]:
+        """The job pods of the namespace by name."""
+        selector = f"training-job-role={role}" if role else "training-job-name"
+        found = self.core.list_namespaced_pod(self.namespace, label_selector=selector).items
+        return sorted(found, key=lambda pod: (pod.metadata.creation_timestamp, pod.metadata.name))
+
+    def worker_names(self) -> list[str]:
+        """Workers that are not being deleted."""
+        return [p.metadata.name for p in self.pods("worker") if not p.metadata.deletion_timestamp]
+
+    def log(self, pod: str, container: str | None = None) -> str:
+        """A container's log; "" while there is none."""
+        try:
+            raw = self.core.read_namespaced_pod_log(
+                pod, self.namespace, container=container, _preload_content=False
+            ).data
+        except ApiException as error:
+            if error.status in {400, 404}:
+                return ""
+            raise
+        text: str = raw.decode("utf-8", "replace")
+        return text
+
+    def events(self) -> list[tuple[str, str, str]]:
+        """(object, reason, message) of the namespace's Events."""
+        items = self.core.list_namespaced_event(self.namespace).items
+        return [(e.involved_object.name, e.reason, e.message) for e in items]
+
+    # ---- training
+    def steps(self, job: str) -> list[Step]:
+        """All steps printed so far by rank 0, over all launchers of the job, in order."""
+        text = "".join(self.log(p.metadata.name) for p in self.pods("launcher"))
+        return [Step(int(n), float(loss), int(size)) for n, loss, size in STEP.findall(text)]
+
+    def sizes(self, job: str) -> list[int]:
+        """World sizes in the order in which the training saw them, repetitions dropped."""
+        sizes: list[int] = []
+        for step in self.steps(job):
+            if not sizes or sizes[-1] != step.size:
+                sizes.append(step.size)
+        return sizes
+
+    def wait_for_size(self, job: str, size: int, timeout: float = 90) -> None:
+        """Until the newest step ran with this world size."""
+        self.wait(
+            lambda: (s := self.steps(job)) and s[-1].size == size,
+            f"{job} trains with {size} workers; phase {self.phase(job)}",
+            timeout,
+        )
+
+    # ---- waiting
+    def phase(self, job: str) -> str:
+        """The job's phase, "" while it has none."""
+        phase: str = self.status("trainingjobs", job).get("phase") or ""
+        return phase
+
+    def wait_for_phase(self, job: str, *phases: str, timeout: float = 120) -> str:
+        """Until the job is in one of these phases; an unexpected end fails at once."""
+
+        def look() -> str:
+            phase = self.phase(job)
+            if phase in {"Succeeded", "Failed"} and phase not in phases:
+                raise AssertionError(f"{job} is {phase}: {self.describe(job)}")
+            return phase if phase in phases else ""
+
+        return self.wait(look, f"{job} is {' or '.join(phases)}", timeout)
+
+    def wait_for_scaling(self, plural: str, name: str, timeout: float = 120) -> dict[str, Any]:
+        """Until a scaling has ended; its status."""
+
+        def look() -> dict[str, Any]:
+            status = self.status(plural, name)
+            return status if status.get("phase") in {"ScaleSucceeded", "ScaleFailed"} else {}
+
+        return self.wait(look, f"{plural} {name} has ended", timeout)
+
+    def wait(self, look: Callable[[], T], what: str, timeout: float = 60) -> T:
+        """Until `look` returns something true; AssertionError with `what` after `timeout` s."""
+        end = time.monotonic() + timeout
+        while True:
+            found = look()
+            if found:
+                return found
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {timeout:.0f} s: {what}")
+            PAUSE.wait(0.25)
+
+    def describe(self, job: str) -> str:
+        """The job's status and Events for a failure message."""
+        status = json.dumps(self.status("trainingjobs", job), indent=1)
+        return f"{status}\n" + "\n".join(map(str, self.events()))
+
+    def clear(self) -> None:
+        """Delete the namespace with everything in it, without waiting for anybody's grace."""
+        self.custom.delete_collection_namespaced_custom_object(
+            GROUP, "v1alpha1", self.namespace, "trainingjobs"
+        )
+        self.core.delete_collection_namespaced_pod(self.namespace, grace_period_seconds=0)
+        self.core.delete_namespace(self.namespace)
+        self.wait(
+            lambda: not self.core.list_namespaced_pod(self.namespace).items,
+            f"{self.namespace} has no pods left",
+            90,
+        )
+
+    def dump(self, folder: Path) -> None:
+        """Everything a person needs to see why something failed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for plural in ("trainingjobs", "scaleins", "scaleouts"):
+            found = self.custom.list_namespaced_custom_object(
+                GROUP, "v1alpha1", self.namespace, plural
+            )
+            (folder / f"{plural}.yaml").write_text(yaml.safe_dump(found))
+        for maps in self.core.list_namespaced_config_map(self.namespace).items:
+            if maps.metadata.name.endswith(("-config", "-report")):
+                (folder / f"{maps.metadata.name}.json").write_text(json.dumps(maps.data, indent=1))
+        for pod in self.core.list_namespaced_pod(self.namespace).items:
+            name = pod.metadata.name
+            (folder / f"{name}.yaml").write_text(yaml.safe_dump(pod.to_dict()))
+            for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
+                (folder / f"{name}.{container.name}.log").write_text(self.log(name, container.name))
+        (folder / "events.txt").write_text("\n".join(map(str, self.events())))
+        operator = World("et-operator")
+        for pod in operator.core.list_namespaced_pod("et-operator").items:
+            (folder / f"operator-{pod.metadata.name}.log").write_text(
+                operator.log(pod.metadata.name)
+            )
+
+
+def kubeconfig() -> Path:
+    """The test cluster's kubeconfig."""
+    return Path(devcluster("kubeconfig").strip())
+
+
+def devcluster(*args: str) -> str:
+    """Run a devcluster command; its output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "devcluster", *args],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.stdout
+
+
+def build_job(
+    name: str,
+    *,
+    command: list[str],
+    workers: int = 2,
+    minimum: int | None = 1,
+    maximum: int | None = 6,
+    image: str = IMAGE,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A TrainingJob."""
+    bounds = {"minReplicas": minimum, "maxReplicas": maximum}
+    container = {"image": image, "imagePullPolicy": "IfNotPresent"}
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name},
+        "spec": {
+            "etReplicaSpecs": {
+                "launcher": {
+                    "template": {
+                        "spec": {
+                            "containers": [{"name": "launcher", **container, "command": command}]
+                        }
+                    }
+                },
+                "worker": {
+                    "replicas": workers,
+                    **{k: v for k, v in bounds.items() if v is not None},
+                    "template": {"spec": {"containers": [{"name": "worker", **container}]}},
+                },
+            },
+            **spec,
+        },
+    }
+
+
+def train(*args: str, np: int = 2, minimum: int = 1, maximum: int = 6) -> list[str]:
+    """The user's command: an ordinary elastic horovodrun."""
+    return [
+        "horovodrun",
+        *("-np", str(np), "--min-np", str(minimum), "--max-np", str(maximum)),
+        *("--host-discovery-script", "/etc/edl/discover_hosts.sh"),
+        *("python3", "/examples/horovod-torch/train.py", *args),
+    ]
+
+
+def scale_out(name: str, job: str, count: int, **spec: Any) -> dict[str, Any]:
+    """A ScaleOut."""
+    body = {"selector": {"name": job}, "toAdd": {"count": count}, **spec}
+    return _build_scaling("ScaleOut", name, body)
+
+
+def scale_in(
+    name: str, job: str, *, count: int | None = None, pods: list[str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    """A ScaleIn by count or by names."""
+    wish = {"count": count} if count is not None else {"podNames": pods}
+    return _build_scaling("ScaleIn", name, {"selector": {"name": job}, "toDelete": wish, **spec})
+
+
+def _build_scaling(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def find_condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    """A condition by type, {} if there is none."""
+    found: Iterator[dict[str, Any]] = (c for c in status.get("conditions", []) if c["type"] == kind)
+    return next(found, {})
