@@ -1,0 +1,134 @@
+"""Pods: the few facts of them that a decision needs.
+
+Pods come from the API server, which has checked their types; only what users may write freely
+(labels, annotations) is read with care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from et_operator.codec.children import find_owner_uid
+from et_operator.codec.times import parse_time
+from et_operator.model import names
+from et_operator.model.pods import Pod, Termination
+from et_operator.model.resources import Json
+
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_WAITS_FOR_OTHERS = frozenset({"PodInitializing", "ContainerCreating"})
+
+
+def decode_pod(obj: Json) -> Pod | None:
+    """The pod; None for one that no job of ours could have made."""
+    metadata: Json = obj.get("metadata") or {}
+    labels: Json = metadata.get("labels") or {}
+    try:
+        role = names.Role(str(labels.get(names.LABEL_ROLE)))
+    except ValueError:
+        return None
+    spec: Json = obj.get("spec") or {}
+    annotations: Json = metadata.get("annotations") or {}
+    pod = Pod(
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        uid=metadata.get("uid", ""),
+        resource_version=metadata.get("resourceVersion", ""),
+        role=role,
+        index=_parse_integer(labels.get(names.LABEL_INDEX)),
+        epoch=_parse_integer(labels.get(names.LABEL_EPOCH)),
+        created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
+        phase="Pending",
+        owner_uid=find_owner_uid(metadata),
+        container=_choose_container(annotations, spec),
+        node=spec.get("nodeName") or None,
+        deletion_requested=_find_deletion(metadata),
+        deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
+    )
+    return _add_status(pod, obj.get("status") or {})
+
+
+def _add_status(pod: Pod, status: Json) -> Pod:
+    own = _find_by_name(status.get("containerStatuses") or (), pod.container)
+    state: Json = own.get("state") or {}
+    last: Json = own.get("lastState") or {}
+    waiting_reason, waiting_message = _explain_waiting(state, status)
+    return replace(
+        pod,
+        phase=status.get("phase") or "Pending",
+        is_container_running="running" in state,
+        has_container_started="running" in state or "terminated" in state or bool(last),
+        waiting_reason=waiting_reason,
+        waiting_message=waiting_message,
+        termination=_decode_termination(state.get("terminated") or last.get("terminated")),
+        disruption_reason=_find_disruption(status),
+        unschedulable_message=_find_unschedulable(status),
+        pod_reason=status.get("reason") or "",
+        pod_message=status.get("message") or "",
+    )
+
+
+def _find_deletion(metadata: Json) -> datetime | None:
+    """When it was asked for: the server writes when the grace will be over."""
+    end = parse_time(metadata.get("deletionTimestamp"))
+    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    return None if end is None else end - grace
+
+
+def _choose_container(annotations: Json, spec: Json) -> str:
+    present = [str(c.get("name")) for c in spec.get("containers") or ()]
+    for key in (names.ANNOTATION_CONTAINER, _DEFAULT_CONTAINER):
+        if annotations.get(key) in present:
+            return str(annotations[key])
+    return present[0] if present else ""
+
+
+def _explain_waiting(state: Json, status: Json) -> tuple[str, str]:
+    """Why the container waits; where it only waits for another one, what that one waits for."""
+    waiting: Json = state.get("waiting") or {}
+    reason, message = waiting.get("reason") or "", waiting.get("message") or ""
+    if state and reason not in _WAITS_FOR_OTHERS:
+        return reason, message
+    for other in status.get("initContainerStatuses") or ():
+        cause: Json = (other.get("state") or {}).get("waiting") or {}
+        if cause.get("reason") and cause["reason"] not in _WAITS_FOR_OTHERS:
+            return cause["reason"], f"container {other.get('name')}: {cause.get('message') or ''}"
+    return reason, message
+
+
+def _decode_termination(body: Json | None) -> Termination | None:
+    if not body:
+        return None
+    return Termination(
+        exit_code=int(body.get("exitCode", 0)),
+        reason=body.get("reason") or "",
+        message=body.get("message") or "",
+        finished=parse_time(body.get("finishedAt")),
+    )
+
+
+def _find_by_name(items: Iterable[Json], name: str) -> Json:
+    return next((item for item in items if item.get("name") == name), {})
+
+
+def _find_disruption(status: Json) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
+            return condition.get("reason") or "DisruptionTarget"
+    return ""
+
+
+def _find_unschedulable(status: Json) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("message") or condition.get("reason") or ""
+    return ""
+
+
+def _parse_integer(text: object) -> int | None:
+    try:
+        return int(str(text))
+    except ValueError:
+        return None

@@ -1,0 +1,143 @@
+"""Status objects to JSON and back, read off the model's dataclasses: no field can be forgotten.
+
+Names on the wire are the field names in camelCase, except those in `_WIRE_NAMES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from et_operator.codec.times import format_time, parse_time
+from et_operator.errors import InvalidObject
+from et_operator.model.jobs import ReplicaStatuses
+from et_operator.model.resources import Json
+
+Status = TypeVar("Status")
+
+_WIRE_NAMES: dict[tuple[type, str], str] = {
+    (ReplicaStatuses, "launcher"): "Launcher",
+    (ReplicaStatuses, "worker"): "Worker",
+}
+
+
+def decode_status(kind: type[Status], body: Json) -> tuple[Status, tuple[str, ...]]:
+    """What `body` says, as a `kind`, and sentences about what in it could not be used.
+
+    A field of the status that cannot be read has its default, as if it had never been written:
+    nobody but an operator writes there, and a job must not fail for what is not its author's.
+    """
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, key, hint, _ in describe_fields(kind):
+        try:
+            if body.get(key) is not None:
+                values[name] = _decode(hint, body[key], f"status.{key}")
+        except InvalidObject as error:
+            problems.append(f"{error}; it is not used")
+    return kind(**values), tuple(problems)
+
+
+def encode_status(status: object) -> dict[str, Any]:
+    """A merge-patch body for `status`: every field is named, null for one that has no value.
+
+    Lists are replaced whole by a merge patch, so what has no value in their elements is left out.
+    """
+    return _encode_object(status, in_list=False)
+
+
+@cache
+def describe_fields(kind: Any) -> tuple[tuple[str, str, Any, object], ...]:
+    """(field name, name on the wire, type, default or MISSING) of each field of a dataclass."""
+    hints = get_type_hints(kind)
+    return tuple(
+        (field.name, _name_on_wire(kind, field), hints[field.name], field.default)
+        for field in fields(kind)
+    )
+
+
+def _name_on_wire(kind: type, field: Field[Any]) -> str:
+    first, *rest = field.name.split("_")
+    return _WIRE_NAMES.get((kind, field.name), first + "".join(map(str.capitalize, rest)))
+
+
+def _encode_object(value: object, *, in_list: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for name, key, _, default in describe_fields(type(value)):
+        item = getattr(value, name)
+        if item is None or (item in ("", ()) and item == default):
+            if not in_list:
+                body[key] = None
+        else:
+            body[key] = _encode(item, in_list=in_list)
+    return body
+
+
+def _encode(value: Any, *, in_list: bool) -> Any:
+    match value:
+        case tuple():
+            return [_encode(item, in_list=True) for item in value]
+        case datetime():
+            return format_time(value)
+        case Enum():
+            return value.value
+        case bool() | int() | float() | str():
+            return value
+        case _:
+            return _encode_object(value, in_list=in_list)
+
+
+def _decode(hint: Any, value: Any, path: str) -> Any:
+    if isinstance(hint, UnionType):
+        [hint] = [arm for arm in get_args(hint) if arm is not NoneType]
+    if get_origin(hint) is tuple:
+        return _decode_list(get_args(hint)[0], value, path)
+    if is_dataclass(hint):
+        return _decode_object(hint, value, path)
+    return _decode_scalar(hint, value, path)
+
+
+def _decode_list(hint: Any, value: Any, path: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise InvalidObject(path, "is not a list")
+    return tuple(_decode(hint, item, f"{path}[{i}]") for i, item in enumerate(value))
+
+
+def _decode_object(kind: Any, body: Any, path: str) -> Any:
+    if not isinstance(body, Mapping):
+        raise InvalidObject(path, "is not an object")
+    values: dict[str, Any] = {}
+    for name, key, hint, default in describe_fields(kind):
+        if body.get(key) is not None:
+            values[name] = _decode(hint, body[key], f"{path}.{key}")
+        elif default is MISSING and not _has_factory(kind, name):
+            raise InvalidObject(f"{path}.{key}", "is missing")
+    return kind(**values)
+
+
+@cache
+def _has_factory(kind: Any, name: str) -> bool:
+    return any(f.name == name and f.default_factory is not MISSING for f in fields(kind))
+
+
+def _decode_scalar(hint: Any, value: Any, path: str) -> Any:
+    if hint is datetime:
+        moment = parse_time(value) if isinstance(value, str) else None
+        if moment is None:
+            raise InvalidObject(path, "is not a time")
+        return moment
+    if issubclass(hint, Enum):
+        try:
+            return hint(value)
+        except ValueError as error:
+            raise InvalidObject(path, f"is {value!r}, which is unknown") from error
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise InvalidObject(path, f"is not of type {hint.__name__}")
+    return value

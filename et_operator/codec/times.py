@@ -1,0 +1,27 @@
+"""Times as Kubernetes writes them: RFC 3339, always with a zone."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_FRACTION = re.compile(r"\.(\d{1,6})\d*")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """The moment in UTC; None where there is no text or no time in it.
+
+    Go writes up to nine digits of a second; what is finer than a microsecond is cut off.
+    """
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(_FRACTION.sub(r".\1", text))
+        return moment.astimezone(UTC) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_time(moment: datetime) -> str:
+    """`2026-01-02T03:04:05Z`, with microseconds where there are some."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
