@@ -13,6 +13,7 @@ EtOperatorError
     Unreachable           no answer; the request was certainly not processed
     OutcomeUnknown        no answer; a write may have happened: read before the next one
     NotLeader             the lease has run out: nothing may be written
+    StreamEnded           an exec stream is over: open another one
 """
 
 from __future__ import annotations
@@ -96,3 +97,15 @@ class OutcomeUnknown(EtOperatorError):  # noqa: N818
 
 class NotLeader(EtOperatorError):  # noqa: N818
     """The lease is not ours (any more); the write was not sent."""
+
+
+class StreamEnded(EtOperatorError):  # noqa: N818
+    """An exec stream is over; nothing more can be sent or received.
+
+    Args:
+        reason: why, as far as anybody said.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -57,11 +57,12 @@ class Api(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         timeout: timedelta,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, with bookmarks, until `timeout` or the server ends it.
 
         Raises Expired when it must be listed again; Unreachable or OutcomeUnknown when the stream
-        broke or was silent for longer than the inactivity limit.
+        broke or was silent for longer than the inactivity limit. Close it (contextlib.aclosing) to
+        stop early.
         """
         ...
 
@@ -76,13 +77,15 @@ class Api(Protocol):
     async def patch(
         self,
         ref: Ref,
-        body: Json | list[Any],
+        body: Json | Sequence[Any],
         *,
         subresource: str = "",
         content_type: str = MERGE_PATCH,
     ) -> Json:
-        """The object as stored; NotFound, Conflict, Refused. Put metadata.resourceVersion and
-        metadata.uid into a merge patch to pin it."""
+        """The object as stored; NotFound, Conflict, Refused.
+
+        Put metadata.resourceVersion and metadata.uid into a merge patch to pin it.
+        """
         ...
 
     async def delete(

@@ -67,7 +67,6 @@ async def supervise(
     Errors are those of run_for_ever. If the tasks do not end within `grace` of the wish to stop,
     `give_up` is called.
     """
-
     work = run_unless(stop.wait(), run_for_ever(tasks))
     try:
         await run_unless(watch_the_end(stop, clock, grace, give_up), work)

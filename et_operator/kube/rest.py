@@ -1,0 +1,342 @@
+"""kube/api on HTTP: plain JSON, one answer per question, no retries and no models.
+
+A write is sent at most once. Whether it may have happened when no answer comes is told by the kind
+of error (see translating).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from et_operator.errors import ApiError, Expired, NotLeader, OutcomeUnknown
+from et_operator.kube.api import MERGE_PATCH, Listing, WatchEvent
+from et_operator.kube.connecting import Connection
+from et_operator.kube.translating import translate_status, translated
+from et_operator.model.resources import Json, Ref, Resource
+
+FIELD_MANAGER = "et-operator"
+
+Guard = Callable[[], None]
+"""Called last before a write is sent; raises NotLeader where it must not be."""
+
+Observe = Callable[[str, str, int, float], None]
+"""Told verb, resource, HTTP status (0: no answer) and seconds of each request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a request may take in all, a connection to be made, a watch to be silent.
+
+    The server sends a bookmark each minute, so a watch that is silent for longer is dead.
+    Connecting is short because the guard was asked before it.
+    """
+
+    call: timedelta = timedelta(seconds=15)
+    listing: timedelta = timedelta(seconds=60)
+    connect: timedelta = timedelta(seconds=3)
+    silence: timedelta = timedelta(seconds=70)
+    page: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, ready to be sent. `timeout` None: a stream, which may only not be silent."""
+
+    verb: str
+    method: str
+    resource: Resource
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: object = None
+    content_type: str = "application/json"
+    timeout: timedelta | None = None
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it changes anything."""
+        return self.method != "GET"
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What is known of a request while it runs."""
+
+    code: int = 0
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Rest:
+    """An api.Api over one connection.
+
+    Args:
+        connection: where to and as whom.
+        guard: asked last before each write.
+        observe: told of each request.
+        limits: on time and page size.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        guard: Guard | None = None,
+        observe: Observe | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._connection = connection
+        self._guard = guard
+        self._observe = observe
+        self._limits = limits
+
+    def guarded(self, guard: Guard) -> Rest:
+        """The same, but every write must pass `guard`."""
+        return Rest(self._connection, guard=guard, observe=self._observe, limits=self._limits)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+    ) -> Listing:
+        """See Api.list."""
+        params = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version or "",
+        }
+        try:
+            return await self._list_pages(resource, namespace, params, page=self._limits.page)
+        except Expired:
+            # The token for the next page lives for minutes only; one page has no next.
+            return await self._list_pages(resource, namespace, params, page=0)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: timedelta,  # noqa: ASYNC109 (the server's own time-out)
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """See Api.watch. To stop early, close the generator (contextlib.aclosing)."""
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, int(timeout.total_seconds()))),
+            "resourceVersion": resource_version,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        path = build_path(resource, namespace)
+        request = Request("watch", "GET", resource, path, params)
+        async with self._send(request) as response, aclosing(read_lines(response)) as lines:
+            async for line in lines:
+                yield decode_event(line)
+
+    async def get(self, ref: Ref) -> Json:
+        """See Api.get."""
+        return await self._call(Request("get", "GET", ref.resource, build_ref_path(ref)))
+
+    async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        """See Api.create."""
+        path = build_path(resource, namespace)
+        params = {"fieldManager": FIELD_MANAGER}
+        return await self._call(Request("create", "POST", resource, path, params, manifest))
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Json | Sequence[Any],
+        *,
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+    ) -> Json:
+        """See Api.patch."""
+        path = build_ref_path(ref, subresource)
+        params = {"fieldManager": FIELD_MANAGER}
+        return await self._call(
+            Request("patch", "PATCH", ref.resource, path, params, body, content_type)
+        )
+
+    async def delete(
+        self,
+        ref: Ref,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        """See Api.delete."""
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": omit_none({"uid": uid, "resourceVersion": resource_version}),
+            "gracePeriodSeconds": grace_seconds,
+            "propagationPolicy": propagation,
+        }
+        path = build_ref_path(ref)
+        await self._call(Request("delete", "DELETE", ref.resource, path, body=omit_none(options)))
+
+    async def _list_pages(
+        self, resource: Resource, namespace: str | None, params: Mapping[str, str], *, page: int
+    ) -> Listing:
+        path = build_path(resource, namespace)
+        query = {**params, "limit": str(page or "")}
+        items: list[Json] = []
+        while True:
+            answer = await self._call(
+                Request("list", "GET", resource, path, query, timeout=self._limits.listing)
+            )
+            items += [name_kind(item, resource) for item in answer.get("items") or ()]
+            meta = answer.get("metadata", {})
+            if not meta.get("continue"):
+                return Listing(tuple(items), meta.get("resourceVersion", ""))
+            query = {**query, "continue": meta["continue"], "resourceVersion": ""}
+
+    async def _call(self, request: Request) -> dict[str, Any]:
+        """Send a request and read its answer, an object."""
+        async with self._send(request, request.timeout or self._limits.call) as response:
+            body = await response.read()
+        try:
+            answer = json.loads(body)
+        except ValueError as error:
+            raise OutcomeUnknown(f"{describe(request)}: the answer is not JSON") from error
+        if not isinstance(answer, dict):
+            raise OutcomeUnknown(f"{describe(request)}: the answer is not an object")
+        trim(answer)
+        return answer
+
+    @asynccontextmanager
+    async def _send(
+        self, request: Request, total: timedelta | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a request, its body unread; any status but success is raised."""
+        timeout = aiohttp.ClientTimeout(
+            total=total.total_seconds() if total else None,
+            connect=self._limits.connect.total_seconds(),
+            sock_read=None if total else self._limits.silence.total_seconds(),
+        )
+        with self._observed(request) as sighting, translated(describe(request)):
+            headers = {"Accept": "application/json", **await self._connection.authorize()}
+            if request.body is not None:
+                headers["Content-Type"] = request.content_type
+            data = None if request.body is None else json.dumps(request.body).encode()
+            if request.is_write and self._guard is not None:
+                self._guard()
+            async with self._connection.session.request(
+                request.method,
+                self._connection.url + request.path,
+                params={key: value for key, value in request.params.items() if value},
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                **self._connection.options,
+            ) as response:
+                sighting.code = response.status
+                yield response
+
+    @contextmanager
+    def _observed(self, request: Request) -> Iterator[Sighting]:
+        sighting = Sighting()
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        is_sent = True
+        try:
+            yield sighting
+        except NotLeader:
+            is_sent = False
+            raise
+        except ApiError as error:
+            sighting.code = sighting.code or error.status
+            raise
+        finally:
+            if self._observe is not None and is_sent:
+                seconds = loop.time() - start
+                self._observe(request.verb, request.resource.plural, sighting.code, seconds)
+
+
+def describe(request: Request) -> str:
+    """A request in words, for messages."""
+    return f"{request.verb} {request.path}"
+
+
+def build_path(resource: Resource, namespace: str | None) -> str:
+    """The path of a collection."""
+    root = f"/apis/{resource.group}" if resource.group else "/api"
+    place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{root}/{resource.version}{place}/{resource.plural}"
+
+
+def build_ref_path(ref: Ref, subresource: str = "") -> str:
+    """The path of an object or of a part of it."""
+    tail = f"/{subresource}" if subresource else ""
+    return f"{build_path(ref.resource, ref.namespace)}/{quote(ref.name, safe='')}{tail}"
+
+
+def omit_none(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the keys that have no value."""
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def trim(obj: dict[str, Any]) -> None:
+    """Drop what nobody here reads and what is half of an object's size."""
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+
+
+def name_kind(item: dict[str, Any], resource: Resource) -> dict[str, Any]:
+    """An item of a list as a whole object: lists leave out apiVersion and kind of their items."""
+    trim(item)
+    item.setdefault("apiVersion", resource.api_version)
+    item.setdefault("kind", resource.kind)
+    return item
+
+
+async def read_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """The lines of a streamed answer, however long each is and wherever the network cut it."""
+    parts: list[bytes] = []
+    async for chunk in response.content.iter_any():
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line = b"".join([*parts, end])
+            parts = []
+            if line.strip():
+                yield line
+        parts.append(rest)
+    line = b"".join(parts)
+    if line.strip():
+        yield line
+
+
+def decode_event(line: bytes) -> WatchEvent:
+    """One line of a watch; an ERROR event is raised as what it means."""
+    try:
+        content = json.loads(line)
+        kind, obj = content["type"], content["object"]
+        if kind == "ERROR":
+            raise translate_status(int(obj.get("code", 500)), obj)
+        if not isinstance(obj["metadata"]["resourceVersion"], str):
+            raise TypeError("resourceVersion is not a string")  # noqa: TRY301 (one way out)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise OutcomeUnknown(f"not a watch event: {line[:100]!r}") from error
+    trim(obj)
+    return WatchEvent(str(kind), obj)

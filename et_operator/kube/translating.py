@@ -1,0 +1,91 @@
+"""What the server or the network says, as errors that say what to do; the only place that decides.
+
+The one question that matters after a failed write is whether it may have happened. Only a failure
+to connect proves that it has not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+
+from et_operator.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Expired,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    ServerFailed,
+    Throttled,
+    Unreachable,
+)
+
+MAX_MESSAGE = 1024
+
+BY_STATUS: Mapping[int, type[ApiError]] = {
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    429: Throttled,
+}
+
+
+def translate_answer(
+    status: int, body: bytes, headers: Mapping[str, str] | None = None
+) -> ApiError:
+    """The error in an answer whose status is not 2xx, whatever its body looks like."""
+    return translate_status(status, decode_status(body), (headers or {}).get("Retry-After", ""))
+
+
+def translate_status(status: int, content: Mapping[str, Any], retry_after: str = "") -> ApiError:
+    """The error for a Kubernetes Status object (or for {"message": ...} where there is none)."""
+    reason = str(content.get("reason") or "")
+    message = str(content.get("message") or "no message")[:MAX_MESSAGE]
+    kind = BY_STATUS.get(status, ServerFailed if status >= 500 else Refused)  # noqa: PLR2004 (HTTP)
+    if kind is Conflict and reason == "AlreadyExists":
+        kind = AlreadyExists
+    return kind(status, reason, message, find_delay(content, retry_after))
+
+
+def decode_status(body: bytes) -> Mapping[str, Any]:
+    """The Status object; proxies and overloaded servers answer plain text or nothing instead."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    if isinstance(content, dict):
+        return content
+    return {"message": body.decode(errors="replace").strip()}
+
+
+def find_delay(content: Mapping[str, Any], header: str) -> timedelta | None:
+    """What the server asked to wait: the header's seconds, else those of the Status details."""
+    details = content.get("details")
+    seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    if header.strip().isdecimal():
+        seconds = int(header)
+    return timedelta(seconds=min(seconds, 3600)) if isinstance(seconds, int) and seconds else None
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn the network errors of aiohttp inside into Unreachable or OutcomeUnknown.
+
+    Args:
+        what: the request in words, for the message.
+    """
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise Unreachable(f"{what}: {error or 'no connection in time'}") from error
+    except TimeoutError as error:
+        raise OutcomeUnknown(f"{what}: no answer in time") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise OutcomeUnknown(f"{what}: {error or type(error).__name__}") from error
