@@ -5,7 +5,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from devcluster import checks, controlplane, deploying, faults, images, lifecycles, locks, nodes, reporting
+from devcluster import (
+    checks,
+    controlplane,
+    deploying,
+    faults,
+    images,
+    lifecycles,
+    locks,
+    nodes,
+    reporting,
+)
 from devcluster.failures import DevclusterError
 from devcluster.settings import MAXIMUM_NODES, MAXIMUM_SIMULATED, Cluster, find_cluster
 
@@ -64,17 +74,27 @@ def _carry_out(cluster: Cluster, options: argparse.Namespace) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m devcluster", description="A real Kubernetes on one machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m devcluster", description="A real Kubernetes on one machine."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start the cluster, or mend a running one")
-    up.add_argument("--nodes", type=_count(1, MAXIMUM_NODES), help="real nodes (2; on a running cluster: add some)")
+    up.add_argument(
+        "--nodes",
+        type=_count(1, MAXIMUM_NODES),
+        help="real nodes (2; on a running cluster: add some)",
+    )
     up.add_argument("--simulated", type=_count(0, MAXIMUM_SIMULATED), help="simulated nodes (0)")
     commands.add_parser("down", help="end the cluster and leave only caches and logs")
-    commands.add_parser("status", help="tell what runs and where it lives; exit code 1 unless all is well")
+    commands.add_parser(
+        "status", help="tell what runs and where it lives; exit code 1 unless all is well"
+    )
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
     kubectl = commands.add_parser("kubectl", help="run kubectl against the cluster", add_help=False)
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
-    build = commands.add_parser("images", help="build the images that changed and print their archives")
+    build = commands.add_parser(
+        "images", help="build the images that changed and print their archives"
+    )
     build.add_argument("only", nargs="?", choices=[images.OPERATOR.title, images.TRAINER.title])
     load = commands.add_parser("load", help="load an image archive into every node")
     load.add_argument("archive", type=Path)

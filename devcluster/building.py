@@ -22,7 +22,11 @@ def find_kube(cache: Path) -> Path:
     """Return the program that holds every component of Kubernetes and etcd, built if it is not in the cache."""
     key = digest([*sorted(_MODULE.glob("*.*")), *_kube_flags()])
     title = "building Kubernetes (the first time about 6 minutes)"
-    return keep(cache, f"kube-{key}", lambda new: _build(cache, title, [*_kube_flags(), "-o", str(new), "."]))
+    return keep(
+        cache,
+        f"kube-{key}",
+        lambda new: _build(cache, title, [*_kube_flags(), "-o", str(new), "."]),
+    )
 
 
 def find_pause(cache: Path) -> Path:
@@ -30,7 +34,11 @@ def find_pause(cache: Path) -> Path:
     key = digest([*sorted((_MODULE / "pause").glob("*")), *_PLAIN_FLAGS])
     arguments = [*_PLAIN_FLAGS, "-ldflags", "-s -w"]
     title = "building the pause program"
-    return keep(cache, f"pause-{key}", lambda new: _build(cache, title, [*arguments, "-o", str(new), "./pause"]))
+    return keep(
+        cache,
+        f"pause-{key}",
+        lambda new: _build(cache, title, [*arguments, "-o", str(new), "./pause"]),
+    )
 
 
 def find_kwok(cache: Path) -> Path:
@@ -101,7 +109,9 @@ def digest(inputs: Iterable[Path | str]) -> str:
 
 
 def _list_sources(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
 
 
 _PLAIN_FLAGS = ("-trimpath", "-buildvcs=false")
@@ -117,12 +127,25 @@ def _kube_flags() -> list[str]:
         "gitTreeState": "clean",
         "buildDate": "2026-11-20T00:00:00Z",
     }
-    linked = [f"-X {package}.{name}={value}" for package in _VERSIONED for name, value in values.items()]
-    return [*_PLAIN_FLAGS, "-tags", "selinux,notest,grpcnotrace", "-ldflags", " ".join(["-s -w -buildid=", *linked])]
+    linked = [
+        f"-X {package}.{name}={value}" for package in _VERSIONED for name, value in values.items()
+    ]
+    return [
+        *_PLAIN_FLAGS,
+        "-tags",
+        "selinux,notest,grpcnotrace",
+        "-ldflags",
+        " ".join(["-s -w -buildid=", *linked]),
+    ]
 
 
 def _environment(cache: Path) -> dict[str, str]:
-    settings = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0", "GOWORK": "off"}
+    settings = {
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "-mod=readonly",
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",
+    }
     if "HOME" not in os.environ:
         settings |= {"GOCACHE": str(cache / "go-build"), "GOPATH": str(cache / "go-path")}
     return dict(os.environ) | settings
@@ -157,6 +180,10 @@ def _run_go(command: list[str | Path], environment: dict[str, str], step: report
 def _read_go_version(program: Path) -> tuple[int, int]:
     if not program.exists():
         return (0, 0)
-    version = run([program, "env", "GOVERSION"], environment=dict(os.environ) | {"GOTOOLCHAIN": "local"})
+    version = run(
+        [program, "env", "GOVERSION"], environment=dict(os.environ) | {"GOTOOLCHAIN": "local"}
+    )
     parts = version.strip().removeprefix("go").split(".")
-    return (int(parts[0]), int("".join(filter(str.isdigit, parts[1])))) if len(parts) > 1 else (0, 0)
+    return (
+        (int(parts[0]), int("".join(filter(str.isdigit, parts[1])))) if len(parts) > 1 else (0, 0)
+    )

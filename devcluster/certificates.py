@@ -44,7 +44,18 @@ def make_cluster_certificates(cluster: Cluster) -> None:
         _make(folder, "ca", "-subj", f"/CN={cluster.name}-ca")
     if not (folder / "service-accounts.pub").exists():
         key, public = folder / "service-accounts.key", folder / "service-accounts.pub"
-        run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key])
+        run(
+            [
+                "openssl",
+                "genpkey",
+                "-algorithm",
+                "EC",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-out",
+                key,
+            ]
+        )
         run(["openssl", "pkey", "-in", key, "-pubout", "-out", public])
     for subject in _SUBJECTS:
         make_certificate(folder, subject)
@@ -55,7 +66,9 @@ def make_node_certificates(node: Node) -> None:
     """Make what one kubelet needs, unless it is there."""
     folder = node.cluster.certificates
     names = f"IP:{node.address},DNS:{node.name}"
-    make_certificate(folder, Subject(node.name, f"/O=system:nodes/CN=system:node:{node.name}", names))
+    make_certificate(
+        folder, Subject(node.name, f"/O=system:nodes/CN=system:node:{node.name}", names)
+    )
     write_kubeconfig(folder, node.name, INSIDE, folder / f"{node.name}.conf")
 
 
@@ -63,8 +76,20 @@ def make_certificate(folder: Path, subject: Subject) -> None:
     """Make SUBJECT.key and SUBJECT.crt, signed by ca.crt, unless they are there."""
     if (folder / f"{subject.file}.crt").exists():
         return
-    authority: list[str | Path] = ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key", "-subj", subject.name]
-    extensions = ["-addext", "extendedKeyUsage=clientAuth,serverAuth", "-addext", "basicConstraints=critical,CA:FALSE"]
+    authority: list[str | Path] = [
+        "-CA",
+        folder / "ca.crt",
+        "-CAkey",
+        folder / "ca.key",
+        "-subj",
+        subject.name,
+    ]
+    extensions = [
+        "-addext",
+        "extendedKeyUsage=clientAuth,serverAuth",
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
+    ]
     if subject.other_names:
         extensions += ["-addext", f"subjectAltName={subject.other_names}"]
     _make(folder, subject.file, *authority, *extensions)
@@ -94,7 +119,21 @@ def write_kubeconfig(folder: Path, user: str, server: str, path: Path) -> None:
 def _make(folder: Path, name: str, *arguments: str | Path) -> None:
     key, certificate = folder / f"{name}.key", folder / f"{name}.crt"
     new = folder / f"{name}.crt.new"
-    run(["openssl", "req", "-x509", *_CURVE, "-days", _DAYS, "-keyout", key, "-out", new, *arguments])
+    run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            *_CURVE,
+            "-days",
+            _DAYS,
+            "-keyout",
+            key,
+            "-out",
+            new,
+            *arguments,
+        ]
+    )
     new.replace(certificate)
 
 

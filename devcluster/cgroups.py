@@ -27,7 +27,9 @@ def find_hierarchies(root: Path = _ROOT) -> list[Path]:
     """Return the folder of every hierarchy, each real one once."""
     if is_v2(root):
         return [root]
-    folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir() and not folder.is_symlink()]
+    folders = [
+        folder for folder in sorted(root.iterdir()) if folder.is_dir() and not folder.is_symlink()
+    ]
     return [folder for folder in folders if (folder / "cgroup.procs").exists()]
 
 
@@ -117,7 +119,11 @@ def _check_controllers(hierarchies: list[Path]) -> None:
         there = (_ROOT / "cgroup.controllers").read_text().split()
         missing = [name for name in _V2_NEEDED if name not in there]
     else:
-        missing = [name for name in _V1_NEEDED if not any(name in folder.name.split(",") for folder in hierarchies)]
+        missing = [
+            name
+            for name in _V1_NEEDED
+            if not any(name in folder.name.split(",") for folder in hierarchies)
+        ]
     if missing:
         message = f"This machine has no cgroup controllers {', '.join(missing)}: mount them below {_ROOT}."
         raise DevclusterError(message)

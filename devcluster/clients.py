@@ -48,7 +48,9 @@ class Client:
         """Delete the object at this path."""
         self._ask("DELETE", path)
 
-    def _ask(self, method: str, path: str, body: str | None = None, kind: str = "") -> dict[str, Any]:
+    def _ask(
+        self, method: str, path: str, body: str | None = None, kind: str = ""
+    ) -> dict[str, Any]:
         try:
             status, answer = self._request(method, path, body, kind)
         except (OSError, http.client.HTTPException) as error:
@@ -60,8 +62,12 @@ class Client:
         parsed = json.loads(answer)
         return parsed if isinstance(parsed, dict) else {}
 
-    def _request(self, method: str, path: str, body: str | None = None, kind: str = "") -> tuple[int, bytes]:
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=10, context=self._tls)
+    def _request(
+        self, method: str, path: str, body: str | None = None, kind: str = ""
+    ) -> tuple[int, bytes]:
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self._port, timeout=10, context=self._tls
+        )
         try:
             connection.request(method, path, body, {"Content-Type": kind} if kind else {})
             response = connection.getresponse()

@@ -9,7 +9,15 @@ from devcluster.checks import listen
 from devcluster.clients import Client
 from devcluster.commands import wait_until
 from devcluster.failures import DevclusterError
-from devcluster.settings import API_PORT, CHECKOUT, GATEWAY, SERVICE_NETWORK, Cluster, find_port, find_request_rate
+from devcluster.settings import (
+    API_PORT,
+    CHECKOUT,
+    GATEWAY,
+    SERVICE_NETWORK,
+    Cluster,
+    find_port,
+    find_request_rate,
+)
 
 _READY_SECONDS = 60.0
 _ETCD = "http://127.0.0.1:2379"
@@ -92,9 +100,14 @@ def start_relay(cluster: Cluster) -> Client:
             program = CHECKOUT / "devcluster" / "relay.py"
             command = [*networks.enter(cluster.namespace), sys.executable, "-I", program]
             arguments = [str(listener.fileno()), "127.0.0.1", str(API_PORT)]
-            processes.start(cluster, "relay", [*command, *arguments], inherited=(listener.fileno(),))
+            processes.start(
+                cluster, "relay", [*command, *arguments], inherited=(listener.fileno(),)
+            )
     certificates.write_kubeconfig(
-        cluster.certificates, "admin", f"https://127.0.0.1:{recorded.read_text()}", cluster.kubeconfig
+        cluster.certificates,
+        "admin",
+        f"https://127.0.0.1:{recorded.read_text()}",
+        cluster.kubeconfig,
     )
     return find_client(cluster)
 
@@ -117,7 +130,10 @@ def wait_ready(cluster: Cluster, client: Client) -> None:
     Raises DevclusterError if it ends or takes a minute.
     """
     with reporting.step("waiting for the API server"):
-        wait_until(lambda: client.is_ready() or not processes.find(cluster, "apiserver"), seconds=_READY_SECONDS)
+        wait_until(
+            lambda: client.is_ready() or not processes.find(cluster, "apiserver"),
+            seconds=_READY_SECONDS,
+        )
     if not client.is_ready():
         logs = [processes.find_log(cluster, name) for name in ("apiserver", "etcd")]
         message = f"The API server is not ready: see {logs[0]} and {logs[1]}, then run up again."
@@ -146,11 +162,17 @@ def start_controllers(cluster: Cluster, kube: Path) -> None:
     content = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(folder / "scheduler.conf"), "qps": rate, "burst": 2 * rate},
+        "clientConnection": {
+            "kubeconfig": str(folder / "scheduler.conf"),
+            "qps": rate,
+            "burst": 2 * rate,
+        },
         "leaderElection": {"leaderElect": False},
     }
     configuration.write_text(json.dumps(content))
-    _start(cluster, kube, "scheduler", _write_flags({"config": configuration, "feature-gates": _GATES}))
+    _start(
+        cluster, kube, "scheduler", _write_flags({"config": configuration, "feature-gates": _GATES})
+    )
 
 
 def _start(cluster: Cluster, kube: Path, name: str, arguments: list[str]) -> None:
@@ -159,5 +181,3 @@ def _start(cluster: Cluster, kube: Path, name: str, arguments: list[str]) -> Non
 
 def _write_flags(arguments: dict[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in arguments.items()]
-
-

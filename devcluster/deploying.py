@@ -34,10 +34,19 @@ def deploy(cluster: Cluster) -> None:
     patch = json.dumps({"spec": {"template": content}})
     run([*_kubectl(cluster), "-n", _NAMESPACE, "patch", _DEPLOYMENT, "--patch", patch])
     with reporting.step("waiting for the operator"):
-        command = ["-n", _NAMESPACE, "rollout", "status", _DEPLOYMENT, f"--timeout={_ROLLOUT_SECONDS}s"]
+        command = [
+            "-n",
+            _NAMESPACE,
+            "rollout",
+            "status",
+            _DEPLOYMENT,
+            f"--timeout={_ROLLOUT_SECONDS}s",
+        ]
         result = attempt([*_kubectl(cluster), *command])
     if result.returncode:
-        message = f"The operator does not come up: {result.stderr.strip()}\n{_describe_pods(cluster)}"
+        message = (
+            f"The operator does not come up: {result.stderr.strip()}\n{_describe_pods(cluster)}"
+        )
         raise DevclusterError(message)
 
 

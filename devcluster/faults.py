@@ -16,7 +16,11 @@ def cause(cluster: Cluster, fault: str, node: str | None) -> None:
     """
     client = controlplane.find_client(cluster)
     if (node is not None) != (fault in OF_NODE):
-        message = f"{fault} needs the name of a node." if fault in OF_NODE else f"{fault} takes no name of a node."
+        message = (
+            f"{fault} needs the name of a node."
+            if fault in OF_NODE
+            else f"{fault} takes no name of a node."
+        )
         raise DevclusterError(message)
     if fault == "kill-apiserver":
         ended = processes.stop(cluster, "apiserver", grace=0)

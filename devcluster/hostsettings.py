@@ -53,7 +53,9 @@ def gather() -> Iterator[HostSettings]:
         else:
             (folder / "certificates.crt").touch()
         inside = f"{_INSIDE}/certificates.crt" if certificates else ""
-        (folder / "pip.conf").write_text(write_pip_configuration(read_pip_options(dict(os.environ)), inside))
+        (folder / "pip.conf").write_text(
+            write_pip_configuration(read_pip_options(dict(os.environ)), inside)
+        )
         options = read_apt_options()
         if inside:
             options.append(f'Acquire::https::CAInfo "{inside}"')
@@ -64,10 +66,14 @@ def gather() -> Iterator[HostSettings]:
 def find_certificates(environment: dict[str, str]) -> Path | None:
     """Return the file of certificate authorities that this machine trusts."""
     named = [environment[name] for name in _CERTIFICATES if environment.get(name)]
-    return next((Path(path) for path in [*named, _SYSTEM_CERTIFICATES] if Path(path).is_file()), None)
+    return next(
+        (Path(path) for path in [*named, _SYSTEM_CERTIFICATES] if Path(path).is_file()), None
+    )
 
 
-def read_pip_options(environment: dict[str, str], files: tuple[str, ...] = _PIP_FILES) -> dict[str, str]:
+def read_pip_options(
+    environment: dict[str, str], files: tuple[str, ...] = _PIP_FILES
+) -> dict[str, str]:
     """Return how pip reaches its index here; variables win over files, as they do for pip."""
     parser = configparser.RawConfigParser()
     parser.read(Path(name).expanduser() for name in files)
@@ -100,6 +106,11 @@ def read_apt_sources(suite: str) -> list[str]:
     sources = set()
     for line in shown.splitlines():
         address, release, codename, origin, component, kind = (line.split(" ") + [""] * 6)[:6]
-        if origin == "Debian" and codename.startswith(suite) and component == "main" and kind == "Packages":
+        if (
+            origin == "Debian"
+            and codename.startswith(suite)
+            and component == "main"
+            and kind == "Packages"
+        ):
             sources.add(f"deb {address} {release} main")
     return sorted(sources) if any(source.endswith(f" {suite} main") for source in sources) else []

@@ -15,7 +15,17 @@ from devcluster.settings import CHECKOUT, OPERATOR_IMAGE, PAUSE_IMAGE, TRAINER_I
 
 _SUITE = "bookworm"
 _KEPT_ARCHIVES = 3
-_LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
+_LEFT_OUT = (
+    "/usr/lib/x86_64-linux-gnu/gconv/*",
+    "/usr/share/doc/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/man/*",
+)
+# the layout with one /usr from the start; the package that would merge it later brings all of perl
+_MERGED = "/usr/share/mmdebstrap/hooks/merged-usr"
+# how this machine reaches its mirrors is not for the image
+_FORGET = 'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,7 @@ class Base:
 
     name: str
     variant: str
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +53,23 @@ class Image:
         return self.name.rpartition("/")[2].partition(":")[0]
 
 
-_DEBIAN = Base("localhost/debian-base:dev", "minbase")
-_PYTHON = Base("localhost/python-base:dev", "essential", ("python3", "python3-venv", "ca-certificates"))
+_DEBIAN = Base("localhost/debian-base:dev", "minbase", ("usr-is-merged",))
+_PYTHON = Base(
+    "localhost/python-base:dev", "essential", ("python3", "python3-venv", "usr-is-merged")
+)
 OPERATOR = Image(
     OPERATOR_IMAGE,
     _PYTHON,
     "Dockerfile",
     ".",
-    ("Dockerfile", "pyproject.toml", "requirements.lock", "et_operator", "launcher", "hostdiscovery"),
+    (
+        "Dockerfile",
+        "pyproject.toml",
+        "requirements.lock",
+        "et_operator",
+        "launcher",
+        "hostdiscovery",
+    ),
 )
 TRAINER = Image(
     TRAINER_IMAGE,
@@ -82,54 +101,86 @@ def find_pause_image(cache: Path) -> Path:
     """Return the archive of the image that pod sandboxes are made from."""
     program = building.find_pause(cache)
     return building.keep(
-        cache, f"{program.name}.tar", lambda new: ociimages.write_program_image(program, PAUSE_IMAGE, new)
+        cache,
+        f"{program.name}.tar",
+        lambda new: ociimages.write_program_image(program, PAUSE_IMAGE, new),
     )
 
 
 def load(targets: Iterable[Node], archive: Path) -> bool:
     """Load an archive into every node that does not hold this very image; return whether any lacked it."""
     if not archive.is_file():
-        message = f"There is no file {archive}: give an image archive, for example from docker save."
+        message = (
+            f"There is no file {archive}: give an image archive, for example from docker save."
+        )
         raise DevclusterError(message)
     wanted = ociimages.read_digest(archive)
-    missing = [node for node in targets if not wanted or wanted not in nodes.run_ctr(node, "images", "list")]
+    missing = [
+        node
+        for node in targets
+        if not wanted or wanted not in nodes.run_ctr(node, "images", "list")
+    ]
     if missing:
         names = ", ".join(node.name for node in missing)
         with reporting.step(f"loading {archive.name} into {names}"), ThreadPoolExecutor() as pool:
-            list(pool.map(lambda node: nodes.run_ctr(node, "images", "import", archive.resolve()), missing))
+            list(
+                pool.map(
+                    lambda node: nodes.run_ctr(node, "images", "import", archive.resolve()), missing
+                )
+            )
     return bool(missing)
 
 
 def _build(cache: Path, image: Image, new: Path) -> None:
     check_programs(IMAGE_PROGRAMS)
     base = building.keep(
-        cache, f"base-{building.digest(_describe_base(image.base))}.tar", lambda path: _make_base(image.base, path)
+        cache,
+        f"base-{building.digest(_describe_base(image.base))}.tar",
+        lambda path: _make_base(image.base, path),
     )
     with locks.hold(cache / "locks" / "buildah"), hostsettings.gather() as settings:
         _import_base(cache, image.base, base)
         with reporting.step(f"building {image.name}") as step:
-            arguments = ["--isolation", "chroot", "--layers", "--pull-never", "--build-arg", f"BASE={image.base.name}"]
-            arguments += [*settings.list_mounts(), "--tag", image.name, "--file", str(CHECKOUT / image.dockerfile)]
+            arguments = [
+                "--isolation",
+                "chroot",
+                "--layers",
+                "--pull-never",
+                "--build-arg",
+                f"BASE={image.base.name}",
+            ]
+            arguments += [
+                *settings.list_mounts(),
+                "--tag",
+                image.name,
+                "--file",
+                str(CHECKOUT / image.dockerfile),
+            ]
             _run_buildah(cache, ["bud", *arguments, str(CHECKOUT / image.context)], step)
             step.detail = "writing the archive"
-            _run_buildah(cache, ["push", "--quiet", image.name, f"oci-archive:{new}:{image.name}"], step)
+            _run_buildah(
+                cache, ["push", "--quiet", image.name, f"oci-archive:{new}:{image.name}"], step
+            )
 
 
 def _describe_base(base: Base) -> list[str]:
-    return [base.variant, *base.packages, *_LEFT_OUT, _SUITE]
+    return [base.variant, *base.packages, *_LEFT_OUT, _MERGED, _FORGET, _SUITE]
 
 
 def _make_base(base: Base, path: Path) -> None:
     check_programs(IMAGE_PROGRAMS)
-    options = [f"--variant={base.variant}", "--format=tar"]
-    if base.packages:
-        options.append(f"--include={','.join(base.packages)}")
+    options = [f"--variant={base.variant}", "--format=tar", f"--include={','.join(base.packages)}"]
+    options += [f"--hook-dir={_MERGED}", f"--customize-hook={_FORGET}"]
     options += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
     options += [f"--aptopt={option}" for option in hostsettings.read_apt_options()]
     # of the host's sources only what belongs to the suite; none means mmdebstrap's own choice
     sources = hostsettings.read_apt_sources(_SUITE)
     with reporting.step(f"making {base.name} from Debian packages") as step:
-        _run_shown(["mmdebstrap", *options, _SUITE, str(path), *(["-"] if sources else [])], step, "\n".join(sources))
+        _run_shown(
+            ["mmdebstrap", *options, _SUITE, str(path), *(["-"] if sources else [])],
+            step,
+            "\n".join(sources),
+        )
 
 
 def _import_base(cache: Path, base: Base, archive: Path) -> None:
@@ -139,19 +190,35 @@ def _import_base(cache: Path, base: Base, archive: Path) -> None:
     os.link(archive, folder / "base.tar")
     (folder / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")
     with reporting.step(f"importing {base.name}") as step:
-        _run_buildah(cache, ["bud", "--isolation", "chroot", "--layers", "--tag", base.name, str(folder)], step)
+        _run_buildah(
+            cache,
+            ["bud", "--isolation", "chroot", "--layers", "--tag", base.name, str(folder)],
+            step,
+        )
 
 
 def _run_buildah(cache: Path, arguments: list[str], step: reporting.Step) -> None:
     store = cache / "buildah"
-    options = ["--root", str(store / "storage"), "--runroot", str(store / "run"), "--storage-driver", "overlay"]
+    options = [
+        "--root",
+        str(store / "storage"),
+        "--runroot",
+        str(store / "run"),
+        "--storage-driver",
+        "overlay",
+    ]
     _run_shown(["buildah", *options, *arguments], step)
 
 
 def _run_shown(command: list[str], step: reporting.Step, given: str = "") -> None:
     """Run a program, showing its newest line while the step goes on, and its last ones if it fails."""
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
     lines: list[str] = []
     with process:
@@ -168,7 +235,9 @@ def _run_shown(command: list[str], step: reporting.Step, given: str = "") -> Non
 
 
 def _drop_old_archives(newest: Path, image: Image) -> None:
-    archives = sorted(newest.parent.glob(f"{image.title}-*.tar"), key=lambda path: path.stat().st_mtime)
+    archives = sorted(
+        newest.parent.glob(f"{image.title}-*.tar"), key=lambda path: path.stat().st_mtime
+    )
     for path in archives[:-_KEPT_ARCHIVES]:
         if path != newest:
             path.unlink(missing_ok=True)

@@ -2,8 +2,19 @@
 
 import shutil
 
-from devcluster import building, certificates, cgroups, checks, controlplane, images, networks, nodes
-from devcluster import processes, reporting, simulating
+from devcluster import (
+    building,
+    certificates,
+    cgroups,
+    checks,
+    controlplane,
+    images,
+    networks,
+    nodes,
+    processes,
+    reporting,
+    simulating,
+)
 from devcluster.clients import is_node_ready
 from devcluster.failures import DevclusterError
 from devcluster.settings import DEFAULT_NODES, Cluster
@@ -25,8 +36,10 @@ def bring_up(cluster: Cluster, node_count: int | None, simulated: int | None) ->
         checks.check_memory()
         take_down(cluster)
         shutil.rmtree(cluster.logs, ignore_errors=True)
-    wanted = max(node_count or DEFAULT_NODES if not nodes.list_nodes(cluster) else node_count or 0,
-                 len(nodes.list_nodes(cluster)))
+    wanted = max(
+        node_count or DEFAULT_NODES if not nodes.list_nodes(cluster) else node_count or 0,
+        len(nodes.list_nodes(cluster)),
+    )
     targets = [cluster.node(number) for number in range(1, wanted + 1)]
     cgroups.make_groups(cluster, ["system", *(node.name for node in targets)])
     networks.make_cluster_network(cluster)
@@ -43,7 +56,9 @@ def bring_up(cluster: Cluster, node_count: int | None, simulated: int | None) ->
         networks.set_cable(node, up=True)
         nodes.start_kubelet(node, kube)
     nodes.wait_ready(cluster, targets, client)
-    simulating.simulate(cluster, simulating.read_count(cluster) if simulated is None else simulated, client)
+    simulating.simulate(
+        cluster, simulating.read_count(cluster) if simulated is None else simulated, client
+    )
 
 
 def take_down(cluster: Cluster) -> None:
@@ -63,10 +78,14 @@ def take_down(cluster: Cluster) -> None:
 def describe(cluster: Cluster) -> tuple[str, bool]:
     """Return what runs and where it lives, and whether all is well."""
     names = ["etcd", "apiserver", "controller-manager", "scheduler", "relay"]
-    names += [f"{node.name}-{part}" for node in nodes.list_nodes(cluster) for part in _PARTS_OF_NODE]
+    names += [
+        f"{node.name}-{part}" for node in nodes.list_nodes(cluster) for part in _PARTS_OF_NODE
+    ]
     names += ["kwok"] if simulating.read_count(cluster) else []
     pids = {name: processes.find(cluster, name) for name in names}
-    lines = [f"cluster {cluster.name}: {'running' if all(pids.values()) else 'not running' if not any(pids.values()) else 'broken'}"]
+    lines = [
+        f"cluster {cluster.name}: {'running' if all(pids.values()) else 'not running' if not any(pids.values()) else 'broken'}"
+    ]
     if not any(pids.values()):
         return "\n".join([*lines, "start it with python -m devcluster up"]), False
     lines += [f"  {name:22} {f'pid {pid}' if pid else 'NOT RUNNING'}" for name, pid in pids.items()]
@@ -78,7 +97,11 @@ def describe(cluster: Cluster) -> tuple[str, bool]:
         return "\n".join(lines), False
     ready = sum(is_node_ready(entry) for entry in objects)
     lines.append(f"  nodes ready            {ready} of {len(objects)}")
-    lines += [f"  {node.name} is cut off" for node in nodes.list_nodes(cluster) if not networks.is_cable_up(node)]
+    lines += [
+        f"  {node.name} is cut off"
+        for node in nodes.list_nodes(cluster)
+        if not networks.is_cable_up(node)
+    ]
     lines += [
         f"kubeconfig  {cluster.kubeconfig}",
         f"logs        {cluster.logs}",

@@ -31,8 +31,22 @@ def make_node_network(node: Node) -> None:
     """Make the node's namespace, its own bridge for pods and the cable to the cluster's, unless they are there."""
     _make_namespace(node.namespace)
     if not _has_link(node.cluster.namespace, node.link):
-        run([*enter(node.cluster.namespace), "ip", "link", "add", node.link, "type", "veth", "peer", "name", "eth0",
-             "netns", node.namespace])
+        run(
+            [
+                *enter(node.cluster.namespace),
+                "ip",
+                "link",
+                "add",
+                node.link,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                node.namespace,
+            ]
+        )
         _ip(node.cluster.namespace, f"link set {node.link} master {_BRIDGE} up")
     if not _has_link(node.namespace, _BRIDGE):
         _ip(
@@ -52,7 +66,9 @@ def set_cable(node: Node, *, up: bool) -> None:
 
 def is_cable_up(node: Node) -> bool:
     """Tell whether the cable of a node is plugged."""
-    shown = attempt([*enter(node.cluster.namespace), "ip", "-oneline", "link", "show", node.link]).stdout
+    shown = attempt(
+        [*enter(node.cluster.namespace), "ip", "-oneline", "link", "show", node.link]
+    ).stdout
     return ",UP" in shown
 
 
@@ -68,7 +84,8 @@ def remove_namespaces(cluster: Cluster) -> None:
 
 def _make_namespace(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
+    if not path.exists():
+        path.touch()
     if not _is_namespace(path):
         run(["unshare", f"--net={path}", "true"])
     _ip(path, "link set lo up")

@@ -91,7 +91,9 @@ def wait_ready(cluster: Cluster, nodes: list[Node], client: Client) -> None:
     names = {node.name for node in nodes}
 
     def list_missing() -> set[str]:
-        return names - {node["metadata"]["name"] for node in client.list_nodes() if is_node_ready(node)}
+        return names - {
+            node["metadata"]["name"] for node in client.list_nodes() if is_node_ready(node)
+        }
 
     with reporting.step(f"waiting for {', '.join(sorted(names))}"):
         ready = wait_until(lambda: not list_missing(), seconds=_READY_SECONDS, interval=0.2)
@@ -117,7 +119,9 @@ def enter(node: Node) -> list[str | Path]:
 
 def run_ctr(node: Node, *arguments: str | Path) -> str:
     """Run containerd's client on the node and return its output."""
-    return run([*enter(node), "ctr", "--address", manifests.SOCKET, "--namespace", "k8s.io", *arguments])
+    return run(
+        [*enter(node), "ctr", "--address", manifests.SOCKET, "--namespace", "k8s.io", *arguments]
+    )
 
 
 def remove_states(cluster: Cluster) -> None:
@@ -131,7 +135,11 @@ def _start_runtime(node: Node) -> None:
     _start_holder(node)
     fresh = not processes.find(node.cluster, f"{node.name}-containerd")
     configuration = node.folder / "containerd.toml"
-    processes.start(node.cluster, f"{node.name}-containerd", [*enter(node), "containerd", "--config", configuration])
+    processes.start(
+        node.cluster,
+        f"{node.name}-containerd",
+        [*enter(node), "containerd", "--config", configuration],
+    )
     if fresh:
         _wait_for_containerd(node)
     if (node.folder / "fresh").exists():
@@ -152,7 +160,9 @@ def _make_fresh(node: Node) -> None:
     (node.folder / "fresh").touch()
     (node.folder / "containerd.toml").write_text(manifests.write_containerd_configuration(node))
     (node.folder / "kubelet.json").write_text(manifests.write_kubelet_configuration(node))
-    (node.folder / "cni" / "10-devcluster.conflist").write_text(manifests.write_network_configuration(node))
+    (node.folder / "cni" / "10-devcluster.conflist").write_text(
+        manifests.write_network_configuration(node)
+    )
     for name, value in _KERNEL_VALUES.items():
         (node.folder / "kernel" / name.replace("/", "-")).write_text(f"{value}\n")
     (node.folder / "setup.sh").write_text(write_setup(node))
@@ -183,7 +193,14 @@ def _start_holder(node: Node) -> None:
     else:
         for target in (*_FOLDERS, *_IN_MEMORY):
             Path(target).mkdir(parents=True, exist_ok=True)
-        command = [*networks.enter(node.namespace), "unshare", "--mount", "--uts", "--propagation", "private"]
+        command = [
+            *networks.enter(node.namespace),
+            "unshare",
+            "--mount",
+            "--uts",
+            "--propagation",
+            "private",
+        ]
         processes.start(node.cluster, name, [*command, "sh", node.folder / "setup.sh"])
     if not wait_until((node.folder / "ready").exists, seconds=20, interval=0.02):
         message = f"The namespaces of {node.name} could not be made: see {processes.find_log(node.cluster, name)}"

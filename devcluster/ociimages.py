@@ -25,12 +25,20 @@ def write_program_image(program: Path, name: str, path: Path) -> None:
         }
     )
     manifest = _encode(
-        {"schemaVersion": 2, "mediaType": _MANIFEST, "config": _describe(config, _CONFIG), "layers": [_describe(layer, _LAYER)]}
+        {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": _describe(config, _CONFIG),
+            "layers": [_describe(layer, _LAYER)],
+        }
     )
     named = _describe(manifest, _MANIFEST) | {"annotations": {"io.containerd.image.name": name}}
     files = {"oci-layout": _encode({"imageLayoutVersion": "1.0.0"})}
     files["index.json"] = _encode({"schemaVersion": 2, "manifests": [named]})
-    files |= {f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}": blob for blob in (layer, config, manifest)}
+    files |= {
+        f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}": blob
+        for blob in (layer, config, manifest)
+    }
     path.write_bytes(_pack(files, mode=0o644))
 
 

@@ -20,7 +20,7 @@ from devcluster.settings import Cluster
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 # boot and /proc/PID/stat go to $0, the pid to the control group $1; the rest is the program
 _RECORDER = (
-    'read -r stat </proc/$$/stat; read -r boot </proc/sys/kernel/random/boot_id; '
+    "read -r stat </proc/$$/stat; read -r boot </proc/sys/kernel/random/boot_id; "
     'echo "$boot $stat" >"$0.new" && mv "$0.new" "$0" && echo $$ >"$1" && shift && exec "$@"'
 )
 _STATE, _STARTED = 0, 19  # positions after the command's closing bracket, proc(5)

@@ -28,11 +28,22 @@ def simulate(cluster: Cluster, count: int, client: Client) -> None:
     (cluster.state / "simulated").write_text(str(count))
     if count:
         _start_kwok(cluster)
-    present = {name for node in client.list_nodes() if (name := node["metadata"]["name"]).startswith(_PREFIX)}
+    present = {
+        name
+        for node in client.list_nodes()
+        if (name := node["metadata"]["name"]).startswith(_PREFIX)
+    }
     wanted = {f"{_PREFIX}{number}" for number in range(1, count + 1)}
     with ThreadPoolExecutor(_WORKERS) as pool:
-        list(pool.map(lambda name: client.create("/api/v1/nodes", write_node(name)), sorted(wanted - present)))
-        list(pool.map(lambda name: client.delete(f"/api/v1/nodes/{name}"), sorted(present - wanted)))
+        list(
+            pool.map(
+                lambda name: client.create("/api/v1/nodes", write_node(name)),
+                sorted(wanted - present),
+            )
+        )
+        list(
+            pool.map(lambda name: client.delete(f"/api/v1/nodes/{name}"), sorted(present - wanted))
+        )
     if wanted - present:
         _wait_ready(wanted, client)
     if not count:
@@ -54,7 +65,9 @@ def write_node(name: str) -> dict[str, Any]:
                 "kubernetes.io/arch": "amd64",
             },
         },
-        "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
+        "spec": {
+            "taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]
+        },
         "status": {"allocatable": _RESOURCES, "capacity": _RESOURCES},
     }
 
@@ -87,7 +100,10 @@ def _start_kwok(cluster: Cluster) -> None:
 
 def _wait_ready(wanted: set[str], client: Client) -> None:
     def count_missing() -> int:
-        return len(wanted - {node["metadata"]["name"] for node in client.list_nodes() if is_node_ready(node)})
+        return len(
+            wanted
+            - {node["metadata"]["name"] for node in client.list_nodes() if is_node_ready(node)}
+        )
 
     with reporting.step(f"waiting for {len(wanted)} simulated nodes"):
         if not wait_until(lambda: not count_missing(), seconds=_READY_SECONDS, interval=0.5):
