@@ -54,6 +54,7 @@ def _add_status(pod: Pod, status: Json) -> Pod:
     own = _find_by_name(status.get("containerStatuses") or (), pod.container)
     state: Json = own.get("state") or {}
     last: Json = own.get("lastState") or {}
+    ended: Json | None = state.get("terminated") or last.get("terminated")
     waiting_reason, waiting_message = _explain_waiting(state, status)
     return replace(
         pod,
@@ -62,11 +63,12 @@ def _add_status(pod: Pod, status: Json) -> Pod:
         has_container_started="running" in state or "terminated" in state or bool(last),
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
-        termination=_decode_termination(state.get("terminated") or last.get("terminated")),
+        termination=_decode_termination(ended),
         disruption_reason=_find_disruption(status),
         unschedulable_message=_find_unschedulable(status),
         pod_reason=status.get("reason") or "",
         pod_message=status.get("message") or "",
+        started=parse_time((state.get("running") or ended or {}).get("startedAt")),
     )
 
 

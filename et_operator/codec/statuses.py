@@ -51,9 +51,13 @@ def encode_status(status: object) -> dict[str, Any]:
     return _encode_object(status, in_list=False)
 
 
-@cache
-def describe_fields(kind: Any) -> tuple[tuple[str, str, Any, object], ...]:
+def describe_fields(kind: type) -> tuple[tuple[str, str, Any, object], ...]:
     """(field name, name on the wire, type, default or MISSING) of each field of a dataclass."""
+    return _describe(kind)
+
+
+@cache
+def _describe(kind: Any) -> tuple[tuple[str, str, Any, object], ...]:
     hints = get_type_hints(kind)
     return tuple(
         (field.name, _name_on_wire(kind, field), hints[field.name], field.default)
