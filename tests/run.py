@@ -55,7 +55,7 @@ STEPS = (
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
     ("images", "the images", [PY, "-m", "devcluster", "images"]),
-    ("deploy", "the operator, with exactly the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
+    ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),
     ("e2e", "end to end", [*PYTEST, "-m", "cluster", "--timeout=600", "tests/e2e"]),
     ("demo", "the demo", [PY, "examples/demo/main.py", "--quiet"]),
