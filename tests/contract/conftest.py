@@ -37,6 +37,7 @@ DEFINITIONS = Resource(
     namespaced=False,
 )
 PATIENCE_SECONDS = 30.0
+INSTALLED: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,14 @@ async def open_real_site(kubeconfig: str) -> AsyncIterator[Site]:
 
 
 async def install_definitions(api: Api) -> None:
+    """Once a run: a session fixture could not, for each case has an event loop of its own."""
+    if INSTALLED:
+        return
     for path in sorted(CRDS.glob("*.yaml")):
         for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             if manifest and manifest["kind"] == DEFINITIONS.kind:
                 await install_definition(api, manifest)
+                INSTALLED.append(manifest["metadata"]["name"])
 
 
 async def install_definition(api: Api, manifest: dict[str, Any]) -> None:
@@ -142,7 +147,7 @@ async def install_definition(api: Api, manifest: dict[str, Any]) -> None:
 
 async def is_established(api: Api, ref: Ref) -> bool:
     definition = await api.get(ref)
-    conditions = definition.get("status", {}).get("conditions", [])
+    conditions = definition.get("status", {}).get("conditions") or []
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 

@@ -81,6 +81,18 @@ async def test_a_status_from_an_old_version_is_a_conflict(site: Site):
         )
 
 
+async def test_a_uid_does_not_pin_a_status_patch(site: Site):
+    """The server drops the metadata of a status patch: only the resourceVersion protects it."""
+    await site.create(TRAINING_JOBS, make_job())
+    other = {"uid": "11111111-2222-4333-8444-555555555555"}
+    stored = await site.api.patch(
+        site.ref(TRAINING_JOBS, "train"),
+        {"metadata": other, "status": {"phase": "Running"}},
+        subresource="status",
+    )
+    assert stored["status"]["phase"] == "Running"
+
+
 async def test_the_scale_subresource_speaks_of_workers(site: Site):
     await site.create(TRAINING_JOBS, make_job(workers=2))
     ref = site.ref(TRAINING_JOBS, "train")

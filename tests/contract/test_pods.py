@@ -33,6 +33,15 @@ async def test_a_pod_without_what_it_needs_is_refused(site: Site, spec: Json):
     assert caught.value.status == 422
 
 
+async def test_a_pod_without_its_service_account_is_refused(site: Site):
+    manifest = make_pod("one")
+    manifest["spec"]["serviceAccountName"] = "nobody"
+    with pytest.raises(Refused) as caught:
+        await site.create(PODS, manifest)
+    assert caught.value.status == 403
+    assert "nobody" in caught.value.message
+
+
 async def test_a_status_patch_changes_the_status_alone(site: Site):
     await site.create(PODS, make_pod("one"))
     ref = site.ref(PODS, "one")

@@ -12,7 +12,6 @@ from typing import Any
 from et_operator.errors import EtOperatorError, Expired
 from et_operator.kube.api import MERGE_PATCH, Listing, WatchEvent
 from et_operator.model.resources import Json, Ref, Resource
-from tests.fakes import kinds
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.documents import copy_json
 from tests.fakes.histories import Change
@@ -127,9 +126,6 @@ class FakeApi:
             field_selector=field_selector,
             cached=resource_version == "0",
         )
-        if not kinds.is_custom(resource):  # a server leaves them out of lists of built-in kinds
-            for item in items:
-                del item["kind"], item["apiVersion"]
         seen = history.find_visible(resource) if resource_version == "0" else history.revision
         self._log.close(call)
         return Listing(tuple(items), str(seen))

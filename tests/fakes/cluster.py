@@ -14,7 +14,7 @@ from typing import Any
 
 from et_operator.errors import AlreadyExists, Conflict, NotFound, Refused
 from et_operator.kube.api import JSON_PATCH, MERGE_PATCH
-from et_operator.model.resources import ALL, Json, Ref, Resource
+from et_operator.model.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
 from tests.fakes import kinds
 from tests.fakes.documents import copy_json, json_patch, merge_patch
 from tests.fakes.histories import Change, History
@@ -93,6 +93,7 @@ class FakeCluster:
             raise kinds.invalid(ref, "metadata.name: Required value: name or generateName")
         kinds.validate_metadata(ref, metadata)
         document = kinds.prepare_create(ref, document)
+        self._check_service_account(ref, document)
         if ref in self._objects:
             message = f'{resource.plural} "{ref.name}" already exists'
             raise AlreadyExists(409, "AlreadyExists", message)
@@ -122,7 +123,8 @@ class FakeCluster:
         if subresource == "scale":
             return self._patch_scale(ref, old, body)
         new = self._apply(old, body, content_type)
-        self._check_identity(ref, old, new)
+        is_metadata_ignored = subresource == "status" and kinds.is_custom(ref.resource)
+        self._check_identity(ref, old, new, is_uid_checked=not is_metadata_ignored)
         if subresource == "status":
             new = kinds.prepare_status_update(ref, old, new)
         elif subresource:
@@ -294,14 +296,17 @@ class FakeCluster:
             return json_patch(old, body)  # type: ignore[no-any-return]
         raise Refused(415, "UnsupportedMediaType", f"{content_type} is not supported here")
 
-    def _check_identity(self, ref: Ref, old: Document, new: Document) -> None:
+    def _check_identity(
+        self, ref: Ref, old: Document, new: Document, *, is_uid_checked: bool
+    ) -> None:
         before, after = old["metadata"], new.setdefault("metadata", {})
         version = after.get("resourceVersion") or before["resourceVersion"]
         if version != before["resourceVersion"]:
             message = f'Operation cannot be fulfilled on {ref.resource.plural} "{ref.name}": '
             raise Conflict(409, "Conflict", message + "the object has been modified")
-        if (after.get("uid") or before["uid"]) != before["uid"]:
-            raise kinds.invalid(ref, "metadata.uid: Invalid value: field is immutable")
+        if is_uid_checked and (after.get("uid") or before["uid"]) != before["uid"]:
+            message = kinds.invalid(ref, "metadata.uid: Invalid value: field is immutable").message
+            raise Conflict(422, "Invalid", message)
         if after.get("name") != ref.name:
             raise Refused(400, "BadRequest", "the name of the object does not match the URL")
         kinds.validate_metadata(ref, after)
@@ -324,6 +329,12 @@ class FakeCluster:
         kind = (document.get("apiVersion"), document.get("kind"))
         if kind not in {(resource.api_version, resource.kind), (None, None)}:
             raise Refused(400, "BadRequest", f"{kind} does not match {resource.kind}")
+
+    def _check_service_account(self, ref: Ref, document: Document) -> None:
+        name = document["spec"].get("serviceAccountName") if ref.resource == PODS else None
+        if name and Ref(SERVICE_ACCOUNTS, ref.namespace, name) not in self._objects:
+            fault = f'error looking up service account {ref.namespace}/{name}: "{name}" not found'
+            raise Refused(403, "Forbidden", f'pods "{ref.name}" is forbidden: {fault}')
 
     def _make_uid(self) -> str:
         self._made += 1

@@ -1,0 +1,214 @@
+"""Scheduler, kubelets and the controllers that follow nodes: what happens to pods, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from et_operator.model.resources import CONFIG_MAPS, NODES, PODS, Json, Ref
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.documents import copy_json
+
+Document = dict[str, Any]
+KILLED = 137
+TERMINATED = 143
+
+
+class FakeKubelet:
+    """Every node of a cluster. Nothing happens between steps.
+
+    Args:
+        cluster: whose pods it runs.
+        nodes: names of the nodes to begin with.
+
+    `waiting` are names of pods that stay unscheduled, with the scheduler's message; `stuck` those
+    whose containers do not start, with the reason; `clinging` those that do not end when deleted.
+    """
+
+    def __init__(self, cluster: FakeCluster, nodes: Iterable[str] = ("node-1", "node-2")) -> None:
+        self._cluster = cluster
+        self.waiting: dict[str, str] = {}
+        self.stuck: dict[str, str] = {}
+        self.clinging: set[str] = set()
+        self.lost: set[str] = set()
+        self._placed = 0
+        for name in nodes:
+            self.add_node(name)
+
+    # ------------------------------------------------------------ nodes
+    def add_node(self, name: str) -> None:
+        """A ready node."""
+        self._cluster.create(NODES, None, {"metadata": {"name": name}, "spec": {}})
+        self._edit(Ref(NODES, "", name), lambda d: d.update(status=_node_status("True")))
+
+    def lose_node(self, name: str) -> None:
+        """Its kubelet is heard no more: not ready, tainted, and no deletion is confirmed."""
+        self.lost.add(name)
+        taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+
+        def change(node: Document) -> None:
+            node["spec"]["taints"] = [taint]
+            node["status"] = _node_status("Unknown")
+
+        self._edit(Ref(NODES, "", name), change)
+
+    def evict_from(self, name: str) -> None:
+        """The taint has lasted longer than the pods tolerate it: their deletion is asked for."""
+        for pod in self._list_on(name):
+            self.mark_disrupted(pod["metadata"]["name"], "DeletionByTaintManager")
+            self._cluster.delete(_ref(pod))
+
+    def remove_node(self, name: str) -> None:
+        """The node object goes, and the pod garbage collector takes its pods."""
+        self._cluster.remove(Ref(NODES, "", name))
+        for pod in self._list_on(name):
+            self._cluster.delete(_ref(pod), grace_seconds=0)
+
+    # ------------------------------------------------------------ pods
+    def step(self) -> bool:
+        """One stage for each pod; whether anything happened."""
+        revision = self._cluster.history.revision
+        for pod in self._cluster.list(PODS):
+            self._advance(pod)
+        return self._cluster.history.revision != revision
+
+    def terminate(self, name: str, code: int, *, message: str = "", reason: str = "") -> None:
+        """The pod's containers end with this code."""
+        ref = self._find(name)
+        self._edit(ref, lambda d: self._end(d, code, message=message, reason=reason))
+
+    def fail(self, name: str, *, reason: str = "Evicted", disruption: str = "") -> None:
+        """The kubelet ends the pod for a reason of the node's."""
+        if disruption:
+            self.mark_disrupted(name, disruption)
+
+        def change(pod: Document) -> None:
+            self._end(pod, KILLED, reason="Error")
+            pod["status"] |= {"phase": "Failed", "reason": reason}
+
+        self._edit(self._find(name), change)
+
+    def mark_disrupted(self, name: str, reason: str) -> None:
+        """Condition DisruptionTarget, as whoever disrupts a pod sets it first."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
+
+        def change(pod: Document) -> None:
+            pod["status"].setdefault("conditions", []).append(condition)
+
+        self._edit(self._find(name), change)
+
+    def _advance(self, pod: Document) -> None:
+        name, status = pod["metadata"]["name"], pod["status"]
+        node = pod["spec"].get("nodeName")
+        if node in self.lost or status["phase"] in {"Succeeded", "Failed"}:
+            self._confirm(pod, node)
+        elif "deletionTimestamp" in pod["metadata"]:
+            if name not in self.clinging:
+                self._edit(_ref(pod), lambda d: self._end(d, TERMINATED, reason="Error"))
+        elif node is None:
+            self._schedule(pod)
+        elif status["phase"] == "Pending":
+            self._start(pod)
+
+    def _confirm(self, pod: Document, node: str | None) -> None:
+        """Of a deletion: the containers have ended, so the object may go."""
+        if "deletionTimestamp" in pod["metadata"] and node not in self.lost:
+            self._cluster.delete(_ref(pod), uid=pod["metadata"]["uid"], grace_seconds=0)
+
+    def _schedule(self, pod: Document) -> None:
+        message = self.waiting.get(pod["metadata"]["name"])
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        if message is not None:
+            condition["message"] = message
+            self._edit(_ref(pod), lambda d: d["status"].update(conditions=[condition]))
+            return
+        nodes = sorted(n["metadata"]["name"] for n in self._cluster.list(NODES))
+        nodes = [n for n in nodes if n not in self.lost]
+        if nodes:
+            node = nodes[self._placed % len(nodes)]
+            self._placed += 1
+            done = {"type": "PodScheduled", "status": "True"}
+            self._edit(_ref(pod), lambda d: _bind(d, node, done))
+
+    def _start(self, pod: Document) -> None:
+        reason = self.stuck.get(pod["metadata"]["name"])
+        missing = self._find_missing_volume(pod)
+        if reason or missing:
+            state = {"waiting": {"reason": reason or "ContainerCreating", "message": missing}}
+            self._edit(_ref(pod), lambda d: _set_states(d, state))
+            return
+        state = {"running": {"startedAt": self._stamp()}}
+
+        def change(document: Document) -> None:
+            document["status"]["phase"] = "Running"
+            document["status"]["startTime"] = self._stamp()
+            _set_states(document, state)
+
+        self._edit(_ref(pod), change)
+
+    def _find_missing_volume(self, pod: Json) -> str:
+        place = pod["metadata"]["namespace"]
+        for volume in pod["spec"].get("volumes", ()):
+            source = volume.get("configMap")
+            if not source or source.get("optional"):
+                continue
+            if self._cluster.find(Ref(CONFIG_MAPS, place, source["name"])) is None:
+                return f'configmap "{source["name"]}" not found'
+        return ""
+
+    def _end(self, pod: Document, code: int, *, message: str = "", reason: str = "") -> None:
+        ended = {"exitCode": code, "finishedAt": self._stamp()}
+        ended["reason"] = reason or ("Completed" if code == 0 else "Error")
+        if message:
+            ended["message"] = message
+        _set_states(pod, {"terminated": ended})
+        pod["status"]["phase"] = "Succeeded" if code == 0 else "Failed"
+
+    def _list_on(self, node: str) -> list[Document]:
+        return self._cluster.list(PODS, field_selector=f"spec.nodeName={node}")
+
+    def _find(self, name: str) -> Ref:
+        found = self._cluster.list(PODS, field_selector=f"metadata.name={name}")
+        return _ref(found[0])
+
+    def _edit(self, ref: Ref, change: Callable[[Document], Any]) -> None:
+        self._cluster.edit(ref, change)
+
+    def _stamp(self) -> str:
+        now: datetime = self._cluster.now()
+        return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _bind(pod: Document, node: str, condition: Document) -> None:
+    pod["spec"]["nodeName"] = node
+    pod["status"]["conditions"] = [condition]
+
+
+def _set_states(pod: Document, state: Json) -> None:
+    """The same state for every container; native sidecars are among the init containers."""
+    for field, key in (
+        ("containers", "containerStatuses"),
+        ("initContainers", "initContainerStatuses"),
+    ):
+        containers = pod["spec"].get(field, ())
+        if containers:
+            pod["status"][key] = [
+                {
+                    "name": c["name"],
+                    "image": c["image"],
+                    "state": copy_json(state),
+                    "started": "running" in state,
+                    "ready": "running" in state,
+                    "restartCount": 0,
+                }
+                for c in containers
+            ]
+
+
+def _node_status(ready: str) -> Document:
+    return {"conditions": [{"type": "Ready", "status": ready}]}
+
+
+def _ref(pod: Json) -> Ref:
+    return Ref(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
