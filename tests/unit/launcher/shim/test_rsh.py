@@ -1,0 +1,268 @@
+"""rsh.py as horovodrun, mpirun and pdsh see it, against a broker played by the test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher import contract
+from launcher.protocol import frames
+
+SPAWNED = {"pid": 7, "instance": "cafe"}
+
+
+def run_rsh(start: Any, broker: Any, *argv: str, **options: Any) -> Any:
+    code = "from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[1:], {!r}))"
+    return start(code.format(str(broker.path)), *argv, **options)
+
+
+def spawned(broker: Any) -> tuple[Any, frames.Frame]:
+    """The connection of a shim whose process has just started."""
+    peer = broker.accept()
+    spawn = peer.expect(frames.SPAWN)
+    peer.send(frames.SPAWNED, SPAWNED, spawn.session)
+    return peer, spawn
+
+
+def finish(peer: Any, session: bytes, code: int, out: int = 0, err: int = 0) -> None:
+    peer.send(frames.EXIT, {"code": code, "produced": [out, err], "reason": "exited"}, session)
+    peer.expect(frames.EXIT_ACK)
+
+
+def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker, start):
+    shim = run_rsh(start, broker, "-o", "A=b", "job-w-1", "cd /x ;", "env A=1", "python")
+    peer, spawn = spawned(broker)
+    body = frames.decode_json(spawn)
+    assert (body["host"], body["command"]) == ("job-w-1", "cd /x ; env A=1 python")
+    assert len(spawn.session) == 16
+    assert spawn.session != frames.NO_SESSION
+    finish(peer, spawn.session, 0)
+    assert shim.wait(20) == 0
+
+
+def test_output_and_exit_code_are_the_remote_ones(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    peer.send_data(spawn.session, b"\xff\0out\r")
+    peer.send_data(spawn.session, b"err\n", stream=frames.STDERR)
+    finish(peer, spawn.session, 3, 6, 4)
+    assert shim.communicate(timeout=20) == (b"\xff\0out\r", b"err\n")
+    assert shim.returncode == 3
+
+
+def test_a_big_burst_comes_whole_before_the_exit_code(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    chunk = bytes(range(256)) * 128
+    for number in range(8):
+        peer.send_data(spawn.session, chunk, offset=number * len(chunk))
+    peer.send(frames.EXIT, {"code": 0, "produced": [8 * len(chunk), 0]}, spawn.session)
+    assert shim.stdout.read() == chunk * 8
+    peer.expect(frames.EXIT_ACK)
+    assert shim.wait(20) == 0
+
+
+def test_bytes_are_acknowledged_after_they_were_written(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    peer.send_data(spawn.session, b"hello")
+    assert shim.stdout.read(5) == b"hello"
+    ack = peer.expect(frames.ACK)
+    assert (ack.flags, ack.offset) == (frames.STDOUT, 5)
+
+
+def test_no_zero_without_an_exit_frame(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    peer.send(frames.LOST, {"reason": "worker w is gone", "code": 137}, spawn.session)
+    _, err = shim.communicate(timeout=20)
+    assert shim.returncode == contract.EXIT_GONE
+    assert b"worker w is gone" in err
+
+
+def test_a_refused_start_is_255_with_the_reason(broker, start):
+    shim = run_rsh(start, broker, "nobody", "x")
+    peer = broker.accept()
+    session = peer.expect(frames.SPAWN).session
+    peer.send(frames.LOST, {"reason": "no worker named nobody", "code": 255}, session)
+    _, err = shim.communicate(timeout=20)
+    assert shim.returncode == contract.EXIT_REFUSED
+    assert b"no worker named nobody" in err
+
+
+def test_usage_errors_are_255_without_a_broker(broker, start):
+    shim = run_rsh(start, broker, "only-a-host")
+    _, err = shim.communicate(timeout=20)
+    assert shim.returncode == contract.EXIT_REFUSED
+    assert b"no command given" in err
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"])
+def test_signals_go_to_the_remote_group_and_decide_nothing(broker, start, name):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    number = signal.Signals["SIG" + name].value
+    shim.send_signal(number)
+    assert peer.body(frames.SIGNAL) == {"signal": number}
+    finish(peer, spawn.session, 143)
+    assert shim.wait(20) == 143
+
+
+def test_a_signal_to_the_whole_group_is_passed_once(broker, start):
+    shim = run_rsh(start, broker, "w", "x", start_new_session=True)
+    peer, spawn = spawned(broker)
+    os.killpg(shim.pid, signal.SIGINT)
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGINT}
+    finish(peer, spawn.session, 130)
+    assert shim.wait(20) == 130
+
+
+def test_term_arms_kill(broker, start):
+    code = "from launcher.shim import attaching, rsh; attaching.KILL_AFTER_SECONDS = 0.05; "
+    code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
+    shim = start(code.format(str(broker.path)), "w", "x")
+    peer, spawn = spawned(broker)
+    shim.terminate()
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGKILL}
+    peer.close()
+    peer = broker.accept()
+    peer.expect(frames.RESUME)
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGKILL}
+    peer.send(frames.EXIT, {"code": 137, "produced": [0, 0]}, spawn.session)
+    assert shim.wait(20) == 137
+
+
+def test_a_reader_that_has_gone_ends_the_remote_process(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    shim.stdout.close()
+    shim.stdout = None
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    peer.send_data(spawn.session, b"too late")
+    finish(peer, spawn.session, 143, out=8)
+    assert shim.wait(20) == 143
+
+
+def test_a_killed_parent_ends_the_remote_process(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    shim.kill()
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    finish(peer, spawn.session, 143)
+    assert peer.receive() is None
+
+
+def test_a_broker_that_restarts_finds_the_session_again(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    peer.send_data(spawn.session, b"abc")
+    assert shim.stdout.read(3) == b"abc"
+    peer.expect(frames.ACK)
+    broker.stop()
+    broker.restart()
+    peer = broker.accept()
+    resume = peer.expect(frames.RESUME)
+    assert resume.session == spawn.session
+    body = frames.decode_json(resume)
+    assert (body["instance"], body["received"], body["host"]) == ("cafe", [3, 0], "w")
+    peer.send_data(spawn.session, b"bcdef", offset=1)
+    finish(peer, spawn.session, 0, out=6)
+    assert shim.stdout.read() == b"def"
+    assert shim.wait(20) == 0
+
+
+def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    broker.stop()
+    shim.send_signal(signal.SIGUSR1)
+    shim.terminate()
+    broker.restart()
+    peer = broker.accept()
+    peer.expect(frames.RESUME)
+    assert {peer.body(frames.SIGNAL)["signal"] for _ in range(2)} == {
+        signal.SIGTERM,
+        signal.SIGUSR1,
+    }
+    finish(peer, spawn.session, 143)
+    assert shim.wait(20) == 143
+
+
+def test_a_spawn_never_sent_gives_up_with_255(broker, start):
+    broker.stop()
+    code = "from launcher.shim import attaching, rsh; attaching.SPAWN_SECONDS = 0.2; "
+    code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
+    shim = start(code.format(str(broker.path)), "w", "x")
+    _, err = shim.communicate(timeout=20)
+    assert shim.returncode == contract.EXIT_REFUSED
+    assert b"edl: w: no broker" in err
+
+
+def test_a_rejected_connection_is_tried_again(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer = broker.accept()
+    spawn = peer.expect(frames.SPAWN)
+    peer.send(frames.REJECT, {"reason": "not yet"})
+    assert peer.receive() is None
+    peer, again = spawned(broker)
+    assert again.session == spawn.session
+    finish(peer, spawn.session, 0)
+    _, err = shim.communicate(timeout=20)
+    assert err.count(b"not yet") == 1
+    assert shim.returncode == 0
+
+
+def shell_script(tmp_path: Path, broker: Any, root: Path, python: str) -> Path:
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from launcher.shim import rsh; "
+    code += f"sys.exit(rsh.main(sys.argv[1:], {str(broker.path)!r}))"
+    program = tmp_path / "rsh_program.py"
+    program.write_text(code)
+    script = tmp_path / "kubexec.sh"
+    script.write_text(f'#!/bin/sh\nexec {python} -I -S {program} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_the_children_of_horovodruns_shell_get_term_and_pass_it_on(
+    broker, tmp_path, shell, user_python, root
+):
+    """horovodrun signals the children of its `sh -c`, which may be the shim itself."""
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"no {shell} here")
+    script = shell_script(tmp_path, broker, root, user_python)
+    run = subprocess.Popen([path, "-c", f"{script} w 'sleep 9'"], stdout=subprocess.PIPE)
+    peer, spawn = spawned(broker)
+    children = children_of(run.pid)
+    assert children
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    finish(peer, spawn.session, 143)
+    assert run.wait(20) == 143
+    run.communicate()
+
+
+def test_stopped_and_killed_like_horovodrun_does_it(broker, start):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    (helper,) = children_of(shim.pid)
+    shim.send_signal(signal.SIGSTOP)
+    os.kill(helper, signal.SIGTERM)
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    shim.kill()
+    assert shim.wait(20) == -signal.SIGKILL
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    finish(peer, spawn.session, 143)
