@@ -51,7 +51,18 @@ def translate_status(status: int, content: Mapping[str, Any], retry_after: str =
     kind = BY_STATUS.get(status, ServerFailed if status >= 500 else Refused)  # noqa: PLR2004 (HTTP)
     if kind is Conflict and reason == "AlreadyExists":
         kind = AlreadyExists
+    if names_uid(content):
+        kind = Conflict
     return kind(status, reason, message, find_delay(content, retry_after))
+
+
+def names_uid(content: Mapping[str, Any]) -> bool:
+    """Whether the fault is metadata.uid: a patch for an object that is now another one gets 422."""
+    details = content.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return any(
+        isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes or ()
+    )
 
 
 def decode_status(body: bytes) -> Mapping[str, Any]:
