@@ -1,0 +1,120 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from et_operator.state.tables import Entry, Table
+
+
+def make_entry(
+    name: str, uid: str, version: int, value: str = "", namespace: str = "ns"
+) -> Entry[str]:
+    return Entry((namespace, name), uid, version, value or f"{name}@{version}")
+
+
+def make_table() -> Table[str]:
+    return Table(lambda value: value.split("@")[0])
+
+
+def test_an_older_version_never_replaces_a_newer_one() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 5))
+
+    _, is_new = table.put(make_entry("a", "u1", 4))
+
+    assert not is_new
+    assert table.find(("ns", "a")) == "a@5"
+
+
+def test_a_uid_seen_deleted_never_comes_back() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 5))
+    table.remove(("ns", "a"), "u1")
+
+    table.put(make_entry("a", "u1", 6))
+
+    assert table.find(("ns", "a")) is None
+    assert table.select("a") == []
+
+
+def test_the_end_of_a_namesake_leaves_its_successor() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u2", 9))
+
+    assert table.remove(("ns", "a"), "u1") is None
+    assert table.find(("ns", "a")) == "a@9"
+
+
+def test_a_list_removes_what_it_does_not_hold() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 5))
+    table.put(make_entry("b", "u2", 6))
+
+    changed = table.replace_all("ns", [make_entry("b", "u2", 6)], 7)
+
+    assert changed == ["a@5"]
+    assert [entry.value for entry in table] == ["b@6"]
+
+
+def test_a_list_keeps_what_was_written_after_it_was_taken() -> None:
+    table = make_table()
+    table.put(make_entry("mine", "u1", 9))
+
+    table.replace_all("ns", [], 7)
+
+    assert table.find(("ns", "mine")) == "mine@9"
+
+
+def test_a_list_of_one_namespace_says_nothing_about_another() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 5, namespace="other"))
+
+    table.replace_all("ns", [], 7)
+
+    assert table.find(("other", "a")) == "a@5"
+
+
+def test_amending_touches_only_the_same_uid() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 5))
+
+    assert not table.amend(("ns", "a"), "u2", lambda _: "changed")
+    assert table.amend(("ns", "a"), "u1", lambda _: "a@amended")
+    assert table.select("a") == ["a@amended"]
+
+
+def test_an_index_that_changes_moves_the_object() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 5, "left@1"))
+    table.put(make_entry("a", "u1", 6, "right@2"))
+
+    assert table.select("left") == []
+    assert table.select("right") == ["right@2"]
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "remove"]),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["u1", "u2", "u3"]),
+        st.integers(1, 9),
+    ),
+    max_size=30,
+)
+
+
+@given(EVENTS)
+def test_whatever_the_order_of_events_index_and_places_agree(
+    events: list[tuple[str, str, str, int]],
+) -> None:
+    table = make_table()
+    dead: set[str] = set()
+    for kind, name, incarnation, version in events:
+        uid = f"{name}-{incarnation}"
+        if kind == "put":
+            table.put(make_entry(name, uid, version))
+        else:
+            table.remove(("ns", name), uid)
+            dead.add(uid)
+
+    found = sorted(entry.value for entry in table)
+    assert found == sorted(value for name in "ab" for value in table.select(name))
+    assert dead.isdisjoint(entry.uid for entry in table)
