@@ -1,0 +1,325 @@
+"""The broker without its sockets: what happens, and what follows from it.
+
+Config, streams, connections and time come in as calls; frames go out through the `Wire`, the list
+and the memory through the `Shelf`. Nothing here waits. After any number of calls `settle` draws the
+consequences; `due` says when it must be called even if nothing happens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from launcher.broker.bodies import Welcome, read_exit
+from launcher.broker.draining import Departures, Drain, Sight, Step
+from launcher.broker.facts import OUTPUT_KEPT, Ledger
+from launcher.broker.hosts import HostList, Verdict
+from launcher.broker.launching import Launching, read_result
+from launcher.broker.memories import Identity, Memory
+from launcher.broker.nudging import Nudging
+from launcher.broker.relaying import Relay, Wire
+from launcher.documents import HostConfig, Member, MemberState, SessionExit
+from launcher.protocol import frames
+from launcher.protocol.frames import Frame, ProtocolError
+
+_RELAYED = frozenset(
+    {frames.SPAWNED, frames.DATA, frames.DROPPED, frames.EXIT, frames.LOST},
+)
+
+
+class Shelf(Protocol):
+    """Where things are put that must survive us. Both methods return when it is done."""
+
+    def publish(self, text: str) -> None:
+        """Write the list for readers that cannot reach us."""
+
+    def keep(self, memory: Memory) -> None:
+        """Write what the next broker must know."""
+
+
+class Broker:
+    """Everything the broker of one launcher knows and decides.
+
+    Args:
+        identity: of the job and the launcher.
+        memory: of the broker before us; `brokerStart` in it is ours already.
+        wire: where frames go.
+        shelf: where the list and the memory go.
+        now: monotonic seconds.
+    """
+
+    def __init__(
+        self, identity: Identity, memory: Memory, *, wire: Wire, shelf: Shelf, now: float
+    ) -> None:
+        self.identity = identity
+        self.ledger = Ledger(memory.report)
+        self.hosts = HostList(identity.job_uid, identity.epoch, memory.hosts)
+        self.connected: set[str] = set()
+        """Uids whose agents have said WELCOME on the stream that is open."""
+        self._wire = wire
+        self._shelf = shelf
+        self._relay = Relay(wire, find=self.hosts.find, started_at=now, on_spawn=self._note_spawn)
+        self._launching = Launching()
+        self._nudging = Nudging()
+        self._drains: dict[str, Drain] = {}
+        self._departures = Departures()
+        self._kept: Memory | None = None
+        self._text: str | None = None
+        self._ended_peers: list[int] = []
+        self._now = now
+        self._handlers: dict[int, Callable[[int, Frame], None]] = {
+            frames.HOSTS: self._answer_hosts,
+            frames.LAUNCH: self._register_launcher,
+            frames.SCRIPT_DONE: self._finish_script,
+            frames.ENDED: self._end,
+        }
+
+    # ------------------------------------------------------------ what happens
+
+    def take_config(self, config: HostConfig, now: float) -> Verdict:
+        """The operator's word, as it was read."""
+        self._now = now
+        verdict = self.hosts.configure(config)
+        if verdict is not Verdict.TAKEN:
+            return verdict
+        self.ledger.observe(config.generation)
+        members = self.hosts.members.values()
+        for member in members:
+            if member.state is MemberState.DRAINING:
+                self._drains.setdefault(member.uid, Drain())
+            elif member.state is MemberState.GONE:
+                self.lose_stream(member.uid)
+                self._departures.note_gone(member.uid, now)
+        alive = [member for member in members if member.state is not MemberState.GONE]
+        self._relay.bind(sum(member.slots for member in alive))
+        self.ledger.forget(member.uid for member in alive)
+        return verdict
+
+    def take_welcome(self, uid: str, welcome: Welcome, now: float) -> None:
+        """The agent of a wanted pod answered our HELLO."""
+        self._now = now
+        self.connected.add(uid)
+        for session in welcome.sessions:
+            if session.ended is not None:
+                # When it ended is not known, so it does not prove that its worker was told.
+                self.ledger.end_session(uid, session.ended)
+        self._relay.attach(uid, welcome.sessions)
+        if welcome.is_closed:
+            self._close(uid)
+        if welcome.is_closed or welcome.is_terminating:
+            self.hosts.remove(uid)
+        else:
+            self.hosts.welcome(uid, now)
+
+    def lose_stream(self, uid: str) -> None:
+        """The stream of this pod ended, which means nothing for the pod."""
+        self.connected.discard(uid)
+        self._relay.detach(uid)
+        if uid in self._drains:
+            self._drains[uid].note_cut()
+
+    def take_agent_frame(self, uid: str, frame: Frame, now: float) -> None:
+        """A frame after WELCOME; raises ProtocolError: drop the stream."""
+        self._now = now
+        if frame.type in _RELAYED:
+            if frame.type == frames.EXIT:
+                self._note_exit(uid, read_exit(frame))
+            self._relay.take_agent_frame(uid, frame)
+        elif frame.type == frames.CLOSED:
+            self._close(uid)
+            self.hosts.remove(uid)
+        elif frame.type == frames.TERMINATING:
+            self.hosts.remove(uid)
+        elif frame.type not in (frames.PONG, frames.BUSY):
+            raise ProtocolError(f"an agent sends no {frames.NAMES.get(frame.type, frame.type)}")
+
+    def take_peer_frame(self, peer: int, frame: Frame, now: float) -> None:
+        """A frame of a connection of our socket; raises ProtocolError: hang up."""
+        self._now = now
+        handle = self._handlers.get(frame.type)
+        if handle is not None:
+            handle(peer, frame)
+        else:
+            self._relay.take_shim_frame(peer, frame)
+
+    def lose_peer(self, peer: int, now: float) -> None:
+        """A connection of our socket ended."""
+        self._now = now
+        self._launching.leave(peer)
+        self._relay.lose_peer(peer, now)
+
+    # ------------------------------------------------------------ what follows
+
+    def settle(self, now: float) -> None:
+        """Do what is due; then keep, publish, and tell PID 1."""
+        self._now = now
+        if self.hosts.is_fenced:
+            return
+        self.hosts.gather(now)
+        self._relay.advance(now)
+        running = self._relay.count_running()
+        self._nudging.advance(self._last_removal_read(running), now)
+        self.hosts.nudge = self._nudging.shown
+        for uid, drain in self._drains.items():
+            self._drain(uid, drain, running)
+        for uid in self._departures.release(self.hosts.leaving, now):
+            self._relay.release(uid, "the worker's pod is gone")
+        self._keep()
+        self._tell_launcher()
+
+    def due(self) -> float:
+        """When `settle` must be called at the latest, monotonic seconds; inf for never."""
+        parts = (self.hosts, self._relay, self._nudging, self._departures, self._launching)
+        times = [part.due() for part in parts]
+        running = self._relay.count_running() if self._drains else Counter[str]()
+        for uid, drain in self._drains.items():
+            if self._is_draining(uid):
+                times.append(drain.due(self._see(uid, running)))
+        return min((time for time in times if time is not None), default=math.inf)
+
+    # ------------------------------------------------------------ what is so
+
+    def wanted(self) -> dict[str, Member]:
+        """By uid: the pods to which a stream is to be opened when there is none."""
+        if self.hosts.is_fenced:
+            return {}
+        closed = self.ledger.report.closed
+        return {
+            uid: member
+            for uid, member in self.hosts.members.items()
+            if member.state is not MemberState.GONE
+            and (uid not in closed or uid in self.connected or self._relay.has_claims(uid))
+        }
+
+    def build_hello(self, uid: str, connection: int) -> bytes:
+        """The first frame of a stream; `connection` rises with each stream of ours to this pod."""
+        body = {
+            "job": self.identity.job_uid,
+            "epoch": self.identity.epoch,
+            "launcher": self.identity.launcher_uid,
+            "brokerStart": self.ledger.report.broker_start,
+            "connection": connection,
+            "pod": uid,
+        }
+        return frames.encode_json(frames.HELLO, body)
+
+    # ------------------------------------------------------------ PID 1 and discovery
+
+    def _answer_hosts(self, peer: int, frame: Frame) -> None:
+        nonce = str(frames.decode_json(frame).get("nonce") or "")
+        self._keep()
+        if self._text is None:
+            # The reader goes on with the file, or waits.
+            self._wire.hang_up(peer)
+            return
+        sent = self._wire.to_peer(peer, frames.encode_json(frames.HOSTS_LIST, {"text": self._text}))
+        if sent and self.hosts.count_read(nonce, self._now):
+            self._nudging.note_read(self._now)
+            self.ledger.serve(self.hosts.memory.served_generation)
+
+    def _register_launcher(self, peer: int, frame: Frame) -> None:
+        self.hosts.register(str(frames.decode_json(frame).get("nonce") or ""))
+        self._launching.register(peer)
+
+    def _finish_script(self, _peer: int, frame: Frame) -> None:
+        body = frames.decode_json(frame)
+        self.ledger.finish_script(str(body.get("id")), read_result(body, OUTPUT_KEPT))
+
+    def _end(self, peer: int, frame: Frame) -> None:
+        code = frames.decode_json(frame).get("code")
+        if type(code) is not int:
+            raise ProtocolError("ENDED without a code")
+        self.ledger.end(code)
+        self._ended_peers.append(peer)
+
+    def _tell_launcher(self) -> None:
+        """GO, scripts, and that ENDED is safe; only after all that was kept."""
+        ended, self._ended_peers = self._ended_peers, []
+        for peer in ended:
+            body = {"code": self.ledger.report.ended}
+            self._wire.to_peer(peer, frames.encode_json(frames.ENDED, body))
+        launcher = self._launching.peer
+        if launcher is None:
+            return
+        config = self.hosts.config
+        listed = len(self.hosts.memory.listed)
+        if not self._launching.is_told and (
+            self.hosts.memory.started or self._launching.may_start(listed, config, self._now)
+        ):
+            self._launching.is_told = True
+            self.hosts.start()
+            self._keep()
+            self._wire.to_peer(launcher, frames.encode_json(frames.GO, {"hosts": self._text}))
+        orders = config.scripts if config else ()
+        for body in self._launching.take_orders(orders, self.ledger.report.scripts):
+            self._wire.to_peer(launcher, frames.encode_json(frames.SCRIPT, body))
+
+    # ------------------------------------------------------------ leaving
+
+    def _drain(self, uid: str, drain: Drain, running: Counter[str]) -> None:
+        if not self._is_draining(uid):
+            return
+        step = drain.decide(self._see(uid, running), self._now)
+        if step is Step.ASK:
+            drain.is_asked = True
+            self._wire.to_agent(uid, frames.encode(frames.CLOSE_IF_IDLE))
+        elif step is Step.CLOSE:
+            self._close(uid)
+
+    def _is_draining(self, uid: str) -> bool:
+        member = self.hosts.members[uid]
+        return member.state is MemberState.DRAINING and uid not in self.ledger.report.closed
+
+    def _see(self, uid: str, running: Counter[str]) -> Sight:
+        closed = self.ledger.report.closed
+        starting = sum(
+            max(0, member.slots - running[member.uid])
+            for member in self.hosts.members.values()
+            if member.state is not MemberState.GONE
+            and member.uid not in closed
+            and self.hosts.was_offered(member.uid)
+        )
+        return Sight(
+            leaving=self.hosts.leaving[uid],
+            is_connected=uid in self.connected,
+            was_offered=self.hosts.was_offered(uid),
+            is_claimed=self._relay.has_claims(uid) or running[uid] > 0,
+            starting=starting,
+        )
+
+    def _last_removal_read(self, running: Counter[str]) -> float | None:
+        times = [
+            leaving.served_at
+            for uid, leaving in self.hosts.leaving.items()
+            if running[uid] and leaving.served_at is not None and uid in self.hosts.members
+            if self.hosts.members[uid].state is not MemberState.GONE
+        ]
+        return max(times, default=None)
+
+    def _close(self, uid: str) -> None:
+        self.ledger.close(uid)
+        self._relay.refuse(uid, "the worker is leaving and starts no process any more")
+
+    def _note_exit(self, uid: str, ended: SessionExit) -> None:
+        is_new = self.ledger.end_session(uid, ended)
+        if is_new and uid in self._drains:
+            self._drains[uid].note_end(self.hosts.leaving[uid])
+
+    def _note_spawn(self, uid: str) -> None:
+        if uid in self._drains:
+            self._drains[uid].note_spawn(self.hosts.leaving[uid], self._now)
+
+    # ------------------------------------------------------------ keeping
+
+    def _keep(self) -> None:
+        self.ledger.list(self.hosts.memory.ever_listed)
+        memory = Memory(self.ledger.report, self.hosts.memory)
+        if memory != self._kept:
+            self._kept = memory
+            self._shelf.keep(memory)
+        text = self.hosts.text if self.hosts.is_known else None
+        if text is not None and text != self._text:
+            self._text = text
+            self._shelf.publish(text)

@@ -1,0 +1,213 @@
+"""The list of hosts that horovodrun reads: who is on it, and what reading it proves.
+
+The list is *sticky*: a WELCOME puts a host on it once, and only draining, TERMINATING or gone takes
+it off. A cut stream, a restart of the broker or of the API server change nothing, for a host that
+is missing for one read loses its workers. Additions of one moment are gathered, so that training
+is interrupted once and not per host; removals take effect at once.
+
+No I/O, no clock: all times are monotonic seconds handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from hostdiscovery.hosts import Host, format_hosts
+from launcher.documents import HostConfig, Member, MemberState
+
+GATHER_SECONDS = 0.3
+
+_STEP = {MemberState.ACTIVE: 0, MemberState.DRAINING: 1, MemberState.GONE: 2}
+
+
+class Verdict(Enum):
+    """What became of a config that was read."""
+
+    TAKEN = "taken"
+    STALE = "stale"
+    """Of an older generation, epoch, or of another job under our name: ignored."""
+    FENCED = "fenced"
+    """Of a later epoch: another launcher owns the job, and we must do nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the list."""
+
+    uid: str
+    name: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """What must survive a restart of the broker, or a host would be listed or unlisted twice."""
+
+    generation: int = 0
+    listed: tuple[Entry, ...] = ()
+    """The list as it stands, without a nudge."""
+    ever_listed: frozenset[str] = frozenset()
+    """Uids; one that was taken off never comes back."""
+    offered: frozenset[str] = frozenset()
+    """Uids on the list since the user's command started: it may have read them, be it from the
+    file while no broker answered."""
+    served_generation: int = 0
+    nonce: str = ""
+    """Made by PID 1, known to the user's command alone."""
+    started: bool = False
+    """PID 1 was told to start the user's command."""
+
+
+@dataclass(slots=True)
+class Leaving:
+    """A member that must not be listed (any more), and who has read a list without it."""
+
+    reads: int = 0
+    served_at: float | None = None
+    """When the first of these reads was."""
+
+
+@dataclass(slots=True)
+class HostList:
+    """Membership as the config and the agents tell it, and the text made from both."""
+
+    job_uid: str
+    epoch: int
+    memory: HostMemory = field(default_factory=HostMemory)
+    config: HostConfig | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    """By uid, in the order of the config; states only ever advance."""
+    leaving: dict[str, Leaving] = field(default_factory=dict)
+    nudge: Host | None = None
+    is_fenced: bool = False
+    _welcomed: dict[str, float] = field(default_factory=dict)
+    """Uids that may be listed and are not yet, with when they came."""
+
+    # ------------------------------------------------------------ what happens
+
+    def configure(self, config: HostConfig) -> Verdict:
+        """Take what the operator wants. Members that a newer config has forgotten are gone."""
+        if config.job_uid != self.job_uid or config.epoch < self.epoch:
+            return Verdict.STALE
+        if config.epoch > self.epoch or self.is_fenced:
+            self.is_fenced = True
+            return Verdict.FENCED
+        known = self.config.generation if self.config else self.memory.generation
+        if config.generation < known:
+            return Verdict.STALE
+        self.config = config
+        self._merge(config.members)
+        self._remember(generation=config.generation)
+        for member in self.members.values():
+            if member.state is not MemberState.ACTIVE:
+                self.remove(member.uid)
+        return Verdict.TAKEN
+
+    def welcome(self, uid: str, now: float) -> None:
+        """The agent of `uid` answered: its host is proven and will be listed, once."""
+        if self._is_listable(uid):
+            self._welcomed.setdefault(uid, now)
+
+    def remove(self, uid: str) -> None:
+        """Take a member off for good: it is draining, terminating or gone."""
+        if uid in self.leaving:
+            return
+        self.leaving[uid] = Leaving()
+        self._welcomed.pop(uid, None)
+        self._remember(listed=tuple(entry for entry in self.memory.listed if entry.uid != uid))
+
+    def gather(self, now: float) -> None:
+        """List those who came, when all are there or the first has waited long enough."""
+        due = self.due()
+        if due is None or now < due:
+            return
+        new = [m for m in self.members.values() if m.uid in self._welcomed]
+        uids = frozenset(m.uid for m in new)
+        self._welcomed.clear()
+        self._remember(
+            listed=(*self.memory.listed, *(Entry(m.uid, m.name, m.slots) for m in new)),
+            ever_listed=self.memory.ever_listed | uids,
+            offered=self.memory.offered | uids if self.memory.started else self.memory.offered,
+        )
+
+    def register(self, nonce: str) -> None:
+        """PID 1 told the nonce with which the user's command will read."""
+        self._remember(nonce=nonce)
+
+    def start(self) -> None:
+        """PID 1 is told the list and may start the user's command."""
+        if not self.memory.started:
+            listed = frozenset(entry.uid for entry in self.memory.listed)
+            self._remember(started=True, offered=self.memory.offered | listed)
+
+    def count_read(self, nonce: str, now: float) -> bool:
+        """The present text reached a reader; True when that was the user's command."""
+        if not nonce or nonce != self.memory.nonce:
+            return False
+        for leaving in self.leaving.values():
+            leaving.reads += 1
+            if leaving.served_at is None:
+                leaving.served_at = now
+        if self.memory.served_generation != self.memory.generation:
+            self._remember(served_generation=self.memory.generation)
+        return True
+
+    # ------------------------------------------------------------ what is so
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The list; a nudge is the last of it."""
+        listed = tuple(Host(entry.name, entry.slots) for entry in self.memory.listed)
+        return (*listed, self.nudge) if self.nudge else listed
+
+    @property
+    def text(self) -> str:
+        """The list as `name:slots` lines."""
+        return format_hosts(self.hosts)
+
+    @property
+    def is_known(self) -> bool:
+        """False before the first config of the job's first broker: there is nothing to serve."""
+        return self.config is not None or self.memory.generation > 0
+
+    def find(self, name: str) -> Member | None:
+        """The member that a host name means; of several the newest that is not gone."""
+        found = [member for member in self.members.values() if member.name == name]
+        return max(found, key=lambda m: m.state is not MemberState.GONE, default=None)
+
+    def was_offered(self, uid: str) -> bool:
+        """Whether the user's command can know of this host."""
+        return uid in self.memory.offered
+
+    def due(self) -> float | None:
+        """When `gather` has something to do: at once when nobody else is expected."""
+        if not self._welcomed:
+            return None
+        first = min(self._welcomed.values())
+        if any(self._is_listable(uid) and uid not in self._welcomed for uid in self.members):
+            return first + GATHER_SECONDS
+        return first
+
+    # ------------------------------------------------------------ inside
+
+    def _merge(self, members: Iterable[Member]) -> None:
+        fresh = {member.uid: member for member in members}
+        for uid, old in self.members.items():
+            new = fresh.get(uid, replace(old, state=MemberState.GONE))
+            state = max(old.state, new.state, key=_STEP.__getitem__)
+            fresh[uid] = replace(new, state=state)
+        self.members = fresh
+
+    def _is_listable(self, uid: str) -> bool:
+        member = self.members.get(uid)
+        return (
+            member is not None
+            and member.state is MemberState.ACTIVE
+            and uid not in self.leaving
+            and uid not in self.memory.ever_listed
+        )
+
+    def _remember(self, **changes: object) -> None:
+        self.memory = replace(self.memory, **changes)  # type: ignore[arg-type]  # fields of HostMemory

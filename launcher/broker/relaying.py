@@ -1,0 +1,395 @@
+"""Which session belongs to which agent and which shim, and what is said when one of them is away.
+
+To shims the relay is the agent, to agents the shim. It passes bytes on and keeps none of them: an
+agent sends only what its shim has made room for by acknowledging, so what waits here for a slow
+shim is bounded by that session's window and delays nobody else. What it keeps is what a stream that
+was cut needs to go on: the SPAWN until it was answered, the last acknowledged offsets, the last
+signal that should end the process.
+
+No I/O, no clock: frames go in, and go out through the `Wire` that was handed in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from launcher import contract
+from launcher.broker.bodies import KnownSession, read_opening
+from launcher.documents import Member
+from launcher.protocol import frames
+from launcher.protocol.claims import ENDING_SIGNALS
+from launcher.protocol.frames import Frame, ProtocolError
+
+POOL = 64 * 1024 * 1024
+"""Bytes under way to all shims together."""
+LEAST_WINDOW = frames.MAX_DATA
+RESUME_SECONDS = 5.0
+"""A shim that is away for longer has died."""
+CLAIM_SECONDS = 30.0
+"""After the broker's start: the time in which shims come back for their sessions."""
+TERM_SECONDS = 30.0
+"""From TERM to KILL for a session that nobody wants any more."""
+
+_TERM = 15
+_KILL = 9
+
+
+class Wire(Protocol):
+    """The two ends of the relay. Nothing here waits, and nothing raises."""
+
+    def to_agent(self, uid: str, data: bytes) -> None:
+        """Queue a frame for the stream of this pod; dropped when there is none."""
+
+    def to_peer(self, peer: int, data: bytes) -> bool:
+        """Queue bytes for a connection of our socket; False when that has ended."""
+
+    def hang_up(self, peer: int) -> None:
+        """End a connection of our socket after what is queued for it."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One process in a worker, known by the id that its shim made up."""
+
+    id: bytes
+    host: str
+    uid: str = ""
+    """Of the pod; "" until the config that names the host was read."""
+    peer: int | None = None
+    """The shim's connection."""
+    opening: dict[str, Any] | None = None
+    """The body of its SPAWN, until SPAWNED came."""
+    is_sent: bool = False
+    """The agent may have got the SPAWN."""
+    instance: str = ""
+    received: dict[int, int] = field(default_factory=lambda: dict.fromkeys(frames.STREAMS, 0))
+    """Bytes of each stream that the shim has acknowledged."""
+    ending: int | None = None
+    """The last signal that should end it."""
+    is_exited: bool = False
+    alone_until: float | None = None
+    """Without a shim: when the next step to its end is due."""
+    is_given_up: bool = False
+    """No shim will come for it: we acknowledge in its place."""
+
+    @property
+    def name(self) -> str:
+        """The id for people and documents."""
+        return self.id.hex()
+
+
+class Relay:
+    """All sessions of a launcher.
+
+    Args:
+        wire: where frames go.
+        find: the member that a host name means, or None.
+        started_at: monotonic seconds of the broker's start.
+        on_spawn: told the uid whenever a SPAWN goes to an agent.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        find: Callable[[str], Member | None],
+        started_at: float,
+        on_spawn: Callable[[str], None],
+    ) -> None:
+        self._wire = wire
+        self._find = find
+        self._claim_by = started_at + CLAIM_SECONDS
+        self._on_spawn = on_spawn
+        self._is_bound = False
+        self._sessions: dict[bytes, Session] = {}
+        self._by_peer: dict[int, Session] = {}
+        self._alone: dict[bytes, Session] = {}
+        self._attached: set[str] = set()
+        self._refused: dict[str, str] = {}
+        self._expected = 0
+
+    # ------------------------------------------------------------ from the config
+
+    def bind(self, expected: int) -> None:
+        """The config was read: `expected` slots, and host names have their meaning."""
+        self._is_bound = True
+        self._expected = expected
+        for session in [session for session in self._sessions.values() if not session.uid]:
+            if session.peer is None:
+                self._forget(session)
+            else:
+                self._place(session)
+
+    def refuse(self, uid: str, reason: str) -> None:
+        """This pod takes no SPAWN any more: answer in its place from now on."""
+        self._refused[uid] = reason
+
+    def release(self, uid: str, reason: str) -> None:
+        """The pod is gone: 137 for what was running there, 255 for what never started."""
+        self.refuse(uid, reason)
+        self._attached.discard(uid)
+        for session in [session for session in self._sessions.values() if session.uid == uid]:
+            self._lose(session, reason)
+
+    # ------------------------------------------------------------ from shims
+
+    def take_shim_frame(self, peer: int, frame: Frame) -> None:
+        """One frame of a shim's connection; raises ProtocolError: hang up."""
+        if frame.type in (frames.SPAWN, frames.RESUME):
+            self._open(peer, frame)
+            return
+        session = self._by_peer.get(peer)
+        if session is None:
+            # Under way when the session ended.
+            return
+        if session.id != frame.session:
+            raise ProtocolError("a frame of a session that this connection has not opened")
+        if frame.type == frames.ACK:
+            self._acknowledge(session, frame)
+        elif frame.type == frames.SIGNAL:
+            self._signal(session, frame)
+        elif frame.type == frames.EXIT_ACK:
+            self._pass_on(session, frame)
+            self._forget(session)
+        else:
+            raise ProtocolError(f"a shim sends no {frames.NAMES.get(frame.type, frame.type)}")
+
+    def lose_peer(self, peer: int, now: float) -> None:
+        """The connection ended: the shim comes back soon, or has died."""
+        session = self._by_peer.pop(peer, None)
+        if session is None:
+            return
+        session.peer = None
+        if not session.is_sent:
+            self._forget(session)
+            return
+        self._leave_alone(session, now + RESUME_SECONDS)
+
+    # ------------------------------------------------------------ from agents
+
+    def attach(self, uid: str, known: Iterable[KnownSession]) -> None:
+        """A stream to this pod is open; `known` are the sessions of its WELCOME."""
+        self._attached.add(uid)
+        listed = {entry.id: entry.ended is not None for entry in known}
+        for key, is_exited in listed.items():
+            session = self._sessions.get(key) or self._meet(key, uid)
+            session.is_exited = is_exited
+        for session in [session for session in self._sessions.values() if session.uid == uid]:
+            if session.peer is not None:
+                self._introduce(session)
+            elif session.id not in listed:
+                self._forget(session)
+            elif session.ending is not None and not session.is_exited:
+                self._wire.to_agent(uid, _encode_signal(session, session.ending))
+
+    def detach(self, uid: str) -> None:
+        """The stream is cut. Sessions stay; nobody is told."""
+        self._attached.discard(uid)
+
+    def take_agent_frame(self, uid: str, frame: Frame) -> None:
+        """One frame about a session; raises ProtocolError: drop the stream."""
+        session = self._sessions.get(frame.session)
+        if session is None or session.uid != uid:
+            # Late: the shim has acknowledged the end, or was told that the pod is gone.
+            return
+        if frame.type == frames.SPAWNED:
+            session.instance = str(frames.decode_json(frame).get("instance") or "")
+            session.opening = None
+        elif frame.type == frames.DATA:
+            self._check_window(session, frame)
+        elif frame.type == frames.EXIT:
+            session.is_exited = True
+        if session.peer is None:
+            self._answer_alone(session, frame)
+        else:
+            self._wire.to_peer(session.peer, _encode(frame))
+        if frame.type == frames.LOST:
+            self._forget(session)
+
+    # ------------------------------------------------------------ time
+
+    def advance(self, now: float) -> None:
+        """End what nobody claims: TERM, half a minute later KILL; what has ended is let go."""
+        for session in list(self._alone.values()):
+            if session.alone_until is None or now < session.alone_until:
+                continue
+            session.is_given_up = True
+            if session.is_exited:
+                self._send(session, frames.encode(frames.EXIT_ACK, session.id))
+                self._forget(session)
+                continue
+            session.ending = _TERM if session.ending is None else _KILL
+            session.alone_until = now + TERM_SECONDS if session.ending == _TERM else None
+            self._send(session, _encode_signal(session, session.ending))
+
+    def due(self) -> float | None:
+        """When `advance` has something to do."""
+        times = [s.alone_until for s in self._alone.values() if s.alone_until is not None]
+        return min(times, default=None)
+
+    # ------------------------------------------------------------ what is so
+
+    def count_running(self) -> Counter[str]:
+        """By uid: the sessions that may have a process."""
+        sessions = self._sessions.values()
+        return Counter(s.uid for s in sessions if s.is_sent and not s.is_exited)
+
+    def has_claims(self, uid: str) -> bool:
+        """Whether a shim still waits for something from this pod."""
+        return any(s.uid == uid and s.peer is not None for s in self._sessions.values())
+
+    # ------------------------------------------------------------ inside
+
+    def _open(self, peer: int, frame: Frame) -> None:
+        body = read_opening(frame)
+        if peer in self._by_peer and self._by_peer[peer].id != frame.session:
+            raise ProtocolError("one session per connection")
+        session = self._sessions.get(frame.session)
+        if session is None:
+            session = self._sessions[frame.session] = Session(frame.session, body["host"])
+        self._adopt(session, peer)
+        if frame.type == frames.SPAWN:
+            session.opening = body
+        else:
+            session.opening = None
+            session.is_sent = True
+            session.instance = body["instance"]
+            session.received = dict(body["received"])
+        if session.uid:
+            self._introduce(session)
+        elif self._is_bound:
+            self._place(session)
+
+    def _adopt(self, session: Session, peer: int) -> None:
+        if session.peer not in (None, peer):
+            self._by_peer.pop(session.peer, None)
+            self._wire.hang_up(session.peer)
+        session.peer = peer
+        session.alone_until = None
+        session.is_given_up = False
+        session.ending = None
+        self._alone.pop(session.id, None)
+        self._by_peer[peer] = session
+
+    def _place(self, session: Session) -> None:
+        """Find the pod of a session whose host is only a name so far."""
+        member = self._find(session.host)
+        if member is None:
+            self._lose(session, f"no worker {session.host} in this job")
+            return
+        session.uid = member.uid
+        self._introduce(session)
+
+    def _introduce(self, session: Session) -> None:
+        """Open a session at its agent, or go on with it there, on this stream."""
+        refusal = self._refused.get(session.uid)
+        if refusal is not None and not session.is_sent:
+            self._lose(session, refusal)
+            return
+        if session.uid not in self._attached:
+            return
+        if session.opening is not None:
+            body = {**session.opening, "window": self._grant_window(session.opening)}
+            self._wire.to_agent(session.uid, frames.encode_json(frames.SPAWN, body, session.id))
+            session.is_sent = True
+            self._on_spawn(session.uid)
+        else:
+            self._wire.to_agent(session.uid, self._encode_resume(session))
+        if session.ending is not None:
+            self._wire.to_agent(session.uid, _encode_signal(session, session.ending))
+
+    def _encode_resume(self, session: Session) -> bytes:
+        body = {
+            "host": session.host,
+            "instance": session.instance,
+            "received": [session.received[stream] for stream in frames.STREAMS],
+            "window": self._grant_window({}),
+        }
+        return frames.encode_json(frames.RESUME, body, session.id)
+
+    def _grant_window(self, wanted: Mapping[str, Any]) -> int:
+        share = POOL // max(self._expected, len(self._sessions), 1)
+        wish = wanted.get("window")
+        most = wish if type(wish) is int else frames.WINDOW
+        return max(LEAST_WINDOW, min(frames.WINDOW, share, most))
+
+    def _acknowledge(self, session: Session, frame: Frame) -> None:
+        if frame.flags not in session.received:
+            raise ProtocolError(f"no stream {frame.flags}")
+        session.received[frame.flags] = max(session.received[frame.flags], frame.offset)
+        self._pass_on(session, frame)
+
+    def _signal(self, session: Session, frame: Frame) -> None:
+        number = frames.decode_json(frame).get("signal")
+        if type(number) is not int:
+            raise ProtocolError("SIGNAL without a number")
+        if number in ENDING_SIGNALS:
+            session.ending = number
+        self._pass_on(session, frame)
+
+    def _check_window(self, session: Session, frame: Frame) -> None:
+        if frame.flags not in session.received:
+            raise ProtocolError(f"no stream {frame.flags}")
+        ahead = frame.offset + len(frame.payload) - session.received[frame.flags]
+        if ahead > frames.WINDOW:
+            raise ProtocolError(f"DATA {ahead} bytes ahead of what was acknowledged")
+
+    def _answer_alone(self, session: Session, frame: Frame) -> None:
+        """In the place of a shim that is gone for good; one that may come back is waited for."""
+        if not session.is_given_up:
+            return
+        if frame.type == frames.DATA:
+            end = frame.offset + len(frame.payload)
+            session.received[frame.flags] = end
+            self._send(
+                session, frames.encode(frames.ACK, session.id, flags=frame.flags, offset=end)
+            )
+        elif frame.type == frames.EXIT:
+            self._send(session, frames.encode(frames.EXIT_ACK, session.id))
+            self._forget(session)
+
+    def _meet(self, key: bytes, uid: str) -> Session:
+        """A session that runs and that no shim has claimed since we started."""
+        session = Session(key, host="", uid=uid, is_sent=True)
+        self._sessions[key] = session
+        self._leave_alone(session, self._claim_by)
+        return session
+
+    def _leave_alone(self, session: Session, until: float) -> None:
+        session.ending = None
+        session.alone_until = until
+        self._alone[session.id] = session
+
+    def _lose(self, session: Session, reason: str) -> None:
+        if session.peer is not None:
+            code = contract.EXIT_GONE if session.is_sent else contract.EXIT_REFUSED
+            body = {"reason": reason, "code": code}
+            self._wire.to_peer(session.peer, frames.encode_json(frames.LOST, body, session.id))
+        self._forget(session)
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.pop(session.id, None)
+        self._alone.pop(session.id, None)
+        if session.peer is not None:
+            self._by_peer.pop(session.peer, None)
+
+    def _pass_on(self, session: Session, frame: Frame) -> None:
+        if session.is_sent:
+            self._send(session, _encode(frame))
+
+    def _send(self, session: Session, data: bytes) -> None:
+        if session.uid in self._attached:
+            self._wire.to_agent(session.uid, data)
+
+
+def _encode(frame: Frame) -> bytes:
+    return frames.encode(
+        frame.type, frame.session, frame.payload, flags=frame.flags, offset=frame.offset
+    )
+
+
+def _encode_signal(session: Session, number: int) -> bytes:
+    return frames.encode_json(frames.SIGNAL, {"signal": number}, session.id)
