@@ -1,0 +1,308 @@
+"""The agent's end: sessions, the one stream that may command them, and the way out.
+
+No I/O, no clock: `now` is a monotonic time in seconds, handed in; each call returns the effects
+to carry out, in order (effects.py). Which step is legal in which state is said in transitions.py;
+a frame that is not raises ProtocolError, changes nothing, and `drop` ends its connection.
+
+What it promises, however often and wherever connections are cut:
+* A session id is started at most once. Nothing but SPAWN starts anything.
+* Only the newest bridge of the newest launcher is obeyed; a newer epoch is answered when no
+  process of an older one lives.
+* An exit is kept until it is acknowledged, and its tombstone until the epoch ends.
+* CLOSED is said when no session is open, no marked process lives, and none will ever be started.
+* Without a stream sessions live for ever, and never wait for a reader.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional
+
+from launcher.protocol import frames, transitions
+from launcher.protocol.bridges import Bridges
+from launcher.protocol.closing import Closing
+from launcher.protocol.effects import CloseOutput, Signal, Spawn
+from launcher.protocol.fences import Fence
+from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.sessions import GONE, REFUSED, Session
+from launcher.protocol.transitions import SESSION, step_frame
+
+Effects = List[Any]
+
+LAST_SIGNAL = 64
+
+
+class Agent:
+    """See the module.
+
+    `instance` names this process, `job` and `pod` are uids, `epoch` is the floor for HELLO, `grace`
+    the pod's terminationGracePeriodSeconds.
+    """
+
+    def __init__(self, *, instance: str, job: str, pod: str, epoch: int, grace: float) -> None:
+        self.instance = instance
+        self._effects: Effects = []
+        self._sessions: Dict[bytes, Session] = {}
+        self._bridges = Bridges(Fence(job=job, pod=pod, epoch=epoch), self._effects)
+        self._closing = Closing(
+            grace=grace, sessions=self._sessions, effects=self._effects, bridges=self._bridges
+        )
+        self._handlers: Dict[int, Callable[[int, Frame, float], None]] = {
+            frames.HELLO: self._on_hello,
+            frames.PING: self._on_ping,
+            frames.PONG: self._on_pong,
+            frames.CLOSE_IF_IDLE: self._on_close_if_idle,
+            frames.SPAWN: self._on_spawn,
+            frames.RESUME: self._on_resume,
+            frames.ACK: self._on_ack,
+            frames.SIGNAL: self._on_signal,
+            frames.EXIT_ACK: self._on_exit_ack,
+        }
+
+    # ------------------------------------------------------------ connections
+
+    def connected(self, connection: int, now: float) -> None:
+        """A bridge has come; `connection` is any number that is not in use."""
+        self._bridges.connected(connection, now)
+
+    def disconnected(self, connection: int) -> Effects:
+        """A bridge has gone. Its sessions live on, and wait for no reader."""
+        self._bridges.disconnected(connection)
+        self._unclaim_without_stream()
+        self._closing.leave_when_over()
+        return self._take()
+
+    def drop(self, connection: int, reason: str) -> Effects:
+        """End a connection, and say why."""
+        self._bridges.drop(connection, reason)
+        return self._take() + self.disconnected(connection)
+
+    def receive(self, connection: int, frame: Frame, now: float) -> Effects:
+        """Take one frame; raises ProtocolError, then nothing has changed."""
+        if self._bridges.check(connection, frame):
+            self._handlers[frame.type](connection, frame, now)
+            self._bridges.heard(connection, now)
+        return self._take()
+
+    def next_data(self, connection: int) -> Optional[bytes]:
+        """The next DATA or DROPPED for this connection, each session in its turn; None: nothing."""
+        if connection != self._bridges.holder:
+            return None
+        for key, session in list(self._sessions.items()):
+            data = session.output.next_frame(key) if session.is_claimed else None
+            if data is not None:
+                self._sessions[key] = self._sessions.pop(key)
+                return data
+        return None
+
+    # ------------------------------------------------------------ frames
+
+    def _on_hello(self, connection: int, frame: Frame, now: float) -> None:
+        is_new_epoch = self._bridges.admit(connection, frame)
+        self._unclaim_without_stream()
+        if is_new_epoch:
+            self._closing.begin_epoch()
+        if not self._closing.is_fencing:
+            self._welcome(now)
+
+    def _on_ping(self, connection: int, frame: Frame, _now: float) -> None:
+        self._bridges.reply(connection, frames.encode(frames.PONG, payload=frame.payload))
+
+    def _on_pong(self, _connection: int, _frame: Frame, _now: float) -> None:
+        """A sign of life, nothing more."""
+
+    def _on_close_if_idle(self, _connection: int, _frame: Frame, _now: float) -> None:
+        self._closing.close_if_idle()
+
+    def _on_spawn(self, connection: int, frame: Frame, _now: float) -> None:
+        body = frames.decode_json(frame)
+        session = self._sessions.get(frame.session)
+        if session is not None:
+            session.claim(frame, body, dict.fromkeys(frames.STREAMS, 0))
+            if session.pid:
+                self._bridges.send(session.spawned_frame(self.instance))
+            self._tell_exit(session)
+            return
+        refusal = self._closing.refusal() or _fault(body)
+        if refusal is not None:
+            self._lose(connection, frame, refusal, REFUSED)
+            return
+        session = Session(frame.session)
+        session.spawn(frame, body)
+        self._closing.spawn()
+        self._sessions[session.id] = session
+        self._effects.append(Spawn(session.id, body["command"], body.get("env") or {}))
+
+    def _on_resume(self, connection: int, frame: Frame, _now: float) -> None:
+        body = frames.decode_json(frame)
+        received = frames.decode_counts(frame, body, "received")
+        session = self._sessions.get(frame.session)
+        if body.get("instance") != self.instance:
+            self._lose(connection, frame, "the worker was started anew", GONE)
+        elif session is None:
+            self._lose(connection, frame, "the worker does not know this session", GONE)
+        else:
+            session.claim(frame, body, received)
+            self._tell_exit(session)
+
+    def _on_ack(self, _connection: int, frame: Frame, _now: float) -> None:
+        session = self._sessions.get(frame.session)
+        if session is not None:
+            session.acknowledge(frame)
+
+    def _on_signal(self, _connection: int, frame: Frame, _now: float) -> None:
+        number = frames.decode_json(frame).get("signal")
+        if type(number) is not int or not 0 < number <= LAST_SIGNAL:
+            raise ProtocolError(f"there is no signal {number!r}")
+        session = self._sessions.get(frame.session)
+        if session is not None:
+            session.state = step_frame(SESSION, session.state, frame)
+            if session.is_alive:
+                self._effects.append(Signal(session.id, number))
+
+    def _on_exit_ack(self, _connection: int, frame: Frame, _now: float) -> None:
+        session = self._sessions.get(frame.session)
+        if session is not None:
+            session.acknowledge_exit(frame)
+            self._closing.leave_when_over()
+
+    # ------------------------------------------------------------ processes
+
+    def started(self, session: bytes, pid: int) -> Effects:
+        """The Spawn was carried out."""
+        target = self._sessions[session]
+        target.started(pid)
+        self._bridges.send(target.spawned_frame(self.instance))
+        return self._take()
+
+    def not_started(self, session: bytes, reason: str) -> Effects:
+        """The Spawn failed: it counts as an exit."""
+        target = self._sessions[session]
+        target.not_started(reason)
+        return self._after_end(target)
+
+    def wants(self, session: bytes, stream: int) -> bool:
+        """Whether this pipe should be read now."""
+        target = self._sessions.get(session)
+        return target is None or target.wants(stream)
+
+    def output(self, session: bytes, stream: int, data: bytes) -> None:
+        """Bytes were read; those of a session that is fenced off go nowhere."""
+        target = self._sessions.get(session)
+        if target is not None:
+            target.add_output(stream, data)
+
+    def output_ended(self, session: bytes, stream: int) -> Effects:
+        """The pipe is closed."""
+        target = self._sessions.get(session)
+        if target is None:
+            return []
+        target.end_output(stream)
+        return self._after_end(target)
+
+    def ended(self, session: bytes, code: int, reason: str, now: float) -> Effects:
+        """The session's first process was reaped; `code` is 128 + n for signal n."""
+        target = self._sessions.get(session)
+        if target is None:
+            return []
+        target.ended(code, reason, now)
+        return self._after_end(target)
+
+    def orphan_ended(self) -> Effects:
+        """Another child was reaped: it may have been the last one that somebody waits for."""
+        self._closing.process_ended()
+        return self._take()
+
+    def command_started(self) -> None:
+        """The template's own command runs."""
+        self._closing.command_started()
+
+    def command_ended(self) -> Effects:
+        """The template's own command was reaped: the pod lives on until it is deleted."""
+        self._closing.command_ended()
+        return self._take()
+
+    def surveyed(self, count: int, now: float) -> Effects:
+        """The Survey found `count` marked processes."""
+        lives = any(session.is_alive for session in self._sessions.values())
+        if self._closing.is_fencing and not count and not lives:
+            self._effects += [CloseOutput(s.id) for s in self._sessions.values() if s.is_open]
+            self._sessions.clear()
+            self._closing.is_fencing = False
+            self._welcome(now)
+        self._closing.surveyed(count, now)
+        return self._take()
+
+    # ------------------------------------------------------------ time
+
+    def sigterm(self, now: float) -> Effects:
+        """PID 1 got SIGTERM; each further one hastens the end."""
+        self._closing.sigterm(now)
+        return self._take()
+
+    def deadline(self) -> Optional[float]:
+        """When `tick` is due; None: never."""
+        due = [self._bridges.deadline(), self._closing.deadline()]
+        due += [session.close_at for session in self._sessions.values()]
+        return min((at for at in due if at is not None), default=None)
+
+    def tick(self, now: float) -> Effects:
+        """Do what is due."""
+        self._bridges.tick(now)
+        self._unclaim_without_stream()
+        for session in self._sessions.values():
+            if session.close_at is not None and now >= session.close_at:
+                session.close_at = None
+                self._effects.append(CloseOutput(session.id))
+        self._closing.tick(now)
+        self._closing.leave_when_over()
+        return self._take()
+
+    # ------------------------------------------------------------ inside
+
+    def _take(self) -> Effects:
+        taken = list(self._effects)
+        del self._effects[:]
+        return taken
+
+    def _welcome(self, now: float) -> None:
+        known = [s for s in self._sessions.values() if s.state != transitions.FORGOTTEN]
+        body = {
+            "instance": self.instance,
+            "epoch": self._bridges.epoch,
+            "closed": self._closing.is_closed,
+            "terminating": self._closing.leaving.seconds_left(now),
+            "sessions": [session.describe() for session in known],
+        }
+        self._bridges.welcome(body)
+
+    def _unclaim_without_stream(self) -> None:
+        if self._bridges.holder is None:
+            for session in self._sessions.values():
+                session.is_claimed = False
+
+    def _after_end(self, session: Session) -> Effects:
+        if not session.is_open:
+            self._tell_exit(session)
+            self._closing.process_ended()
+        return self._take()
+
+    def _tell_exit(self, session: Session) -> None:
+        if not session.is_open:
+            self._bridges.send(session.exit_frame())
+
+    def _lose(self, connection: int, frame: Frame, reason: str, code: int) -> None:
+        body = {"reason": reason, "code": code}
+        self._bridges.reply(connection, frames.encode_json(frames.LOST, body, frame.session))
+
+
+def _fault(body: Dict[str, Any]) -> Optional[str]:
+    """What is wrong with the body of a SPAWN; None when nothing is."""
+    command, env = body.get("command"), body.get("env") or {}
+    if not isinstance(command, str) or not isinstance(env, dict):
+        return "SPAWN needs a command, and env as an object"
+    texts = [command, *env, *env.values()]
+    if not all(isinstance(text, str) and "\0" not in text for text in texts):
+        return "SPAWN needs texts without NUL"
+    if any(not name or "=" in name for name in env):
+        return "SPAWN has an env name that is none"
+    return None

@@ -1,0 +1,182 @@
+"""When nothing of a session is left: what three of them wait for, and how it is found out.
+
+A broker that asked CLOSE_IF_IDLE, a launcher of a newer epoch, and PID 1 after SIGTERM all wait
+until no session is open and no marked process lives. Sessions are counted here, marked processes
+by a Survey: one after each end of a process, and each SURVEY_SECONDS when no end can be seen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from launcher.protocol import frames, transitions
+from launcher.protocol.bridges import Bridges
+from launcher.protocol.effects import Leave, Signal, SignalCommand, Survey
+from launcher.protocol.leaving import Leaving
+from launcher.protocol.sessions import Session
+from launcher.protocol.transitions import DOOR, step
+
+SURVEY_SECONDS = 0.5
+SIGTERM, SIGKILL = 15, 9
+
+
+class Closing:
+    """`grace` is the pod's terminationGracePeriodSeconds; effects are appended to `effects`."""
+
+    def __init__(
+        self,
+        *,
+        grace: float,
+        sessions: Dict[bytes, Session],
+        effects: List[Any],
+        bridges: Bridges,
+    ) -> None:
+        self.leaving = Leaving(grace)
+        self.is_fencing = False
+        """Sessions of an older epoch are being killed."""
+        self._door = transitions.OPEN
+        self._sessions = sessions
+        self._effects = effects
+        self._bridges = bridges
+        self._is_asked = False
+        """CLOSE_IF_IDLE waits for its answer."""
+        self._survey_at: Optional[float] = None
+        self._command_lives = False
+
+    @property
+    def is_closed(self) -> bool:
+        """No session will ever be started."""
+        return self._door == transitions.CLOSED
+
+    def refusal(self) -> Optional[str]:
+        """Why no session may be started; None when one may."""
+        if self.is_closed:
+            return "the worker is leaving the job and takes no process any more"
+        if not self.leaving.takes_sessions:
+            return "the worker is being terminated"
+        return None
+
+    # ------------------------------------------------------------ events
+
+    def spawn(self) -> None:
+        """A session comes in: who asked to close must ask again."""
+        self._door = step(DOOR, self._door, "SPAWN")
+        self._is_asked = False
+
+    def close_if_idle(self) -> None:
+        """Answer CLOSED, or BUSY now and CLOSED when it becomes true."""
+        self._door = step(DOOR, self._door, "CLOSE_IF_IDLE")
+        if self.is_closed:
+            self._bridges.say(frames.CLOSED, {})
+            return
+        self._is_asked = True
+        self.look()
+
+    def begin_epoch(self) -> None:
+        """Kill what an older launcher started."""
+        self._door = step(DOOR, self._door, "new epoch")
+        self._is_asked = False
+        self.is_fencing = bool(self._sessions)
+        if self.is_fencing:
+            self._signal_all(SIGKILL)
+
+    def sigterm(self, now: float) -> None:
+        """PID 1 got SIGTERM; each further one hastens the end."""
+        is_first = not self.leaving.is_begun
+        self.leaving.sigterm(now)
+        if is_first:
+            self._bridges.say(frames.TERMINATING, {"seconds": self.leaving.seconds_left(now)})
+        self._press()
+
+    def surveyed(self, count: int, now: float) -> None:
+        """`count` marked processes live."""
+        opened = sum(session.is_open for session in self._sessions.values())
+        if not count and not opened:
+            self._become_idle(now)
+        elif self._is_asked:
+            self._bridges.say(frames.BUSY, {"sessions": opened, "processes": count})
+        self._is_asked = False
+        self._survey_at = now + SURVEY_SECONDS if self._is_waited_for() else None
+
+    def process_ended(self) -> None:
+        """Some child was reaped or a session settled: maybe the last one."""
+        if self._is_waited_for():
+            self.look()
+
+    def command_started(self) -> None:
+        """The template's own command runs."""
+        self._command_lives = True
+
+    def command_ended(self) -> None:
+        """The template's own command was reaped."""
+        self._command_lives = False
+        self.leave_when_over()
+
+    def leave_when_over(self) -> None:
+        """End PID 1 when neither the command nor an unacknowledged exit is left to wait for."""
+        if self.leaving.state != transitions.DISMISSING or self._command_lives:
+            return
+        exits = any(s.state == transitions.EXITED for s in self._sessions.values())
+        if not exits or self._bridges.holder is None:
+            self.leaving.over()
+            self._press()
+
+    # ------------------------------------------------------------ time
+
+    def deadline(self) -> Optional[float]:
+        """When `tick` is due; None: never."""
+        due = [at for at in (self._survey_at, self.leaving.deadline()) if at is not None]
+        return min(due, default=None)
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        while self.leaving.tick(now):
+            self._press()
+        if self._survey_at is not None and now >= self._survey_at:
+            self.look()
+
+    # ------------------------------------------------------------ inside
+
+    def look(self) -> None:
+        """Ask for a survey."""
+        kills = self.is_fencing or self.leaving.state == transitions.KILLING
+        self._survey_at = None
+        self._effects.append(Survey(SIGKILL if kills else 0))
+
+    def _is_waited_for(self) -> bool:
+        leaves = self.leaving.is_begun and self.leaving.state not in (
+            transitions.DISMISSING,
+            transitions.GONE,
+        )
+        return self.is_fencing or leaves or self._door == transitions.ARMED
+
+    def _become_idle(self, now: float) -> None:
+        if self._door == transitions.ARMED:
+            self._door = step(DOOR, self._door, "idle")
+            self._bridges.say(frames.CLOSED, {})
+        if self.leaving.is_begun and self.leaving.state != transitions.DISMISSING:
+            self.leaving.idle(now)
+            self._press()
+
+    def _press(self) -> None:
+        """What the stage of leaving asks for, once per change."""
+        state = self.leaving.state
+        if state == transitions.PARTING:
+            self.look()
+        elif state == transitions.TERMINATING:
+            self._signal_all(SIGTERM)
+        elif state == transitions.KILLING:
+            self._signal_all(SIGKILL)
+        elif state == transitions.DISMISSING:
+            if self._command_lives:
+                self._effects.append(SignalCommand(SIGTERM))
+            self.leave_when_over()
+        elif state == transitions.GONE:
+            self._effects.append(Leave())
+
+    def _signal_all(self, number: int) -> None:
+        for session in self._sessions.values():
+            if session.is_alive:
+                self._effects.append(Signal(session.id, number))
+        self._survey_at = None
+        self._effects.append(Survey(number))

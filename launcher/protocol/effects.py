@@ -1,0 +1,32 @@
+"""What the agent's state machine wants done; the I/O around it does it, in order."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+Send = namedtuple("Send", ["connection", "data"])
+"""Queue `data` (whole frames) on `connection`."""
+
+Hang = namedtuple("Hang", ["connection", "reason"])
+"""Close `connection` when what is queued on it is sent; the machine has forgotten it already."""
+
+Spawn = namedtuple("Spawn", ["session", "command", "env"])
+"""Start `sh -c command` and report `started` or `not_started` before anything else."""
+
+Signal = namedtuple("Signal", ["session", "number"])
+"""Signal the process group of a session whose first process has not been reaped."""
+
+CloseOutput = namedtuple("CloseOutput", ["session"])
+"""Read what the session's pipes hold, report it, close them, report `output_ended` of both."""
+
+Survey = namedtuple("Survey", ["signal"])
+"""Find every marked process, send it `signal` unless 0, and report their number: `surveyed`."""
+
+SignalCommand = namedtuple("SignalCommand", ["number"])
+"""Signal the process group of the template's own command."""
+
+Leave = namedtuple("Leave", [])
+"""End PID 1 with code 0, and everything in the container with it."""
+
+Note = namedtuple("Note", ["text"])
+"""A line for the log."""

@@ -1,0 +1,140 @@
+"""One session in a worker: a process that a shim asked for, until its exit is acknowledged."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from launcher.protocol import frames, transitions
+from launcher.protocol.frames import Frame
+from launcher.protocol.outputs import READ, RING, Output
+from launcher.protocol.transitions import SESSION, step, step_frame
+
+REFUSED = 255
+GONE = 137
+LINGER_SECONDS = 1.0
+"""How long the pipes of an ended process, held open by its children, may bring output."""
+
+
+class Session:
+    """`id` is 16 bytes. Methods named after a frame raise ProtocolError and then change nothing."""
+
+    def __init__(self, session: bytes) -> None:
+        self.id = session
+        self.state = transitions.ABSENT
+        self.output = Output()
+        self.pid = 0
+        self.code: Optional[int] = None
+        self.reason: Optional[str] = None
+        self.is_claimed = False
+        """By a SPAWN or RESUME on the stream that now holds."""
+        self.close_at: Optional[float] = None
+        """When the pipes are closed though somebody still holds them."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Its first process has not been reaped, so that its group may be signalled."""
+        return self.state in (transitions.STARTING, transitions.RUNNING)
+
+    @property
+    def is_open(self) -> bool:
+        """Its exit is not yet known."""
+        return self.is_alive or self.state == transitions.LEFT
+
+    # ------------------------------------------------------------ frames
+
+    def spawn(self, frame: Frame, body: Dict[str, Any]) -> None:
+        """It is being started, for the shim that asked."""
+        self.state = step_frame(SESSION, self.state, frame)
+        self.output.window = _window(body)
+        self.is_claimed = True
+
+    def claim(self, frame: Frame, body: Dict[str, Any], received: Dict[int, int]) -> None:
+        """A shim is there (again), and has `received` safe."""
+        state = step_frame(SESSION, self.state, frame)
+        self.output.resume(received)
+        self.output.window = _window(body)
+        self.is_claimed = True
+        self.state = state
+
+    def acknowledge(self, frame: Frame) -> None:
+        """Bytes are safe."""
+        state = step_frame(SESSION, self.state, frame)
+        self.output.acknowledge(frame.flags, frame.offset)
+        self.state = state
+
+    def acknowledge_exit(self, frame: Frame) -> None:
+        """The exit is known where it counts: only a tombstone is kept."""
+        self.state = step_frame(SESSION, self.state, frame)
+        self.output.forget()
+
+    # ------------------------------------------------------------ the process
+
+    def started(self, pid: int) -> None:
+        """It runs as `pid`, which leads its own process group."""
+        self.state = step(SESSION, self.state, "started")
+        self.pid = pid
+
+    def not_started(self, reason: str) -> None:
+        """It counts as an exit with REFUSED."""
+        self.state = step(SESSION, self.state, "not started")
+        self.code, self.reason = REFUSED, f"cannot start: {reason}"
+
+    def add_output(self, stream: int, data: bytes) -> None:
+        """Bytes were read from its pipe."""
+        self.state = step(SESSION, self.state, "output")
+        self.output.add(stream, data)
+
+    def end_output(self, stream: int) -> None:
+        """Its pipe is closed."""
+        self.state = step(SESSION, self.state, "output ended")
+        self.output.end(stream)
+        self._settle()
+
+    def ended(self, code: int, reason: str, now: float) -> None:
+        """Its first process was reaped."""
+        self.state = step(SESSION, self.state, "ended")
+        self.code, self.reason = code, reason
+        self.close_at = now + LINGER_SECONDS
+        self._settle()
+
+    def wants(self, stream: int) -> bool:
+        """Whether its pipe should be read now."""
+        if not self.is_claimed:
+            return self.output.wants(stream, None)
+        # What an ended process has left in its pipes always fits.
+        return self.output.wants(stream, self.output.window if self.is_alive else RING - READ)
+
+    def _settle(self) -> None:
+        if self.state == transitions.LEFT and self.output.is_ended:
+            self.state = step(SESSION, self.state, "settled")
+            self.close_at = None
+
+    # ------------------------------------------------------------ what is said of it
+
+    def spawned_frame(self, instance: str) -> bytes:
+        """SPAWNED."""
+        body = {"pid": self.pid, "instance": instance}
+        return frames.encode_json(frames.SPAWNED, body, self.id)
+
+    def exit_frame(self) -> bytes:
+        """EXIT."""
+        body = {"code": self.code, "produced": self.output.ends, "reason": self.reason}
+        return frames.encode_json(frames.EXIT, body, self.id)
+
+    def describe(self) -> Dict[str, Any]:
+        """Its line in WELCOME."""
+        return {
+            "id": self.id.hex(),
+            "state": "running" if self.is_open else "exited",
+            "start": self.output.starts,
+            "end": self.output.ends,
+            "code": None if self.is_open else self.code,
+            "reason": None if self.is_open else self.reason,
+        }
+
+
+def _window(body: Dict[str, Any]) -> int:
+    window = body.get("window")
+    return max(
+        frames.MAX_DATA, min(window if type(window) is int else frames.WINDOW, frames.WINDOW)
+    )

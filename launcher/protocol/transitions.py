@@ -1,0 +1,105 @@
+"""Every legal step of the agent, as data: what is not in a table is illegal.
+
+A frame that is illegal breaks the connection it came on; a step of our own that is illegal is a
+defect. Both raise ProtocolError and change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping
+
+from launcher.protocol import frames
+from launcher.protocol.frames import ProtocolError
+
+Table = Mapping[str, Mapping[str, str]]
+"""state -> event -> next state. Frames are events under their own names."""
+
+
+def _stay(state: str, *events: str) -> Dict[str, str]:
+    return dict.fromkeys(events, state)
+
+
+# ---- a connection: a bridge that has not spoken, waits for the end of older sessions, or holds
+NEW = "new"
+WAITING = "waiting"
+HOLDING = "holding"
+SESSION_FRAMES = ("SPAWN", "RESUME", "ACK", "SIGNAL", "EXIT_ACK")
+
+CONNECTION: Table = {
+    NEW: {"HELLO": WAITING},
+    WAITING: {"welcome": HOLDING, **_stay(WAITING, "PING", "PONG")},
+    HOLDING: _stay(HOLDING, "PING", "PONG", "CLOSE_IF_IDLE", *SESSION_FRAMES),
+}
+
+# ---- a session
+ABSENT = "absent"
+STARTING = "starting"
+RUNNING = "running"
+LEFT = "left"
+"""The first process has ended, its output has not."""
+EXITED = "exited"
+"""All is known; kept until acknowledged."""
+FORGOTTEN = "forgotten"
+"""A tombstone: only the exit and the byte counts are left, until the epoch ends."""
+
+SESSION: Table = {
+    # What comes late, after a cut or for a session of an earlier epoch, is no offence.
+    ABSENT: {"SPAWN": STARTING, **_stay(ABSENT, "RESUME", "ACK", "SIGNAL", "EXIT_ACK")},
+    STARTING: {"started": RUNNING, "not started": EXITED},
+    RUNNING: {
+        "ended": LEFT,
+        **_stay(RUNNING, "SPAWN", "RESUME", "ACK", "SIGNAL", "output", "output ended"),
+    },
+    LEFT: {
+        "settled": EXITED,
+        **_stay(LEFT, "SPAWN", "RESUME", "ACK", "SIGNAL", "output", "output ended"),
+    },
+    EXITED: {"EXIT_ACK": FORGOTTEN, **_stay(EXITED, "SPAWN", "RESUME", "ACK", "SIGNAL")},
+    FORGOTTEN: _stay(FORGOTTEN, *SESSION_FRAMES),
+}
+
+# ---- the door: whether new sessions come in
+OPEN = "open"
+ARMED = "armed"
+"""Asked to close: does so by itself when idle, unless a session comes first."""
+CLOSED = "closed"
+
+DOOR: Table = {
+    OPEN: {"CLOSE_IF_IDLE": ARMED, **_stay(OPEN, "SPAWN", "new epoch")},
+    ARMED: {"SPAWN": OPEN, "idle": CLOSED, "new epoch": OPEN, **_stay(ARMED, "CLOSE_IF_IDLE")},
+    # Refusing is not a step: a SPAWN at a closed door changes nothing.
+    CLOSED: _stay(CLOSED, "CLOSE_IF_IDLE", "SPAWN", "new epoch"),
+}
+
+# ---- leaving, once PID 1 got SIGTERM
+STAYING = "staying"
+PARTING = "parting"
+"""Sessions may end by themselves."""
+TERMINATING = "terminating"
+"""Sessions were sent SIGTERM; none is started any more."""
+KILLING = "killing"
+DISMISSING = "dismissing"
+"""Nothing of a session is left; the template's own command may end."""
+GONE = "gone"
+
+LEAVING: Table = {
+    STAYING: {"SIGTERM": PARTING},
+    PARTING: {"SIGTERM": TERMINATING, "time": TERMINATING, "idle": DISMISSING, "over": GONE},
+    TERMINATING: {"SIGTERM": KILLING, "time": KILLING, "idle": DISMISSING, "over": GONE},
+    KILLING: {"idle": DISMISSING, "over": GONE, **_stay(KILLING, "SIGTERM", "time")},
+    DISMISSING: {"over": GONE, **_stay(DISMISSING, "SIGTERM", "time", "idle")},
+    GONE: _stay(GONE, "SIGTERM", "time", "idle", "over"),
+}
+
+
+def step(table: Table, state: str, event: str) -> str:
+    """The state after `event`; raises ProtocolError where the table has none."""
+    after = table[state].get(event)
+    if after is None:
+        raise ProtocolError(f"{event} is not allowed when {state}")
+    return after
+
+
+def step_frame(table: Table, state: str, frame: frames.Frame) -> str:
+    """The same for a frame."""
+    return step(table, state, frames.NAMES.get(frame.type, str(frame.type)))
