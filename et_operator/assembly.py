@@ -137,14 +137,17 @@ class Operator:
             shipped=read_runtime(settings),
             metrics=metrics,
         )
-        self._reflectors = [
-            self._build_reflector(api, resource, namespace, selector)
+        self._reflectors = {
+            (resource, namespace): self._build_reflector(api, resource, namespace, selector)
             for resource, selector in WATCHED.items()
             for namespace in (settings.namespaces or (None,))
             if resource.namespaced or not settings.namespaces
-        ]
+        }
         self.tasks = {
-            **{f"watch {r.resource.plural} {r.namespace or ''}": r.run for r in self._reflectors},
+            **{
+                f"watch {resource.plural} {namespace or ''}": reflector.run
+                for (resource, namespace), reflector in self._reflectors.items()
+            },
             "lead": self._lead_again_and_again,
             "queue": self._queue.run,
         }
@@ -152,8 +155,8 @@ class Operator:
     def describe_trouble(self) -> str:
         """What keeps this replica from being useful; "" when nothing does."""
         now = self._clock.monotonic()
-        for reflector in self._reflectors:
-            kind = reflector.resource.plural
+        for (resource, _), reflector in self._reflectors.items():
+            kind = resource.plural
             if not reflector.is_synced:
                 return f"the list of {kind} is not complete yet"
             if reflector.last_contact is not None and now - reflector.last_contact > SILENCE:
@@ -179,9 +182,13 @@ class Operator:
         return Reflector(api, self._clock, resource, namespace, self._see, label_selector=selector)
 
     def _see(self, sighting: Sighting) -> None:
+        for key in self._take_in(sighting):
+            self._queue.add(key)
+
+    def _take_in(self, sighting: Sighting) -> set[JobKey]:
         match sighting:
             case Synced():
-                keys = self._ingest.sync(
+                return self._ingest.sync(
                     sighting.resource,
                     sighting.namespace,
                     sighting.items,
@@ -189,11 +196,9 @@ class Operator:
                     at=sighting.begun,
                 )
             case Upserted():
-                keys = self._ingest.upsert(sighting.resource, sighting.object)
+                return self._ingest.upsert(sighting.resource, sighting.object)
             case Deleted():
-                keys = self._ingest.delete(sighting.resource, sighting.object)
-        for key in keys:
-            self._queue.add(key)
+                return self._ingest.delete(sighting.resource, sighting.object)
 
     async def _lead_again_and_again(self) -> None:
         while True:
@@ -206,10 +211,10 @@ class Operator:
         """One term: nothing is planned before every list was taken anew within it."""
         log.info("leading", identity=self._settings.identity)
         begun = self._lease.acquired_at
-        for reflector in self._reflectors:
-            self._store.expect_list(reflector.resource, reflector.namespace)
+        for (resource, namespace), reflector in self._reflectors.items():
+            self._store.expect_list(resource, namespace)
             reflector.relist()
-        for reflector in self._reflectors:
+        for reflector in self._reflectors.values():
             await reflector.wait_synced(begun or 0.0)
         for entry in self._store.jobs:
             self._queue.add(entry.value.key)
