@@ -25,3 +25,8 @@ def parse_time(text: str | None) -> datetime | None:
 def format_time(moment: datetime) -> str:
     """`2026-01-02T03:04:05Z`, with microseconds where there are some."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def format_micro_time(moment: datetime) -> str:
+    """`2026-01-02T03:04:05.000000Z`: a MicroTime is refused without its six digits."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
