@@ -28,7 +28,7 @@ FIELD_MANAGER = "et-operator"
 Guard = Callable[[], None]
 """Called last before a write is sent; raises NotLeader where it must not be."""
 
-Observe = Callable[[str, str, int, float], None]
+Observe = Callable[[str, Resource, int, float], None]
 """Told verb, resource, HTTP status (0: no answer) and seconds of each request."""
 
 
@@ -270,7 +270,7 @@ class Rest:
         finally:
             if self._observe is not None and is_sent:
                 seconds = loop.time() - start
-                self._observe(request.verb, request.resource.plural, sighting.code, seconds)
+                self._observe(request.verb, request.resource, sighting.code, seconds)
 
 
 def describe(request: Request) -> str:

@@ -129,10 +129,10 @@ class Reflector:
         self._list_wanted.set()
 
     async def wait_synced(self, begun_after: float) -> None:
-        """Wait for a list that was begun after this time (clock.monotonic). Has no deadline."""
+        """Wait for a list begun at this time (clock.monotonic) or later. Has no deadline."""
         async with self._list_taken:
             await self._list_taken.wait_for(
-                lambda: self.synced_begun is not None and self.synced_begun > begun_after
+                lambda: self.synced_begun is not None and self.synced_begun >= begun_after
             )
 
     async def run(self) -> None:
