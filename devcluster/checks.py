@@ -29,7 +29,7 @@ IMAGE_PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 def check_platform() -> None:
     """Refuse anything but Linux as root."""
     if platform.system() != "Linux":
-        message = f"devcluster needs Linux, and this is {platform.system()}: use a virtual machine with Debian 12."
+        message = f"devcluster needs Linux, not {platform.system()}: use a machine with Debian 12."
         raise DevclusterError(message)
     if os.geteuid() != 0:
         message = "devcluster makes namespaces and cgroups and must be root: run it with sudo."
@@ -53,7 +53,10 @@ def check_disk(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < _DISK:
-        message = f"{folder} has {free / _GIGABYTE:.1f} GB free and {_DISK // _GIGABYTE} GB are needed: make room."
+        message = (
+            f"{folder} has {free / _GIGABYTE:.1f} GB free and {_DISK // _GIGABYTE} GB are needed: "
+            "make room."
+        )
         raise DevclusterError(message)
 
 
@@ -62,8 +65,8 @@ def check_memory() -> None:
     available = read_available_memory()
     if available < _MEMORY:
         message = (
-            f"{available / _GIGABYTE:.1f} GB of memory are available and {_MEMORY // _GIGABYTE} GB are needed: "
-            "end something else first."
+            f"{available / _GIGABYTE:.1f} GB of memory are available and "
+            f"{_MEMORY // _GIGABYTE} GB are needed: end something else first."
         )
         raise DevclusterError(message)
 
@@ -87,7 +90,10 @@ def listen(port: int | None) -> socket.socket:
         listener.bind(("127.0.0.1", port or 0))
     except OSError:
         listener.close()
-        message = f"Port {port} of 127.0.0.1 is in use: end what listens there, or set DEVCLUSTER_PORT to another."
+        message = (
+            f"Port {port} of 127.0.0.1 is in use: end what listens there, "
+            "or set DEVCLUSTER_PORT to another."
+        )
         raise DevclusterError(message) from None
     listener.listen(512)
     return listener

@@ -54,10 +54,14 @@ class Client:
         try:
             status, answer = self._request(method, path, body, kind)
         except (OSError, http.client.HTTPException) as error:
-            message = f"The API server does not answer ({error}): python -m devcluster up starts what ended."
+            message = (
+                f"The API server does not answer ({error}): "
+                "python -m devcluster up starts what ended."
+            )
             raise DevclusterError(message) from error
         if status >= _HTTP_ERROR:
-            message = f"{method} {path} was answered with {status}: {answer.decode(errors='replace')[:300]}"
+            text = answer.decode(errors="replace")[:300]
+            message = f"{method} {path} was answered with {status}: {text}"
             raise DevclusterError(message)
         parsed = json.loads(answer)
         return parsed if isinstance(parsed, dict) else {}

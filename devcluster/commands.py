@@ -56,5 +56,5 @@ def wait_until(condition: Callable[[], bool], *, seconds: float, interval: float
     while not condition():
         if time.monotonic() >= deadline:
             return False
-        time.sleep(interval)
+        time.sleep(interval)  # noqa: TID251 - one command, one thread
     return True

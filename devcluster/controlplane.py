@@ -41,7 +41,7 @@ def start_control_plane(cluster: Cluster, kube: Path) -> Client:
 
 
 def start_etcd(cluster: Cluster, kube: Path) -> None:
-    """Start etcd unless it runs; its data is worth nothing after the machine's end, so nothing is synced."""
+    """Start etcd unless it runs; its data need not survive the machine, so nothing is synced."""
     arguments = {
         "data-dir": cluster.state / "etcd",
         "listen-client-urls": _ETCD,
@@ -90,7 +90,7 @@ def start_api_server(cluster: Cluster, kube: Path) -> None:
 
 
 def start_relay(cluster: Cluster) -> Client:
-    """Start the relay unless it runs, on the port it had before if it had one; write the host's kubeconfig."""
+    """Start the relay unless it runs, on the port it had before, and write the kubeconfig."""
     recorded = cluster.state / "port"
     if not processes.find(cluster, "relay"):
         before = int(recorded.read_text()) if recorded.exists() else None

@@ -93,14 +93,14 @@ def write_pip_configuration(options: dict[str, str], certificates: str) -> str:
 
 
 def read_apt_options() -> list[str]:
-    """Return how apt reaches its mirrors here, as lines of an apt.conf without the closing semicolon."""
+    """Return how apt reaches its mirrors here, as lines of apt.conf without their semicolons."""
     shown = attempt(["apt-config", "dump", *_APT_OPTIONS]).stdout
     lines = [line.rstrip(";") for line in shown.splitlines()]
     return [line for line in lines if line.startswith("Acquire::") and not line.endswith(' ""')]
 
 
 def read_apt_sources(suite: str) -> list[str]:
-    """Return the host's own Debian sources of this suite; nothing if it is of another or was never updated."""
+    """Return the host's own Debian sources of this suite; none if it has another."""
     layout = "$(REPO_URI) $(RELEASE) $(CODENAME) $(ORIGIN) $(COMPONENT) $(CREATED_BY)"
     shown = attempt(["apt-get", "indextargets", "--format", layout]).stdout
     sources = set()

@@ -1,4 +1,4 @@
-"""Container images: built from ordinary Dockerfiles by buildah, kept as archives, loaded into the nodes."""
+"""Container images: built from ordinary Dockerfiles, kept as archives, loaded into nodes."""
 
 import os
 import shutil
@@ -108,7 +108,7 @@ def find_pause_image(cache: Path) -> Path:
 
 
 def load(targets: Iterable[Node], archive: Path) -> bool:
-    """Load an archive into every node that does not hold this very image; return whether any lacked it."""
+    """Load an archive into every node that lacks this very image; return whether any did."""
     if not archive.is_file():
         message = (
             f"There is no file {archive}: give an image archive, for example from docker save."
@@ -211,7 +211,7 @@ def _run_buildah(cache: Path, arguments: list[str], step: reporting.Step) -> Non
 
 
 def _run_shown(command: list[str], step: reporting.Step, given: str = "") -> None:
-    """Run a program, showing its newest line while the step goes on, and its last ones if it fails."""
+    """Run a program, showing its newest line on the way, and its last ones if it fails."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

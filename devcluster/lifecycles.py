@@ -25,8 +25,8 @@ _PARTS_OF_NODE = ("holder", "containerd", "kubelet")
 def bring_up(cluster: Cluster, node_count: int | None, simulated: int | None) -> None:
     """Start what does not run of the cluster; a cluster of which nothing runs begins empty.
 
-    ``node_count`` and ``simulated`` say how many nodes there shall be; None leaves them as they are.
-    Real nodes are only added.
+    ``node_count`` and ``simulated`` say how many nodes there shall be; None leaves them as they
+    are. Real nodes are only added.
     """
     checks.check_programs(checks.RUNTIME_PROGRAMS)
     checks.check_disk(cluster.cache)
@@ -36,10 +36,8 @@ def bring_up(cluster: Cluster, node_count: int | None, simulated: int | None) ->
         checks.check_memory()
         take_down(cluster)
         shutil.rmtree(cluster.logs, ignore_errors=True)
-    wanted = max(
-        node_count or DEFAULT_NODES if not nodes.list_nodes(cluster) else node_count or 0,
-        len(nodes.list_nodes(cluster)),
-    )
+    present = len(nodes.list_nodes(cluster))
+    wanted = max(node_count or (present or DEFAULT_NODES), present)
     targets = [cluster.node(number) for number in range(1, wanted + 1)]
     cgroups.make_groups(cluster, ["system", *(node.name for node in targets)])
     networks.make_cluster_network(cluster)
@@ -62,7 +60,7 @@ def bring_up(cluster: Cluster, node_count: int | None, simulated: int | None) ->
 
 
 def take_down(cluster: Cluster) -> None:
-    """End everything of the cluster and remove its traces from the machine; caches and logs stay."""
+    """End everything of the cluster and remove its traces; caches and logs stay."""
     for name in processes.list_names(cluster):
         # containerd may finish what it writes to the image store; all else is dropped anyway
         processes.stop(cluster, name, grace=5 if name.endswith("-containerd") else 0)
@@ -83,13 +81,12 @@ def describe(cluster: Cluster) -> tuple[str, bool]:
     ]
     names += ["kwok"] if simulating.read_count(cluster) else []
     pids = {name: processes.find(cluster, name) for name in names}
-    lines = [
-        f"cluster {cluster.name}: {'running' if all(pids.values()) else 'not running' if not any(pids.values()) else 'broken'}"
-    ]
+    healthy = all(pids.values())
+    state = "running" if healthy else "broken" if any(pids.values()) else "not running"
+    lines = [f"cluster {cluster.name}: {state}"]
     if not any(pids.values()):
         return "\n".join([*lines, "start it with python -m devcluster up"]), False
     lines += [f"  {name:22} {f'pid {pid}' if pid else 'NOT RUNNING'}" for name, pid in pids.items()]
-    healthy = all(pids.values())
     try:
         objects = controlplane.find_client(cluster).list_nodes()
     except DevclusterError as error:

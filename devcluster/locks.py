@@ -10,7 +10,7 @@ from devcluster.reporting import say
 
 @contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """Hold the lock of this file, waiting for it if another process has it; an ended process holds none."""
+    """Hold the lock of this file, waiting for it if a running process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         try:

@@ -11,8 +11,9 @@ SOCKET = "/run/containerd/containerd.sock"
 def write_containerd_configuration(node: Node) -> str:
     """Return the configuration of the node's containerd.
 
-    Sockets and state are at their usual places, which are the node's own in its mount namespace. The
-    adjustment of oom scores is restricted because it fails without the capability to lower them.
+    Sockets and state are at their usual places, which are the node's own in its mount namespace.
+    The adjustment of oom scores is restricted because it fails without the capability to lower
+    them.
     """
     return f"""version = 2
 root = "{node.store}"
@@ -82,7 +83,7 @@ def write_kubelet_configuration(node: Node) -> str:
 
 
 def write_network_configuration(node: Node) -> str:
-    """Return the pods' network: addresses of the node's slice on its bridge, all nodes on one link layer."""
+    """Return the pods' network: addresses of the node's slice, all nodes on one link layer."""
     prefix = f"10.87.{node.number}"
     addresses = {
         "type": "host-local",

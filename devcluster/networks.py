@@ -14,7 +14,7 @@ def enter(namespace: Path) -> list[str | Path]:
 
 
 def make_cluster_network(cluster: Cluster) -> None:
-    """Make the cluster's namespace with the bridge that all nodes are plugged into, unless it is there."""
+    """Make the cluster's namespace with the bridge for all nodes, unless it is there."""
     _make_namespace(cluster.namespace)
     if _has_link(cluster.namespace, _BRIDGE):
         return
@@ -28,7 +28,7 @@ def make_cluster_network(cluster: Cluster) -> None:
 
 
 def make_node_network(node: Node) -> None:
-    """Make the node's namespace, its own bridge for pods and the cable to the cluster's, unless they are there."""
+    """Make the node's namespace, its bridge for pods and its cable, unless they are there."""
     _make_namespace(node.namespace)
     if not _has_link(node.cluster.namespace, node.link):
         run(
@@ -73,7 +73,7 @@ def is_cable_up(node: Node) -> bool:
 
 
 def remove_namespaces(cluster: Cluster) -> None:
-    """Unmount every namespace of the cluster; with the last process in it each goes, and its links with it."""
+    """Unmount every namespace of the cluster; without processes they go, and their links too."""
     if not cluster.namespaces.is_dir():
         return
     for path in cluster.namespaces.iterdir():

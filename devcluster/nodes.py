@@ -1,7 +1,8 @@
 """Real nodes: containerd and kubelet in network, mount and host-name namespaces of their own.
 
-In its mount namespace a node finds its own folders at the usual places, so that nothing is shared with
-the host or another node. A process that only sleeps keeps the namespaces while the others are stopped.
+In its mount namespace a node finds its own folders at the usual places, so that nothing is shared
+with the host or another node. A process that only sleeps keeps the namespaces while the others are
+stopped.
 """
 
 import shlex
@@ -25,7 +26,7 @@ _FOLDERS = {
     "/var/lib/cni": "cni-state",
 }
 _IN_MEMORY = ("/run/containerd", "/run/netns", "/run/runc")
-# what every kubelet writes and the whole machine would keep; the node sees these values in files of its own
+# what every kubelet writes and the whole machine would keep; a node sees files of its own instead
 _KERNEL_VALUES = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -57,7 +58,7 @@ def find_node(cluster: Cluster, name: str) -> Node:
 
 
 def start_runtimes(nodes: Iterable[Node]) -> None:
-    """Start the namespaces and containerd of these nodes, side by side, whatever of it does not run."""
+    """Start the namespaces and containerd of these nodes, side by side, unless they run."""
     for node in nodes:
         networks.make_node_network(node)
     with ThreadPoolExecutor() as pool:
@@ -172,13 +173,16 @@ def write_setup(node: Node) -> str:
     """Return the shell script that fits out the node's mount namespace and then sleeps in it."""
     lines = [
         "set -e",
-        "while read -r _ path type _; do [ $type = nsfs ] && umount --lazy $path; done </proc/self/mounts || true",
+        "while read -r _ path type _; do",
+        "  if [ $type = nsfs ]; then umount --lazy $path; fi",
+        "done </proc/self/mounts",
         f"hostname {node.name}",
     ]
-    for target, name in _FOLDERS.items():
-        lines.append(f"mount --bind {shlex.quote(str(node.folder / name))} {target}")
-    for target in _IN_MEMORY:
-        lines.append(f"mount -t tmpfs -o mode=711 tmpfs {target}")
+    lines += [
+        f"mount --bind {shlex.quote(str(node.folder / name))} {target}"
+        for target, name in _FOLDERS.items()
+    ]
+    lines += [f"mount -t tmpfs -o mode=711 tmpfs {target}" for target in _IN_MEMORY]
     for name in _KERNEL_VALUES:
         source = shlex.quote(str(node.folder / "kernel" / name.replace("/", "-")))
         lines.append(f"[ ! -e /proc/sys/{name} ] || mount --bind {source} /proc/sys/{name}")
@@ -203,7 +207,8 @@ def _start_holder(node: Node) -> None:
         ]
         processes.start(node.cluster, name, [*command, "sh", node.folder / "setup.sh"])
     if not wait_until((node.folder / "ready").exists, seconds=20, interval=0.02):
-        message = f"The namespaces of {node.name} could not be made: see {processes.find_log(node.cluster, name)}"
+        log = processes.find_log(node.cluster, name)
+        message = f"The namespaces of {node.name} could not be made: see {log}"
         raise DevclusterError(message)
 
 

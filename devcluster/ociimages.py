@@ -1,4 +1,4 @@
-"""Images as archives in the OCI layout: making one of a single program, and reading what one holds."""
+"""Images as archives in the OCI layout: making one of a single program, and reading one."""
 
 import hashlib
 import io
@@ -43,7 +43,7 @@ def write_program_image(program: Path, name: str, path: Path) -> None:
 
 
 def read_digest(path: Path) -> str:
-    """Return the digest under which a runtime knows the one image of this archive; "" if it is not in the OCI layout."""
+    """Return the digest of the one image in this archive; "" if it is not in the OCI layout."""
     with tarfile.open(path) as archive:
         for member in archive:
             if member.name.removeprefix("./") == "index.json":

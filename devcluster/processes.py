@@ -1,7 +1,7 @@
 """Processes that outlive the command that started them.
 
-Each is recorded, by itself and before its program starts, with what tells it from a later process of
-the same number: the boot of the machine and the moment it began.
+Each is recorded, by itself and before its program starts, with what tells it from a later process
+of the same number: the boot of the machine and the moment it began.
 """
 
 import os
@@ -73,13 +73,13 @@ def start(
 
 
 def find(cluster: Cluster, name: str) -> int | None:
-    """Return the pid of the process that was started by this name, if that very process still runs."""
+    """Return the pid of the process started by this name, if that very process still runs."""
     identity = read_record(cluster.records / name)
     return identity.pid if identity and is_running(identity) else None
 
 
 def stop(cluster: Cluster, name: str, *, grace: float = 10.0) -> bool:
-    """Ask the process of this name to end, kill it after ``grace`` seconds; return whether one ran."""
+    """Ask the process to end, kill it after ``grace`` seconds; return whether it ran."""
     identity = read_record(cluster.records / name)
     stopped = identity is not None and _end(identity, grace)
     (cluster.records / name).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """The one loopback port of a cluster that lives in a network namespace of its own.
 
-A socket belongs to the namespace in which it was made, not to that of the process that uses it. So the
-listening socket is made on the host and handed to this program, which runs inside the cluster's
+A socket belongs to the namespace in which it was made, not to that of the process that uses it. So
+the listening socket is made on the host and handed to this program, which runs inside the cluster's
 namespace, accepts there and dials the API server.
 """
 
@@ -17,7 +17,8 @@ _ARGUMENTS = 4
 async def relay(listener: socket.socket, host: str, port: int) -> None:
     """Join every connection accepted by ``listener`` to a new one to ``host:port``, forever.
 
-    Each direction is closed on its own. While nothing listens at the target, connections are closed at once.
+    Each direction is closed on its own. While nothing listens at the target, connections are
+    closed at once.
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,7 +33,7 @@ async def relay(listener: socket.socket, host: str, port: int) -> None:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry bytes until the sender closes; an error closes the receiver, which ends the other direction too."""
+    """Carry bytes until the sender closes; an error aborts the receiver and so the way back."""
     try:
         while data := await reader.read(_CHUNK):
             writer.write(data)
@@ -50,7 +51,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 def main() -> None:
-    """Run with the descriptor of the listening socket, the target's address and its port as arguments."""
+    """Run with the listening socket's descriptor and the target's address and port as arguments."""
     if len(sys.argv) != _ARGUMENTS:
         sys.exit("usage: relay.py DESCRIPTOR HOST PORT")
     listener = socket.socket(fileno=int(sys.argv[1]))

@@ -25,7 +25,7 @@ class Step:
 
 
 def say(line: str) -> None:
-    """Show one line of progress; it goes to standard error, so that output stays usable in scripts."""
+    """Show one line of progress, on standard error so that output stays usable in scripts."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 

@@ -1,7 +1,7 @@
-"""Which packages of requirements.lock the operator itself needs, without the tools of its developers.
+"""Which packages of requirements.lock the operator needs, without the tools of its developers.
 
-The image build runs this file alone: ``python3 requirements.py pyproject.toml requirements.lock`` prints
-the entries, pins and hashes as they are, for ``pip install --require-hashes --no-deps``.
+The image build runs this file alone: ``python3 requirements.py pyproject.toml requirements.lock``
+prints the entries, pins and hashes as they are, for ``pip install --require-hashes --no-deps``.
 """
 
 import re

@@ -131,7 +131,10 @@ def find_cluster() -> Cluster:
     wanted = os.environ.get("DEVCLUSTER_NAME")
     name = wanted or "et" + hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:6]
     if not _NAME.fullmatch(name):
-        message = f"DEVCLUSTER_NAME is {name!r}: give 1 to 9 lower-case letters and digits, first a letter."
+        message = (
+            f"DEVCLUSTER_NAME is {name!r}: "
+            "give 1 to 9 lower-case letters and digits, first a letter."
+        )
         raise DevclusterError(message)
     return Cluster(name, find_cache())
 
@@ -148,7 +151,7 @@ def find_port() -> int | None:
 
 
 def find_request_rate() -> int:
-    """Return the requests per second that scheduler and controller-manager may make (DEVCLUSTER_QPS)."""
+    """Return DEVCLUSTER_QPS: requests/s of the scheduler and of the controller-manager."""
     wanted = os.environ.get("DEVCLUSTER_QPS", "1000")
     if not wanted.isdecimal() or int(wanted) < 1:
         message = f"DEVCLUSTER_QPS is {wanted!r}: give a whole number from 1."

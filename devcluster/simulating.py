@@ -45,7 +45,7 @@ def simulate(cluster: Cluster, count: int, client: Client) -> None:
             pool.map(lambda name: client.delete(f"/api/v1/nodes/{name}"), sorted(present - wanted))
         )
     if wanted - present:
-        _wait_ready(wanted, client)
+        _wait_ready(cluster, wanted, client)
     if not count:
         processes.stop(cluster, "kwok")
 
@@ -98,7 +98,7 @@ def _start_kwok(cluster: Cluster) -> None:
     processes.start(cluster, "kwok", [*networks.enter(cluster.namespace), program, *flags])
 
 
-def _wait_ready(wanted: set[str], client: Client) -> None:
+def _wait_ready(cluster: Cluster, wanted: set[str], client: Client) -> None:
     def count_missing() -> int:
         return len(
             wanted
@@ -107,5 +107,6 @@ def _wait_ready(wanted: set[str], client: Client) -> None:
 
     with reporting.step(f"waiting for {len(wanted)} simulated nodes"):
         if not wait_until(lambda: not count_missing(), seconds=_READY_SECONDS, interval=0.5):
-            message = f"{count_missing()} simulated nodes are not ready: see the log of kwok (status tells where)."
+            log = processes.find_log(cluster, "kwok")
+            message = f"{count_missing()} simulated nodes are not ready: see {log}"
             raise DevclusterError(message)
