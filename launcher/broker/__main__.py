@@ -1,0 +1,100 @@
+"""`python3 -m launcher.broker`: the launcher's sidecar. Configured by its environment alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+
+import structlog
+
+from et_operator.errors import Unreachable
+from et_operator.kube.connecting import connect
+from et_operator.kube.execing import ExecStream, open_exec
+from et_operator.kube.rest import Rest
+from launcher import contract
+from launcher.broker.assembly import Assembly, Paths
+from launcher.broker.memories import Identity
+from launcher.documents import InvalidDocument, Member
+
+log = structlog.get_logger()
+
+
+def read_identity(environ: Mapping[str, str]) -> Identity:
+    """Whose broker this is; raises KeyError or ValueError."""
+    return Identity(
+        job=environ[contract.ENV_JOB_NAME],
+        namespace=environ[contract.ENV_JOB_NAMESPACE],
+        job_uid=environ[contract.ENV_JOB_UID],
+        epoch=int(environ[contract.ENV_EPOCH]),
+        launcher_uid=environ[contract.ENV_POD_UID],
+    )
+
+
+async def run(identity: Identity) -> None:
+    """Until SIGTERM."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with connect() as connection:
+
+        def open_bridge(member: Member) -> AbstractAsyncContextManager[ExecStream]:
+            return open_exec(
+                connection,
+                identity.namespace,
+                member.name,
+                container=member.container,
+                command=contract.BRIDGE_COMMAND,
+            )
+
+        api = Rest(connection)
+        await Assembly(identity, Paths(), api=api, opener=open_bridge).run(stop)
+
+
+def configure_logging() -> None:
+    """One JSON object a line on stderr. No tokens and no commands of users are ever logged."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def raise_file_limit() -> None:
+    """A stream per pod and a connection per slot need more files than many images allow."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main() -> int:
+    """The exit code: 0 after SIGTERM, 1 when the broker cannot start."""
+    configure_logging()
+    raise_file_limit()
+    try:
+        identity = read_identity(os.environ)
+    except (KeyError, ValueError) as error:
+        log.critical("environment incomplete", reason=repr(error))
+        return 1
+    try:
+        asyncio.run(run(identity))
+    except (InvalidDocument, Unreachable, OSError) as error:
+        log.critical("broker cannot run", reason=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The broker, put together and run until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from et_operator.kube.api import Api
+from et_operator.model.names import build_config_name, build_report_name
+from et_operator.model.resources import CONFIG_MAPS, Ref
+from launcher import contract
+from launcher.broker.brokering import Broker
+from launcher.broker.following import Follower
+from launcher.broker.hosts import Verdict
+from launcher.broker.memories import Identity, recall
+from launcher.broker.pacing import Pacer
+from launcher.broker.reporting import Reporter
+from launcher.broker.serving import serve
+from launcher.broker.shelving import Files
+from launcher.broker.streams import Opener, Streams
+from launcher.broker.wiring import Wires
+from launcher.documents import HostConfig
+
+FLUSH_SECONDS = 5.0
+"""The kubelet ends a sidecar soon after the user's container."""
+UNREADABLE = "ConfigUnreadable"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where the broker meets the other containers of its pod, and where it remembers."""
+
+    socket: Path = Path(contract.BROKER_SOCKET)
+    hosts: Path = Path(contract.HOSTS_FILE)
+    state: Path = Path(contract.BROKER_STATE_DIR)
+
+    @property
+    def memory(self) -> Path:
+        """The one file in `state`."""
+        return self.state / "memory.json"
+
+
+class Assembly:
+    """One broker with all its edges.
+
+    Args:
+        identity: of the job and the launcher.
+        paths: sockets and files.
+        api: the API server, for the two ConfigMaps.
+        opener: runs the bridge in a worker's pod.
+    """
+
+    def __init__(self, identity: Identity, paths: Paths, *, api: Api, opener: Opener) -> None:
+        paths.state.mkdir(parents=True, exist_ok=True)
+        memory = recall(paths.memory, identity)
+        self._paths = paths
+        self._wires = Wires()
+        self._broker = Broker(
+            identity,
+            memory,
+            wire=self._wires,
+            shelf=Files(hosts=paths.hosts, memory=paths.memory),
+            now=asyncio.get_running_loop().time(),
+        )
+        self._streams = Streams(self._broker, self._wires, opener, touch=self._touch)
+        self._reporter = Reporter(
+            api,
+            Ref(CONFIG_MAPS, identity.namespace, build_report_name(identity.job)),
+            self._broker.ledger,
+            may_write=lambda: not self._broker.hosts.is_fenced,
+        )
+        self._follower = Follower(
+            api,
+            Ref(CONFIG_MAPS, identity.namespace, build_config_name(identity.job)),
+            take=self._take_config,
+            complain=self._complain,
+        )
+        self._pacer = Pacer(self._broker, (self._streams.look, self._reporter.look))
+        log.info("broker starts", epoch=identity.epoch, start=memory.report.broker_start)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set; then what is left of the report is written, for some seconds."""
+        # The number of this start must be kept before any agent hears it.
+        self._broker.settle(asyncio.get_running_loop().time())
+        parts: list[Coroutine[Any, Any, None]] = [
+            self._pacer.run(),
+            self._follower.run(),
+            self._streams.run(),
+            self._reporter.run(),
+        ]
+        async with (
+            serve(self._paths.socket, self._broker, self._wires, self._touch),
+            asyncio.TaskGroup() as group,
+        ):
+            tasks = [group.create_task(part) for part in parts]
+            await stop.wait()
+            if not await self._reporter.flush(FLUSH_SECONDS):
+                log.error("report not written before the end")
+            for task in tasks:
+                task.cancel()
+
+    def _take_config(self, config: HostConfig) -> None:
+        verdict = self._broker.take_config(config, asyncio.get_running_loop().time())
+        if verdict is Verdict.FENCED:
+            log.warning("another launcher owns the job", epoch=config.epoch)
+        self._broker.ledger.settle(UNREADABLE)
+        self._touch()
+
+    def _complain(self, message: str) -> None:
+        self._broker.ledger.complain(UNREADABLE, message)
+        self._touch()
+
+    def _touch(self) -> None:
+        self._pacer.touch()

@@ -1,0 +1,110 @@
+"""Reading the config: a watch for speed, and a read now and then for what a watch may miss."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import timedelta
+
+import structlog
+
+from et_operator.errors import EtOperatorError
+from et_operator.kube.api import Api
+from et_operator.model.resources import Json, Ref
+from launcher import contract
+from launcher.documents import HostConfig, InvalidDocument, decode_config
+
+WATCH = timedelta(seconds=60)
+READ_SECONDS = 30.0
+FIRST_SECONDS = 0.5
+MOST_SECONDS = 15.0
+
+log = structlog.get_logger()
+
+
+class Follower:
+    """Hands each readable version of the config on; whether it is news is for others to say.
+
+    Args:
+        api: the API server.
+        ref: the ConfigMap.
+        take: given each config.
+        complain: given what is wrong with one that cannot be read.
+        chance: the dice for waiting.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        ref: Ref,
+        *,
+        take: Callable[[HostConfig], None],
+        complain: Callable[[str], None],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._api = api
+        self._ref = ref
+        self._take = take
+        self._complain = complain
+        self._chance = chance
+
+    async def run(self) -> None:
+        """For ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch())
+            group.create_task(self._read_often())
+
+    async def _watch(self) -> None:
+        failures = 0
+        while True:
+            try:
+                version = await self._read()
+                async for event in self._api.watch(
+                    self._ref.resource,
+                    self._ref.namespace,
+                    resource_version=version,
+                    field_selector=f"metadata.name={self._ref.name}",
+                    timeout=WATCH,
+                ):
+                    failures = 0
+                    if event.type in ("ADDED", "MODIFIED"):
+                        self._open(event.object)
+                failures = 0
+            except EtOperatorError as error:
+                failures += 1
+                log.warning("config not watched", failures=failures, reason=str(error))
+            await asyncio.sleep(self._delay(failures))
+
+    async def _read_often(self) -> None:
+        while True:
+            await asyncio.sleep(READ_SECONDS)
+            try:
+                await self._read()
+            except EtOperatorError as error:
+                log.warning("config not read", reason=str(error))
+
+    async def _read(self) -> str:
+        found = await self._api.get(self._ref)
+        self._open(found)
+        return str(found.get("metadata", {}).get("resourceVersion", ""))
+
+    def _open(self, found: Json) -> None:
+        text = (found.get("data") or {}).get(contract.CONFIG_KEY)
+        if text is None:
+            # The operator makes the object before it knows what to write.
+            return
+        try:
+            config = decode_config(text)
+        except InvalidDocument as error:
+            log.warning("config unreadable", reason=str(error))
+            self._complain(str(error))
+            return
+        self._take(config)
+
+    def _delay(self, failures: int) -> float:
+        """At least a little, for a server may end every watch at once."""
+        if not failures:
+            return FIRST_SECONDS * self._chance() / 2
+        full = min(FIRST_SECONDS * 2.0 ** min(failures - 1, 10), MOST_SECONDS)
+        return full * (1 - self._chance() / 2)

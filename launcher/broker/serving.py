@@ -1,0 +1,91 @@
+"""The broker's unix socket: shims, host discovery and PID 1 of the launcher."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+
+from launcher.broker.brokering import Broker
+from launcher.broker.wiring import Wires
+from launcher.protocol import frames
+from launcher.protocol.frames import ProtocolError
+
+BACKLOG = 1024
+"""All slots of a large job may connect at once."""
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def serve(
+    path: Path, broker: Broker, wires: Wires, touch: Callable[[], None]
+) -> AsyncIterator[None]:
+    """Answer on the socket at `path`, which is replaced when it is there; raises OSError."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(
+        lambda: Connection(broker, wires, touch), sock=bind(path), backlog=BACKLOG
+    )
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def bind(path: Path) -> socket.socket:
+    """The socket in the place of an earlier one; raises OSError."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    # The user's container may run as anybody; nobody else can see this folder.
+    path.chmod(0o666)
+    return listener
+
+
+class Connection(asyncio.Protocol):
+    """One connection: frames in, frames out through `Wires`."""
+
+    def __init__(self, broker: Broker, wires: Wires, touch: Callable[[], None]) -> None:
+        self._broker = broker
+        self._wires = wires
+        self._touch = touch
+        self._decoder = frames.Decoder()
+        self._peer = 0
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 (of a unix socket it is)
+        self._transport = transport
+        self._peer = self._wires.add_peer(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio. One who breaks a rule is told which, and cut off."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        now = asyncio.get_running_loop().time()
+        has_news = False
+        self._decoder.feed(data)
+        try:
+            for frame in self._decoder:
+                self._broker.take_peer_frame(self._peer, frame, now)
+                has_news = has_news or frame.type != frames.ACK
+        except ProtocolError as error:
+            log.warning("connection refused", peer=self._peer, reason=str(error))
+            body = {"reason": str(error)}
+            self._wires.to_peer(self._peer, frames.encode_json(frames.REJECT, body))
+            self._wires.hang_up(self._peer)
+        if has_news:
+            self._touch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio. However it came, the other side may come back."""
+        if exc is not None:
+            log.info("connection broke", peer=self._peer, reason=str(exc))
+        self._wires.remove_peer(self._peer)
+        self._broker.lose_peer(self._peer, asyncio.get_running_loop().time())
+        self._touch()

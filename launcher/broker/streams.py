@@ -1,0 +1,245 @@
+"""One exec stream for each member's pod, for as long as it is wanted.
+
+A stream that ends means nothing for the pod: not after 404, not after 5xx, not when the server says
+that the command has ended. It is opened again, until the config calls the pod gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from et_operator.errors import ApiError, EtOperatorError
+from launcher.broker.bodies import read_welcome
+from launcher.broker.brokering import Broker
+from launcher.broker.wiring import Outbox, Wires
+from launcher.documents import Member
+from launcher.protocol import frames
+from launcher.protocol.frames import Frame, ProtocolError
+
+HANDSHAKES = 32
+"""At once: a job that starts does not flood the API server."""
+FIRST_SECONDS = 0.5
+MOST_SECONDS = 15.0
+STEADY_SECONDS = 10.0
+"""A stream that lived as long counts as one that works."""
+FORBIDDEN_SECONDS = 60.0
+"""Rights need some time to reach every API server."""
+FORBIDDEN = "ExecForbidden"
+
+_HTTP_FORBIDDEN = 403
+
+log = structlog.get_logger()
+
+
+class Duplex(Protocol):
+    """A stream of bytes; both ways at the same time. Ends with EtOperatorError."""
+
+    async def send(self, data: bytes) -> None:
+        """Waits while the other side takes nothing."""
+
+    async def receive(self) -> bytes:
+        """The next bytes, at least one."""
+        ...
+
+
+Opener = Callable[[Member], AbstractAsyncContextManager[Duplex]]
+"""Raises EtOperatorError when there is no stream."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long to wait before the next attempt: not at all after a cut, then ever longer."""
+
+    failures: int = 0
+
+    def count(self, lived: float) -> None:
+        """A stream ended that lived this long; 0 when there was none."""
+        self.failures = 0 if lived >= STEADY_SECONDS else self.failures + 1
+
+    def delay(self, lived: float, chance: float) -> float:
+        """Seconds; `chance` in [0, 1) is the dice."""
+        if self.failures == 0 or (self.failures == 1 and lived > 0):
+            return 0.0
+        full = min(FIRST_SECONDS * 2.0 ** min(self.failures - 1, 10), MOST_SECONDS)
+        return full * (1 - chance / 2)
+
+
+class Streams:
+    """Opens, keeps and closes the streams of all pods that the broker wants.
+
+    Args:
+        broker: told what comes, asked what is wanted.
+        wires: where frames for agents are queued.
+        opener: runs the bridge in a pod.
+        touch: called when the broker has something to settle.
+        chance: the dice for waiting.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        wires: Wires,
+        opener: Opener,
+        *,
+        touch: Callable[[], None],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._broker = broker
+        self._wires = wires
+        self._opener = opener
+        self._touch = touch
+        self._chance = chance
+        self._changed = asyncio.Event()
+        self._handshakes = asyncio.Semaphore(HANDSHAKES)
+        self._connections: defaultdict[str, int] = defaultdict(int)
+        self._forbidden: dict[str, float] = {}
+
+    def look(self) -> None:
+        """What is wanted may have changed."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """For ever."""
+        tasks: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                wanted = self._broker.wanted()
+                tasks = {uid: task for uid, task in tasks.items() if not task.done()}
+                for uid in [uid for uid in tasks if uid not in wanted]:
+                    tasks.pop(uid).cancel()
+                for uid, member in wanted.items():
+                    if uid not in tasks:
+                        tasks[uid] = group.create_task(self._follow(member), name=member.name)
+
+    async def _follow(self, member: Member) -> None:
+        """One pod, from the first attempt until it is not wanted any more."""
+        patience = Patience()
+        while True:
+            lived = await self._live(member)
+            if member.uid not in self._broker.wanted():
+                # Closed: a stream that ends now is not missed.
+                return
+            patience.count(lived)
+            await asyncio.sleep(patience.delay(lived, self._chance()))
+
+    async def _live(self, member: Member) -> float:
+        """One stream, from the handshake to its end; how long it lived after WELCOME, seconds."""
+        loop = asyncio.get_running_loop()
+        talk = Talk(member, self._broker, self._wires, self._touch)
+        reason = ""
+        try:
+            async with AsyncExitStack() as stack:
+                async with self._handshakes:
+                    stream = await stack.enter_async_context(self._opener(member))
+                self._allow(member)
+                self._connections[member.uid] += 1
+                hello = self._broker.build_hello(member.uid, self._connections[member.uid])
+                await talk.run(stream, hello)
+        except* (EtOperatorError, ProtocolError, TimeoutError) as group:
+            reason = "; ".join(str(error) or type(error).__name__ for error in _flatten(group))
+            self._judge(member, group)
+        finally:
+            talk.end()
+        lived = 0.0 if talk.welcomed_at is None else loop.time() - talk.welcomed_at
+        log.info("stream ended", worker=member.name, lived=round(lived, 3), reason=reason)
+        return lived
+
+    def _allow(self, member: Member) -> None:
+        self._forbidden.pop(member.uid, None)
+        if not self._forbidden:
+            self._broker.ledger.settle(FORBIDDEN)
+
+    def _judge(self, member: Member, group: BaseExceptionGroup[Exception]) -> None:
+        """A right that is missing for a minute is told to people, in the server's words."""
+        now = asyncio.get_running_loop().time()
+        for error in _flatten(group):
+            if isinstance(error, ApiError) and error.status == _HTTP_FORBIDDEN:
+                since = self._forbidden.setdefault(member.uid, now)
+                if now - since >= FORBIDDEN_SECONDS:
+                    self._broker.ledger.complain(FORBIDDEN, f"{member.name}: {error.message}")
+                    self._touch()
+
+
+class Talk:
+    """What is said on one stream: HELLO, WELCOME, then frames both ways until it ends."""
+
+    def __init__(
+        self, member: Member, broker: Broker, wires: Wires, touch: Callable[[], None]
+    ) -> None:
+        self.welcomed_at: float | None = None
+        self._member = member
+        self._broker = broker
+        self._wires = wires
+        self._touch = touch
+        self._outbox = Outbox()
+
+    async def run(self, stream: Duplex, hello: bytes) -> None:
+        """Until the stream ends: raises what ended it, in a group."""
+        self._outbox.put(hello)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._receive(stream))
+            group.create_task(self._send(stream))
+            group.create_task(self._ping())
+
+    def end(self) -> None:
+        """The stream has ended."""
+        if self.welcomed_at is not None:
+            self._wires.close_stream(self._member.uid)
+            self._broker.lose_stream(self._member.uid)
+            self._touch()
+
+    async def _send(self, stream: Duplex) -> None:
+        while True:
+            await stream.send(await self._outbox.take())
+
+    async def _ping(self) -> None:
+        while True:
+            await asyncio.sleep(frames.PING_SECONDS)
+            self._outbox.put_first(frames.encode(frames.PING))
+
+    async def _receive(self, stream: Duplex) -> None:
+        decoder = frames.Decoder()
+        while True:
+            try:
+                async with asyncio.timeout(frames.DEAD_SECONDS):
+                    decoder.feed(await stream.receive())
+            except TimeoutError:
+                raise TimeoutError("the agent has said nothing for too long") from None
+            for frame in decoder:
+                self._take(frame)
+            # What has come already is read without waiting: let the others have their turn.
+            await asyncio.sleep(0)
+
+    def _take(self, frame: Frame) -> None:
+        now = asyncio.get_running_loop().time()
+        if frame.type == frames.REJECT:
+            raise ProtocolError(f"refused by the agent: {frames.decode_json(frame).get('reason')}")
+        if self.welcomed_at is not None:
+            self._broker.take_agent_frame(self._member.uid, frame, now)
+        elif frame.type == frames.WELCOME:
+            welcome = read_welcome(frame)
+            self.welcomed_at = now
+            self._wires.open_stream(self._member.uid, self._outbox)
+            self._broker.take_welcome(self._member.uid, welcome, now)
+        elif frame.type != frames.PONG:
+            raise ProtocolError(f"{frames.NAMES[frame.type]} before WELCOME")
+        if frame.type not in (frames.DATA, frames.PONG):
+            self._touch()
+
+
+def _flatten(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _flatten(error)
+        else:
+            yield error

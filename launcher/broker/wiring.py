@@ -1,0 +1,88 @@
+"""Where frames wait for the wire: one outbox per stream, one transport per connection.
+
+Nothing here blocks. What is queued for a shim is bounded by its session's window, what is queued
+for an agent by what its shims acknowledge; a stream that takes nothing for half a minute is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+_MESSAGE = 64 * 1024
+"""Small frames are sent together, up to about this many bytes."""
+
+
+class Outbox:
+    """Frames on their way to one agent, in order; a PING goes before them all."""
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes] = deque()
+        self._filled = asyncio.Event()
+
+    def put(self, frame: bytes) -> None:
+        """Send after all others."""
+        self._frames.append(frame)
+        self._filled.set()
+
+    def put_first(self, frame: bytes) -> None:
+        """Send before all others."""
+        self._frames.appendleft(frame)
+        self._filled.set()
+
+    async def take(self) -> bytes:
+        """The next frames, at least one; the only reader waits until there is one."""
+        await self._filled.wait()
+        taken = bytearray()
+        while self._frames and len(taken) < _MESSAGE:
+            taken += self._frames.popleft()
+        if not self._frames:
+            self._filled.clear()
+        return bytes(taken)
+
+
+class Wires:
+    """The `Wire` of relaying, on asyncio."""
+
+    def __init__(self) -> None:
+        self._outboxes: dict[str, Outbox] = {}
+        self._peers: dict[int, asyncio.Transport] = {}
+        self._last_peer = 0
+
+    def open_stream(self, uid: str, outbox: Outbox) -> None:
+        """Frames for this pod go here from now on."""
+        self._outboxes[uid] = outbox
+
+    def close_stream(self, uid: str) -> None:
+        """Frames for this pod are dropped from now on."""
+        self._outboxes.pop(uid, None)
+
+    def add_peer(self, transport: asyncio.Transport) -> int:
+        """A connection of our socket; its number is used once."""
+        self._last_peer += 1
+        self._peers[self._last_peer] = transport
+        return self._last_peer
+
+    def remove_peer(self, peer: int) -> None:
+        """The connection has ended."""
+        self._peers.pop(peer, None)
+
+    def to_agent(self, uid: str, data: bytes) -> None:
+        """See relaying.Wire."""
+        outbox = self._outboxes.get(uid)
+        if outbox is not None:
+            outbox.put(data)
+
+    def to_peer(self, peer: int, data: bytes) -> bool:
+        """See relaying.Wire. True when the kernel took it or will: writing is tried at once."""
+        transport = self._peers.get(peer)
+        if transport is None or transport.is_closing():
+            return False
+        transport.write(data)
+        return not transport.is_closing()
+
+    def hang_up(self, peer: int) -> None:
+        """See relaying.Wire."""
+        transport = self._peers.get(peer)
+        if transport is not None:
+            transport.close()
