@@ -32,6 +32,9 @@ class Line:
         self._unsent = bytearray()
         self._pause = FIRST_PAUSE
         self._due = 0.0
+        self._finishing = False
+        self.is_finished = False
+        """The broker has read everything that was sent before `finish`."""
 
     @property
     def is_open(self) -> bool:
@@ -93,6 +96,8 @@ class Line:
             return []
         try:
             data = self._socket.recv(_CHUNK)
+            # Had it left anything unread, this were ECONNRESET and not an end.
+            self.is_finished = self._finishing and not data
         except BlockingIOError:
             return []
         except OSError:
@@ -110,12 +115,22 @@ class Line:
             self._pause = FIRST_PAUSE
         return received
 
+    def finish(self) -> None:
+        """Nothing more will be sent: the broker sees the end, reads what is there, and closes."""
+        if self._socket and not self._finishing:
+            self._finishing = True
+            try:
+                self._socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                return  # it has closed already: poll is about to say so
+
     def drop(self, now: float) -> None:
         """End the connection; the next attempt is after a pause."""
         if self._socket:
             self._socket.close()
             self._socket = None
         self._unsent.clear()
+        self._finishing = False
         self._decoder = frames.Decoder()
         self._wait(now)
 

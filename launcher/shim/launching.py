@@ -1,0 +1,261 @@
+"""PID 1 of the launcher's user container: runs the user's command when there are workers for it.
+
+It places the files that the command needs, waits for the broker's GO, starts the command in a
+session of its own, carries out scaling scripts meanwhile, passes signals on, and on SIGTERM owns
+the end: horovodrun may never react to it (research: 10 s, its --elastic-timeout, or not at all).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from time import monotonic
+
+from hostdiscovery import hosts
+from launcher import contract
+from launcher.protocol import frames
+from launcher.shim import environments, placing, spawning
+from launcher.shim.connecting import Line
+from launcher.shim.scripting import Scripts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+NOT_READY = 1
+USAGE_ERROR = 2
+MIRROR_SECONDS = 1.0
+"""How late /etc/edl/hostfile and /job/hostfile may be; the discovery script reads the broker."""
+SAY_SECONDS = 30.0
+"""How often people are told what is waited for."""
+AGAIN_SECONDS = 10.0
+"""From SIGTERM to the SIGINT for a command that has not ended."""
+RESERVE_SECONDS = 5.0
+"""What is left of the pod's grace period when the command is killed."""
+REPORT_SECONDS = 5.0
+"""What the broker has to hear that the command has ended."""
+DEFAULT_GRACE = 30.0
+_PASSED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def main(
+    argv: Sequence[str],
+    environ: Mapping[str, str] = os.environ,
+    paths: placing.Paths = placing.PATHS,
+) -> int:
+    """Runs the command `argv`; returns its exit code, 128+n when signal n ended it.
+
+    127 when there is no such command, 143 when SIGTERM came before it was started.
+    """
+    if not argv:
+        _say("no command to run")
+        return USAGE_ERROR
+    signals = _catch_signals()
+    nonce = os.urandom(16).hex()
+    try:
+        placing.place_programs(paths)
+    except OSError as error:
+        _say(f"cannot write {error.filename}: {error.strerror}")
+        return NOT_READY
+    return Launcher(argv, environ=environ, paths=paths, nonce=nonce, signals=signals).run()
+
+
+class Launcher:
+    """The command and all that goes on around it, in one loop that blocks only in poll."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        environ: Mapping[str, str],
+        paths: placing.Paths,
+        nonce: str,
+        signals: int,
+    ) -> None:
+        self._argv = argv
+        self._env = environments.make_command_environment(environ, nonce, paths.bin)
+        self._grace = _read_grace(environ)
+        self._paths = paths
+        self._nonce = nonce
+        self._signals = signals
+        self._line = Line(paths.broker)
+        self._mirror = placing.Mirror(paths)
+        self._scripts = Scripts(paths.results, environments.make_script_environment(environ))
+        self._command: Optional[int] = None
+        """Its pid, once GO came."""
+        self._code: Optional[int] = None
+        self._leave_at: Optional[float] = None
+        """Set when the command has ended; None until then."""
+        self._ending: List[Tuple[float, int]] = []
+        """After SIGTERM: when to send which signal to the command."""
+        self._mirror_at = 0.0
+        self._say_at = monotonic() + SAY_SECONDS
+
+    def run(self) -> int:
+        """Returns the exit code once the broker knows it, or REPORT_SECONDS are over."""
+        while True:
+            now = monotonic()
+            self._act(now)
+            if self._code is not None and (self._leave_at is None or now >= self._leave_at):
+                return self._code
+            for fd, _ in self._poll(now):
+                self._dispatch(fd, monotonic())
+
+    # ------------------------------------------------------------ what the clock asks for
+
+    def _act(self, now: float) -> None:
+        self._scripts.act(now)
+        while self._ending and now >= self._ending[0][0]:
+            self._signal_command(self._ending.pop(0)[1])
+        if now >= self._mirror_at:
+            self._mirror_at = now + MIRROR_SECONDS
+            self._refresh_files()
+        if self._line.due_in(now) == 0 and self._line.connect(now, self._opening()):
+            self._finish_report()
+        if self._command is None and now >= self._say_at:
+            self._say_at = now + SAY_SECONDS
+            self._say_what_is_waited_for()
+
+    def _poll(self, now: float) -> List[Tuple[int, int]]:
+        poll = select.poll()
+        poll.register(self._signals, select.POLLIN)
+        if self._line.is_open:
+            poll.register(self._line.fd, self._line.events)
+        if self._scripts.fd >= 0:
+            poll.register(self._scripts.fd, select.POLLIN)
+        waits = [self._mirror_at - now, self._line.due_in(now), self._scripts.due_in(now)]
+        waits.append(self._ending[0][0] - now if self._ending else None)
+        waits.append(self._leave_at - now if self._leave_at is not None else None)
+        return poll.poll(max(0.0, min(wait for wait in waits if wait is not None)) * 1000 + 1)
+
+    def _refresh_files(self) -> None:
+        try:
+            self._mirror.refresh()
+        except (OSError, hosts.InvalidHosts) as error:
+            _say(f"cannot update {self._paths.hostfile}: {error}")
+
+    def _say_what_is_waited_for(self) -> None:
+        if not self._line.is_open:
+            _say("waiting for the broker container of this pod")
+            return
+        try:
+            listed = hosts.real_hosts(hosts.read_hosts(self._paths.hosts))
+        except (OSError, hosts.InvalidHosts):
+            listed = ()
+        _say(f"waiting for workers: {len(listed)} can run processes, more are needed")
+
+    # ------------------------------------------------------------ what happens
+
+    def _dispatch(self, fd: int, now: float) -> None:
+        if fd == self._signals:
+            for number in os.read(fd, 64):
+                self._on_signal(number, now)
+        elif fd == self._line.fd:
+            self._talk(now)
+        elif fd == self._scripts.fd:
+            self._scripts.read()
+
+    def _on_signal(self, number: int, now: float) -> None:
+        if number == signal.SIGCHLD:
+            self._reap(now)
+        elif number == signal.SIGTERM:
+            self._end(now)
+        else:
+            self._signal_command(number)
+
+    def _end(self, now: float) -> None:
+        """SIGTERM: the command gets TERM, INT and KILL in time for us to end within our grace."""
+        if self._command is None:
+            self._code = 128 + signal.SIGTERM  # and nothing to report: it never ran
+        elif not self._ending and self._code is None:
+            kill = max(self._grace - RESERVE_SECONDS, self._grace / 2)
+            again = min(AGAIN_SECONDS, kill / 2)
+            self._ending = [(now + again, signal.SIGINT), (now + kill, signal.SIGKILL)]
+            self._signal_command(signal.SIGTERM)
+
+    def _signal_command(self, number: int) -> None:
+        if self._command is not None and self._code is None:
+            spawning.signal_group(self._command, number)
+
+    def _reap(self, now: float) -> None:
+        """As PID 1: every child that has ended, ours or adopted."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._command:
+                self._code = spawning.read_status(status)
+                self._leave_at = now + REPORT_SECONDS
+                self._line.send(frames.encode_json(frames.ENDED, {"code": self._code}), now)
+                self._finish_report()
+            else:
+                self._report_script(self._scripts.reap(pid, status), now)
+
+    # ------------------------------------------------------------ the broker
+
+    def _opening(self) -> bytes:
+        opening = frames.encode_json(frames.LAUNCH, {"nonce": self._nonce})
+        if self._code is not None:
+            opening += frames.encode_json(frames.ENDED, {"code": self._code})
+        return opening
+
+    def _finish_report(self) -> None:
+        if self._code is not None and self._line.is_flushed:
+            self._line.finish()
+
+    def _talk(self, now: float) -> None:
+        self._line.flush(now)
+        self._finish_report()
+        try:
+            for frame in self._line.receive(now):
+                self._receive(frame, now)
+        except frames.ProtocolError as error:
+            _say(f"the broker broke a rule: {error}; connecting again")
+            self._line.drop(now)
+        if self._line.is_finished:
+            self._leave_at = now
+
+    def _receive(self, frame: frames.Frame, now: float) -> None:
+        if frame.type == frames.GO:
+            self._start(now)
+        elif frame.type == frames.SCRIPT:
+            self._report_script(self._scripts.order(frames.decode_json(frame), now), now)
+        else:
+            raise frames.ProtocolError(f"PID 1 gets no {frames.NAMES[frame.type]}")
+
+    def _start(self, now: float) -> None:
+        if self._command is None and self._code is None:
+            self._mirror_at = now + MIRROR_SECONDS
+            self._refresh_files()
+            self._command = spawning.spawn(self._argv, self._env)
+
+    def _report_script(self, result: Optional[Dict[str, Any]], now: float) -> None:
+        # Unsent results are asked for again: the broker repeats its order after every LAUNCH.
+        while result is not None:
+            self._line.send(frames.encode_json(frames.SCRIPT_DONE, result), now)
+            result = self._scripts.start_next(now)
+
+
+def _catch_signals() -> int:
+    """The read end of the pipe that tells of every signal."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM, *_PASSED):
+        signal.signal(number, lambda *_: None)
+    return reader
+
+
+def _read_grace(environ: Mapping[str, str]) -> float:
+    try:
+        return max(0.0, float(environ.get(contract.ENV_GRACE, DEFAULT_GRACE)))
+    except ValueError:
+        return DEFAULT_GRACE
+
+
+def _say(text: str) -> None:
+    os.write(2, f"edl: {text}\n".encode())

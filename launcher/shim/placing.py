@@ -1,0 +1,94 @@
+"""The files that the user's command finds in the launcher."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import namedtuple
+
+from hostdiscovery import hosts
+from launcher import contract
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional, Tuple
+
+Paths = namedtuple(
+    "Paths",
+    [
+        "broker",  # its unix socket
+        "hosts",  # the list that the broker writes
+        "results",  # folder for results of scripts
+        "lib",  # the runtime, compiled
+        "bin",  # our wrappers
+        "discover",  # script for --host-discovery-script
+        "kubexec",  # rsh agent of mpirun and horovodrun
+        "hostfile",  # `name:slots`, as et-operator wrote it
+        "job_hostfile",  # `name slots=n`, for mpirun and DeepSpeed
+    ],
+)
+
+PATHS = Paths(
+    broker=contract.BROKER_SOCKET,
+    hosts=contract.HOSTS_FILE,
+    results=contract.RUN_DIR + "/scripts",
+    lib=contract.LIB_DIR,
+    bin=contract.BIN_DIR,
+    discover=contract.DISCOVER_SCRIPT,
+    kubexec=contract.KUBEXEC,
+    hostfile=contract.HOSTFILE,
+    job_hostfile=contract.JOB_HOSTFILE,
+)
+
+
+def place_programs(paths: Paths) -> None:
+    """Write the scripts that stand for ours; raises OSError naming the file.
+
+    They run under the Python that runs this: the one that compiled the runtime.
+    """
+    programs = (
+        (paths.discover, "hostdiscovery/discover.py"),
+        (paths.kubexec, "launcher/shim/rsh.py"),
+        (paths.bin + "/ssh", "launcher/shim/rsh.py"),
+        (paths.bin + "/horovodrun", "launcher/shim/horovodrun.py"),
+    )
+    for path, program in programs:
+        text = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{paths.lib}/{program}" "$@"\n'
+        write_whole(path, text, 0o755)
+
+
+def write_whole(path: str, text: str, mode: int = 0o644) -> None:
+    """Write a file so that a reader finds the old or the new text, never a part."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    draft = f"{path}.{os.getpid()}"
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(fd, "w") as file:
+        file.write(text)
+    os.chmod(draft, mode)  # whatever the umask says
+    os.replace(draft, path)
+
+
+class Mirror:
+    """Keeps the two host files as the broker's list is."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._seen: Optional[Tuple[int, int, int]] = None
+
+    def refresh(self) -> bool:
+        """Write both files where the list has changed since; whether it had.
+
+        No list yet: False. Raises OSError or InvalidHosts; the next call tries again.
+        """
+        try:
+            status = os.stat(self._paths.hosts)
+        except FileNotFoundError:
+            return False
+        version = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if version == self._seen:
+            return False
+        listed = hosts.real_hosts(hosts.read_hosts(self._paths.hosts))
+        write_whole(self._paths.hostfile, hosts.format_hosts(listed))
+        write_whole(self._paths.job_hostfile, hosts.format_hostfile(listed))
+        self._seen = version
+        return True

@@ -1,0 +1,168 @@
+"""Scaling scripts: each order is carried out at most once, and its result is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from launcher.shim import placing, spawning
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping, Optional
+
+TAIL_BYTES = 4096
+DEFAULT_SECONDS = 60.0
+TERM_SECONDS = 5.0
+"""From TERM to KILL of a script whose time is over."""
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
+
+
+class _Run:
+    """The script that runs now."""
+
+    def __init__(self, order: str, pid: int, fd: int, deadline: float) -> None:
+        self.order = order
+        self.pid = pid
+        self.fd = fd
+        self.deadline = deadline
+        self.timed_out = False
+        self.output = b""
+
+
+class Scripts:
+    """One script at a time, in the order of their coming; times are monotonic seconds.
+
+    Args:
+        folder: where results are kept; what is started is noted there before it starts.
+        env: the environment of every script; an order adds to it.
+    """
+
+    def __init__(self, folder: str, env: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._env = dict(env)
+        self._waiting: List[Dict[str, Any]] = []
+        self._run: Optional[_Run] = None
+        self._results: Dict[str, Dict[str, Any]] = {}
+
+    @property
+    def fd(self) -> int:
+        """Where the running script's output comes from; -1 without one."""
+        return self._run.fd if self._run else -1
+
+    def due_in(self, now: float) -> Optional[float]:
+        """Seconds until `act` has something to do."""
+        return max(0.0, self._run.deadline - now) if self._run else None
+
+    def order(self, body: Mapping[str, Any], now: float) -> Optional[Dict[str, Any]]:
+        """Take an order; the result if there is one already, else it will come from `reap`.
+
+        An order that another process had begun has failed: it is never begun twice.
+        """
+        identity = str(body.get("id", ""))
+        if self._run is not None and self._run.order == identity:
+            return None
+        if any(waiting["id"] == identity for waiting in self._waiting):
+            return None
+        known = self._recall(identity)
+        if known is not None:
+            return known
+        self._waiting.append(dict(body, id=identity))
+        return self.start_next(now)
+
+    def start_next(self, now: float) -> Optional[Dict[str, Any]]:
+        """Start what waits, if nothing runs; a result only where it could not be started."""
+        if self._run is not None or not self._waiting:
+            return None
+        body = self._waiting.pop(0)
+        try:
+            self._keep(_result(body["id"], 1, "the launcher ended while the script ran"))
+            self._run = self._start(body, now)
+        except OSError as error:
+            self._results[body["id"]] = _result(body["id"], 1, f"cannot run the script: {error}")
+            return self._results[body["id"]]
+        return None
+
+    def read(self) -> None:
+        """Take output of the running script; only its end is kept."""
+        run = self._run
+        if run is None:
+            return
+        try:
+            data = os.read(run.fd, 65536)
+        except BlockingIOError:
+            return
+        run.output = (run.output + data)[-TAIL_BYTES:]
+        if not data:
+            os.close(run.fd)
+            run.fd = -1
+
+    def act(self, now: float) -> None:
+        """End a script whose time is over: TERM, then KILL, to its whole group."""
+        run = self._run
+        if run is not None and now >= run.deadline:
+            spawning.signal_group(run.pid, signal.SIGKILL if run.timed_out else signal.SIGTERM)
+            run.timed_out = True
+            run.deadline = now + TERM_SECONDS
+
+    def reap(self, pid: int, status: int) -> Optional[Dict[str, Any]]:
+        """A child has ended: the result if it was the script."""
+        run = self._run
+        if run is None or run.pid != pid:
+            return None
+        if run.fd >= 0:
+            self.read()
+        if run.fd >= 0:
+            os.close(run.fd)  # what the script left behind may hold the other end for long
+        self._run = None
+        code = None if run.timed_out else spawning.read_status(status)
+        result = _result(run.order, code, run.output.decode("utf-8", "replace"), run.timed_out)
+        self._results[run.order] = result
+        try:
+            self._keep(result)
+        except OSError as error:
+            result["output"] += f"\n(result not kept: {error})"
+        return result
+
+    def _start(self, body: Mapping[str, Any], now: float) -> _Run:
+        timeout = body.get("timeout")
+        seconds = timeout if isinstance(timeout, (int, float)) and timeout > 0 else DEFAULT_SECONDS
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        env = dict(self._env, **{str(k): str(v) for k, v in dict(body.get("env") or {}).items()})
+        # The script is a piece of a command line, as et-operator takes it: `sh <script> <hosts>`.
+        argv = ["/bin/sh", "-c", f'sh {body["script"]} "$@"', "sh", str(body.get("argument", ""))]
+        try:
+            pid = spawning.spawn(argv, env, writer)
+        finally:
+            os.close(writer)
+        return _Run(body["id"], pid, reader, now + seconds)
+
+    def _recall(self, identity: str) -> Optional[Dict[str, Any]]:
+        if identity in self._results:
+            return self._results[identity]
+        try:
+            with open(self._path(identity), encoding="utf-8") as file:
+                known: Dict[str, Any] = json.load(file)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            return _result(identity, 1, f"the result of the script cannot be read: {error}")
+        return known
+
+    def _keep(self, result: Mapping[str, Any]) -> None:
+        placing.write_whole(self._path(result["id"]), json.dumps(result))
+
+    def _path(self, identity: str) -> str:
+        safe = "".join(c if c in _SAFE else f"_{ord(c):x}_" for c in identity)
+        return f"{self._folder}/{safe}.json"
+
+
+def _result(
+    identity: str,
+    code: Optional[int],
+    output: str,
+    timed_out: bool = False,  # noqa: FBT001, FBT002 (private)
+) -> Dict[str, Any]:
+    return {"id": identity, "code": code, "output": output, "timedOut": timed_out}
