@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from et_operator.runtime.backoff import CONNECTING, RECONCILING
+
+
+def test_a_delay_doubles_until_its_limit():
+    delays = [RECONCILING.delay(n, 0.0).total_seconds() for n in (1, 2, 3, 9, 10, 1000)]
+    assert delays == [0.2, 0.4, 0.8, 51.2, 60.0, 60.0]
+
+
+@given(failures=st.integers(0, 10**9), chance=st.floats(0, 1, exclude_max=True))
+def test_a_delay_stays_within_its_bounds_whatever_the_dice(failures: int, chance: float):
+    delay = CONNECTING.delay(failures, chance)
+    assert CONNECTING.first * (1 - CONNECTING.jitter) <= delay <= CONNECTING.limit
+    assert delay > timedelta(0)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from et_operator.runtime.workqueue import SPARE_TIMERS, ShutDown, WorkQueue
+from tests.fakes.clock import FakeClock
+
+SECOND = timedelta(seconds=1)
+
+
+@asynccontextmanager
+async def running(clock: FakeClock, **options) -> AsyncIterator[WorkQueue[str]]:
+    queue: WorkQueue[str] = WorkQueue(clock, chance=lambda: 0.0, **options)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(queue.run())
+        yield queue
+        task.cancel()
+
+
+async def test_a_key_that_is_added_twice_comes_once():
+    async with running(FakeClock()) as queue:
+        queue.add("a")
+        queue.add("b")
+        queue.add("a")
+        assert [await queue.get(), await queue.get()] == ["a", "b"]
+        assert queue.depth == 0
+
+
+async def test_a_key_that_is_added_while_it_is_processed_comes_again_afterwards():
+    async with running(FakeClock()) as queue:
+        queue.add("a")
+        await queue.get()
+        queue.add("a")
+        assert queue.depth == 0
+        queue.done("a")
+        assert queue.depth == 1
+        assert await queue.get() == "a"
+
+
+async def test_a_delayed_key_comes_at_its_time_and_the_earliest_wish_wins():
+    clock = FakeClock()
+    async with running(clock) as queue:
+        queue.add("a", 10 * SECOND)
+        queue.add("a", 3 * SECOND)
+        queue.add("a", 7 * SECOND)
+        await clock.advance(timedelta(seconds=2.9))
+        assert (queue.depth, queue.delayed) == (0, 1)
+        await clock.advance(timedelta(seconds=0.2))
+        assert (queue.depth, queue.delayed) == (1, 0)
+        await queue.get()
+        queue.done("a")
+        await clock.advance(60 * SECOND)
+        assert queue.depth == 0
+
+
+async def test_a_key_that_is_due_now_needs_no_delay_any_more():
+    clock = FakeClock()
+    async with running(clock) as queue:
+        queue.add("a", 3 * SECOND)
+        queue.add("a")
+        await queue.get()
+        queue.done("a")
+        await clock.advance(10 * SECOND)
+        assert (queue.depth, queue.delayed) == (0, 0)
+
+
+async def test_failures_are_waited_out_longer_each_time_until_a_success():
+    async with running(FakeClock()) as queue:
+        delays = [queue.retry("a").total_seconds() for _ in range(3)]
+        queue.forget("a")
+        assert [*delays, queue.retry("a").total_seconds()] == [0.2, 0.4, 0.8, 0.2]
+
+
+async def test_a_retry_comes_no_earlier_than_the_server_asked():
+    clock = FakeClock()
+    async with running(clock) as queue:
+        assert queue.retry("a", at_least=5 * SECOND) == 5 * SECOND
+        await clock.advance(timedelta(seconds=4.9))
+        assert queue.depth == 0
+        await clock.advance(SECOND)
+        assert queue.depth == 1
+
+
+async def test_waits_are_told_from_the_moment_a_key_was_due():
+    clock = FakeClock()
+    waits: list[float] = []
+    async with running(clock, on_wait=waits.append) as queue:
+        queue.add("a", 2 * SECOND)
+        await clock.advance(5 * SECOND)
+        assert queue.oldest_wait == pytest.approx(3)
+        await queue.get()
+    assert waits == [pytest.approx(3)]
+
+
+async def test_shutting_down_ends_whoever_waits_for_a_key():
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+
+    async def wait() -> None:
+        with pytest.raises(ShutDown):
+            await queue.get()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(wait())
+        group.create_task(wait())
+        await asyncio.sleep(0)
+        queue.shut_down()
+    queue.add("a")
+    assert queue.depth == 0
+
+
+async def test_a_key_that_is_put_off_for_ever_costs_no_memory():
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    for _ in range(300):
+        await clock.advance(timedelta(milliseconds=1))
+        queue.add("a")
+        await queue.get()
+        queue.done("a")
+        queue.add("a", 3600 * SECOND)
+    assert len(queue._timers) <= SPARE_TIMERS + 3
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("add"), st.sampled_from("abc"), st.integers(1, 5)),
+        st.tuples(st.just("take"), st.just(""), st.just(0)),
+        st.tuples(st.just("done"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("wait"), st.just(""), st.integers(1, 3)),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_no_wish_is_lost_and_no_key_has_two_workers(steps: list[tuple[str, str, int]]):
+    asyncio.run(follow(steps))
+
+
+async def follow(steps: list[tuple[str, str, int]]) -> None:
+    clock = FakeClock()
+    taken: set[str] = set()
+    owed: dict[str, float] = {}  # key -> time by which it must be due
+    async with running(clock) as queue:
+
+        async def take() -> None:
+            key = await queue.get()
+            assert key not in taken
+            taken.add(key)
+            assert key in owed
+            assert owed.pop(key) <= clock.monotonic()
+
+        for step, key, amount in steps:
+            if step == "add":
+                queue.add(key, amount * SECOND)
+                due = clock.monotonic() + amount
+                owed[key] = min(due, owed.get(key, due))
+            elif step == "take" and queue.depth:
+                await take()
+            elif step == "done" and key in taken:
+                taken.discard(key)
+                queue.done(key)
+            elif step == "wait":
+                await clock.advance(amount * SECOND)
+        for key in sorted(taken):
+            queue.done(key)
+        taken.clear()
+        await clock.advance(10 * SECOND)
+        while queue.depth:
+            await take()
+    assert owed == {}
