@@ -1,0 +1,173 @@
+"""The processes of a worker and their pipes, on behalf of the agent's state machine."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
+
+from launcher.agent import spawning
+from launcher.agent.echoing import Echo
+from launcher.agent.surveying import Surveyor
+from launcher.protocol import effects, frames
+from launcher.protocol.agents import Agent, Effects
+from launcher.protocol.outputs import READ
+
+DRAIN = 4 * 1024 * 1024
+"""The most that is still read from a pipe that is being closed."""
+
+
+class Processes:
+    """Reports to `agent` and hands what it answers to `carry_out`."""
+
+    def __init__(
+        self,
+        *,
+        agent: Agent,
+        environ: Mapping[bytes, bytes],
+        selector: selectors.BaseSelector,
+        carry_out: Callable[[Effects], None],
+        log: Echo,
+        now: Callable[[], float],
+    ) -> None:
+        self._agent = agent
+        self._environ = spawning.user_environment(environ)
+        self._selector = selector
+        self._carry_out = carry_out
+        self._log = log
+        self._now = now
+        self._stdout = Echo(1)
+        self._surveyor = Surveyor()
+        self._sessions: Dict[int, bytes] = {}
+        """By the pid of their first process, until that is reaped."""
+        self._pipes: Dict[Tuple[bytes, int], int] = {}
+        self._watched: Dict[Tuple[bytes, int], int] = {}
+        self._command: Optional[int] = None
+
+    # ------------------------------------------------------------ effects
+
+    def spawn(self, effect: effects.Spawn) -> None:
+        """Start a session."""
+        try:
+            pid, pipes = spawning.start_session(
+                effect.session, effect.command, effect.env, self._environ
+            )
+        except (OSError, ValueError) as error:
+            self._log.say(f"session {effect.session.hex()} cannot start: {error}")
+            self._carry_out(self._agent.not_started(effect.session, str(error)))
+            return
+        self._log.say(f"session {effect.session.hex()} runs as pid {pid}")
+        self._surveyor.add(effect.session, pid)
+        self._sessions[pid] = effect.session
+        self._pipes.update(zip(((effect.session, s) for s in frames.STREAMS), pipes))  # noqa: B905 (strict is newer than Python 3.7)
+        self._carry_out(self._agent.started(effect.session, pid))
+
+    def signal(self, effect: effects.Signal) -> None:
+        """Signal a session's process group."""
+        for pid, session in self._sessions.items():
+            if session == effect.session:
+                self._log.say(f"session {session.hex()} gets signal {effect.number}")
+                spawning.signal_group(pid, effect.number)
+
+    def close_output(self, effect: effects.CloseOutput) -> None:
+        """Take what the pipes of a session hold, and close them."""
+        for stream in frames.STREAMS:
+            budget = DRAIN
+            while (effect.session, stream) in self._pipes and budget > 0:
+                size = self._read(effect.session, stream)
+                if not size:
+                    break
+                budget -= size
+            self._end_pipe(effect.session, stream)
+
+    def survey(self, effect: effects.Survey) -> None:
+        """Look for marked processes, at once."""
+        count = self._surveyor.survey(effect.signal, frozenset(self._sessions))
+        if effect.signal and count:
+            self._log.say(f"{count} processes of sessions live and get signal {effect.signal}")
+        self._carry_out(self._agent.surveyed(count, self._now()))
+
+    def signal_command(self, effect: effects.SignalCommand) -> None:
+        """Signal the template's own command."""
+        if self._command is not None:
+            spawning.signal_group(self._command, effect.number)
+
+    # ------------------------------------------------------------ the template's own command
+
+    def start_command(self, argv: List[str]) -> None:
+        """Run it; that it cannot start is only logged, for the worker can do without."""
+        if not argv:
+            return
+        try:
+            self._command = spawning.start_command(argv, self._environ)
+        except (OSError, ValueError) as error:
+            self._log.say(f"the container's command cannot start, the worker serves on: {error}")
+            return
+        self._agent.command_started()
+
+    # ------------------------------------------------------------ what happens
+
+    def reap(self) -> None:
+        """Report every child that has ended."""
+        for pid, code, reason in spawning.reap():
+            session = self._sessions.pop(pid, None)
+            if session is not None:
+                self._log.say(f"session {session.hex()} ended: {reason}, code {code}")
+                self._surveyor.forget(pid)
+                self._carry_out(self._agent.ended(session, code, reason, self._now()))
+            elif pid == self._command:
+                self._command = None
+                self._log.say(
+                    f"the container's command ended: {reason}, code {code};"
+                    " the worker serves until its pod is deleted"
+                )
+                self._carry_out(self._agent.command_ended())
+            else:
+                self._carry_out(self._agent.orphan_ended())
+
+    def balance(self) -> None:
+        """Read from those pipes only that may bring more now."""
+        for key, fd in self._pipes.items():
+            wanted = self._agent.wants(*key)
+            if wanted and key not in self._watched:
+                self._selector.register(fd, selectors.EVENT_READ, self._reader(key))
+                self._watched[key] = fd
+            elif not wanted and key in self._watched:
+                self._selector.unregister(self._watched.pop(key))
+
+    def kill_all(self) -> None:
+        """PID 1 ends: where that alone does not end the rest, this does."""
+        groups = list(self._sessions) + ([] if self._command is None else [self._command])
+        for pid in groups:
+            spawning.signal_group(pid, signal.SIGKILL)
+
+    # ------------------------------------------------------------ pipes
+
+    def _reader(self, key: Tuple[bytes, int]) -> Callable[[], None]:
+        def read() -> None:
+            if key in self._pipes and self._read(*key) == 0:
+                self._end_pipe(*key)
+
+        return read
+
+    def _read(self, session: bytes, stream: int) -> Optional[int]:
+        """Bytes taken; 0 at the end, None when there is nothing now."""
+        try:
+            data = os.read(self._pipes[session, stream], READ)
+        except BlockingIOError:
+            return None
+        if data:
+            self._agent.output(session, stream, data)
+            self._stdout.write(data)
+        return len(data)
+
+    def _end_pipe(self, session: bytes, stream: int) -> None:
+        key = (session, stream)
+        fd = self._pipes.pop(key, None)
+        if fd is None:
+            return
+        if self._watched.pop(key, None) is not None:
+            self._selector.unregister(fd)
+        os.close(fd)
+        self._carry_out(self._agent.output_ended(session, stream))

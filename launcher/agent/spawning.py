@@ -1,0 +1,131 @@
+"""Starting, signalling and reaping the processes of a worker."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from typing import Dict, Iterator, List, Mapping, Tuple
+
+from launcher import contract
+
+OWN_VARIABLES = (
+    contract.ENV_JOB_NAME,
+    contract.ENV_JOB_NAMESPACE,
+    contract.ENV_JOB_UID,
+    contract.ENV_EPOCH,
+    contract.ENV_POD_NAME,
+    contract.ENV_POD_UID,
+    contract.ENV_GRACE,
+    contract.ENV_SLOTS,
+    contract.ENV_MIN_SLOTS,
+)
+"""What PID 1 keeps to itself."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def prepare() -> None:
+    """Settings that every child inherits: no core files; and orphans come to us.
+
+    A removed Horovod worker always aborts: with a core file of its size each time, the node's disk
+    would be full soon.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        # A core_pattern that is a pipe ignores the limit, not this.
+        with open("/proc/self/coredump_filter", "w", encoding="ascii") as file:
+            file.write("0")
+    except OSError:
+        # Not on this kernel: then the limit has to do.
+        pass
+    if os.getpid() != 1:
+        # Only with a shared process namespace; ctypes costs 10 ms that PID 1 need not spend.
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def user_environment(environ: Mapping[bytes, bytes]) -> Dict[bytes, bytes]:
+    """The container's environment without what only PID 1 needs."""
+    own = {name.encode() for name in OWN_VARIABLES}
+    return {name: value for name, value in environ.items() if name not in own}
+
+
+def start_session(
+    session: bytes, command: str, env: Mapping[str, str], base: Mapping[bytes, bytes]
+) -> Tuple[int, List[int]]:
+    """Run `sh -c command`: (pid, read ends of stdout and stderr).
+
+    It leads a process group of its own, with /dev/null as stdin, in our working directory. Raises
+    OSError or ValueError when it cannot be started; then nothing is left behind.
+    """
+    environment = dict(base)
+    environment.update((_encode(name), _encode(value)) for name, value in env.items())
+    environment[contract.ENV_SESSION.encode()] = session.hex().encode()
+    pipes: List[int] = []
+    try:
+        for _ in ("stdout", "stderr"):
+            pipes += os.pipe()
+        process = subprocess.Popen(
+            [b"/bin/sh", b"-c", _encode(command)],
+            stdin=subprocess.DEVNULL,
+            stdout=pipes[1],
+            stderr=pipes[3],
+            env=environment,
+            start_new_session=True,
+        )
+    except (OSError, ValueError):
+        close_all(pipes)
+        raise
+    close_all([pipes[1], pipes[3]])
+    for fd in (pipes[0], pipes[2]):
+        os.set_blocking(fd, False)
+    return _disown(process), [pipes[0], pipes[2]]
+
+
+def start_command(argv: List[str], base: Mapping[bytes, bytes]) -> int:
+    """Run the template's own command with our stdin, stdout and stderr: its pid, or OSError."""
+    return _disown(subprocess.Popen(argv, env=dict(base), start_new_session=True))
+
+
+def signal_group(leader: int, number: int) -> None:
+    """Signal a process group whose leader has not been reaped."""
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        # All of it are zombies, or have become another user.
+        return
+
+
+def reap() -> Iterator[Tuple[int, int, str]]:
+    """(pid, exit code, reason) of every child that has ended, until none has."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            yield pid, 128 + number, f"signal {number}"
+        else:
+            yield pid, os.WEXITSTATUS(status), "exited"
+
+
+def close_all(fds: List[int]) -> None:
+    """Close file descriptors."""
+    for fd in fds:
+        os.close(fd)
+
+
+def _disown(process: subprocess.Popen[bytes]) -> int:
+    # `reap` waits for all; Popen must neither wait for this pid nor warn that nobody did.
+    process.returncode = 0
+    return process.pid
+
+
+def _encode(text: str) -> bytes:
+    # Bytes that are no UTF-8 travel as surrogates, whatever this container's locale is.
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,108 @@
+"""How PID 1 of both roles begins: `python3 -I -S boot.py agent|launch -- [command]`.
+
+The runtime is mounted read-only at <edl>/src. Here it is copied to <edl>/run/lib, where Python can
+keep what it has compiled and where all later programs (bridge, rsh, discover) start from.
+
+This file alone must be readable by every Python 3, so that one that is too old gets a sentence.
+"""
+
+import os
+import sys
+
+OLDEST = (3, 7)
+EXIT_USAGE = 64
+EXIT_IO = 74
+EXIT_MISCONFIGURED = 78
+USAGE = "usage: boot.py agent|launch -- [command [argument...]]"
+RUNTIME_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RUN_DIR = os.path.join(os.path.dirname(RUNTIME_DIR), "run")
+LIB_DIR = os.path.join(RUN_DIR, "lib")
+
+
+def copy_tree(source: str, target: str) -> None:
+    """Copy the files below `source`, however deep; raises OSError.
+
+    A ConfigMap's own folders (`..data` and the like) are left out: the names at the top are links
+    into them.
+    """
+    os.makedirs(target)
+    for name in os.listdir(source):
+        if name.startswith(".") or name == "__pycache__":
+            continue
+        origin, copy = os.path.join(source, name), os.path.join(target, name)
+        if os.path.isdir(origin):
+            copy_tree(origin, copy)
+            continue
+        with open(origin, "rb") as reader, open(copy, "wb") as writer:
+            writer.write(reader.read())
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder of ours, if it is there; raises OSError."""
+    for folder, _folders, files in os.walk(path, topdown=False):
+        for name in files:
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+
+
+def install(source: str, target: str) -> None:
+    """Make `target` a copy of `source`, in one step; one that is there is complete.
+
+    Raises OSError.
+    """
+    if os.path.isdir(target):
+        return
+    # The process id is always 1: what a container that was killed half-way left goes away first.
+    fresh = "%s.new-%d" % (target, os.getpid())
+    remove_tree(fresh)
+    copy_tree(source, fresh)
+    os.rename(fresh, target)
+
+
+def compile_tree(path: str) -> None:
+    """Compile what will be started often. Not being able to costs time, nothing else."""
+    import py_compile
+
+    for folder, _folders, files in os.walk(path):
+        for name in files:
+            if not name.endswith(".py"):
+                continue
+            try:
+                py_compile.compile(os.path.join(folder, name), doraise=True)
+            except (OSError, py_compile.PyCompileError) as error:
+                sys.stderr.write("edl: cannot compile %s: %s\n" % (name, error))
+
+
+def run(role: str, command: "list[str]") -> int:
+    """Be PID 1 in this role; the exit code."""
+    if role == "agent":
+        # Imports compile all that a worker starts.
+        from launcher.agent import serving
+
+        return serving.main(command, socket_path=os.path.join(RUN_DIR, "agent.sock"))
+    compile_tree(LIB_DIR)
+    from launcher.shim import launching
+
+    return int(launching.main(command))
+
+
+def main(argv: "list[str]") -> int:
+    """The exit code of PID 1; `argv` begins with the role."""
+    if sys.version_info < OLDEST:
+        found = "%d.%d" % sys.version_info[:2]
+        sys.stderr.write("edl: this image has Python %s, at least 3.7 is needed\n" % found)
+        return EXIT_MISCONFIGURED
+    if argv[:1] not in (["agent"], ["launch"]) or argv[1:2] not in ([], ["--"]):
+        sys.stderr.write(USAGE + "\n")
+        return EXIT_USAGE
+    try:
+        install(RUNTIME_DIR, LIB_DIR)
+    except OSError as error:
+        sys.stderr.write("edl: cannot install the runtime in %s: %s\n" % (LIB_DIR, error))
+        return EXIT_IO
+    sys.path.insert(0, LIB_DIR)
+    return run(argv[0], argv[2:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
