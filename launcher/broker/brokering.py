@@ -235,11 +235,10 @@ class Broker:
         self._ended_peers.append(peer)
 
     def _tell_launcher(self) -> None:
-        """GO, scripts, and that ENDED is safe; only after all that was kept."""
+        """GO and scripts, and that ENDED is safe by hanging up; only after all that was kept."""
         ended, self._ended_peers = self._ended_peers, []
         for peer in ended:
-            body = {"code": self.ledger.report.ended}
-            self._wire.to_peer(peer, frames.encode_json(frames.ENDED, body))
+            self._wire.hang_up(peer)
         launcher = self._launching.peer
         if launcher is None:
             return

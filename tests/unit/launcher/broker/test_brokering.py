@@ -1,0 +1,437 @@
+"""The whole broker without its sockets: a job's life in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.broker.bodies import KnownSession, Welcome
+from launcher.broker.brokering import Broker
+from launcher.broker.hosts import Verdict
+from launcher.broker.memories import Identity, Memory
+from launcher.documents import HostConfig, Member, MemberState, Report, ScriptOrder, SessionExit
+from launcher.protocol import frames
+from launcher.protocol.frames import Frame, ProtocolError
+
+ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
+PID1, SHIM, DISCOVER = 1, 2, 3
+A = b"a" * 16
+NOBODY = Welcome("i", is_closed=False, is_terminating=False, sessions=())
+IDENTITY = Identity("job", "ns", "job-uid", 1, "launcher-uid")
+ORDER = ScriptOrder("uid/1", "echo hi", "job-worker-0:1", (("K", "v"),), 60)
+
+
+class Bench:
+    """A broker, its surroundings, and a clock that only tests move."""
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.now = 100.0
+        self.agents: list[tuple[str, str]] = []
+        self.peers: list[tuple[int, str, Any]] = []
+        self.ended: list[int] = []
+        self.text: str | None = None
+        self.kept: Memory | None = None
+        fresh = Memory(Report(epoch=1, launcher_uid="launcher-uid", broker_start=1))
+        self.broker = Broker(IDENTITY, memory or fresh, wire=self, shelf=self, now=self.now)
+        self.members: dict[int, MemberState] = {}
+        self.generation = 0
+        self.scripts: tuple[ScriptOrder, ...] = ()
+        self.deaf = False
+
+    # the wire and the shelf
+    def to_agent(self, uid: str, data: bytes) -> None:
+        self.agents += [(uid, frames.NAMES[frame.type]) for frame in decode(data)]
+
+    def to_peer(self, peer: int, data: bytes) -> bool:
+        for frame in decode(data):
+            self.peers.append((peer, frames.NAMES[frame.type], frames.decode_json(frame)))
+        return not self.deaf
+
+    def hang_up(self, peer: int) -> None:
+        self.ended.append(peer)
+
+    def publish(self, text: str) -> None:
+        self.text = text
+
+    def keep(self, memory: Memory) -> None:
+        self.kept = memory
+
+    # what happens
+    def configure(self, states: dict[int, MemberState], **changes: Any) -> Verdict:
+        self.members.update(states)
+        self.generation += 1
+        config = HostConfig(
+            job="job",
+            namespace="ns",
+            job_uid="job-uid",
+            generation=self.generation,
+            epoch=1,
+            replicas=2,
+            min_replicas=1,
+            members=tuple(
+                Member(f"job-worker-{i}", f"uid-{i}", 1, state, "main")
+                for i, state in self.members.items()
+            ),
+            scripts=self.scripts,
+        )
+        verdict = self.broker.take_config(replace(config, **changes), self.now)
+        self.settle()
+        return verdict
+
+    def welcome(self, index: int, welcome: Welcome = NOBODY) -> None:
+        self.broker.take_welcome(f"uid-{index}", welcome, self.now)
+        self.settle()
+
+    def hear(self, index: int, kind: int, session: bytes = frames.NO_SESSION, **body: Any) -> None:
+        self.broker.take_agent_frame(f"uid-{index}", make_frame(kind, session, **body), self.now)
+        self.settle()
+
+    def peer(self, peer: int, kind: int, session: bytes = frames.NO_SESSION, **body: Any) -> None:
+        self.broker.take_peer_frame(peer, make_frame(kind, session, **body), self.now)
+        self.settle()
+
+    def read(self, nonce: str = "nonce") -> str:
+        self.peer(DISCOVER, frames.HOSTS, nonce=nonce)
+        [answer] = [entry for entry in self.peers if entry[1] == "HOSTS_LIST"]
+        self.peers.remove(answer)
+        return str(answer[2]["text"])
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.settle()
+
+    def settle(self) -> None:
+        self.broker.settle(self.now)
+
+    def asked(self) -> list[str]:
+        found = [uid for uid, name in self.agents if name == "CLOSE_IF_IDLE"]
+        self.agents = []
+        return found
+
+    def go(self) -> list[str]:
+        found = [name for peer, name, _ in self.peers if peer == PID1]
+        self.peers = []
+        return found
+
+    @property
+    def report(self) -> Report:
+        assert self.kept is not None
+        return self.kept.report
+
+
+def decode(data: bytes) -> list[Frame]:
+    decoder = frames.Decoder()
+    decoder.feed(data)
+    return list(decoder)
+
+
+def make_frame(kind: int, session: bytes = frames.NO_SESSION, **body: Any) -> Frame:
+    return decode(frames.encode_json(kind, body, session))[0]
+
+
+def make_started() -> Bench:
+    """Two workers listed, the command started, a session on each."""
+    bench = Bench()
+    bench.configure({0: ACTIVE, 1: ACTIVE})
+    bench.welcome(0)
+    bench.welcome(1)
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    for index in (0, 1):
+        session = bytes([index]) * 15 + b"s"
+        bench.peer(10 + index, frames.SPAWN, session, host=f"job-worker-{index}", command="train")
+        bench.hear(index, frames.SPAWNED, session, pid=1, instance="i")
+    bench.agents, bench.peers = [], []
+    return bench
+
+
+def end_session(bench: Bench, index: int) -> None:
+    session = bytes([index]) * 15 + b"s"
+    bench.hear(index, frames.EXIT, session, code=134, produced=[0, 0], reason="signal 6")
+
+
+def test_the_command_starts_when_all_replicas_are_listed():
+    bench = Bench()
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    bench.configure({0: ACTIVE, 1: ACTIVE})
+    bench.welcome(0)
+    bench.wait(1.0)
+    assert bench.go() == []
+    bench.welcome(1)
+    assert bench.text == "job-worker-0:1\njob-worker-1:1\n"
+    assert bench.go() == ["GO"]
+    assert bench.report.listed == {"uid-0", "uid-1"}
+    assert bench.kept is not None
+    assert bench.kept.hosts.started
+
+
+def test_the_command_starts_with_fewer_after_half_a_minute():
+    bench = Bench()
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    bench.configure({0: ACTIVE})
+    bench.welcome(0)
+    bench.wait(29.9)
+    assert bench.go() == []
+    assert bench.broker.due() == 130.0
+    bench.wait(0.1)
+    assert bench.go() == ["GO"]
+
+
+def test_the_least_number_must_be_there_all_the_time():
+    bench = Bench()
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    bench.configure({0: ACTIVE})
+    bench.welcome(0)
+    bench.wait(20.0)
+    bench.configure({0: GONE, 1: ACTIVE})
+    bench.welcome(1)
+    bench.wait(29.0)
+    assert bench.go() == []
+    bench.wait(1.0)
+    assert bench.go() == ["GO"]
+
+
+def test_pid_1_is_told_again_after_it_came_back():
+    bench = make_started()
+    bench.configure({0: DRAINING, 1: DRAINING})
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    assert bench.go() == ["GO"]
+
+
+def test_before_the_first_config_discovery_gets_no_answer():
+    bench = Bench()
+    bench.peer(DISCOVER, frames.HOSTS, nonce="nonce")
+    assert bench.ended == [DISCOVER]
+    assert bench.text is None
+
+
+def test_a_read_between_config_and_settling_sees_the_shorter_list():
+    bench = make_started()
+    config = bench.broker.hosts.config
+    assert config is not None
+    members = (config.members[0], replace(config.members[1], state=DRAINING))
+    bench.broker.take_config(replace(config, generation=9, members=members), bench.now)
+    bench.broker.take_peer_frame(DISCOVER, make_frame(frames.HOSTS, nonce="nonce"), bench.now)
+    assert bench.peers[-1][2]["text"] == "job-worker-0:1\n"
+    bench.settle()
+    assert bench.report.served_generation == 9
+
+
+def test_an_answer_that_did_not_arrive_is_not_served():
+    bench = make_started()
+    bench.deaf = True
+    bench.read()
+    assert bench.report.served_generation == 0
+    bench.deaf = False
+    bench.read(nonce="of a person")
+    assert bench.report.served_generation == 0
+    bench.read()
+    assert bench.report.served_generation == 1
+
+
+def test_a_graceful_scale_in():
+    bench = make_started()
+    bench.configure({1: DRAINING})
+    assert bench.read() == "job-worker-0:1\n"
+    assert bench.report.served_generation == 2
+    assert bench.asked() == []
+    end_session(bench, 1)
+    assert bench.report.exits["uid-1"][0].code == 134
+    assert bench.asked() == ["uid-1"]
+    bench.hear(1, frames.CLOSED)
+    assert bench.report.closed == {"uid-1"}
+
+
+def test_a_spare_host_is_asked_after_two_reads_and_some_seconds():
+    bench = make_started()
+    bench.configure({2: ACTIVE})
+    bench.welcome(2)
+    bench.read()
+    bench.configure({2: DRAINING})
+    bench.read()
+    bench.wait(60.0)
+    assert bench.asked() == []
+    bench.read()
+    assert bench.asked() == ["uid-2"]
+
+
+def test_a_worker_that_was_never_listed_is_closed_without_a_stream():
+    bench = make_started()
+    bench.configure({2: ACTIVE})
+    bench.configure({2: DRAINING})
+    assert bench.report.closed == {"uid-2"}
+    assert "uid-2" not in bench.broker.wanted()
+
+
+def test_a_cut_asks_again_and_a_welcome_may_say_closed():
+    bench = make_started()
+    bench.configure({1: DRAINING})
+    bench.read()
+    end_session(bench, 1)
+    assert bench.asked() == ["uid-1"]
+    bench.broker.lose_stream("uid-1")
+    bench.welcome(1)
+    assert bench.asked() == ["uid-1"]
+    bench.broker.lose_stream("uid-1")
+    bench.welcome(1, replace(NOBODY, is_closed=True))
+    assert bench.report.closed == {"uid-1"}
+    assert bench.asked() == []
+
+
+def test_an_end_first_heard_of_in_a_welcome_proves_nothing():
+    bench = make_started()
+    bench.configure({1: DRAINING})
+    bench.read()
+    bench.broker.lose_stream("uid-1")
+    session = bytes([1]) * 15 + b"s"
+    ended = KnownSession(session, SessionExit(session.hex(), 134))
+    bench.welcome(1, replace(NOBODY, sessions=(ended,)))
+    assert bench.asked() == []
+    assert bench.report.exits["uid-1"][0].code == 134
+    bench.read()
+    bench.wait(4.0)
+    assert bench.asked() == ["uid-1"]
+
+
+def test_a_spawn_on_a_draining_host_is_accepted_and_disarms():
+    bench = make_started()
+    bench.configure({1: DRAINING})
+    bench.read()
+    end_session(bench, 1)
+    assert bench.asked() == ["uid-1"]
+    bench.peer(30, frames.SPAWN, A, host="job-worker-1", command="train")
+    assert ("uid-1", "SPAWN") in bench.agents
+    assert bench.asked() == []
+    bench.hear(1, frames.EXIT, A, code=134, produced=[0, 0])
+    assert bench.asked() == ["uid-1"]
+
+
+def test_a_lost_notification_is_said_again_by_a_pseudo_host():
+    bench = make_started()
+    bench.configure({1: DRAINING})
+    bench.read()
+    bench.wait(15.0)
+    assert bench.read() == "job-worker-0:1\nedl-nudge-1:0\n"
+    bench.wait(2.0)
+    assert bench.read() == "job-worker-0:1\n"
+    end_session(bench, 1)
+    bench.wait(60.0)
+    assert bench.read() == "job-worker-0:1\n"
+
+
+def test_a_terminating_worker_is_off_the_list_without_the_operator():
+    bench = make_started()
+    bench.hear(0, frames.TERMINATING, seconds=50.0)
+    assert bench.text == "job-worker-1:1\n"
+    late = make_started()
+    late.configure({2: ACTIVE})
+    late.welcome(2, replace(NOBODY, is_terminating=True))
+    late.wait(5.0)
+    assert late.text == "job-worker-0:1\njob-worker-1:1\n"
+
+
+def test_a_gone_worker_has_its_shims_told_after_the_second_read():
+    bench = make_started()
+    bench.configure({1: GONE})
+    assert "uid-1" not in bench.broker.wanted()
+    bench.read()
+    assert bench.peers == []
+    bench.read()
+    assert [(peer, name, body["code"]) for peer, name, body in bench.peers] == [(11, "LOST", 137)]
+
+
+def test_a_gone_worker_has_its_shims_told_when_nobody_reads():
+    bench = make_started()
+    bench.configure({1: GONE})
+    assert bench.broker.due() == 108.0
+    bench.wait(8.0)
+    assert [(peer, name) for peer, name, _ in bench.peers] == [(11, "LOST")]
+
+
+def test_a_later_epoch_ends_everything():
+    bench = make_started()
+    text = bench.text
+    kept = bench.kept
+    assert bench.configure({0: GONE}, epoch=2) is Verdict.FENCED
+    assert bench.broker.wanted() == {}
+    assert (bench.text, bench.kept) == (text, kept)
+
+
+def test_a_restarted_broker_goes_on_with_the_list_and_asks_for_nothing_twice():
+    before = make_started()
+    before.read()
+    assert before.kept is not None
+    bench = Bench(before.kept)
+    bench.settle()
+    assert bench.text == "job-worker-0:1\njob-worker-1:1\n"
+    assert bench.read() == "job-worker-0:1\njob-worker-1:1\n"
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    assert bench.go() == ["GO"]
+    bench.configure({0: ACTIVE, 1: DRAINING})
+    assert bench.text == "job-worker-0:1\n"
+    assert bench.report.closed == frozenset()
+
+
+def test_a_script_is_ordered_once_for_each_connection_until_it_is_done():
+    bench = make_started()
+    bench.scripts = (ORDER,)
+    bench.configure({})
+    body = bench.peers[-1][2]
+    assert body == {
+        "id": "uid/1",
+        "script": "echo hi",
+        "argument": "job-worker-0:1",
+        "env": {"K": "v"},
+        "timeout": 60,
+    }
+    assert bench.go() == ["SCRIPT"]
+    bench.configure({})
+    assert bench.go() == []
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    assert bench.go() == ["GO", "SCRIPT"]
+    bench.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="x" * 5000, timedOut=False)
+    assert bench.report.scripts["uid/1"].code == 0
+    assert len(bench.report.scripts["uid/1"].output) == 4096
+    bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    assert bench.go() == ["GO"]
+
+
+def test_a_script_that_ran_too_long_has_no_code():
+    bench = make_started()
+    bench.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=-15, output="", timedOut=True)
+    assert bench.report.scripts["uid/1"].code is None
+
+
+def test_the_end_of_the_command_is_kept_before_pid_1_may_leave():
+    bench = make_started()
+    bench.broker.take_peer_frame(PID1, make_frame(frames.ENDED, code=3), bench.now)
+    assert bench.ended == []
+    bench.settle()
+    assert bench.report.ended == 3
+    assert bench.ended == [PID1]
+
+
+def test_the_hello_says_who_is_calling():
+    bench = Bench()
+    assert frames.decode_json(decode(bench.broker.build_hello("uid-0", 4))[0]) == {
+        "job": "job-uid",
+        "epoch": 1,
+        "launcher": "launcher-uid",
+        "brokerStart": 1,
+        "connection": 4,
+        "pod": "uid-0",
+    }
+
+
+@pytest.mark.parametrize("kind", [frames.SPAWN, frames.HELLO, frames.GO])
+def test_an_agent_that_breaks_a_rule_is_dropped(kind: int):
+    bench = make_started()
+    with pytest.raises(ProtocolError):
+        bench.hear(0, kind)
+
+
+def test_nothing_is_due_in_a_job_that_trains():
+    bench = make_started()
+    bench.wait(100.0)
+    assert bench.broker.due() == float("inf")

@@ -1,0 +1,201 @@
+"""The list of hosts: sticky, gathered, and what a read of it proves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.broker.hosts import GATHER_SECONDS, HostList, HostMemory, Verdict
+from launcher.documents import HostConfig, Member, MemberState
+
+ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
+
+
+def make_member(index: int, state: MemberState = ACTIVE) -> Member:
+    return Member(f"job-worker-{index}", f"uid-{index}", 2, state, "main")
+
+
+def make_config(generation: int, *members: Member, epoch: int = 1) -> HostConfig:
+    return HostConfig(
+        job="job",
+        namespace="ns",
+        job_uid="job-uid",
+        generation=generation,
+        epoch=epoch,
+        replicas=2,
+        min_replicas=1,
+        members=members,
+    )
+
+
+def make_list(memory: HostMemory | None = None) -> HostList:
+    return HostList("job-uid", 1, memory or HostMemory())
+
+
+def make_listed(count: int) -> HostList:
+    hosts = make_list()
+    hosts.configure(make_config(1, *map(make_member, range(count))))
+    for index in range(count):
+        hosts.welcome(f"uid-{index}", 0.0)
+    hosts.gather(0.0)
+    hosts.register("nonce")
+    hosts.start()
+    return hosts
+
+
+def test_hosts_are_listed_at_once_when_all_have_come():
+    hosts = make_list()
+    hosts.configure(make_config(1, make_member(0), make_member(1)))
+    hosts.welcome("uid-0", 5.0)
+    hosts.gather(5.0)
+    assert hosts.text == ""
+    assert hosts.due() == 5.0 + GATHER_SECONDS
+    hosts.welcome("uid-1", 5.1)
+    assert hosts.due() == 5.0
+    hosts.gather(5.1)
+    assert hosts.text == "job-worker-0:2\njob-worker-1:2\n"
+    assert hosts.due() is None
+
+
+def test_the_first_waits_no_longer_than_the_gathering():
+    hosts = make_list()
+    hosts.configure(make_config(1, make_member(0), make_member(1)))
+    hosts.welcome("uid-1", 5.0)
+    hosts.gather(5.0 + GATHER_SECONDS)
+    assert hosts.text == "job-worker-1:2\n"
+
+
+def test_a_member_without_a_welcome_is_not_listed():
+    hosts = make_list()
+    hosts.configure(make_config(1, make_member(0)))
+    hosts.gather(100.0)
+    assert hosts.text == ""
+
+
+def test_a_draining_host_is_off_the_list_at_once_and_never_returns():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    assert hosts.text == "job-worker-0:2\n"
+    hosts.configure(make_config(3, make_member(0), make_member(1)))
+    hosts.welcome("uid-1", 9.0)
+    hosts.gather(99.0)
+    assert hosts.text == "job-worker-0:2\n"
+    assert hosts.members["uid-1"].state is DRAINING
+
+
+def test_a_terminating_host_is_off_the_list_at_once():
+    hosts = make_listed(2)
+    hosts.remove("uid-0")
+    assert hosts.text == "job-worker-1:2\n"
+
+
+def test_a_member_that_a_newer_config_forgot_is_gone():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0)))
+    assert hosts.text == "job-worker-0:2\n"
+    assert hosts.members["uid-1"].state is GONE
+
+
+@pytest.mark.parametrize(
+    ("config", "verdict"),
+    [
+        pytest.param(make_config(0), Verdict.STALE, id="lower generation"),
+        pytest.param(make_config(9, epoch=0), Verdict.STALE, id="lower epoch"),
+        pytest.param(replace(make_config(9), job_uid="other"), Verdict.STALE, id="another job"),
+        pytest.param(make_config(9, epoch=2), Verdict.FENCED, id="later epoch"),
+        pytest.param(make_config(2), Verdict.TAKEN, id="newer"),
+    ],
+)
+def test_only_newer_configs_of_this_epoch_are_taken(config: HostConfig, verdict: Verdict):
+    hosts = make_listed(1)
+    assert hosts.configure(config) is verdict
+    assert hosts.text == ("" if verdict is Verdict.TAKEN else "job-worker-0:2\n")
+
+
+def test_once_fenced_nothing_is_taken_any_more():
+    hosts = make_listed(1)
+    hosts.configure(make_config(2, epoch=2))
+    assert hosts.configure(make_config(3)) is Verdict.FENCED
+    assert hosts.text == "job-worker-0:2\n"
+
+
+def test_a_restart_keeps_the_list_and_lists_nobody_twice():
+    before = make_listed(2)
+    before.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    hosts = make_list(before.memory)
+    assert hosts.text == "job-worker-0:2\n"
+    assert hosts.is_known
+    assert hosts.configure(make_config(1)) is Verdict.STALE
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    hosts.welcome("uid-0", 0.0)
+    hosts.gather(10.0)
+    assert hosts.text == "job-worker-0:2\n"
+
+
+def test_a_read_counts_only_with_the_nonce_of_the_command():
+    hosts = make_listed(2)
+    hosts.configure(make_config(4, make_member(0), make_member(1, DRAINING)))
+    assert not hosts.count_read("", 1.0)
+    assert not hosts.count_read("guess", 1.0)
+    assert hosts.memory.served_generation == 0
+    assert hosts.count_read("nonce", 2.0)
+    assert hosts.count_read("nonce", 3.0)
+    assert hosts.memory.served_generation == 4
+    assert (hosts.leaving["uid-1"].reads, hosts.leaving["uid-1"].served_at) == (2, 2.0)
+
+
+def test_nothing_is_served_before_there_is_a_nonce():
+    hosts = make_list()
+    assert not hosts.count_read("", 0.0)
+
+
+def test_a_host_is_offered_from_when_the_command_may_read():
+    hosts = make_list()
+    hosts.configure(make_config(1, make_member(0), make_member(1), make_member(2)))
+    hosts.welcome("uid-0", 0.0)
+    hosts.welcome("uid-1", 0.0)
+    hosts.gather(1.0)
+    hosts.configure(make_config(2, make_member(0, DRAINING), make_member(1), make_member(2)))
+    hosts.start()
+    hosts.welcome("uid-2", 2.0)
+    hosts.gather(3.0)
+    offered = [uid for uid in hosts.members if hosts.was_offered(uid)]
+    assert offered == ["uid-1", "uid-2"]
+
+
+def test_a_name_means_the_pod_that_lives():
+    hosts = make_list()
+    old = Member("job-worker-0", "old", 1, GONE, "main")
+    hosts.configure(make_config(1, old, make_member(0)))
+    found = hosts.find("job-worker-0")
+    assert found is not None
+    assert found.uid == "uid-0"
+    assert hosts.find("nobody") is None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["welcome", "drain", "gone", "tick"]), st.integers(0, 3)))
+)
+def test_whatever_happens_a_host_leaves_for_good(steps: list[tuple[str, int]]):
+    hosts = make_list()
+    states = dict.fromkeys(range(4), ACTIVE)
+    generation, left = 1, set[str]()
+    hosts.configure(make_config(1, *map(make_member, range(4))))
+    for now, (step, index) in enumerate(steps):
+        if step == "welcome":
+            hosts.welcome(f"uid-{index}", now)
+        elif step == "tick":
+            hosts.gather(now)
+        else:
+            generation += 1
+            states[index] = DRAINING if step == "drain" else GONE
+            hosts.configure(
+                make_config(generation, *(make_member(i, s) for i, s in states.items()))
+            )
+            left.add(f"job-worker-{index}:2")
+        lines = hosts.text.splitlines()
+        assert not left & set(lines)
+        assert len(lines) == len(set(lines))

@@ -1,0 +1,64 @@
+"""The pseudo host that makes horovodrun tell rank 0 again."""
+
+from __future__ import annotations
+
+from launcher.broker.nudging import Nudging
+
+
+def run_until(nudging: Nudging, served_at: float | None, seconds: int) -> list[tuple[int, str]]:
+    """Each second is one read; what was first shown when."""
+    seen: list[tuple[int, str]] = []
+    for now in range(seconds):
+        nudging.advance(served_at, float(now))
+        name = nudging.shown.name if nudging.shown else ""
+        if name and name not in [n for _, n in seen]:
+            seen.append((now, name))
+        nudging.note_read(float(now))
+    return seen
+
+
+def test_five_nudges_and_no_more():
+    assert run_until(Nudging(), 0.0, 400) == [
+        (15, "edl-nudge-1"),
+        (45, "edl-nudge-2"),
+        (75, "edl-nudge-3"),
+        (105, "edl-nudge-4"),
+        (135, "edl-nudge-5"),
+    ]
+
+
+def test_none_without_a_removal():
+    assert run_until(Nudging(), None, 100) == []
+
+
+def test_it_stays_until_two_seconds_after_it_was_read():
+    nudging = Nudging()
+    nudging.advance(0.0, 0.0)
+    nudging.advance(0.0, 15.0)
+    assert nudging.shown is not None
+    nudging.advance(0.0, 29.0)
+    assert nudging.shown is not None
+    assert nudging.due() is None
+    nudging.note_read(29.0)
+    assert nudging.due() == 31.0
+    nudging.advance(0.0, 31.0)
+    assert nudging.shown is None
+
+
+def test_it_goes_when_the_last_process_has_ended():
+    nudging = Nudging()
+    nudging.advance(0.0, 0.0)
+    nudging.advance(0.0, 15.0)
+    nudging.note_read(15.0)
+    nudging.advance(None, 17.0)
+    assert nudging.shown is None
+    assert nudging.due() is None
+
+
+def test_a_later_removal_begins_anew_and_an_earlier_one_does_not():
+    nudging = Nudging()
+    nudging.advance(0.0, 0.0)
+    nudging.advance(10.0, 10.0)
+    assert nudging.due() == 25.0
+    nudging.advance(0.0, 12.0)
+    assert nudging.due() == 25.0

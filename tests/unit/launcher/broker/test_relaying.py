@@ -1,0 +1,330 @@
+"""Which frame goes where, and what is said when one of the two is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from launcher.broker.bodies import KnownSession
+from launcher.broker.relaying import (
+    CLAIM_SECONDS,
+    LEAST_WINDOW,
+    RESUME_SECONDS,
+    TERM_SECONDS,
+    Relay,
+)
+from launcher.documents import Member, MemberState, SessionExit
+from launcher.protocol import frames
+from launcher.protocol.frames import Frame, ProtocolError
+
+A = b"a" * 16
+B = b"b" * 16
+SHIM, OTHER = 1, 2
+
+
+class FakeWire:
+    """Remembers what was sent, as (name, session, body)."""
+
+    def __init__(self) -> None:
+        self.agent: list[tuple[str, bytes, Any]] = []
+        self.peers: dict[int, list[tuple[str, bytes, Any]]] = {}
+        self.ended: list[int] = []
+
+    def to_agent(self, uid: str, data: bytes) -> None:
+        self.agent += read(data)
+
+    def to_peer(self, peer: int, data: bytes) -> bool:
+        self.peers.setdefault(peer, []).extend(read(data))
+        return peer not in self.ended
+
+    def hang_up(self, peer: int) -> None:
+        self.ended.append(peer)
+
+    def take_agent(self) -> list[tuple[str, bytes, Any]]:
+        taken, self.agent = self.agent, []
+        return taken
+
+    def take_peer(self, peer: int) -> list[tuple[str, bytes, Any]]:
+        return self.peers.pop(peer, [])
+
+
+def read(data: bytes) -> Iterable[tuple[str, bytes, Any]]:
+    decoder = frames.Decoder()
+    decoder.feed(data)
+    for frame in decoder:
+        if frame.type in (frames.DATA, frames.ACK):
+            yield frames.NAMES[frame.type], frame.session, (frame.flags, frame.offset)
+        else:
+            yield frames.NAMES[frame.type], frame.session, frames.decode_json(frame)
+
+
+def make_frame(kind: int, session: bytes = A, **body: Any) -> Frame:
+    decoder = frames.Decoder()
+    decoder.feed(frames.encode_json(kind, body, session))
+    return next(iter(decoder))
+
+
+def make_data(size: int, offset: int = 0, session: bytes = A) -> Frame:
+    return Frame(frames.DATA, session, frames.STDOUT, offset, b"x" * size)
+
+
+def make_ack(offset: int) -> Frame:
+    return Frame(frames.ACK, A, frames.STDOUT, offset, b"")
+
+
+SPAWN = make_frame(frames.SPAWN, host="w-0", command="true", env={}, window=frames.WINDOW)
+SPAWNED = make_frame(frames.SPAWNED, pid=1, instance="i")
+RESUME = make_frame(frames.RESUME, host="w-0", instance="i", received=[7, 0])
+EXIT = make_frame(frames.EXIT, code=0, produced=[0, 0], reason="exited")
+SIGTERM = make_frame(frames.SIGNAL, signal=15)
+EXIT_ACK = Frame(frames.EXIT_ACK, A, 0, 0, b"")
+RUNNING = [KnownSession(A, None)]
+EXITED = [KnownSession(A, SessionExit(A.hex(), 0))]
+
+
+def make_relay(*, bound: bool = True, attached: bool = True) -> tuple[Relay, FakeWire, list[str]]:
+    members = {"w-0": Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main")}
+    wire = FakeWire()
+    spawned: list[str] = []
+    relay = Relay(wire, find=members.get, started_at=0.0, on_spawn=spawned.append)
+    if bound:
+        relay.bind(1)
+    if attached:
+        relay.attach("uid-0", [])
+    return relay, wire, spawned
+
+
+def make_running() -> tuple[Relay, FakeWire]:
+    relay, wire, _ = make_relay()
+    relay.take_shim_frame(SHIM, SPAWN)
+    relay.take_agent_frame("uid-0", SPAWNED)
+    wire.take_agent()
+    wire.take_peer(SHIM)
+    return relay, wire
+
+
+def test_a_session_from_spawn_to_its_end():
+    relay, wire, spawned = make_relay()
+    relay.take_shim_frame(SHIM, SPAWN)
+    body = {"host": "w-0", "command": "true", "env": {}, "window": frames.WINDOW}
+    assert wire.take_agent() == [("SPAWN", A, body)]
+    assert spawned == ["uid-0"]
+    assert relay.count_running()["uid-0"] == 1
+    for frame in (SPAWNED, make_data(3), EXIT):
+        relay.take_agent_frame("uid-0", frame)
+    assert [name for name, _, _ in wire.take_peer(SHIM)] == ["SPAWNED", "DATA", "EXIT"]
+    assert relay.count_running()["uid-0"] == 0
+    relay.take_shim_frame(SHIM, make_ack(3))
+    relay.take_shim_frame(SHIM, EXIT_ACK)
+    assert wire.take_agent() == [("ACK", A, (1, 3)), ("EXIT_ACK", A, {})]
+    relay.lose_peer(SHIM, 1.0)
+    assert relay.due() is None
+
+
+def test_a_host_that_nobody_knows_is_refused():
+    relay, wire, _ = make_relay()
+    relay.take_shim_frame(SHIM, make_frame(frames.SPAWN, host="nobody", command="true"))
+    assert wire.take_peer(SHIM) == [
+        ("LOST", A, {"reason": "no worker nobody in this job", "code": 255})
+    ]
+    assert wire.take_agent() == []
+
+
+def test_before_the_config_is_read_a_session_waits_for_its_meaning():
+    relay, wire, _ = make_relay(bound=False, attached=False)
+    relay.take_shim_frame(SHIM, RESUME)
+    relay.take_shim_frame(
+        OTHER, make_frame(frames.RESUME, B, host="x", instance="i", received=[0, 0])
+    )
+    assert wire.peers == {}
+    relay.bind(1)
+    assert wire.take_peer(OTHER)[0][2]["code"] == 137
+    relay.attach("uid-0", RUNNING)
+    assert wire.take_agent()[0][0] == "RESUME"
+
+
+def test_a_spawn_waits_for_the_stream_and_takes_its_signal_along():
+    relay, wire, _ = make_relay(attached=False)
+    relay.take_shim_frame(SHIM, SPAWN)
+    relay.take_shim_frame(SHIM, SIGTERM)
+    assert wire.take_agent() == []
+    relay.attach("uid-0", [])
+    assert [name for name, _, _ in wire.take_agent()] == ["SPAWN", "SIGNAL"]
+
+
+def test_a_shim_that_leaves_before_its_spawn_was_sent_leaves_nothing():
+    relay, wire, _ = make_relay(attached=False)
+    relay.take_shim_frame(SHIM, SPAWN)
+    relay.lose_peer(SHIM, 0.0)
+    relay.attach("uid-0", [])
+    assert wire.take_agent() == []
+    assert relay.due() is None
+
+
+def test_after_a_cut_the_session_is_resumed_from_what_was_acknowledged():
+    relay, wire = make_running()
+    relay.take_agent_frame("uid-0", make_data(100))
+    relay.take_shim_frame(SHIM, make_ack(40))
+    relay.take_shim_frame(SHIM, SIGTERM)
+    relay.detach("uid-0")
+    relay.take_shim_frame(SHIM, make_ack(60))
+    wire.take_agent()
+    relay.attach("uid-0", RUNNING)
+    (name, _, body), signal = wire.take_agent()
+    assert (name, body["received"], body["instance"]) == ("RESUME", [60, 0], "i")
+    assert signal == ("SIGNAL", A, {"signal": 15})
+
+
+def test_after_a_cut_an_unanswered_spawn_is_said_again():
+    relay, wire, spawned = make_relay()
+    relay.take_shim_frame(SHIM, SPAWN)
+    relay.detach("uid-0")
+    relay.attach("uid-0", [])
+    assert [name for name, _, _ in wire.take_agent()] == ["SPAWN", "SPAWN"]
+    assert spawned == ["uid-0", "uid-0"]
+
+
+def test_a_second_connection_takes_the_session_over():
+    relay, wire = make_running()
+    relay.take_shim_frame(OTHER, RESUME)
+    assert wire.ended == [SHIM]
+    relay.lose_peer(SHIM, 0.0)
+    assert relay.due() is None
+    relay.take_agent_frame("uid-0", EXIT)
+    assert wire.take_peer(OTHER)[0][0] == "EXIT"
+    assert wire.take_peer(SHIM) == []
+
+
+def test_a_shim_that_died_has_its_process_ended():
+    relay, wire = make_running()
+    relay.lose_peer(SHIM, 10.0)
+    assert relay.due() == 10.0 + RESUME_SECONDS
+    relay.advance(14.9)
+    assert wire.take_agent() == []
+    relay.advance(15.0)
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 15})]
+    relay.take_agent_frame("uid-0", make_data(10))
+    assert wire.take_agent() == [("ACK", A, (1, 10))]
+    assert relay.due() == 15.0 + TERM_SECONDS
+    relay.advance(45.0)
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 9})]
+    assert relay.due() is None
+    relay.take_agent_frame("uid-0", EXIT)
+    assert wire.take_agent() == [("EXIT_ACK", A, {})]
+
+
+def test_a_shim_that_comes_back_in_time_saves_its_process():
+    relay, wire = make_running()
+    relay.lose_peer(SHIM, 10.0)
+    relay.take_agent_frame("uid-0", make_data(10))
+    assert wire.take_agent() == []
+    relay.take_shim_frame(OTHER, RESUME)
+    assert relay.due() is None
+    assert [name for name, _, _ in wire.take_agent()] == ["RESUME"]
+
+
+def test_an_end_that_its_shim_did_not_wait_for_is_acknowledged_by_us():
+    relay, wire = make_running()
+    relay.lose_peer(SHIM, 10.0)
+    relay.take_agent_frame("uid-0", EXIT)
+    assert wire.take_agent() == []
+    relay.advance(15.0)
+    assert wire.take_agent() == [("EXIT_ACK", A, {})]
+    assert relay.due() is None
+
+
+def test_after_our_restart_shims_have_half_a_minute():
+    relay, wire, _ = make_relay(attached=False)
+    relay.attach("uid-0", [*RUNNING, KnownSession(B, SessionExit(B.hex(), 1))])
+    assert relay.due() == CLAIM_SECONDS
+    relay.advance(29.0)
+    assert wire.take_agent() == []
+    relay.advance(30.0)
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 15}), ("EXIT_ACK", B, {})]
+    relay.detach("uid-0")
+    relay.attach("uid-0", RUNNING)
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 15})]
+    relay.advance(60.0)
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 9})]
+
+
+def test_an_exit_ack_lost_in_a_cut_is_said_again():
+    relay, wire = make_running()
+    relay.take_agent_frame("uid-0", EXIT)
+    relay.detach("uid-0")
+    relay.take_shim_frame(SHIM, EXIT_ACK)
+    relay.attach("uid-0", EXITED)
+    relay.advance(CLAIM_SECONDS)
+    assert wire.take_agent() == [("EXIT_ACK", A, {})]
+
+
+def test_a_pod_that_is_gone_ends_what_ran_there_and_refuses_what_did_not():
+    relay, wire = make_running()
+    relay.detach("uid-0")
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    relay.release("uid-0", "gone")
+    assert wire.take_peer(SHIM) == [("LOST", A, {"reason": "gone", "code": 137})]
+    assert wire.take_peer(OTHER) == [("LOST", B, {"reason": "gone", "code": 255})]
+    relay.take_shim_frame(3, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    assert wire.take_peer(3)[0][2]["code"] == 255
+
+
+def test_a_closed_pod_refuses_new_sessions_and_finishes_old_ones():
+    relay, wire = make_running()
+    relay.refuse("uid-0", "leaving")
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    assert wire.take_peer(OTHER) == [("LOST", B, {"reason": "leaving", "code": 255})]
+    relay.take_agent_frame("uid-0", EXIT)
+    assert wire.take_peer(SHIM)[0][0] == "EXIT"
+
+
+def test_an_agent_that_sends_more_than_its_window_is_dropped():
+    relay, wire = make_running()
+    relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, frames.WINDOW - frames.MAX_DATA))
+    with pytest.raises(ProtocolError):
+        relay.take_agent_frame("uid-0", make_data(1, frames.WINDOW))
+
+
+def test_the_windows_of_all_sessions_fit_into_the_pool():
+    relay, wire, _ = make_relay()
+    relay.bind(1024)
+    relay.take_shim_frame(SHIM, SPAWN)
+    assert wire.take_agent()[0][2]["window"] == 64 * 1024
+    relay.bind(100_000)
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    assert wire.take_agent()[0][2]["window"] == LEAST_WINDOW
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(make_frame(frames.SPAWN, host="w-0"), id="no command"),
+        pytest.param(make_frame(frames.SPAWN, command="true"), id="no host"),
+        pytest.param(
+            make_frame(frames.SPAWN, frames.NO_SESSION, host="h", command="c"), id="no id"
+        ),
+        pytest.param(make_frame(frames.RESUME, host="w-0", instance="i"), id="no counts"),
+        pytest.param(make_frame(frames.RESUME, host="w-0", received=[0, 0]), id="no instance"),
+        pytest.param(make_frame(frames.SIGNAL, B, signal=9), id="another's session"),
+        pytest.param(make_frame(frames.SIGNAL, signal="9"), id="no number"),
+        pytest.param(make_frame(frames.CLOSED), id="not a shim's"),
+        pytest.param(make_frame(frames.SPAWN, B, host="w-0", command="c"), id="two sessions"),
+    ],
+)
+def test_a_shim_that_breaks_a_rule_is_told(frame: Frame):
+    relay, _ = make_running()
+    with pytest.raises(ProtocolError):
+        relay.take_shim_frame(SHIM, frame)
+
+
+def test_frames_of_sessions_that_are_over_are_ignored():
+    relay, wire = make_running()
+    relay.take_shim_frame(SHIM, EXIT_ACK)
+    wire.take_agent()
+    relay.take_shim_frame(SHIM, make_ack(1))
+    relay.take_agent_frame("uid-0", make_data(1))
+    relay.take_agent_frame("another", EXIT)
+    assert wire.take_agent() == []
+    assert wire.take_peer(SHIM) == []
