@@ -28,6 +28,8 @@ from et_operator.errors import (
 )
 
 MAX_MESSAGE = 1024
+MAX_DELAY = 3600
+"""Seconds; whoever asks for more will say so again."""
 
 BY_STATUS: Mapping[int, type[ApiError]] = {
     404: NotFound,
@@ -60,9 +62,10 @@ def names_uid(content: Mapping[str, Any]) -> bool:
     """Whether the fault is metadata.uid: a patch for an object that is now another one gets 422."""
     details = content.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
-    return any(
-        isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes or ()
-    )
+    if not isinstance(causes, list):
+        return False
+    fields = (cause.get("field") for cause in causes if isinstance(cause, dict))
+    return "metadata.uid" in fields
 
 
 def decode_status(body: bytes) -> Mapping[str, Any]:
@@ -82,7 +85,9 @@ def find_delay(content: Mapping[str, Any], header: str) -> timedelta | None:
     seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
     if header.strip().isdecimal():
         seconds = int(header)
-    return timedelta(seconds=min(seconds, 3600)) if isinstance(seconds, int) and seconds else None
+    if not isinstance(seconds, int) or seconds <= 0:
+        return None
+    return timedelta(seconds=min(seconds, MAX_DELAY))
 
 
 @contextmanager

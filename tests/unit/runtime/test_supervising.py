@@ -57,9 +57,7 @@ async def test_a_stop_lets_every_task_finish_what_it_must():
 
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(
-            supervise({"tidy": tidy_up}, stop=stop, clock=FakeClock(), grace=GRACE)
-        )
+        group.create_task(supervise({"tidy": tidy_up}, stop=stop, clock=FakeClock(), grace=GRACE))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await asyncio.sleep(0)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ SECOND = timedelta(seconds=1)
 
 
 @asynccontextmanager
-async def running(clock: FakeClock, **options) -> AsyncIterator[WorkQueue[str]]:
+async def running(clock: FakeClock, **options: Any) -> AsyncIterator[WorkQueue[str]]:
     queue: WorkQueue[str] = WorkQueue(clock, chance=lambda: 0.0, **options)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(queue.run())
@@ -146,33 +147,43 @@ def test_no_wish_is_lost_and_no_key_has_two_workers(steps: list[tuple[str, str, 
 
 async def follow(steps: list[tuple[str, str, int]]) -> None:
     clock = FakeClock()
-    taken: set[str] = set()
-    owed: dict[str, float] = {}  # key -> time by which it must be due
     async with running(clock) as queue:
-
-        async def take() -> None:
-            key = await queue.get()
-            assert key not in taken
-            taken.add(key)
-            assert key in owed
-            assert owed.pop(key) <= clock.monotonic()
-
+        model = Model(queue, clock)
         for step, key, amount in steps:
-            if step == "add":
-                queue.add(key, amount * SECOND)
-                due = clock.monotonic() + amount
-                owed[key] = min(due, owed.get(key, due))
-            elif step == "take" and queue.depth:
-                await take()
-            elif step == "done" and key in taken:
-                taken.discard(key)
-                queue.done(key)
-            elif step == "wait":
-                await clock.advance(amount * SECOND)
-        for key in sorted(taken):
-            queue.done(key)
-        taken.clear()
+            await getattr(model, step)(key, amount)
+        for key in sorted(model.taken):
+            await model.done(key, 0)
         await clock.advance(10 * SECOND)
         while queue.depth:
-            await take()
-    assert owed == {}
+            await model.take("", 0)
+    assert model.owed == {}
+
+
+class Model:
+    """What was asked of a queue, and which keys workers have."""
+
+    def __init__(self, queue: WorkQueue[str], clock: FakeClock) -> None:
+        self.queue = queue
+        self.clock = clock
+        self.taken: set[str] = set()
+        self.owed: dict[str, float] = {}
+
+    async def add(self, key: str, amount: int) -> None:
+        self.queue.add(key, amount * SECOND)
+        due = self.clock.monotonic() + amount
+        self.owed[key] = min(due, self.owed.get(key, due))
+
+    async def take(self, _: str, __: int) -> None:
+        if self.queue.depth:
+            key = await self.queue.get()
+            assert key not in self.taken
+            self.taken.add(key)
+            assert self.owed.pop(key) <= self.clock.monotonic()
+
+    async def done(self, key: str, _: int) -> None:
+        if key in self.taken:
+            self.taken.discard(key)
+            self.queue.done(key)
+
+    async def wait(self, _: str, amount: int) -> None:
+        await self.clock.advance(amount * SECOND)

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from et_operator.errors import (
+    AlreadyExists,
+    Conflict,
+    EtOperatorError,
+    NotFound,
+    NotLeader,
+    OutcomeUnknown,
+    Refused,
+    ServerFailed,
+    Throttled,
+)
+from et_operator.kube.executing import Execution, Executor, Written
+from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.jobs import JobKey, JobStatus, TrainingJob
+from et_operator.model.plans import Plan, Report
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    PODS,
+    TRAINING_JOBS,
+    Json,
+    Ref,
+    Resource,
+)
+
+JOB = TrainingJob(
+    key=JobKey("team", "job"),
+    uid="job-uid",
+    resource_version="7",
+    generation=1,
+    created=datetime(2026, 1, 1, tzinfo=UTC),
+    spec=None,
+)
+CONFIG = Ref(CONFIG_MAPS, "team", "job-config")
+REPORT = Report(Ref(TRAINING_JOBS, "team", "job"), "job-uid", "Created", "words")
+
+
+def make_creation(name: str, resource: Resource = PODS) -> Create:
+    return Create(resource, {"metadata": {"name": name, "namespace": "team"}})
+
+
+class Server:
+    """Remembers requests; answers with what was sent, or with the error that a test planted."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[Any, ...]] = []
+        self.errors: dict[str, EtOperatorError] = {}
+        self.in_flight = self.most_in_flight = 0
+
+    async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        name = manifest["metadata"]["name"]
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0)
+        self.in_flight -= 1
+        return self._answer(name, ("create", name, namespace), manifest)
+
+    async def patch(self, ref: Ref, body: Json, *, subresource: str = "") -> Json:
+        return self._answer(ref.name, ("patch", ref.name, subresource, body), body)
+
+    async def delete(
+        self, ref: Ref, *, uid: str, resource_version: str | None, grace_seconds: int | None
+    ) -> None:
+        self._answer(ref.name, ("delete", ref.name, uid, resource_version, grace_seconds), {})
+
+    def _answer(self, name: str, request: tuple[Any, ...], content: Json) -> Json:
+        self.requests.append(request)
+        if name in self.errors:
+            raise self.errors[name]
+        return content
+
+    @property
+    def names(self) -> list[str]:
+        return [request[1] for request in self.requests]
+
+
+class Reports(list[Report]):
+    def record(self, report: Report) -> None:
+        self.append(report)
+
+
+async def execute(
+    server: Server,
+    *actions: Action,
+    status: JobStatus | None = None,
+    reports: Reports | None = None,
+    pod_creations: int = 4,
+) -> Execution:
+    sink = Reports() if reports is None else reports
+    executor = Executor(
+        server,  # type: ignore[arg-type]
+        sink,
+        lambda status: {"status": {"epoch": status.epoch}},
+        pod_creations=pod_creations,
+    )
+    return await executor.execute(Plan(status, actions, (REPORT,)), JOB)
+
+
+async def test_the_status_is_written_first_and_only_to_what_was_planned_from():
+    server = Server()
+    result = await execute(server, make_creation("p"), status=JobStatus(epoch=2))
+    pin = {"uid": "job-uid", "resourceVersion": "7"}
+    body = {"status": {"epoch": 2}, "metadata": pin}
+    assert server.requests[0] == ("patch", "job", "status", body)
+    assert server.names == ["job", "p"]
+    assert result.written[0] == Written(TRAINING_JOBS, body)
+
+
+async def test_a_status_that_is_the_same_is_not_written():
+    server = Server()
+    await execute(server, status=JOB.status)
+    assert server.requests == []
+
+
+async def test_nothing_is_done_when_the_decision_could_not_be_recorded():
+    server = Server()
+    server.errors["job"] = Conflict(409, "Conflict", "modified")
+    result = await execute(server, make_creation("p"), status=JobStatus(epoch=2))
+    assert server.names == ["job"]
+    assert [failure.action for failure in result.conflicts] == [None]
+
+
+async def test_actions_run_in_their_order_and_pods_side_by_side():
+    server = Server()
+    actions = [
+        make_creation("config", CONFIG_MAPS),
+        *(make_creation(f"p{n}") for n in range(9)),
+        Patch(CONFIG, "u", {"data": {"a": "b"}}, resource_version="3"),
+        Delete(Ref(PODS, "team", "old"), "u", "5", 0),
+    ]
+    result = await execute(server, *actions)
+    assert server.names[0] == "config"
+    assert set(server.names[1:10]) == {f"p{n}" for n in range(9)}
+    assert server.requests[10:] == [
+        (
+            "patch",
+            "job-config",
+            "",
+            {"data": {"a": "b"}, "metadata": {"uid": "u", "resourceVersion": "3"}},
+        ),
+        ("delete", "old", "u", "5", 0),
+    ]
+    assert server.most_in_flight == 4
+    assert result.is_complete
+    names = [written.object["metadata"].get("name") for written in result.written]
+    assert names == ["config", *(f"p{n}" for n in range(9)), None]
+    assert result.deleted == (actions[-1],)
+
+
+async def test_an_object_that_is_gone_already_counts_as_deleted():
+    server = Server()
+    server.errors["old"] = NotFound(404, "NotFound", "gone")
+    delete = Delete(Ref(PODS, "team", "old"), "u")
+    result = await execute(server, delete)
+    assert (result.deleted, result.is_complete) == ((delete,), True)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (AlreadyExists(409, "AlreadyExists", ""), "conflicts"),
+        (Conflict(409, "Conflict", ""), "conflicts"),
+        (NotFound(404, "NotFound", ""), "conflicts"),
+        (Refused(403, "Forbidden", "exceeded quota"), "refusals"),
+        (OutcomeUnknown("cut"), "unknowns"),
+        (ServerFailed(500, "", "etcd"), "unknowns"),
+    ],
+    ids=str,
+)
+async def test_a_failure_is_told_as_what_it_means(error: EtOperatorError, kind: str):
+    server = Server()
+    server.errors["job-config"] = error
+    patch = Patch(CONFIG, "u", {})
+    result = await execute(server, patch, make_creation("after"))
+    assert [failure.action for failure in getattr(result, kind)] == [patch]
+    all_kinds = (result.conflicts, result.refusals, result.unknowns)
+    assert sum(map(len, all_kinds)) == 1
+    assert server.names == ["job-config"]
+
+
+async def test_a_quota_that_is_used_up_ends_the_creations():
+    server = Server()
+    refusal = Refused(403, "Forbidden", "exceeded quota")
+    server.errors = {f"p{n}": refusal for n in range(3, 100)}
+    result = await execute(server, *(make_creation(f"p{n}") for n in range(100)))
+    assert len(result.written) == 3
+    assert len(server.requests) <= 3 + 4 + 1
+    assert {failure.error for failure in result.refusals} == {refusal}
+
+
+async def test_the_longest_wait_that_was_asked_for_is_kept():
+    server = Server()
+    for name, seconds in (("p0", 3), ("p1", 8)):
+        server.errors[name] = Throttled(429, "", "", timedelta(seconds=seconds))
+    result = await execute(server, make_creation("p0"), make_creation("p1"))
+    assert result.retry_after == timedelta(seconds=8)
+
+
+async def test_reports_are_made_of_what_was_done_and_of_nothing_else():
+    done, failed = Reports(), Reports()
+    server = Server()
+    await execute(server, make_creation("p"), reports=done)
+    server.errors["p"] = NotLeader("lost")
+    result = await execute(server, make_creation("p"), reports=failed)
+    assert (done, failed) == ([REPORT], [])
+    assert not result.is_complete

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from et_operator.errors import EtOperatorError, NotFound, Unreachable
+from et_operator.kube.recording import BURST, MAX_QUEUED, Recorder, cut
+from et_operator.model.plans import Report
+from et_operator.model.resources import TRAINING_JOBS, Json, Ref, Resource
+from tests.fakes.clock import FakeClock
+
+SECOND = timedelta(seconds=1)
+
+
+def make_report(message: str = "words", uid: str = "u") -> Report:
+    return Report(Ref(TRAINING_JOBS, "team", "job"), uid, "Scaled", message, is_warning=True)
+
+
+class Server:
+    def __init__(self) -> None:
+        self.created: list[Json] = []
+        self.patched: list[tuple[str, Json]] = []
+        self.error: EtOperatorError | None = None
+        self.patch_error: EtOperatorError | None = None
+
+    async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        if self.error is not None:
+            raise self.error
+        assert manifest["metadata"]["namespace"] == namespace
+        self.created.append(manifest)
+        return manifest
+
+    async def patch(self, ref: Ref, body: Json) -> Json:
+        if self.patch_error is not None:
+            raise self.patch_error
+        self.patched.append((ref.name, body))
+        return body
+
+
+@asynccontextmanager
+async def recording(
+    server: Server, clock: FakeClock, drops: list[str] | None = None
+) -> AsyncIterator[Recorder]:
+    sink: list[str] = [] if drops is None else drops
+    recorder = Recorder(server, clock, instance="op-1", on_drop=sink.append)  # type: ignore[arg-type]
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(recorder.run())
+        yield recorder
+        await clock.settle()
+        task.cancel()
+
+
+async def test_a_report_becomes_an_event_on_its_object():
+    server = Server()
+    async with recording(server, FakeClock()) as recorder:
+        recorder.record(make_report())
+    (event,) = server.created
+    assert event["metadata"].pop("name").startswith("job.")
+    assert event == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "team"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "kai.alibabacloud.com/et-operator",
+        "reportingInstance": "op-1",
+        "action": "Reconcile",
+        "reason": "Scaled",
+        "type": "Warning",
+        "note": "words",
+        "regarding": {
+            "apiVersion": "kai.alibabacloud.com/v1alpha1",
+            "kind": "TrainingJob",
+            "namespace": "team",
+            "name": "job",
+            "uid": "u",
+        },
+    }
+
+
+async def test_what_is_said_again_and_again_is_counted_and_written_once_a_minute():
+    server, clock = Server(), FakeClock()
+    async with recording(server, clock) as recorder:
+        for _ in range(10):
+            recorder.record(make_report())
+            await clock.advance(5 * SECOND)
+        assert (len(server.created), len(server.patched)) == (1, 0)
+        await clock.advance(15 * SECOND)
+        recorder.record(make_report())
+    name = server.created[0]["metadata"]["name"]
+    series = {"count": 11, "lastObservedTime": "2026-01-01T00:01:05.000000Z"}
+    assert server.patched == [(name, {"series": series})]
+
+
+async def test_an_event_that_has_expired_is_made_anew():
+    server, clock = Server(), FakeClock()
+    async with recording(server, clock) as recorder:
+        recorder.record(make_report())
+        await clock.advance(7200 * SECOND)
+        server.patch_error = NotFound(404, "NotFound", "expired")
+        recorder.record(make_report())
+    assert len({event["metadata"]["name"] for event in server.created}) == 2
+    assert "series" not in server.created[1]
+    assert server.created[1]["eventTime"] == "2026-01-01T02:00:00.000000Z"
+
+
+async def test_one_object_cannot_flood_the_server():
+    server, clock, drops = Server(), FakeClock(), []
+    async with recording(server, clock, drops) as recorder:
+        for number in range(100):
+            recorder.record(make_report(str(number)))
+        recorder.record(make_report(uid="other"))
+        await clock.settle()
+        assert len(server.created) == BURST + 1
+        assert drops == ["rate"] * (100 - int(BURST))
+        await clock.advance(60 * SECOND)
+        for number in range(100, 110):
+            recorder.record(make_report(str(number)))
+    assert len(server.created) == BURST + 1 + 2
+
+
+async def test_a_server_that_is_away_costs_events_and_nothing_else():
+    server, clock, drops = Server(), FakeClock(), []
+    server.error = Unreachable("away")
+    async with recording(server, clock, drops) as recorder:
+        recorder.record(make_report())
+        await clock.settle()
+        server.error = None
+        recorder.record(make_report())
+    assert drops == ["Unreachable"]
+    assert server.created[0]["series"]["count"] == 2
+
+
+def test_a_queue_that_is_full_never_blocks():
+    drops: list[str] = []
+    recorder = Recorder(Server(), FakeClock(), instance="op", on_drop=drops.append)  # type: ignore[arg-type]
+    for number in range(MAX_QUEUED + 5):
+        recorder.record(make_report(uid=str(number)))
+    assert drops == ["queue"] * 5
+
+
+def test_a_note_is_cut_between_characters():
+    assert cut("short", 1024) == "short"
+    assert cut("é" * 600, 1024) == "é" * 510 + "..."
+    assert len(cut("a" * 5000, 1024)) == 1024

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from et_operator.errors import (
+    EtOperatorError,
+    Expired,
+    OutcomeUnknown,
+    ServerFailed,
+    Throttled,
+    Unreachable,
+)
+from et_operator.kube.api import Listing, WatchEvent
+from et_operator.kube.watching import Deleted, Reflector, Sighting, Synced, Upserted
+from et_operator.model.resources import PODS, Json, Resource
+from tests.fakes.clock import START, FakeClock
+
+SECOND = timedelta(seconds=1)
+Script = Callable[[str], AsyncGenerator[WatchEvent, None]]
+
+
+def make_pod(name: str, version: int) -> Json:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+class Server:
+    """Lists one pod; watches as a test says."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.lists: list[float] = []
+        self.watches: list[tuple[float, str]] = []
+        self.listing: EtOperatorError | None = None
+        self.watching: list[Script] = []
+        self.fallback: Script = stay
+        self.version = 10
+
+    async def list(self, resource: Resource, namespace: str | None, **_: Any) -> Listing:
+        self.lists.append(self.clock.monotonic())
+        if self.listing is not None:
+            raise self.listing
+        return Listing((make_pod("a", 5),), str(self.version))
+
+    async def watch(
+        self, resource: Resource, namespace: str | None, *, resource_version: str, **_: Any
+    ) -> AsyncGenerator[WatchEvent, None]:
+        self.watches.append((self.clock.monotonic(), resource_version))
+        script = self.watching.pop(0) if self.watching else self.fallback
+        async for event in script(resource_version):
+            yield event
+
+
+async def stay(_: str) -> AsyncGenerator[WatchEvent, None]:
+    await asyncio.Event().wait()
+    yield WatchEvent("BOOKMARK", {})
+
+
+async def end(_: str) -> AsyncGenerator[WatchEvent, None]:
+    for event in ():
+        yield event
+
+
+def fail(error: Exception) -> Script:
+    async def script(_: str) -> AsyncGenerator[WatchEvent, None]:
+        for event in ():
+            yield event
+        raise error
+
+    return script
+
+
+def tell(*events: WatchEvent, then: Script = stay) -> Script:
+    async def script(version: str) -> AsyncGenerator[WatchEvent, None]:
+        for event in events:
+            yield event
+        async for event in then(version):
+            yield event
+
+    return script
+
+
+@asynccontextmanager
+async def reflecting(
+    server: Server, told: list[Sighting] | None = None
+) -> AsyncIterator[Reflector]:
+    sink: list[Sighting] = [] if told is None else told
+    reflector = Reflector(
+        server,  # type: ignore[arg-type]
+        server.clock,
+        PODS,
+        None,
+        sink.append,
+        chance=lambda: 0.0,
+    )
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(reflector.run())
+        await server.clock.settle()
+        yield reflector
+        task.cancel()
+
+
+async def test_what_is_there_is_told_first_and_then_what_changes():
+    server = Server(FakeClock())
+    server.fallback = tell(
+        WatchEvent("ADDED", make_pod("b", 11)),
+        WatchEvent("MODIFIED", make_pod("b", 12)),
+        WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "13"}}),
+        WatchEvent("DELETED", make_pod("b", 14)),
+    )
+    told: list[Sighting] = []
+    async with reflecting(server, told) as reflector:
+        assert reflector.is_synced
+    assert told == [
+        Synced(PODS, None, (make_pod("a", 5),), "10", START),
+        Upserted(PODS, make_pod("b", 11)),
+        Upserted(PODS, make_pod("b", 12)),
+        Deleted(PODS, make_pod("b", 14)),
+    ]
+    assert server.watches == [(1000.0, "10")]
+
+
+async def test_a_watch_that_ends_in_time_goes_on_at_once_from_the_last_bookmark():
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def live(version: str) -> AsyncGenerator[WatchEvent, None]:
+        await clock.sleep(300 * SECOND)
+        yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "20"}})
+
+    server.watching = [live]
+    async with reflecting(server):
+        await clock.advance(300 * SECOND)
+    assert server.watches == [(1000.0, "10"), (1300.0, "20")]
+    assert len(server.lists) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OutcomeUnknown("cut"),
+        Unreachable("away"),
+        ServerFailed(503, "", "busy"),
+        ServerFailed(500, "", "an ERROR event"),
+    ],
+    ids=str,
+)
+async def test_a_watch_that_breaks_goes_on_from_where_it_was_without_a_list(
+    error: EtOperatorError,
+):
+    server = Server(FakeClock())
+    server.watching = [tell(WatchEvent("ADDED", make_pod("b", 11)), then=fail(error))]
+    async with reflecting(server):
+        await server.clock.advance(SECOND)
+    assert [version for _, version in server.watches] == ["10", "11"]
+    assert len(server.lists) == 1
+
+
+async def test_a_version_that_is_too_old_is_followed_by_a_list():
+    server = Server(FakeClock())
+    server.watching = [fail(Expired(410, "Expired", "too old"))]
+    async with reflecting(server):
+        server.version = 30
+        await server.clock.advance(SECOND)
+    assert server.lists == [1000.0, 1000.8]
+    assert server.watches == [(1000.0, "10"), (1000.8, "30")]
+
+
+async def test_a_server_that_closes_every_watch_at_once_is_listed_again_and_never_in_a_hot_loop():
+    server = Server(FakeClock())
+    server.fallback = end
+    async with reflecting(server):
+        await server.clock.advance(300 * SECOND)
+    assert [round(at - 1000, 1) for at, _ in server.watches[:4]] == [0.0, 0.8, 2.4, 5.6]
+    assert len(server.lists) > 1
+    assert len(server.watches) + len(server.lists) < 25
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        fail(OutcomeUnknown("not a watch event")),
+        fail(ServerFailed(503, "", "")),
+        fail(Expired(410, "", "")),
+        tell(WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "11"}}), then=end),
+    ],
+    ids=["nonsense", "503", "410", "one event each"],
+)
+async def test_no_answer_makes_a_hot_loop(script: Script):
+    server = Server(FakeClock())
+    server.fallback = script
+    async with reflecting(server):
+        await server.clock.advance(300 * SECOND)
+    assert 5 < len(server.watches) + len(server.lists) < 35
+
+
+async def test_lists_that_fail_are_tried_again_less_and_less_often():
+    server = Server(FakeClock())
+    server.listing = Unreachable("away")
+    async with reflecting(server) as reflector:
+        await server.clock.advance(100 * SECOND)
+        assert not reflector.is_synced
+        assert reflector.last_contact is None
+    pauses = [round(b - a, 1) for a, b in zip(server.lists, server.lists[1:], strict=False)]
+    assert pauses == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0]
+
+
+async def test_the_wait_that_the_server_asked_for_is_kept():
+    server = Server(FakeClock())
+    server.listing = Throttled(429, "", "later", 9 * SECOND)
+    async with reflecting(server):
+        await server.clock.advance(10 * SECOND)
+    assert server.lists == [1000.0, 1009.0]
+
+
+async def test_a_list_on_demand_ends_the_watch_and_counts_only_from_then():
+    server = Server(FakeClock())
+    told: list[Sighting] = []
+    async with reflecting(server, told) as reflector, asyncio.TaskGroup() as group:
+        await server.clock.advance(5 * SECOND)
+        begun_after = server.clock.monotonic()
+        waiter = group.create_task(reflector.wait_synced(begun_after))
+        await server.clock.settle()
+        assert not waiter.done()
+        reflector.relist()
+        await server.clock.settle()
+        assert waiter.done()
+    assert server.lists == [1000.0, 1005.0]
+    assert [type(sighting) for sighting in told] == [Synced, Synced]
+
+
+async def test_a_list_under_way_does_not_count_for_a_wish_that_came_later():
+    clock = FakeClock()
+    server = Server(clock)
+    release = asyncio.Event()
+
+    async def list_slowly(*_: Any, **__: Any) -> Listing:
+        server.lists.append(clock.monotonic())
+        if len(server.lists) == 1:
+            await release.wait()
+        return Listing((), "10")
+
+    server.list = list_slowly  # type: ignore[method-assign]
+    async with reflecting(server) as reflector:
+        await clock.advance(SECOND)
+        reflector.relist()
+        release.set()
+        await clock.settle()
+        assert reflector.synced_begun == 1001.0
+    assert server.lists == [1000.0, 1001.0]
+
+
+async def test_the_last_contact_moves_with_every_event():
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def speak(version: str) -> AsyncGenerator[WatchEvent, None]:
+        await clock.sleep(60 * SECOND)
+        yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "20"}})
+        async for event in stay(version):
+            yield event
+
+    server.fallback = speak
+    async with reflecting(server) as reflector:
+        assert reflector.last_contact == 1000.0
+        await clock.advance(90 * SECOND)
+        assert reflector.last_contact == 1060.0
