@@ -1,0 +1,177 @@
+"""The status of a ScaleIn or ScaleOut: derived from the job, never read but for a final phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from et_operator.codec.encoding import encode_scaling_status_patch
+from et_operator.model.actions import Action, Delete, Patch
+from et_operator.model.conditions import Condition, find_condition
+from et_operator.model.jobs import Outcome, ScalingKind, ScalingRecord
+from et_operator.model.phases import ScalingPhase
+from et_operator.model.plans import Plan, Report
+from et_operator.model.resources import SCALE_INS, SCALE_OUTS, Ref
+from et_operator.model.scalings import Scaling, ScalingStatus
+from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import has_finished
+from et_operator.planning.manifests.owning import build_owner
+from et_operator.planning.scaling import find_next, find_refusal
+from et_operator.planning.views import has_passed
+
+ORPHAN_GRACE = timedelta(seconds=30)
+"""How long a scaling may wait for a job that is not there yet."""
+
+
+def answer_scalings(draft: Draft) -> list[Action]:
+    """Whatever the job's scalings must be told, and those whose time is over."""
+    actions: list[Action] = []
+    for scaling in draft.view.snapshot.scalings:
+        if not scaling.deletion_requested:
+            actions += _answer(draft, scaling)
+    return actions
+
+
+def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None) -> Plan:
+    """What to do about a scaling whose job does not exist: refuse it after 30 s of grace."""
+    if complete_since is None or scaling.deletion_requested:
+        return Plan()
+    if scaling.status.phase is not None and scaling.status.phase.is_final:
+        end = find_expiry(scaling)
+        if end is None:
+            return Plan()
+        if now >= end:
+            return Plan(actions=(_delete(scaling),))
+        return Plan(requeue_after=end - now)
+    end = max(scaling.created, complete_since) + ORPHAN_GRACE
+    if now < end:
+        return Plan(requeue_after=end - now)
+    message = f"there is no TrainingJob {scaling.namespace}/{scaling.job_name}"
+    status = conclude(scaling, Outcome(succeeded=False, reason="JobNotFound", message=message), now)
+    report = Report(build_ref(scaling), scaling.uid, "JobNotFound", message, is_warning=True)
+    return Plan(actions=(_patch_status(scaling, status),), reports=(report,))
+
+
+def build_ref(scaling: Scaling) -> Ref:
+    """Where it is in the API."""
+    resource = SCALE_INS if scaling.kind is ScalingKind.IN else SCALE_OUTS
+    return Ref(resource, scaling.namespace, scaling.name)
+
+
+def find_expiry(scaling: Scaling) -> datetime | None:
+    """When ttlSecondsAfterFinished are over."""
+    ttl, end = scaling.ttl_after_finished, scaling.status.completion_time
+    return end + ttl if ttl is not None and end is not None else None
+
+
+def conclude(scaling: Scaling, outcome: Outcome, now: datetime) -> ScalingStatus:
+    """The status with its final phase."""
+    phase = ScalingPhase.SUCCEEDED if outcome.succeeded else ScalingPhase.FAILED
+    status = replace(scaling.status, completion_time=now, observed_generation=scaling.generation)
+    return _enter(status, phase, outcome.reason, outcome.message, now)
+
+
+def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
+    phase = scaling.status.phase
+    if phase is not None and phase.is_final:
+        end = find_expiry(scaling)
+        if has_passed(draft.now, end, timedelta()):
+            yield _delete(scaling)
+        elif end is not None:
+            draft.wake_at(end)
+        return
+    refusal = _refuse(draft, scaling)
+    if refusal is not None:
+        ref = build_ref(scaling)
+        text = refusal.message
+        draft.reports.append(Report(ref, scaling.uid, refusal.reason, text, is_warning=True))
+        yield _patch_status(scaling, conclude(scaling, refusal, draft.now))
+        return
+    if scaling.owner_uid is None and scaling.status.job_uid == "":
+        body = {"metadata": {"ownerReferences": [build_owner(draft.view.job, is_controller=False)]}}
+        yield Patch(build_ref(scaling), scaling.uid, body, scaling.resource_version)
+        return  # its status has to wait for the new resourceVersion
+    status = _derive(draft, scaling)
+    if status != scaling.status:
+        yield _patch_status(scaling, status)
+
+
+def _refuse(draft: Draft, scaling: Scaling) -> Outcome | None:
+    """Why this scaling can never be done; None if it can, is being done, or is yet to be judged."""
+    view, record = draft.view, draft.status.scaling
+    if record is not None and record.uid == scaling.uid:
+        return None
+    if scaling.status.job_uid not in {"", view.job.uid}:
+        return _fail("JobReplaced", "the job that it was made for was replaced by another one")
+    for kind in ("Foreign", "Failed", "Succeeded"):
+        found = find_condition(view.status.conditions, kind)
+        if found is not None and found.status == "True":
+            what = "JobFinished" if has_finished(view.status) else kind
+            return _fail(what, f"the job is {kind}: {found.message}")
+    base = view.status.decided_replicas
+    if record is not None or base is None or view.job.spec is None:
+        return None
+    if view.job.spec.worker.replicas != base or find_next(view) != scaling:
+        return None
+    refusal = find_refusal(draft, scaling, base)
+    return _fail(*refusal) if refusal is not None else None
+
+
+def _derive(draft: Draft, scaling: Scaling) -> ScalingStatus:
+    record, now = draft.view.status.scaling, draft.now
+    status = replace(
+        scaling.status, job_uid=draft.view.job.uid, observed_generation=scaling.generation
+    )
+    if not status.conditions:
+        status = _enter(status, ScalingPhase.CREATED, "Accepted", "waits for its turn", now)
+    if record is None or record.uid != scaling.uid:
+        return status
+    status = _copy_record(status, record)
+    if find_condition(status.conditions, ScalingPhase.SCALING.value) is None:
+        message = f"{record.base} -> {record.target} workers"
+        status = _enter(status, ScalingPhase.SCALING, "Started", message, now)
+    script = record.script
+    is_executed = find_condition(status.conditions, ScalingPhase.SCRIPT_EXECUTED.value) is not None
+    if script is not None and script.code == 0 and not is_executed:
+        message = f"attempt {script.number} ended with 0"
+        status = _enter(status, ScalingPhase.SCRIPT_EXECUTED, "Executed", message, now)
+    if record.outcome is None:
+        return status
+    return conclude(replace(scaling, status=status), record.outcome, now)
+
+
+def _copy_record(status: ScalingStatus, record: ScalingRecord) -> ScalingStatus:
+    script = record.script
+    return replace(
+        status,
+        start_time=record.started,
+        to_delete_pods=tuple(worker.name for worker in record.victims),
+        add_pods=tuple(worker.name for worker in record.added),
+        workers=record.workers,
+        script_attempts=script.number if script else 0,
+        script_output=script.output if script else "",
+    )
+
+
+def _enter(
+    status: ScalingStatus, phase: ScalingPhase, reason: str, message: str, now: datetime
+) -> ScalingStatus:
+    """The last condition is the current one, as et-operator's clients read it."""
+    condition = Condition(phase.value, "True", reason, message, now, status.observed_generation)
+    others = tuple(c for c in status.conditions if c.type != phase.value)
+    return replace(status, phase=phase, conditions=(*others, condition))
+
+
+def _fail(reason: str, message: str) -> Outcome:
+    return Outcome(succeeded=False, reason=reason, message=message)
+
+
+def _patch_status(scaling: Scaling, status: ScalingStatus) -> Patch:
+    body = encode_scaling_status_patch(status)
+    ref = build_ref(scaling)
+    return Patch(ref, scaling.uid, body, scaling.resource_version, subresource="status")
+
+
+def _delete(scaling: Scaling) -> Delete:
+    return Delete(build_ref(scaling), scaling.uid, scaling.resource_version)

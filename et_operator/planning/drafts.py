@@ -1,0 +1,105 @@
+"""The status that a pass is about to decide on, with what is to be said and when to look again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from et_operator.model.conditions import Condition, find_condition, with_condition
+from et_operator.model.jobs import JobSpec, WorkerRecord, WorkerState
+from et_operator.model.plans import Report
+from et_operator.model.resources import TRAINING_JOBS, Ref
+from et_operator.model.snapshots import Snapshot
+from et_operator.planning.views import View
+
+
+class Draft:
+    """Starts as the observed status; each rule changes it and says so.
+
+    Whoever reads `status` here sees what was decided in this pass; `view.status` is what the
+    cluster has observed, and only that may be acted upon.
+    """
+
+    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+        self.view = View(snapshot, now)
+        self.status = snapshot.job.status
+        self.reports: list[Report] = []
+        self._wake: datetime | None = None
+
+    @property
+    def now(self) -> datetime:
+        """The time of this pass."""
+        return self.view.now
+
+    @property
+    def spec(self) -> JobSpec:
+        """The spec of a job that is known to be valid."""
+        spec = self.view.job.spec
+        if spec is None:
+            raise ValueError(f"{self.view.job.key}: a job without a usable spec is not planned")
+        return spec
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether anything is to be recorded before it is acted upon."""
+        return self.status != self.view.status
+
+    @property
+    def next_generation(self) -> int:
+        """The generation that the next written config will have."""
+        return max(self.status.generation, self.view.written_generation + 1)
+
+    @property
+    def requeue_after(self) -> timedelta | None:
+        """How long until some rule wants to look again."""
+        return None if self._wake is None else max(self._wake - self.now, timedelta())
+
+    def change(self, **changes: Any) -> None:
+        """Replace fields of the status."""
+        self.status = replace(self.status, **changes)
+
+    def wake_at(self, moment: datetime) -> None:
+        """Look again then, at the latest."""
+        self._wake = moment if self._wake is None else min(self._wake, moment)
+
+    def tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
+        """An Event on the job, once what was decided is written."""
+        job = self.view.job
+        ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
+        self.reports.append(Report(ref, job.uid, reason, message, is_warning))
+
+    def find_record(self, name: str) -> WorkerRecord | None:
+        """What is remembered about the worker of this name."""
+        return next((r for r in self.status.workers if r.name == name), None)
+
+    def select_records(self, state: WorkerState) -> tuple[WorkerRecord, ...]:
+        """The workers that are remembered to be in this state."""
+        return tuple(r for r in self.status.workers if r.state is state)
+
+    def remember(self, record: WorkerRecord) -> None:
+        """Put a worker's record in the place of its former one."""
+        if self.find_record(record.name) is None:
+            self.change(workers=(*self.status.workers, record))
+            return
+        self.change(
+            workers=tuple(record if r.name == record.name else r for r in self.status.workers)
+        )
+
+    def forget(self, name: str) -> None:
+        """Drop a worker's record."""
+        self.change(workers=tuple(r for r in self.status.workers if r.name != name))
+
+    def set_condition(self, kind: str, status: str, reason: str, message: str = "") -> None:
+        """Put a condition, with the job's generation at its last change."""
+        old = find_condition(self.status.conditions, kind)
+        if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
+            return
+        new = Condition(kind, status, reason, message, observed_generation=self.view.job.generation)
+        self.change(conditions=with_condition(self.status.conditions, new, self.now))
+
+    def clear_condition(self, kind: str, reason: str, message: str = "") -> None:
+        """Say "False" where the condition was there; say nothing where it never was."""
+        old = find_condition(self.status.conditions, kind)
+        if old is not None and old.status != "False":
+            self.set_condition(kind, "False", reason, message)

@@ -1,0 +1,87 @@
+"""<job>-config: who may be listed, for the broker; and the same for people."""
+
+from __future__ import annotations
+
+from et_operator.model.jobs import JobStatus, WorkerRecord, WorkerState
+from et_operator.model.names import build_config_name, build_labels
+from et_operator.model.pods import Pod
+from et_operator.model.resources import Json
+from et_operator.planning.manifests.owning import build_metadata
+from et_operator.planning.views import View
+from launcher.contract import CONFIG_KEY
+from launcher.documents import HostConfig, Member, MemberState, ScriptOrder, encode_config
+
+
+def build_config(
+    view: View, status: JobStatus, fresh: tuple[Pod, ...], scripts: tuple[ScriptOrder, ...]
+) -> HostConfig:
+    """The config that follows from `status`; `fresh` are running workers that become members."""
+    job, spec = view.job, view.job.spec
+    replicas = status.decided_replicas or 0
+    minimum = (spec.worker.min_replicas if spec else None) or replicas
+    slots = spec.slots_per_worker if spec else 1
+    records = {record.uid: record for record in status.workers if record.uid}
+    members = [
+        Member(m.name, m.uid, m.slots, state, m.container)
+        for m in view.members.values()
+        if (state := _find_state(m.state, records.get(m.uid))) is not None
+    ]
+    members += _restore_leaving(view, status, slots)
+    members += [Member(p.name, p.uid, slots, MemberState.ACTIVE, p.container) for p in fresh]
+    return HostConfig(
+        job=job.key.name,
+        namespace=job.key.namespace,
+        job_uid=job.uid,
+        generation=status.generation,
+        epoch=status.epoch,
+        replicas=replicas,
+        min_replicas=min(minimum, replicas) if replicas else minimum,
+        members=tuple(members),
+        scripts=scripts,
+        version=status.runtime.version if status.runtime else 1,
+    )
+
+
+def build_config_map(view: View, config: HostConfig) -> Json:
+    """The whole object, as it is created."""
+    name = build_config_name(config.job)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": build_metadata(view.job, name, build_labels(config.job)),
+        "data": build_config_data(config),
+    }
+
+
+def build_config_data(config: HostConfig) -> dict[str, str]:
+    """`data`: what the broker reads, and two keys for people who look."""
+    active = [m for m in config.members if m.state is MemberState.ACTIVE]
+    lines = "".join(f"echo {m.name}:{m.slots}\n" for m in active)
+    return {
+        CONFIG_KEY: encode_config(config),
+        "hostfile": "".join(f"{m.name} slots={m.slots}\n" for m in active),
+        "discover_hosts.sh": f"#!/bin/sh\n{lines}",
+    }
+
+
+def _find_state(written: MemberState, record: WorkerRecord | None) -> MemberState | None:
+    """What a written member becomes; None: it is forgotten. States only ever go one way."""
+    if record is not None and record.state is WorkerState.GONE:
+        return MemberState.GONE
+    if written is MemberState.GONE:
+        return None
+    if record is not None and record.state is WorkerState.LEAVING:
+        return MemberState.DRAINING
+    return written
+
+
+def _restore_leaving(view: View, status: JobStatus, slots: int) -> list[Member]:
+    """Draining members that were written once and are not there now: somebody lost the config."""
+    found = []
+    for record in status.workers:
+        pod = view.pods.get(record.uid)
+        is_leaving = record.state is WorkerState.LEAVING and record.generation is not None
+        if is_leaving and pod is not None and record.uid not in view.members:
+            member = Member(pod.name, pod.uid, slots, MemberState.DRAINING, pod.container)
+            found.append(member)
+    return found

@@ -1,0 +1,122 @@
+"""The launcher pod: the user's command behind our PID 1, and the broker beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from et_operator.model.jobs import JobSpec, JobStatus, Runtime, TrainingJob
+from et_operator.model.names import Role, build_launcher_name
+from et_operator.model.resources import Json
+from et_operator.planning.manifests.access import find_account
+from et_operator.planning.manifests.pods import (
+    add_env,
+    add_mounts,
+    build_env,
+    build_grace,
+    build_pod_labels,
+    copy_template,
+    wrap_command,
+)
+from et_operator.planning.manifests.runtimes import build_runtime_volume
+from launcher import contract
+
+BROKER_USER = 65532
+TOKEN_SECONDS = 3607
+_EMPTY = {
+    contract.RUN_VOLUME: contract.RUN_DIR,
+    contract.EDL_VOLUME: contract.EDL_DIR,
+    contract.MPI_VOLUME: contract.MPI_DIR,
+    contract.JOB_VOLUME: contract.JOB_DIR,
+}
+_STAY = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+_RESTRICTED = {
+    "runAsNonRoot": True,
+    "runAsUser": BROKER_USER,
+    "runAsGroup": BROKER_USER,
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def build_launcher(
+    job: TrainingJob,
+    spec: JobSpec,
+    *,
+    status: JobStatus,
+    runtime: Runtime,
+    pull_secrets: tuple[str, ...] = (),
+) -> Json:
+    """The launcher pod of the status' epoch."""
+    epoch, slots = status.epoch, spec.slots_per_worker
+    minimum = spec.worker.min_replicas or status.decided_replicas or spec.worker.replicas
+    labels = build_pod_labels(job, Role.LAUNCHER, epoch)
+    pod = copy_template(
+        job, spec.launcher_template, build_launcher_name(job.key.name, epoch), labels
+    )
+    annotations, body = pod["metadata"]["annotations"], pod["spec"]
+    pod["metadata"]["annotations"] = {**_STAY, **annotations}
+    body["serviceAccountName"] = find_account(job)
+    body["automountServiceAccountToken"] = False
+    if pull_secrets:
+        own = list(body.get("imagePullSecrets") or ())
+        extra = [{"name": name} for name in pull_secrets]
+        body["imagePullSecrets"] = own + [item for item in extra if item not in own]
+    env = [
+        *build_env(job, epoch),
+        {"name": contract.ENV_SLOTS, "value": str(slots)},
+        {"name": contract.ENV_MIN_SLOTS, "value": str(minimum * slots)},
+    ]
+    _wrap_user(body, env, runtime)
+    body["volumes"].append(_build_token_volume())
+    body["initContainers"] = [_build_broker(runtime, env), *(body.get("initContainers") or ())]
+    return pod
+
+
+def _wrap_user(spec: dict[str, Any], env: list[dict[str, Any]], runtime: Runtime) -> None:
+    container = spec["containers"][0]
+    container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    kept = ",".join(str(item["name"]) for item in container.get("env") or ())
+    wrap_command(container, "launch")
+    keep = {"name": contract.ENV_KEEP, "value": kept}
+    add_env(container, [*env, build_grace(spec), keep])
+    add_mounts(spec, container, build_runtime_volume(runtime), _EMPTY)
+
+
+def _build_broker(runtime: Runtime, env: list[dict[str, Any]]) -> dict[str, Any]:
+    """The native sidecar: the only holder of a token."""
+    return {
+        "name": contract.BROKER_CONTAINER,
+        "image": runtime.broker_image,
+        "imagePullPolicy": "IfNotPresent",
+        "restartPolicy": "Always",
+        "command": ["python3", "-m", "launcher.broker"],
+        "env": env,
+        "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}},
+        "securityContext": _RESTRICTED,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": contract.RUN_VOLUME, "mountPath": contract.RUN_DIR},
+            {"name": contract.TOKEN_VOLUME, "mountPath": contract.TOKEN_DIR, "readOnly": True},
+        ],
+    }
+
+
+def _build_token_volume() -> dict[str, Any]:
+    token = {"path": "token", "expirationSeconds": TOKEN_SECONDS}
+    certificate = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+    return {
+        "name": contract.TOKEN_VOLUME,
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": token},
+                {"configMap": certificate},
+                {"downwardAPI": {"items": [namespace]}},
+            ]
+        },
+    }

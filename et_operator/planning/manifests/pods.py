@@ -1,0 +1,102 @@
+"""What workers and launchers have in common: the user's template, with our PID 1 in front."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.names import (
+    ANNOTATION_CONTAINER,
+    LABEL_EPOCH,
+    Role,
+    build_labels,
+)
+from et_operator.model.resources import Json
+from et_operator.planning.manifests.owning import build_owner
+from et_operator.planning.manifests.runtimes import build_runtime_mount
+from launcher import contract
+
+DEFAULT_GRACE = 30
+"""terminationGracePeriodSeconds of a pod that says nothing, as the API server fills it in."""
+
+
+def copy_template(
+    job: TrainingJob, template: Json, name: str, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """A pod from the user's template, ours by name, owner and labels."""
+    pod: dict[str, Any] = copy.deepcopy(dict(template))
+    metadata = pod.get("metadata") or {}
+    spec = pod.get("spec") or {}
+    spec["restartPolicy"] = "Never"
+    spec.setdefault("enableServiceLinks", False)
+    annotations = {**(metadata.get("annotations") or {})}
+    annotations[ANNOTATION_CONTAINER] = spec["containers"][0]["name"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": job.key.namespace,
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "annotations": annotations,
+            "ownerReferences": [build_owner(job)],
+        },
+        "spec": spec,
+    }
+
+
+def build_pod_labels(job: TrainingJob, role: Role, epoch: int) -> dict[str, str]:
+    """Labels of a pod of this role that was created in this epoch."""
+    return {**build_labels(job.key.name, role), LABEL_EPOCH: str(epoch)}
+
+
+def wrap_command(container: dict[str, Any], verb: str) -> None:
+    """Put our PID 1 in front of the user's command."""
+    user = [*(container.pop("command", None) or ()), *(container.pop("args", None) or ())]
+    container["command"] = ["python3", "-I", "-S", contract.BOOT, verb, "--", *user]
+
+
+def add_env(container: dict[str, Any], env: Iterable[Mapping[str, Any]]) -> None:
+    """Our variables after the user's; ours win where names are the same."""
+    ours = [dict(item) for item in env]
+    names = {item["name"] for item in ours}
+    users = [item for item in container.get("env") or () if item.get("name") not in names]
+    container["env"] = [*users, *ours]
+
+
+def add_mounts(
+    spec: dict[str, Any], container: dict[str, Any], runtime: Json, empty: Mapping[str, str]
+) -> None:
+    """The runtime and our empty directories; a path that the user mounts stays the user's."""
+    mounts = list(container.get("volumeMounts") or ())
+    used = {str(mount.get("mountPath", "")).rstrip("/") for mount in mounts}
+    free = {name: path for name, path in empty.items() if path not in used}
+    mounts.append(build_runtime_mount())
+    mounts += [{"name": name, "mountPath": path} for name, path in free.items()]
+    container["volumeMounts"] = mounts
+    volumes = list(spec.get("volumes") or ())
+    spec["volumes"] = [*volumes, runtime, *({"name": name, "emptyDir": {}} for name in free)]
+
+
+def build_env(job: TrainingJob, epoch: int) -> list[dict[str, Any]]:
+    """What both PID 1s and the broker need to know about themselves."""
+    return [
+        {"name": contract.ENV_JOB_NAME, "value": job.key.name},
+        {"name": contract.ENV_JOB_NAMESPACE, "value": job.key.namespace},
+        {"name": contract.ENV_JOB_UID, "value": job.uid},
+        {"name": contract.ENV_EPOCH, "value": str(epoch)},
+        _from_field(contract.ENV_POD_NAME, "metadata.name"),
+        _from_field(contract.ENV_POD_UID, "metadata.uid"),
+    ]
+
+
+def build_grace(spec: Json) -> dict[str, str]:
+    """How long the pod has between SIGTERM and SIGKILL."""
+    grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    return {"name": contract.ENV_GRACE, "value": str(grace)}
+
+
+def _from_field(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

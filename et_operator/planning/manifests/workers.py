@@ -1,0 +1,62 @@
+"""Worker pods: the agent is PID 1 of the container that the template names first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from et_operator.model.jobs import Runtime, TrainingJob, WorkerSpec
+from et_operator.model.names import LABEL_INDEX, Role, build_worker_name
+from et_operator.model.resources import Json
+from et_operator.planning.manifests.pods import (
+    add_env,
+    add_mounts,
+    build_env,
+    build_grace,
+    build_pod_labels,
+    copy_template,
+    wrap_command,
+)
+from et_operator.planning.manifests.runtimes import build_runtime_volume
+from launcher import contract
+
+GRACE = 60
+TOLERATED = 60
+"""Seconds on a lost node: the cluster's usual 300 would be the stall of the whole job."""
+_EMPTY = {contract.RUN_VOLUME: contract.RUN_DIR, contract.MPI_VOLUME: contract.MPI_DIR}
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def build_worker(
+    job: TrainingJob, worker: WorkerSpec, index: int, *, epoch: int, runtime: Runtime
+) -> Json:
+    """The pod of one worker."""
+    labels = build_pod_labels(job, Role.WORKER, epoch) | {LABEL_INDEX: str(index)}
+    pod = copy_template(job, worker.template, build_worker_name(job.key.name, index), labels)
+    spec = pod["spec"]
+    spec.setdefault("terminationGracePeriodSeconds", GRACE)
+    if not spec.get("serviceAccountName"):
+        spec.setdefault("automountServiceAccountToken", False)
+    spec["tolerations"] = _tolerate(spec.get("tolerations") or [])
+    container = spec["containers"][0]
+    wrap_command(container, "agent")
+    add_env(container, [*build_env(job, epoch), build_grace(spec)])
+    add_mounts(spec, container, build_runtime_volume(runtime), _EMPTY)
+    return pod
+
+
+def read_index(job: str, name: str) -> int:
+    """The index in a worker's name."""
+    return int(name.removeprefix(build_worker_name(job, 0).removesuffix("0")))
+
+
+def _tolerate(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave a lost node soon, unless the template says how long to stay."""
+    said = {item.get("key") for item in tolerations if item.get("effect") in {None, "NoExecute"}}
+    if None in said:
+        return tolerations
+    ours = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED}
+        for key in _TAINTS
+        if key not in said
+    ]
+    return [*tolerations, *ours]

@@ -1,0 +1,290 @@
+"""Which workers should exist, which are leaving, and which are lost.
+
+The roster of a job is its live workers that are not leaving, plus the names that were decided and
+whose pods are yet to come. Every rule here moves the roster towards `decided_replicas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from et_operator.model.jobs import (
+    Backoff,
+    Leaving,
+    ScalingRecord,
+    WorkerId,
+    WorkerOutcome,
+    WorkerRecord,
+    WorkerState,
+)
+from et_operator.model.names import build_worker_name
+from et_operator.model.pods import Pod
+from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import fail
+from et_operator.planning.restarting import GOOD_TIME, count_failure, is_waiting
+from et_operator.planning.stopping import FORCED, leave, select_roster, select_unborn
+from et_operator.planning.views import is_disrupted
+from launcher.documents import MemberState
+
+EARLY_LIMIT = 10
+"""Workers in a row that may end before they ever said HELLO."""
+FRESH_LISTS = timedelta(seconds=60)
+"""No drain is cut short so soon after the first complete view of the cluster."""
+REMEMBERED = timedelta(seconds=60)
+"""How long the end of a worker whose pod is gone stays known, at least."""
+
+
+def note_workers(draft: Draft) -> None:
+    """Take in what became of the workers: born, lost, or deleted by somebody."""
+    _note_births(draft)
+    for uid, name in _select_ended(draft):
+        _note_end(draft, name, uid)
+    for pod in draft.view.workers:
+        if pod.is_deleting and not draft.view.is_gone(pod):
+            _note_deletion(draft, pod)
+    for member in draft.view.members.values():
+        if member.state is MemberState.DRAINING and not draft.view.is_uid_gone(member.uid):
+            leave(draft, member.name, member.uid, "Draining")
+
+
+def check_early_losses(draft: Draft) -> bool:
+    """Give the job up when no worker comes to life; whether that was so."""
+    losses = draft.status.early_losses
+    if losses is None or losses.count < EARLY_LIMIT:
+        return False
+    last = max(
+        (r for r in draft.select_records(WorkerState.GONE)),
+        key=lambda r: r.since or draft.now,
+        default=None,
+    )
+    detail = f"; the last one, {last.name}: {last.reason}" if last else ""
+    fail(
+        draft,
+        "WorkersFailing",
+        f"{losses.count} workers in a row ended before they could be used{detail}",
+    )
+    return True
+
+
+def keep_roster(draft: Draft) -> None:
+    """Decide names for the workers that are missing; let surplus ones leave."""
+    _avoid_taken_names(draft)
+    unborn = select_unborn(draft)
+    missing = (draft.status.decided_replicas or 0) - len(select_roster(draft)) - len(unborn)
+    if missing > 0 and not is_waiting(draft, draft.status.worker_backoff):
+        _replace_added(draft, reserve_names(draft, missing))
+    for record in unborn[missing:] if missing < 0 else ():
+        draft.forget(record.name)
+    surplus = -missing - len(unborn)
+    if surplus > 0:
+        for pod in rank_victims(draft)[:surplus]:
+            leave(draft, pod.name, pod.uid, "Surplus")
+
+
+def drop_unborn(draft: Draft) -> None:
+    """Forget the names whose pods were never seen: nothing is to be created now."""
+    for record in select_unborn(draft):
+        draft.forget(record.name)
+
+
+def reserve_names(draft: Draft, count: int) -> tuple[str, ...]:
+    """Record names that no worker of this job has had; their pods are created in a later pass."""
+    seen = max((pod.index or 0 for pod in draft.view.workers), default=-1)
+    index = max(draft.status.last_worker_index, seen)
+    job = draft.view.job.key.name
+    names: list[str] = []
+    while len(names) < count:
+        index += 1
+        name = build_worker_name(job, index)
+        if name not in draft.view.snapshot.taken:
+            names.append(name)
+            draft.remember(WorkerRecord(name, "", WorkerState.JOINING, since=draft.now))
+    draft.change(last_worker_index=index)
+    return tuple(names)
+
+
+def rank_victims(draft: Draft) -> list[Pod]:
+    """The roster, best victims first."""
+    return sorted(select_roster(draft), key=lambda pod: _rank(draft, pod))
+
+
+def explain_victim(draft: Draft, pod: Pod) -> str:
+    """Why this worker and not another."""
+    if not pod.is_container_running:
+        return f"{pod.name}: not running"
+    if draft.view.has_notice(pod):
+        return f"{pod.name}: its node {pod.node} is cordoned or going away"
+    if pod.deletion_cost:
+        return f"{pod.name}: pod-deletion-cost {pod.deletion_cost}"
+    return f"{pod.name}: among the newest"
+
+
+def watch_drains(draft: Draft) -> None:
+    """Move the clocks of the workers that leave: served, and at last forced."""
+    view = draft.view
+    for record in draft.select_records(WorkerState.LEAVING):
+        pod = view.pods.get(record.uid)
+        is_written = record.generation is not None and view.written_generation >= record.generation
+        is_closed = record.uid in view.closed
+        if pod is None or pod.is_deleting or is_closed or not is_written or record.reason == FORCED:
+            continue
+        if not record.served and _is_served(draft, record):
+            draft.remember(replace(record, served=True, waiting_since=draft.now))
+        else:
+            _check_drain_timeout(draft, record)
+
+
+def forget_old_ends(draft: Draft) -> None:
+    """Drop what nobody needs to know any more; done only when the config is written anyway."""
+    for record in draft.select_records(WorkerState.GONE):
+        is_old = record.since is None or draft.now - record.since > REMEMBERED
+        if is_old and record.uid not in draft.view.pods and not draft.view.is_held(record.uid):
+            draft.forget(record.name)
+
+
+def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, int, float, int]:
+    is_late = draft.view.has_notice(pod)
+    return (
+        pod.is_container_running,
+        not is_late,
+        pod.deletion_cost,
+        -pod.created.timestamp(),
+        -(pod.index or 0),
+    )
+
+
+def _note_births(draft: Draft) -> None:
+    for record in select_unborn(draft):
+        pod = draft.view.names.get(record.name)
+        if pod is not None:
+            draft.remember(replace(record, uid=pod.uid))
+            _name_added(draft, record.name, WorkerId(pod.name, pod.uid))
+
+
+def _select_ended(draft: Draft) -> Iterator[tuple[str, str]]:
+    """(uid, name) of every worker that has ended and is not known to have."""
+    view = draft.view
+    known = {r.uid for r in draft.select_records(WorkerState.GONE)}
+    tracked = {m.uid: m.name for m in view.members.values() if m.state is not MemberState.GONE}
+    tracked |= {r.uid: r.name for r in draft.status.workers if r.uid}
+    tracked |= {p.uid: p.name for p in view.workers}
+    return ((u, n) for u, n in tracked.items() if u not in known and view.is_uid_gone(u))
+
+
+def _note_end(draft: Draft, name: str, uid: str) -> None:
+    record, pod = draft.find_record(name), draft.view.pods.get(uid)
+    is_leaving = record is not None and record.state is WorkerState.LEAVING
+    reason = _describe_end(pod)
+    if is_leaving and record is not None:
+        _note_outcome(draft, record, reason)
+    else:
+        _count_loss(draft, name, uid, pod, reason)
+    if pod is None and not draft.view.is_held(uid):
+        draft.forget(name)
+    else:
+        draft.remember(WorkerRecord(name, uid, WorkerState.GONE, reason, draft.now))
+
+
+def _count_loss(draft: Draft, name: str, uid: str, pod: Pod | None, reason: str) -> None:
+    draft.change(worker_backoff=count_failure(draft.status.worker_backoff, draft.now))
+    draft.tell("WorkerLost", f"worker {name} ended: {reason}", is_warning=True)
+    if pod is not None and not is_disrupted(pod) and uid not in draft.view.listed:
+        draft.change(early_losses=_count_early_loss(draft))
+
+
+def _count_early_loss(draft: Draft) -> Backoff:
+    old = draft.status.early_losses
+    if old is None or draft.now - old.at >= GOOD_TIME or _has_worker_listed_since(draft, old):
+        return Backoff(1, draft.now)
+    return Backoff(old.count + 1, draft.now)
+
+
+def _has_worker_listed_since(draft: Draft, losses: Backoff) -> bool:
+    live = draft.view.select_live_workers()
+    return any(p.uid in draft.view.listed and p.created >= losses.at for p in live)
+
+
+def _note_deletion(draft: Draft, pod: Pod) -> None:
+    record = draft.find_record(pod.name)
+    if record is not None and record.state is not WorkerState.JOINING:
+        return
+    draft.change(worker_backoff=count_failure(draft.status.worker_backoff, draft.now))
+    leave(draft, pod.name, pod.uid, "Deleted")
+    why = f" ({pod.disruption_reason})" if pod.disruption_reason else ""
+    draft.tell("WorkerLeaving", f"worker {pod.name} is being deleted{why}")
+
+
+def _note_outcome(draft: Draft, record: WorkerRecord, reason: str) -> None:
+    scaling = draft.status.scaling
+    if scaling is None or not any(v.uid == record.uid for v in scaling.victims):
+        return
+    seconds = (draft.now - (record.since or scaling.started)).total_seconds()
+    outcome = WorkerOutcome(
+        record.name, record.uid, _judge_leaving(draft, record), round(seconds, 3), reason
+    )
+    draft.change(scaling=replace(scaling, workers=(*scaling.workers, outcome)))
+
+
+def _judge_leaving(draft: Draft, record: WorkerRecord) -> Leaving:
+    if record.reason == FORCED:
+        return Leaving.FORCED
+    has_no_process = record.generation is None or record.uid in draft.view.closed
+    if has_no_process or not draft.view.can_command_run:
+        return Leaving.GRACEFUL
+    return Leaving.GONE
+
+
+def _describe_end(pod: Pod | None) -> str:
+    if pod is None:
+        return "its pod was deleted"
+    why = pod.disruption_reason or pod.pod_reason
+    if why:
+        return f"{why} {pod.pod_message}".strip()
+    if pod.termination is None:
+        return f"its node {pod.node} was lost" if pod.is_deleting else "its pod ended"
+    end = pod.termination
+    return f"exit code {end.exit_code} {end.reason} {end.message}".strip()
+
+
+def _is_served(draft: Draft, record: WorkerRecord) -> bool:
+    report = draft.view.report
+    return report is not None and report.served_generation >= (record.generation or 0)
+
+
+def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
+    complete = draft.view.snapshot.complete_since
+    begun = record.waiting_since or record.since or draft.now
+    end = max(begun + draft.spec.drain_timeout, (complete or draft.now) + FRESH_LISTS)
+    if draft.now < end:
+        draft.wake_at(end)
+        return
+    draft.remember(replace(record, reason=FORCED))
+    draft.tell("DrainTimedOut", f"worker {record.name} is ended by force", is_warning=True)
+
+
+def _avoid_taken_names(draft: Draft) -> None:
+    taken = [r for r in select_unborn(draft) if r.name in draft.view.snapshot.taken]
+    for record in taken:
+        draft.forget(record.name)
+    _replace_added(draft, reserve_names(draft, len(taken)) if taken else ())
+
+
+def _replace_added(draft: Draft, names: tuple[str, ...]) -> None:
+    """A replacement takes the place of an added worker that did not live."""
+    alive = {pod.name for pod in select_roster(draft)} | {r.name for r in select_unborn(draft)}
+    for name in names:
+        scaling = draft.status.scaling
+        added = scaling.added if scaling and scaling.outcome is None else ()
+        lost = next((w for w in added if w.name not in alive), None)
+        if lost is not None:
+            _name_added(draft, lost.name, WorkerId(name))
+
+
+def _name_added(draft: Draft, name: str, worker: WorkerId) -> None:
+    scaling: ScalingRecord | None = draft.status.scaling
+    if scaling is None or all(w.name != name for w in scaling.added):
+        return
+    added = tuple(worker if w.name == name else w for w in scaling.added)
+    draft.change(scaling=replace(scaling, added=added))

@@ -1,0 +1,68 @@
+"""Generations of the config: a new number is recorded before a new content is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from et_operator.model.jobs import WorkerState
+from et_operator.model.pods import Pod
+from et_operator.planning.drafts import Draft
+from et_operator.planning.manifests.hosts import build_config
+from et_operator.planning.membership import forget_old_ends
+from et_operator.planning.scripting import build_orders
+from et_operator.planning.stopping import select_roster, select_unborn
+from launcher.documents import HostConfig
+
+GATHERING = timedelta(seconds=1)
+"""So long workers that run wait for those that are about to, so that one write lists them all."""
+
+
+def build_desired_config(draft: Draft) -> HostConfig:
+    """What the config must say now."""
+    orders = build_orders(draft.view, draft.status.scaling)
+    return build_config(draft.view, draft.status, select_fresh(draft), orders)
+
+
+def number_config(draft: Draft) -> None:
+    """Raise the generation when the config must say something that it does not."""
+    view = draft.view
+    written = view.snapshot.config
+    if written is None:
+        draft.change(generation=max(draft.status.generation, 1))
+        return
+    if draft.status.generation > written.generation:
+        return
+    if _is_written(draft, written):
+        return
+    forget_old_ends(draft)
+    for pod in select_fresh(draft):
+        draft.forget(pod.name)
+    draft.change(generation=written.generation + 1)
+
+
+def select_fresh(draft: Draft) -> tuple[Pod, ...]:
+    """Running workers that are to become members now."""
+    view = draft.view
+    roster = [pod for pod in select_roster(draft) if pod.uid not in view.members]
+    running = [pod for pod in roster if pod.is_container_running]
+    joining = [pod for pod in running if _is_joining(draft, pod)]
+    is_anyone_late = len(running) < len(roster) or bool(select_unborn(draft))
+    if not joining or not is_anyone_late:
+        return tuple(running)
+    end = min(pod.started or pod.created for pod in joining) + GATHERING
+    if draft.now >= end:
+        return tuple(running)
+    draft.wake_at(end)
+    return tuple(pod for pod in running if not _is_joining(draft, pod))
+
+
+def _is_joining(draft: Draft, pod: Pod) -> bool:
+    """Whether it has not been decided yet that this worker becomes a member."""
+    record = draft.find_record(pod.name)
+    return record is not None and record.state is WorkerState.JOINING
+
+
+def _is_written(draft: Draft, written: HostConfig) -> bool:
+    desired = build_desired_config(draft)
+    return replace(desired, generation=written.generation) == written

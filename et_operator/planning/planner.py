@@ -1,0 +1,123 @@
+"""What to do about one job: the list of cases, in the order in which they are looked at.
+
+A pass either records decisions or acts, never both: what was decided is written to the job's
+status, and the next pass acts upon it because the cluster has it. So an operator that dies between
+any two writes leaves behind either nothing or a decision that its successor carries out.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from et_operator.model.actions import Action, Create
+from et_operator.model.plans import Plan
+from et_operator.model.resources import TRAINING_JOBS
+from et_operator.model.snapshots import Snapshot
+from et_operator.planning.answering import answer_scalings, plan_orphan
+from et_operator.planning.creating import create_all
+from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import check_deadline, clean_up, has_finished, succeed
+from et_operator.planning.following import follow, is_only_followed
+from et_operator.planning.launching import begin, judge_launcher, note_launcher
+from et_operator.planning.leaving import delete_leavers, delete_old_failures
+from et_operator.planning.membership import (
+    check_early_losses,
+    keep_roster,
+    note_workers,
+    watch_drains,
+)
+from et_operator.planning.numbering import number_config
+from et_operator.planning.restarting import respond_to_failure
+from et_operator.planning.scaling import advance_scaling, put_away_scaling, write_replicas
+from et_operator.planning.status import describe, is_worth_writing
+from et_operator.planning.suspending import check_suspension, delete_all, is_suspended
+
+__all__ = ["plan", "plan_orphan"]
+
+
+def plan(snapshot: Snapshot, now: datetime) -> Plan:
+    """What to write about this job now, and when to look again without being called.
+
+    Promises: the same snapshot and time give the same plan; nothing is concluded from an
+    incomplete view; applied again and again to a cluster that stands still, it becomes empty.
+    """
+    if snapshot.job.deletion_requested or snapshot.complete_since is None:
+        return Plan()  # owner references clean up; nothing is brought back
+    draft = Draft(snapshot, now)
+    decide(draft)
+    if draft.has_decided:
+        describe(draft)
+        return Plan(draft.status, (), tuple(draft.reports), draft.requeue_after)
+    actions = tuple(act(draft))
+    answers = tuple(draft.reports)
+    describe(draft)
+    if is_about_job(actions) or not is_worth_writing(draft):
+        return Plan(None, actions, answers, draft.requeue_after)
+    return Plan(draft.status, actions, tuple(draft.reports), draft.requeue_after)
+
+
+def decide(draft: Draft) -> None:
+    """Change the draft's status where something is to be recorded before it is acted upon."""
+    if has_finished(draft.status):
+        put_away_scaling(draft)
+    elif is_only_followed(draft.view):
+        follow(draft)
+    else:
+        decide_live(draft)
+
+
+def decide_live(draft: Draft) -> None:
+    """The same for a job that has not ended and is ours to run."""
+    note_launcher(draft)
+    if has_ended(draft):
+        return
+    check_suspension(draft)
+    if draft.status.epoch == 0 and not is_suspended(draft.status):
+        begin(draft)
+    if draft.status.epoch == 0:
+        return
+    note_workers(draft)
+    if check_early_losses(draft) or check_deadline(draft):
+        return
+    advance_scaling(draft)
+    if is_suspended(draft.status):
+        return
+    watch_drains(draft)
+    keep_roster(draft)
+    number_config(draft)
+
+
+def has_ended(draft: Draft) -> bool:
+    """Record what the launcher's end means; whether the job has ended with it."""
+    ending = judge_launcher(draft.view)
+    if ending is None:
+        return False
+    if ending.is_success:
+        succeed(draft, ending.message)
+    elif not draft.spec.suspend and not is_suspended(draft.status):
+        respond_to_failure(draft, ending)
+    return has_finished(draft.status)
+
+
+def act(draft: Draft) -> list[Action]:
+    """Carry out what the observed status says. An action that fails stops those after it."""
+    view = draft.view
+    if has_finished(view.status):
+        return [*write_replicas(view), *answer_scalings(draft), *clean_up(draft)]
+    if is_only_followed(view):
+        return answer_scalings(draft)
+    if is_suspended(view.status):
+        return [*write_replicas(view), *delete_all(view), *answer_scalings(draft)]
+    return [
+        *write_replicas(view),
+        *delete_leavers(view),
+        *delete_old_failures(view),
+        *create_all(draft),
+        *answer_scalings(draft),
+    ]
+
+
+def is_about_job(actions: tuple[Action, ...]) -> bool:
+    """Whether an action needs the job as it was seen: a status write would make it another one."""
+    refs = [action.ref for action in actions if not isinstance(action, Create)]
+    return any(ref.resource == TRAINING_JOBS for ref in refs)

@@ -1,0 +1,273 @@
+"""One scaling at a time: which is next, what it changes, when it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from et_operator.model.actions import Action, Patch
+from et_operator.model.jobs import (
+    Outcome,
+    ScalingKind,
+    ScalingRecord,
+    WorkerId,
+    WorkerState,
+)
+from et_operator.model.names import ANNOTATION_APPLIED_SCALING
+from et_operator.model.resources import TRAINING_JOBS, Ref
+from et_operator.model.scalings import Scaling
+from et_operator.planning.drafts import Draft
+from et_operator.planning.membership import explain_victim, rank_victims, reserve_names
+from et_operator.planning.scripting import advance_script, has_failed_for_good, is_script_done
+from et_operator.planning.stopping import (
+    SUPERSEDED,
+    end_scaling,
+    leave,
+    select_roster,
+    stop_scaling,
+)
+from et_operator.planning.suspending import is_suspended
+from et_operator.planning.views import View, has_passed
+
+PATIENCE = timedelta(seconds=60)
+"""How long a ScaleIn waits for a ScaleOut whose workers run and only have to be listed."""
+
+
+def advance_scaling(draft: Draft) -> None:
+    """Start, follow, stop, end or put away the job's current scaling."""
+    scaling = draft.status.scaling
+    if scaling is None:
+        _start_next(draft)
+    elif scaling.outcome is not None:
+        _put_away(draft, scaling)
+    elif (stop := _find_stop(draft, scaling)) is not None:
+        stop_scaling(draft, *stop)
+    else:
+        _follow(draft, scaling)
+
+
+def put_away_scaling(draft: Draft) -> None:
+    """For a job that has ended: nothing is started any more."""
+    scaling = draft.status.scaling
+    if scaling is not None and scaling.outcome is not None:
+        _put_away(draft, scaling)
+
+
+def write_replicas(view: View) -> list[Action]:
+    """The one patch of `worker.replicas` with the annotation that says for whom, if it is due."""
+    scaling, job = view.status.scaling, view.job
+    if scaling is None or (scaling.kind is ScalingKind.REPLICAS and scaling.outcome is None):
+        return []
+    number = scaling.target if scaling.outcome is None else scaling.final
+    if number is None or not _may_write(view, scaling, number):
+        return []
+    body: dict[str, object] = {"spec": {"etReplicaSpecs": {"worker": {"replicas": number}}}}
+    if scaling.kind is not ScalingKind.REPLICAS:
+        body["metadata"] = {"annotations": {ANNOTATION_APPLIED_SCALING: scaling.uid}}
+    ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
+    return [Patch(ref, job.uid, body, job.resource_version)]
+
+
+def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] | None:
+    """Why this scaling cannot be started on a job of `base` workers; None if it can."""
+    worker = draft.spec.worker
+    if scaling.invalid:
+        return "InvalidSpec", scaling.invalid
+    if scaling.kind is ScalingKind.OUT:
+        total = base + (scaling.count or 0)
+        limit = worker.max_replicas
+        if limit is not None and total > limit:
+            return "AboveMax", f"{total} workers would be more than maxReplicas {limit}"
+        return None
+    names = {pod.name for pod in select_roster(draft)}
+    unknown = [name for name in scaling.pod_names if name not in names]
+    if unknown:
+        return "UnknownPods", f"not workers of this job that stay: {', '.join(unknown)}"
+    total = base - (len(set(scaling.pod_names)) or scaling.count or 0)
+    least = worker.min_replicas or 1
+    if total < least:
+        return "BelowMin", f"{total} workers would be fewer than the least number, {least}"
+    return None
+
+
+def find_next(view: View) -> Scaling | None:
+    """The oldest scaling that has not ended."""
+    waiting = [s for s in view.snapshot.scalings if is_waiting_for_turn(view, s)]
+    return min(waiting, key=lambda s: (s.created, s.uid), default=None)
+
+
+def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:
+    """Whether it may still be started: not ended, not being deleted, meant for this very job."""
+    phase, meant = scaling.status.phase, scaling.status.job_uid
+    is_final = phase is not None and phase.is_final
+    return not is_final and not scaling.deletion_requested and meant in {"", view.job.uid}
+
+
+def _start_next(draft: Draft) -> None:
+    base, wanted = draft.status.decided_replicas, draft.spec.worker.replicas
+    if base is None:
+        return
+    if wanted != base:
+        _start(draft, ScalingRecord(ScalingKind.REPLICAS, "", "", base, wanted, draft.now))
+        return
+    scaling = find_next(draft.view)
+    if scaling is None or find_refusal(draft, scaling, base) is not None:
+        return  # its refusal is written to its own status, and then the next one has its turn
+    amount = len(set(scaling.pod_names)) or scaling.count or 0
+    target = base - amount if scaling.kind is ScalingKind.IN else base + amount
+    record = ScalingRecord(scaling.kind, scaling.name, scaling.uid, base, target, draft.now)
+    _start(draft, record, scaling.pod_names)
+
+
+def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> None:
+    """Record the decision whole: who leaves and why, or what those who join are called."""
+    draft.change(decided_replicas=record.target)
+    if is_suspended(draft.status):
+        draft.change(scaling=record)
+    elif record.target > record.base:
+        added = reserve_names(draft, record.target - record.base)
+        draft.change(scaling=replace(record, added=tuple(WorkerId(name) for name in added)))
+    else:
+        _start_leaving(draft, record, names)
+    who = f"{record.kind.value} {record.name}".strip()
+    choice = draft.status.scaling.choice if draft.status.scaling else ""
+    why = f" ({choice})" if choice else ""
+    draft.tell("Scaling", f"{who}: {record.base} -> {record.target} workers{why}")
+
+
+def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) -> None:
+    ranked = rank_victims(draft)
+    if names:
+        victims = [pod for pod in ranked if pod.name in names]
+        choice = "named by podNames"
+    else:
+        missing = max(record.base - len(ranked), 0)  # those who are yet to come go first
+        victims = ranked[: max(record.base - record.target - missing, 0)]
+        choice = "; ".join(explain_victim(draft, pod) for pod in victims)
+    draft.change(
+        scaling=replace(
+            record,
+            victims=tuple(WorkerId(pod.name, pod.uid) for pod in victims),
+            choice=choice,
+        )
+    )
+    for pod in victims:
+        leave(draft, pod.name, pod.uid, record.kind.value)
+
+
+def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+    """Why the current scaling must be stopped (reason, message); None if it goes on."""
+    view = draft.view
+    if _is_superseded(view, scaling):
+        number = draft.spec.worker.replicas
+        return SUPERSEDED, f"worker.replicas was set to {number} meanwhile"
+    if scaling.kind is not ScalingKind.REPLICAS:
+        live = _find_scaling(view, scaling)
+        if live is None or live.deletion_requested:
+            return "Cancelled", "the scaling was deleted"
+        if has_passed(draft.now, scaling.started, live.timeout):
+            return "TimedOut", f"not done within {live.timeout}"
+        if live.timeout is not None:
+            draft.wake_at(scaling.started + live.timeout)
+        if has_failed_for_good(scaling, live):
+            return "ScriptFailed", _describe_script(scaling)
+    return _find_preemption(draft, scaling)
+
+
+def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+    """A ScaleIn never waits behind workers that may never come."""
+    rival = find_next(draft.view)
+    if not scaling.added or rival is None or rival.kind is not ScalingKind.IN:
+        return None
+    pods = [draft.view.names.get(w.name) for w in scaling.added]
+    is_waiting = any(pod is None or not pod.is_container_running for pod in pods)
+    if not is_waiting and draft.now < scaling.started + PATIENCE:
+        draft.wake_at(scaling.started + PATIENCE)
+        return None
+    joined = sum(pod is not None and pod.uid in draft.view.listed for pod in pods)
+    if find_refusal(draft, rival, scaling.base + joined) is not None:
+        return None
+    return "Preempted", f"ScaleIn {rival.name} does not wait for workers that are not there"
+
+
+def _follow(draft: Draft, scaling: ScalingRecord) -> None:
+    if draft.spec.worker.replicas != scaling.target or not _is_applied(draft.view, scaling):
+        return
+    if is_suspended(draft.status):
+        _succeed(draft, f"{scaling.target} workers from the next start on")
+        return
+    live = _find_scaling(draft.view, scaling)
+    if scaling.target < scaling.base:
+        advance_script(draft, scaling, live, is_due=_are_victims_off_the_list(draft, scaling))
+        if not _select_leaving(draft, scaling):
+            _succeed(draft, f"{len(scaling.victims)} workers left")
+    elif _are_added_listed(draft, scaling):
+        advance_script(draft, scaling, live, is_due=True)
+        if is_script_done(scaling, live):
+            _succeed(draft, f"{len(scaling.added)} workers joined")
+
+
+def _succeed(draft: Draft, message: str) -> None:
+    end_scaling(draft, Outcome(succeeded=True, reason="ScaleSucceeded", message=message))
+
+
+def _put_away(draft: Draft, scaling: ScalingRecord) -> None:
+    """Clear the record when its end is known where it must be known."""
+    if write_replicas(draft.view):
+        return
+    live = _find_scaling(draft.view, scaling)
+    phase = live.status.phase if live is not None else None
+    if live is None or (phase is not None and phase.is_final):
+        draft.change(scaling=None)
+
+
+def _find_scaling(view: View, record: ScalingRecord) -> Scaling | None:
+    return next((s for s in view.snapshot.scalings if record.uid and s.uid == record.uid), None)
+
+
+def _is_applied(view: View, scaling: ScalingRecord) -> bool:
+    """Whether the number in the spec is this scaling's own doing."""
+    if scaling.kind is ScalingKind.REPLICAS:
+        return True
+    return view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid
+
+
+def _is_superseded(view: View, scaling: ScalingRecord) -> bool:
+    number = view.job.spec.worker.replicas if view.job.spec else scaling.base
+    expected = scaling.target if _is_applied(view, scaling) else scaling.base
+    return number != expected
+
+
+def _may_write(view: View, scaling: ScalingRecord, number: int) -> bool:
+    """Only over the number that this scaling itself found or wrote: the newest number wins."""
+    current = view.job.spec.worker.replicas if view.job.spec else number
+    if scaling.outcome is None:
+        return not _is_applied(view, scaling) and current == scaling.base
+    expected = scaling.target if _is_applied(view, scaling) else scaling.base
+    return current == expected and current != number
+
+
+def _select_leaving(draft: Draft, scaling: ScalingRecord) -> list[WorkerId]:
+    leaving = {r.uid for r in draft.select_records(WorkerState.LEAVING)}
+    return [v for v in scaling.victims if v.uid in leaving]
+
+
+def _are_victims_off_the_list(draft: Draft, scaling: ScalingRecord) -> bool:
+    """Whether horovodrun has read a list without them (those never listed need no reading)."""
+    report = draft.view.report
+    served = report.served_generation if report else -1
+    records = [draft.find_record(v.name) for v in scaling.victims]
+    generations = [r.generation for r in records if r is not None and r.generation is not None]
+    return all(served >= generation for generation in generations)
+
+
+def _are_added_listed(draft: Draft, scaling: ScalingRecord) -> bool:
+    pods = [draft.view.names.get(w.name) for w in scaling.added]
+    return all(pod is not None and pod.uid in draft.view.listed for pod in pods)
+
+
+def _describe_script(scaling: ScalingRecord) -> str:
+    script = scaling.script
+    if script is None:
+        return ""
+    return f"the script failed {script.number} times, the last time with {script.code}"

@@ -1,0 +1,252 @@
+"""What people see: phase, conditions and counts, computed from what is there; never read back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from et_operator.model.conditions import find_condition, is_true
+from et_operator.model.jobs import AttachMode, JobStatus, ReplicaStatuses, RoleCounts
+from et_operator.model.phases import JobPhase
+from et_operator.model.pods import Pod
+from et_operator.planning.creating import find_needed_names, has_runtime
+from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import has_finished
+from et_operator.planning.following import is_only_followed
+from et_operator.planning.launching import is_image_unfit
+from et_operator.planning.stopping import select_roster, select_unborn
+from et_operator.planning.suspending import is_suspended
+from et_operator.planning.views import View
+
+SETTLING = timedelta(seconds=5)
+"""Numbers alone are not written while pods as young as this are on their way."""
+NAME_TAKEN_AFTER = timedelta(seconds=60)
+SLOW = timedelta(seconds=10)
+"""A pod that waits for longer than this has a trouble worth a condition."""
+_PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
+_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
+
+
+def describe(draft: Draft) -> None:
+    """Complete the draft's status with what people see."""
+    if has_finished(draft.status):
+        for kind in ("Running", "Restarting", "Scaling"):
+            draft.clear_condition(kind, "JobFinished")
+    elif not is_only_followed(draft.view):
+        _describe_progress(draft)
+        _describe_troubles(draft)
+    _count(draft)
+    draft.change(phase=_find_phase(draft.status), observed_generation=draft.view.job.generation)
+
+
+def is_worth_writing(draft: Draft) -> bool:
+    """Whether the described status differs in more than numbers that are about to change again."""
+    old, new = draft.view.status, draft.status
+    if old == new:
+        return False
+    if _without_numbers(old) != _without_numbers(new):
+        return True
+    ends = [end for pod in draft.view.snapshot.pods if (end := _find_settling(draft.view, pod))]
+    if not ends:
+        return True
+    draft.wake_at(max(ends))
+    return False
+
+
+def _find_settling(view: View, pod: Pod) -> datetime | None:
+    """Until when the pod is taken as on its way, which makes numbers about it short-lived."""
+    is_on_its_way = not pod.is_terminal and not pod.is_container_running and not pod.is_deleting
+    end = pod.created + SETTLING
+    return end if is_on_its_way and view.now < end else None
+
+
+def _without_numbers(status: JobStatus) -> JobStatus:
+    return replace(
+        status,
+        replica_statuses=ReplicaStatuses(),
+        target_workers=(),
+        current_workers=(),
+        replicas=0,
+    )
+
+
+def _describe_progress(draft: Draft) -> None:
+    view, status = draft.view, draft.status
+    scaling = status.scaling
+    is_scaling = scaling is not None and scaling.outcome is None
+    if is_scaling and scaling is not None:
+        message = f"{scaling.base} -> {scaling.target} workers"
+        draft.set_condition("Scaling", "True", scaling.kind.value, message)
+    else:
+        draft.clear_condition("Scaling", "Done")
+    if is_suspended(status) or status.epoch != view.status.epoch:
+        draft.clear_condition("Running", "Suspended" if is_suspended(status) else "Restarting")
+        draft.clear_condition("HostsListed", "NoLauncher")
+        return
+    _describe_running(draft)
+    _describe_hosts(draft)
+
+
+def _describe_running(draft: Draft) -> None:
+    view = draft.view
+    if not view.is_launcher_running:
+        draft.clear_condition("Running", "LauncherNotRunning")
+        return
+    running = sum(pod.is_container_running for pod in select_roster(draft))
+    if running < _find_least(draft) or is_true(draft.status.conditions, "Running"):
+        return
+    draft.set_condition("Running", "True", "JobRunning", "the launcher and its workers run")
+    draft.tell("Running", f"the launcher and {running} workers run")
+    draft.clear_condition("Restarting", "Restarted")
+
+
+def _describe_hosts(draft: Draft) -> None:
+    view = draft.view
+    if view.report is None:
+        draft.clear_condition("HostsListed", "NoReport")
+        return
+    listed = sum(pod.uid in view.listed for pod in select_roster(draft))
+    if listed < _find_least(draft) or is_true(draft.status.conditions, "HostsListed"):
+        return
+    message = "the launcher has a stream to its workers"
+    draft.set_condition("HostsListed", "True", "StreamsOpen", message)
+    draft.tell("HostsListed", f"{listed} workers are listed as hosts")
+
+
+def _find_least(draft: Draft) -> int:
+    worker = draft.spec.worker
+    return worker.min_replicas or draft.status.decided_replicas or worker.replicas
+
+
+def _describe_troubles(draft: Draft) -> None:
+    view = draft.view
+    refusal = view.snapshot.refusal
+    _show(draft, "PodsRefused", "PodsRefused", refusal.message if refusal else "")
+    _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
+    _show(draft, "ImagePullFailing", "ImagePull", _find_waiting(view, _PULL_REASONS))
+    _show(draft, "ContainerConfigInvalid", "Config", _find_waiting(view, _CONFIG_REASONS))
+    _show(draft, "Unschedulable", "Unschedulable", _find_unschedulable(draft))
+    _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(view))
+    problems = sorted(view.report.problems.items()) if view.report else []
+    text = "; ".join(f"{reason}: {message}" for reason, message in problems)
+    _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
+    if draft.spec.attach_mode is AttachMode.SSH:
+        text = "launcherAttachMode ssh is not needed: workers are reached without it, as by kubexec"
+        _show(draft, "AttachModeUnsupported", "KubexecUsed", text)
+    _describe_taken_names(draft)
+
+
+def _show(draft: Draft, kind: str, reason: str, message: str) -> None:
+    """A condition that is True with its message, or False once its cause has gone."""
+    if not message:
+        draft.clear_condition(kind, "Resolved")
+        return
+    if not is_true(draft.status.conditions, kind):
+        draft.tell(kind, message, is_warning=True)
+    draft.set_condition(kind, "True", reason, message)
+
+
+def _describe_taken_names(draft: Draft) -> None:
+    """Named after 60 s: most often a former job's child holds a name on its way out."""
+    view, kind = draft.view, "NameTaken"
+    needed = find_needed_names(view) if view.status.epoch and not draft.spec.suspend else ()
+    taken = [name for name in needed if name in view.snapshot.taken]
+    old = find_condition(draft.status.conditions, kind)
+    if not needed:
+        draft.clear_condition(kind, "Resolved")
+    elif taken and (old is None or old.status == "False"):
+        draft.set_condition(kind, "Unknown", "Waiting", f"somebody else holds {', '.join(taken)}")
+    elif old is not None and old.status == "Unknown" and old.last_transition_time is not None:
+        end = old.last_transition_time + NAME_TAKEN_AFTER
+        if draft.now < end:
+            draft.wake_at(end)
+        else:
+            _show(draft, kind, "NameTaken", f"{old.message}: remove it, or rename the job")
+
+
+def _find_unfit(view: View) -> str:
+    pod = next((p for p in view.snapshot.pods if is_image_unfit(p)), None)
+    if pod is None:
+        return ""
+    words = pod.termination.message if pod.termination else pod.waiting_message
+    return (
+        f"container {pod.container} of {pod.name} could not be started: {words.strip()}; "
+        "the image needs python3 (3.7 or newer) in its PATH"
+    )
+
+
+def _find_waiting(view: View, reasons: frozenset[str]) -> str:
+    for pod in view.snapshot.pods:
+        if pod.waiting_reason in reasons and not pod.is_deleting:
+            return f"{pod.name}: {pod.waiting_reason}: {pod.waiting_message}"
+    return ""
+
+
+def _find_unschedulable(draft: Draft) -> str:
+    for pod in draft.view.snapshot.pods:
+        if not pod.unschedulable_message or pod.is_terminal or pod.is_deleting:
+            continue
+        end = pod.created + SLOW
+        if draft.now >= end:
+            return f"{pod.name}: {pod.unschedulable_message}"
+        draft.wake_at(end)
+    return ""
+
+
+def _find_missing_runtime(view: View) -> str:
+    runtime = view.status.runtime
+    if runtime is None or has_runtime(view, runtime):
+        return ""
+    return (
+        f"ConfigMap edl-runtime-{runtime.digest} is not there and this operator ships another "
+        "version: suspend and resume the job to move it to that one"
+    )
+
+
+def _count(draft: Draft) -> None:
+    view = draft.view
+    roster = [] if has_finished(draft.status) else select_roster(draft)
+    alive = [p for p in view.workers if not view.is_gone(p)]
+    draft.change(
+        replica_statuses=ReplicaStatuses(
+            launcher=_count_role(view, view.launchers), worker=_count_role(view, view.workers)
+        ),
+        target_workers=(
+            *(pod.name for pod in roster),
+            *(record.name for record in select_unborn(draft)),
+        ),
+        current_workers=tuple(pod.name for pod in roster if pod.is_container_running),
+        replicas=len(alive),
+        current_scaler=_name_scaler(draft),
+    )
+
+
+def _count_role(view: View, pods: tuple[Pod, ...]) -> RoleCounts:
+    return RoleCounts(
+        active=sum(pod.phase == "Running" and not view.is_gone(pod) for pod in pods),
+        succeeded=sum(pod.phase == "Succeeded" for pod in pods),
+        failed=sum(pod.phase == "Failed" for pod in pods),
+    )
+
+
+def _name_scaler(draft: Draft) -> str:
+    scaling, namespace = draft.status.scaling, draft.view.job.key.namespace
+    if scaling is None or not scaling.name:
+        return ""
+    return f"{scaling.kind.value}:{namespace}/{scaling.name}"
+
+
+_PHASES = (
+    ("Failed", JobPhase.FAILED),
+    ("Succeeded", JobPhase.SUCCEEDED),
+    ("Suspended", JobPhase.SUSPENDED),
+    ("Restarting", JobPhase.RESTARTING),
+    ("Scaling", JobPhase.SCALING),
+    ("Running", JobPhase.RUNNING),
+)
+
+
+def _find_phase(status: JobStatus) -> JobPhase:
+    """The first condition in this order that is True says it."""
+    true = (phase for kind, phase in _PHASES if is_true(status.conditions, kind))
+    return next(true, JobPhase.CREATED)

@@ -1,0 +1,111 @@
+"""Leaving, and the stop rule: what becomes of a scaling's workers when it is stopped half-way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from et_operator.model.jobs import Outcome, ScalingRecord, WorkerId, WorkerRecord, WorkerState
+from et_operator.model.pods import Pod
+from et_operator.planning.drafts import Draft
+from launcher.documents import MemberState
+
+FORCED = "Forced"
+"""Reason of a leaving worker whose drain time-out is over."""
+SUPERSEDED = "Superseded"
+"""Reason of a scaling that ended because somebody wrote another number of replicas."""
+
+
+def leave(draft: Draft, name: str, uid: str, reason: str) -> None:
+    """Record that this worker leaves, and in which config it is first named draining."""
+    record = draft.find_record(name)
+    if record is not None and record.state in {WorkerState.LEAVING, WorkerState.GONE}:
+        return
+    member, view = draft.view.members.get(uid), draft.view
+    is_draining = member is not None and member.state is MemberState.DRAINING
+    held = view.is_held(uid)
+    generation = view.written_generation if is_draining else draft.next_generation
+    draft.remember(
+        WorkerRecord(
+            name,
+            uid,
+            WorkerState.LEAVING,
+            reason,
+            since=draft.now,
+            generation=generation if held else None,
+            waiting_since=draft.now if held else None,
+        )
+    )
+
+
+def select_roster(draft: Draft) -> list[Pod]:
+    """The live workers that are not leaving."""
+    out = {
+        r.uid for r in draft.status.workers if r.state in {WorkerState.LEAVING, WorkerState.GONE}
+    }
+    return [pod for pod in draft.view.select_live_workers() if pod.uid not in out]
+
+
+def select_unborn(draft: Draft) -> list[WorkerRecord]:
+    """Names that were decided and whose pods are yet to come."""
+    return [r for r in draft.select_records(WorkerState.JOINING) if not r.uid]
+
+
+def stop_scaling(draft: Draft, reason: str, message: str) -> None:
+    """End the scaling that is going on, if one is, with what has been reached so far.
+
+    Draining is one-way: victims that a written config named draining finish leaving, the others
+    stay. Added workers that were listed stay, the others leave or are never created.
+    """
+    scaling = draft.status.scaling
+    if scaling is None or scaling.outcome is not None:
+        return
+    lost = sum(not _keep_victim(draft, victim) for victim in scaling.victims)
+    won = sum(_keep_added(draft, added) for added in scaling.added)
+    reached = scaling.base + won - lost
+    draft.change(decided_replicas=reached)
+    end_scaling(
+        draft,
+        Outcome(succeeded=False, reason=reason, message=message),
+        final=None if reason == SUPERSEDED else reached,
+    )
+
+
+def end_scaling(draft: Draft, outcome: Outcome, final: int | None = None) -> None:
+    """Record how the current scaling ended; from now on it cannot be superseded."""
+    scaling: ScalingRecord | None = draft.status.scaling
+    if scaling is None:
+        return
+    draft.change(scaling=replace(scaling, outcome=outcome, final=final))
+    verb = "succeeded" if outcome.succeeded else "was stopped"
+    draft.tell(
+        "ScaleSucceeded" if outcome.succeeded else "ScaleFailed",
+        f"{scaling.kind.value} {scaling.name or scaling.target} {verb}: {outcome.message}",
+        is_warning=not outcome.succeeded,
+    )
+
+
+def _keep_victim(draft: Draft, victim: WorkerId) -> bool:
+    """Whether the victim stays; if so, it is not leaving any more."""
+    record, view = draft.find_record(victim.name), draft.view
+    member = view.members.get(victim.uid or "")
+    is_draining = member is not None and member.state is not MemberState.ACTIVE
+    pod = view.pods.get(victim.uid or "")
+    is_ending = pod is None or pod.is_deleting or view.is_gone(pod)
+    if is_draining or is_ending or record is None or record.state is not WorkerState.LEAVING:
+        return False
+    draft.forget(victim.name)
+    return True
+
+
+def _keep_added(draft: Draft, added: WorkerId) -> bool:
+    """Whether the added worker has joined; if not, it leaves."""
+    record, pod = draft.find_record(added.name), draft.view.names.get(added.name)
+    if pod is None:
+        if record is not None and record.state is WorkerState.JOINING:
+            draft.forget(added.name)
+        return False
+    is_staying = record is None or record.state is WorkerState.JOINING
+    if is_staying and pod.uid in draft.view.listed and not pod.is_deleting:
+        return True
+    leave(draft, pod.name, pod.uid, "Stopped")
+    return False

@@ -1,0 +1,153 @@
+"""One pass's reading of a snapshot: facts that many rules need, each derived in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from et_operator.model.jobs import JobStatus
+from et_operator.model.names import Role
+from et_operator.model.pods import Pod
+from et_operator.model.snapshots import Snapshot
+from launcher.documents import Member, MemberState, Report
+
+_DISRUPTIONS = frozenset(
+    {
+        "Evicted",
+        "NodeAffinity",
+        "NodeLost",
+        "NodeShutdown",
+        "OutOfcpu",
+        "OutOfmemory",
+        "OutOfpods",
+        "Preempting",
+        "Shutdown",
+        "Terminated",
+        "UnexpectedAdmissionError",
+    }
+)
+"""Reasons of a failed pod which say that the platform ended it."""
+
+
+class View:
+    """Facts about one job at one moment. Nothing here is a decision; nothing changes it."""
+
+    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self.job = snapshot.job
+        self.status: JobStatus = snapshot.job.status
+
+    @cached_property
+    def pods(self) -> dict[str, Pod]:
+        """All pods of the job by uid, the dying ones too."""
+        return {pod.uid: pod for pod in self.snapshot.pods}
+
+    @cached_property
+    def names(self) -> dict[str, Pod]:
+        """The same by name."""
+        return {pod.name: pod for pod in self.snapshot.pods}
+
+    @cached_property
+    def workers(self) -> tuple[Pod, ...]:
+        """Pods of workers by index."""
+        found = [pod for pod in self.snapshot.pods if pod.role is Role.WORKER]
+        return tuple(sorted(found, key=lambda pod: (pod.index or 0, pod.name)))
+
+    @cached_property
+    def launchers(self) -> tuple[Pod, ...]:
+        """Pods of launchers, of every epoch."""
+        return tuple(pod for pod in self.snapshot.pods if pod.role is Role.LAUNCHER)
+
+    @cached_property
+    def launcher(self) -> Pod | None:
+        """The pod of this epoch, the only one that counts."""
+        return next((p for p in self.launchers if p.epoch == self.status.epoch), None)
+
+    @cached_property
+    def is_launcher_running(self) -> bool:
+        """Whether the user's container of this epoch's launcher runs."""
+        pod = self.launcher
+        return pod is not None and pod.is_container_running and not self.is_gone(pod)
+
+    @cached_property
+    def can_command_run(self) -> bool:
+        """Whether some launcher, of whatever epoch, may still have a user's command running."""
+        return any(
+            pod.has_container_started and pod.termination is None and not self.is_gone(pod)
+            for pod in self.launchers
+        )
+
+    @cached_property
+    def has_live_launcher(self) -> bool:
+        """Whether some launcher runs or may come to run."""
+        return any(pod.termination is None and not self.is_gone(pod) for pod in self.launchers)
+
+    @cached_property
+    def members(self) -> dict[str, Member]:
+        """What the written config says, by uid."""
+        config = self.snapshot.config
+        return {member.uid: member for member in config.members} if config else {}
+
+    @cached_property
+    def written_generation(self) -> int:
+        """Generation of the written config; 0 when there is none."""
+        return self.snapshot.config.generation if self.snapshot.config else 0
+
+    @cached_property
+    def report(self) -> Report | None:
+        """The report of this epoch's broker; another's says nothing."""
+        report, status = self.snapshot.report, self.status
+        if report is None or report.epoch != status.epoch:
+            return None
+        return report if report.launcher_uid == status.launcher_uid else None
+
+    @cached_property
+    def listed(self) -> frozenset[str]:
+        """Uids of the workers that are or were in the served list."""
+        return self.report.listed if self.report else frozenset()
+
+    @cached_property
+    def closed(self) -> frozenset[str]:
+        """Uids of the workers that have no process and take no more."""
+        return self.report.closed if self.report else frozenset()
+
+    def is_gone(self, pod: Pod) -> bool:
+        """Whether the pod has ended: it is terminal, or it is being deleted on a lost node."""
+        return pod.is_terminal or (pod.is_deleting and self._is_node_lost(pod))
+
+    def is_uid_gone(self, uid: str) -> bool:
+        """The same for a uid whose pod may not exist any more."""
+        pod = self.pods.get(uid)
+        return pod is None or self.is_gone(pod)
+
+    def is_held(self, uid: str) -> bool:
+        """Whether the written config holds this worker in any state but gone."""
+        member = self.members.get(uid)
+        return member is not None and member.state is not MemberState.GONE
+
+    def has_notice(self, pod: Pod) -> bool:
+        """Whether its node is cordoned or is said to go away."""
+        node = self.snapshot.nodes.get(pod.node or "")
+        return node is not None and (node.is_cordoned or bool(node.notice))
+
+    def select_live_workers(self) -> Iterator[Pod]:
+        """Workers that have not ended and that nobody is deleting."""
+        return (p for p in self.workers if not p.is_deleting and not self.is_gone(p))
+
+    def _is_node_lost(self, pod: Pod) -> bool:
+        if pod.node is None or not self.snapshot.are_nodes_known:
+            return False
+        node = self.snapshot.nodes.get(pod.node)
+        return node is None or not node.is_ready or node.is_unreachable
+
+
+def is_disrupted(pod: Pod) -> bool:
+    """Whether the platform, or somebody through it, ended this pod."""
+    return pod.is_deleting or bool(pod.disruption_reason) or pod.pod_reason in _DISRUPTIONS
+
+
+def has_passed(now: datetime, since: datetime | None, span: timedelta | None) -> bool:
+    """Whether `span` is over; never without a beginning or an end."""
+    return since is not None and span is not None and now >= since + span

@@ -1,0 +1,482 @@
+"""Small makers for planner tests, and a world of model objects to which plans are applied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from et_operator.codec.statuses import decode_status, encode_status
+from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.jobs import (
+    JobKey,
+    JobSpec,
+    JobStatus,
+    Runtime,
+    ScalingKind,
+    TrainingJob,
+    WorkerSpec,
+    WorkerState,
+)
+from et_operator.model.names import LABEL_EPOCH, LABEL_INDEX, LABEL_ROLE, Role
+from et_operator.model.plans import Plan, Report
+from et_operator.model.pods import Node, Pod, Termination
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    PODS,
+    ROLES,
+    SCALE_INS,
+    SCALE_OUTS,
+    TRAINING_JOBS,
+    Json,
+)
+from et_operator.model.scalings import Scaling, ScalingStatus
+from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
+from et_operator.planning.planner import plan
+from launcher.contract import CONFIG_KEY
+from launcher.documents import HostConfig, MemberState, decode_config
+from launcher.documents import Report as BrokerReport
+
+START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+MAX_PASSES = 60
+
+
+def make_template(**container: Any) -> dict[str, Any]:
+    """A pod template with one container."""
+    return {"spec": {"containers": [{"name": "main", "image": "trainer", **container}]}}
+
+
+def make_spec(replicas: int = 2, **changes: Any) -> JobSpec:
+    """A valid spec; `minimum` and `maximum` are those of the workers."""
+    worker = WorkerSpec(
+        template=make_template(),
+        replicas=replicas,
+        min_replicas=changes.pop("minimum", None),
+        max_replicas=changes.pop("maximum", None),
+    )
+    template = make_template(command=["horovodrun"], args=["python", "train.py"])
+    return JobSpec(launcher_template=template, worker=worker, **changes)
+
+
+def make_job(replicas: int = 2, **changes: Any) -> TrainingJob:
+    """A job that was just created."""
+    return TrainingJob(
+        key=JobKey("ns", "job"),
+        uid="job-uid",
+        resource_version="1",
+        generation=1,
+        created=START,
+        spec=make_spec(replicas, **changes),
+    )
+
+
+def make_shipped(digest: str = "d1") -> RuntimeFiles:
+    """The runtime of this operator."""
+    files = {"launcher/boot.py": "boot", "launcher/agent/__init__.py": ""}
+    return RuntimeFiles(Runtime(digest, "broker:1"), files)
+
+
+def make_scaling(kind: ScalingKind, name: str, **changes: Any) -> Scaling:
+    """A scaling of the job that was just created."""
+    fields: dict[str, Any] = {
+        "kind": kind,
+        "namespace": "ns",
+        "name": name,
+        "uid": f"{name}-uid",
+        "resource_version": "1",
+        "generation": 1,
+        "created": START,
+        "job_name": "job",
+    }
+    return Scaling(**(fields | changes))
+
+
+class World:
+    """A cluster that does at once what it is asked to; everything else happens when told to.
+
+    Checks at each pass what must hold whatever happens.
+    """
+
+    def __init__(self, job: TrainingJob | None = None, shipped: RuntimeFiles | None = None) -> None:
+        self.now = START
+        self.job = job or make_job()
+        self.shipped = shipped or make_shipped()
+        self.pods: dict[str, Pod] = {}
+        self.scalings: dict[str, Scaling] = {}
+        self.config: HostConfig | None = None
+        self.report: BrokerReport | None = None
+        self.children: dict[str, Child] = {}
+        self.role_names: frozenset[str] = frozenset()
+        self.runtimes: frozenset[str] = frozenset()
+        self.nodes: dict[str, Node] = {"n1": Node("n1"), "n2": Node("n2")}
+        self.taken: frozenset[str] = frozenset()
+        self.refusal: Any = None
+        self.complete_since: datetime | None = START
+        self.log: list[str] = []
+        self.events: list[Report] = []
+        self.used: dict[str, str] = {}
+        self.writes = 0
+        self.requeue_after: timedelta | None = None
+        self.job_is_gone = False
+        self.on_write: Callable[[str], None] = lambda _: None
+        self._version = 1
+
+    # ------------------------------------------------------------ planning
+    @property
+    def status(self) -> JobStatus:
+        return self.job.status
+
+    @property
+    def replicas(self) -> int:
+        assert self.job.spec is not None
+        return self.job.spec.worker.replicas
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            job=self.job,
+            shipped=self.shipped,
+            pods=tuple(self.pods.values()),
+            scalings=tuple(self.scalings.values()),
+            config=self.config,
+            config_object=self.children.get("job-config"),
+            report=self._read_report(),
+            report_object=self.children.get("job-report"),
+            service_account=self.children.get("ServiceAccount"),
+            role=self.children.get("Role"),
+            role_names=self.role_names,
+            role_binding=self.children.get("RoleBinding"),
+            runtimes=self.runtimes,
+            nodes=self.nodes,
+            taken=self.taken,
+            refusal=self.refusal,
+            complete_since=self.complete_since,
+        )
+
+    def step(self) -> Plan:
+        """One pass: plan, check, apply."""
+        snapshot = self.snapshot()
+        result = plan(snapshot, self.now)
+        assert plan(snapshot, self.now) == result
+        self._check(snapshot, result)
+        self.apply(result)
+        return result
+
+    def settle(self) -> None:
+        """Passes until one has nothing to write."""
+        for _ in range(MAX_PASSES):
+            result = self.step()
+            self.requeue_after = result.requeue_after
+            if result.status is None and not result.actions:
+                return
+            if self.job_is_gone:
+                return
+        raise AssertionError(f"does not come to rest: {self.log[-8:]}")
+
+    def apply(self, result: Plan) -> None:
+        if result.status is not None:
+            self._note("status")
+            body = {k: v for k, v in encode_status(result.status).items() if v is not None}
+            status, problems = decode_status(JobStatus, body)
+            assert not problems
+            self.job = replace(self.job, status=status, resource_version=self._next())
+        for action in result.actions:
+            self._note(describe(action))
+            self._apply(action)
+        self.events += result.reports
+
+    # ------------------------------------------------------------ what happens in the cluster
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def edit(self, **changes: Any) -> None:
+        """Change the job's spec as its author would."""
+        spec = self.job.spec
+        assert spec is not None
+        if "replicas" in changes:
+            spec = replace(spec, worker=replace(spec.worker, replicas=changes.pop("replicas")))
+        self.job = replace(
+            self.job,
+            spec=replace(spec, **changes),
+            generation=self.job.generation + 1,
+            resource_version=self._next(),
+        )
+
+    def put(self, name: str, **changes: Any) -> None:
+        """Change a pod."""
+        pod = replace(self.pods[name], resource_version=self._next())
+        self.pods[name] = replace(pod, **changes)
+
+    def run(self, *names: str, node: str = "n1") -> None:
+        """These pods, or all that can, run now."""
+        for name, pod in list(self.pods.items()):
+            if (names and name not in names) or pod.phase != "Pending" or pod.is_deleting:
+                continue
+            self.put(
+                name,
+                phase="Running",
+                node=node,
+                is_container_running=True,
+                has_container_started=True,
+                started=self.now.replace(microsecond=0),
+            )
+
+    def end(self, name: str, code: int = 0, **changes: Any) -> None:
+        """A pod's main container ends."""
+        self.put(
+            name,
+            phase="Succeeded" if code == 0 else "Failed",
+            is_container_running=False,
+            termination=Termination(code, "Completed" if code == 0 else "Error", "the tail"),
+            **changes,
+        )
+
+    def delete(self, name: str) -> None:
+        """Somebody deletes the pod; it dies when `reap` says so."""
+        self.put(name, deletion_requested=self.now + timedelta(seconds=30))
+
+    def reap(self, *names: str) -> None:
+        """Pods that are being deleted vanish."""
+        for name, pod in list(self.pods.items()):
+            if pod.is_deleting and (not names or name in names):
+                del self.pods[name]
+
+    def serve(self, *, close: bool = True, list_new: bool = True) -> None:
+        """The broker reads the config: lists, serves, and reports idle workers as closed."""
+        pod = self.launcher
+        if pod is None or self.config is None or not pod.is_container_running:
+            return
+        if self.config.epoch != pod.epoch:
+            return
+        old = self.report
+        if old is None or old.launcher_uid != pod.uid:
+            old = BrokerReport(epoch=pod.epoch or 0, launcher_uid=pod.uid, broker_start=1)
+        running = {p.uid for p in self.pods.values() if p.is_container_running}
+        members = [m for m in self.config.members if m.uid in running]
+        active = {m.uid for m in members if m.state is MemberState.ACTIVE} if list_new else set()
+        draining = {m.uid for m in members if m.state is MemberState.DRAINING} if close else set()
+        self.report = replace(
+            old,
+            observed_generation=self.config.generation,
+            served_generation=self.config.generation,
+            listed=old.listed | active,
+            closed=old.closed | draining,
+        )
+
+    def finish(self, code: int = 0) -> None:
+        """The user's command ends, and the launcher with it."""
+        pod = self.launcher
+        assert pod is not None
+        if self.report is not None:
+            self.report = replace(self.report, ended=code)
+        self.end(pod.name, code)
+
+    def add(self, scaling: Scaling) -> Scaling:
+        self.scalings[scaling.uid] = scaling
+        return scaling
+
+    def start(self) -> None:
+        """From nothing to a job that runs, with its hosts listed."""
+        self.settle()
+        self.wait(1)
+        self.run()
+        self.settle()
+        self.serve()
+        self.settle()
+
+    def go_on(self, rounds: int = 6) -> None:
+        """Let everything that can happen happen."""
+        for _ in range(rounds):
+            self.settle()
+            self.wait(2)
+            self.run()
+            self.settle()
+            self.serve()
+            self.settle()
+            self.reap()
+            self.settle()
+
+    # ------------------------------------------------------------ looking
+    @property
+    def launcher(self) -> Pod | None:
+        found = [p for p in self.pods.values() if p.role is Role.LAUNCHER]
+        return max(found, key=lambda p: p.epoch or 0, default=None)
+
+    @property
+    def workers(self) -> list[str]:
+        return [n for n, p in self.pods.items() if p.role is Role.WORKER and not p.is_terminal]
+
+    def condition(self, kind: str) -> str | None:
+        return next((c.status for c in self.status.conditions if c.type == kind), None)
+
+    def reason(self, kind: str) -> str | None:
+        return next((c.reason for c in self.status.conditions if c.type == kind), None)
+
+    def phase(self) -> str:
+        return self.status.phase.value if self.status.phase else ""
+
+    def scaling_phase(self, name: str) -> str:
+        phase = self.scalings[f"{name}-uid"].status.phase
+        return phase.value if phase else ""
+
+    def scaling_reason(self, name: str) -> str:
+        return self.scalings[f"{name}-uid"].status.conditions[-1].reason
+
+    def states(self) -> dict[str, str]:
+        assert self.config is not None
+        return {m.name: m.state.value for m in self.config.members}
+
+    # ------------------------------------------------------------ applying
+    def _apply(self, action: Action) -> None:
+        match action:
+            case Create():
+                self._create(action)
+            case Patch():
+                self._patch(action)
+            case Delete():
+                self._delete(action)
+
+    def _create(self, action: Create) -> None:
+        metadata = action.manifest["metadata"]
+        name = metadata["name"]
+        if action.resource == PODS:
+            self._create_pod(action.manifest)
+            return
+        if action.resource == CONFIG_MAPS and name.startswith("edl-runtime-"):
+            self.runtimes |= {name}
+            return
+        key = name if action.resource == CONFIG_MAPS else action.resource.kind
+        assert key not in self.children, f"{key} is there already"
+        self.children[key] = Child(name, f"{key}-uid", self._next(), self.job.uid)
+        if action.resource == ROLES:
+            self.role_names = frozenset(action.manifest["rules"][0]["resourceNames"])
+        if name == "job-config":
+            self.config = decode_config(action.manifest["data"][CONFIG_KEY])
+
+    def _create_pod(self, manifest: Json) -> None:
+        metadata = manifest["metadata"]
+        labels, name = metadata["labels"], metadata["name"]
+        assert name not in self.pods, f"{name} is there already"
+        if labels[LABEL_ROLE] == "worker":
+            assert name in self.role_names, "created before its rights"
+            assert {"ServiceAccount", "RoleBinding", "job-config", "job-report"} <= set(
+                self.children
+            )
+        version = self._next()
+        index = labels.get(LABEL_INDEX)
+        self.pods[name] = Pod(
+            namespace="ns",
+            name=name,
+            uid=f"{name}-{version}",
+            resource_version=version,
+            role=Role(labels[LABEL_ROLE]),
+            index=None if index is None else int(index),
+            epoch=int(labels[LABEL_EPOCH]),
+            created=self.now.replace(microsecond=0),
+            phase="Pending",
+            owner_uid=self.job.uid,
+            container="main",
+        )
+
+    def _patch(self, action: Patch) -> None:
+        ref = action.ref
+        if ref.resource == TRAINING_JOBS:
+            assert action.resource_version == self.job.resource_version
+            number = action.body["spec"]["etReplicaSpecs"]["worker"]["replicas"]
+            self.edit(replicas=number)
+            extra = action.body.get("metadata", {}).get("annotations", {})
+            self.job = replace(self.job, annotations={**self.job.annotations, **extra})
+        elif ref.resource in {SCALE_INS, SCALE_OUTS}:
+            self._patch_scaling(action)
+        elif ref.resource == ROLES:
+            self.role_names = frozenset(action.body["rules"][0]["resourceNames"])
+        else:
+            assert action.resource_version == self.children[ref.name].resource_version
+            new = decode_config(action.body["data"][CONFIG_KEY])
+            assert self.config is None or new.generation > self.config.generation
+            assert self.config is None or new.epoch >= self.config.epoch
+            self.config = new
+            child = self.children[ref.name]
+            self.children[ref.name] = replace(child, resource_version=self._next())
+
+    def _patch_scaling(self, action: Patch) -> None:
+        scaling = self.scalings[action.uid]
+        assert action.resource_version == scaling.resource_version
+        if action.subresource == "status":
+            body = {k: v for k, v in action.body["status"].items() if v is not None}
+            status, problems = decode_status(ScalingStatus, body)
+            assert not problems
+            scaling = replace(scaling, status=status)
+        else:
+            scaling = replace(scaling, owner_uid=self.job.uid)
+        self.scalings[action.uid] = replace(scaling, resource_version=self._next())
+
+    def _delete(self, action: Delete) -> None:
+        if action.ref.resource == TRAINING_JOBS:
+            self.job_is_gone = True
+        elif action.ref.resource == PODS:
+            pod = self.pods[action.ref.name]
+            assert (pod.uid, pod.resource_version) == (action.uid, action.resource_version)
+            if pod.phase == "Running":
+                self.delete(pod.name)
+            else:
+                del self.pods[pod.name]
+        else:
+            del self.scalings[action.uid]
+
+    def _read_report(self) -> BrokerReport | None:
+        report = self.report
+        return report if report is not None and report.epoch == self.status.epoch else None
+
+    def _next(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+    def _note(self, what: str) -> None:
+        self.writes += 1
+        self.log.append(what)
+        self.on_write(what)
+
+    # ------------------------------------------------------------ what must always hold
+    def _check(self, snapshot: Snapshot, result: Plan) -> None:
+        for action in result.actions:
+            if isinstance(action, Create) and action.resource == PODS:
+                self._check_creation(snapshot, action)
+            if isinstance(action, Delete) and action.ref.resource == PODS:
+                self._check_deletion(snapshot, action)
+        if result.status is not None:
+            old, new = snapshot.job.status, result.status
+            assert new.generation >= old.generation
+            assert new.epoch >= old.epoch
+            assert new.last_worker_index >= old.last_worker_index
+
+    def _check_creation(self, snapshot: Snapshot, action: Create) -> None:
+        name = action.manifest["metadata"]["name"]
+        assert not snapshot.job.deletion_requested
+        assert name not in {m.name for m in (self.config.members if self.config else ())}
+        if re.search(r"worker-\d+$", name):
+            assert any(r.name == name and not r.uid for r in snapshot.job.status.workers)
+
+    def _check_deletion(self, snapshot: Snapshot, action: Delete) -> None:
+        pod = self.pods[action.ref.name]
+        status, spec = snapshot.job.status, snapshot.job.spec
+        is_over = any(
+            c.status == "True" and c.type in {"Succeeded", "Failed", "Suspended"}
+            for c in status.conditions
+        )
+        if pod.role is not Role.WORKER or pod.is_terminal or is_over or spec is None:
+            return
+        records = [r for r in status.workers if r.uid == pod.uid]
+        assert [r.state for r in records] == [WorkerState.LEAVING], f"{pod.name} is not leaving"
+
+
+def describe(action: Action) -> str:
+    """`create Pod job-worker-0`."""
+    match action:
+        case Create(resource=resource, manifest=manifest):
+            return f"create {resource.kind} {manifest['metadata']['name']}"
+        case Patch(ref=ref, subresource=subresource):
+            return f"patch {ref.resource.kind} {ref.name} {subresource}".strip()
+        case Delete(ref=ref):
+            return f"delete {ref.resource.kind} {ref.name}"
