@@ -102,7 +102,7 @@ class Processes:
         try:
             self._command = spawning.start_command(argv, self._environ)
         except (OSError, ValueError) as error:
-            self._log.say(f"the container's command cannot start, the worker serves on: {error}")
+            self._log.say(f"the container's command cannot start: {error}; serves on")
             return
         self._agent.command_started()
 
@@ -118,10 +118,7 @@ class Processes:
                 self._carry_out(self._agent.ended(session, code, reason, self._now()))
             elif pid == self._command:
                 self._command = None
-                self._log.say(
-                    f"the container's command ended: {reason}, code {code};"
-                    " the worker serves until its pod is deleted"
-                )
+                self._log.say(f"the container's command ended: {reason}, code {code}; serves on")
                 self._carry_out(self._agent.command_ended())
             else:
                 self._carry_out(self._agent.orphan_ended())

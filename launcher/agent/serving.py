@@ -77,7 +77,7 @@ class Server:
         wakeup = _catch_signals()
         self._selector.register(wakeup, selectors.EVENT_READ, lambda: self._on_signals(wakeup))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._log.say(f"serves sessions at {self._listener.getsockname()}")
+        self._log.say(f"serves sessions as instance {self._agent.instance}")
         self._processes.start_command(command)
         while not self._is_left:
             for key, _events in self._selector.select(self._timeout()):

@@ -281,8 +281,8 @@ class Agent:
                 session.is_claimed = False
 
     def _after_end(self, session: Session) -> Effects:
-        if not session.is_open:
-            self._tell_exit(session)
+        self._tell_exit(session)
+        if not session.is_alive:
             self._closing.process_ended()
         return self._take()
 

@@ -1,0 +1,625 @@
+"""The agent's machine: fencing, idleness, exits, the way out. Time is a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launcher.protocol import frames
+from launcher.protocol.agents import Agent
+from launcher.protocol.effects import (
+    CloseOutput,
+    Hang,
+    Leave,
+    Send,
+    Signal,
+    SignalCommand,
+    Spawn,
+    Survey,
+)
+from launcher.protocol.frames import Frame, ProtocolError
+
+ONE, TWO = b"1" * 16, b"2" * 16
+
+
+class Bench:
+    """An agent, and what it has sent to each connection. Surveys find `processes`."""
+
+    def __init__(self, grace: float = 60) -> None:
+        self.agent = Agent(instance="i", job="j", pod="p", epoch=3, grace=grace)
+        self.now = 0.0
+        self.processes = 0
+        self.done: list[Any] = []
+        self.said: dict[int, list[tuple[str, dict[str, Any]]]] = {}
+        self.pids = iter(range(100, 200))
+
+    def carry_out(self, wanted: list[Any]) -> None:
+        for effect in wanted:
+            if isinstance(effect, Send):
+                self.hear(effect.connection, effect.data)
+                continue
+            self.done.append(effect)
+            if isinstance(effect, Spawn):
+                self.carry_out(self.agent.started(effect.session, next(self.pids)))
+            elif isinstance(effect, Survey):
+                self.carry_out(self.agent.surveyed(self.processes, self.now))
+
+    def hear(self, connection: int, data: bytes) -> None:
+        decoder = frames.Decoder()
+        decoder.feed(data)
+        for frame in decoder:
+            body = {} if frame.type in (frames.DATA, frames.PONG) else frames.decode_json(frame)
+            self.said.setdefault(connection, []).append((frames.NAMES[frame.type], body))
+
+    def names(self, connection: int = 1) -> list[str]:
+        return [name for name, _body in self.said.get(connection, [])]
+
+    def last(self, connection: int = 1) -> tuple[str, dict[str, Any]]:
+        return self.said[connection][-1]
+
+    def send(self, kind: int, body: dict[str, Any] | None = None, **where: Any) -> None:
+        session = where.get("session", frames.NO_SESSION)
+        data = frames.encode_json(kind, body, session)[frames.HEADER.size :]
+        frame = Frame(kind, session, where.get("flags", 0), where.get("offset", 0), data)
+        self.carry_out(self.agent.receive(where.get("connection", 1), frame, self.now))
+
+    def hello(self, connection: int = 1, **changes: Any) -> None:
+        body = {"job": "j", "pod": "p", "epoch": 3, "launcher": "l", "brokerStart": 0}
+        body.update(connection=changes.pop("number", connection), **changes)
+        self.agent.connected(connection, self.now)
+        self.send(frames.HELLO, body, connection=connection)
+
+    def spawn(self, session: bytes = ONE, connection: int = 1, **changes: Any) -> None:
+        body = {"host": "h", "command": "c", **changes}
+        self.send(frames.SPAWN, body, session=session, connection=connection)
+
+    def end(self, session: bytes = ONE, code: int = 134) -> None:
+        self.carry_out(self.agent.ended(session, code, "signal 6", self.now))
+        for stream in frames.STREAMS:
+            self.carry_out(self.agent.output_ended(session, stream))
+
+    def tick(self, now: float) -> None:
+        self.now = now
+        self.carry_out(self.agent.tick(now))
+
+    def sigterm(self) -> None:
+        self.carry_out(self.agent.sigterm(self.now))
+
+    def of(self, kind: type) -> list[Any]:
+        return [effect for effect in self.done if isinstance(effect, kind)]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def running(bench: Bench) -> Bench:
+    bench.hello()
+    bench.spawn()
+    return bench
+
+
+# ---------------------------------------------------------------- who may command
+
+
+def test_welcome_lists_the_sessions_and_what_the_agent_is(running: Bench) -> None:
+    running.agent.output(ONE, 1, b"hello")
+    running.hello(2)
+    assert running.last(2) == (
+        "WELCOME",
+        {
+            "instance": "i",
+            "epoch": 3,
+            "closed": False,
+            "terminating": None,
+            "sessions": [
+                {
+                    "id": ONE.hex(),
+                    "state": "running",
+                    "start": [0, 0],
+                    "end": [5, 0],
+                    "code": None,
+                    "reason": None,
+                }
+            ],
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job": "another"},
+        {"pod": "another"},
+        {"epoch": 2},
+        {"launcher": "another"},
+        {"number": 1},
+        {"number": 0},
+        {"brokerStart": -1, "number": 99},
+        {"epoch": "3"},
+        {"epoch": True},
+        {"launcher": None},
+    ],
+    ids=str,
+)
+def test_a_hello_that_is_refused_leaves_the_stream_where_it_is(
+    bench: Bench, changes: dict[str, Any]
+) -> None:
+    bench.hello(1)
+    with pytest.raises(ProtocolError):
+        bench.hello(2, **changes)
+    bench.send(frames.PING)
+    assert bench.names(1) == ["WELCOME", "PONG"]
+    assert bench.of(Hang) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"number": 2}, {"brokerStart": 1, "number": 0}, {"epoch": 4, "launcher": "m"}],
+    ids=str,
+)
+def test_a_newer_connection_takes_the_stream_over(bench: Bench, changes: dict[str, Any]) -> None:
+    bench.hello(1)
+    bench.hello(2, **changes)
+    assert bench.last(1) == ("REJECT", {"reason": "a newer connection has come"})
+    assert [hang.connection for hang in bench.of(Hang)] == [1]
+    assert bench.names(2) == ["WELCOME"]
+
+
+def test_an_older_bridge_does_not_come_back_after_the_newer_has_gone(bench: Bench) -> None:
+    bench.hello(5)
+    bench.carry_out(bench.agent.disconnected(5))
+    with pytest.raises(ProtocolError, match="newer connection"):
+        bench.hello(4)
+
+
+def test_a_newer_epoch_is_answered_when_nothing_of_the_older_lives(running: Bench) -> None:
+    running.processes = 2
+    running.hello(2, epoch=4, launcher="m")
+    assert Signal(ONE, 9) in running.done
+    assert Survey(9) in running.done
+    running.end()
+    assert running.names(2) == [], "a process that left its group still lives"
+    running.send(frames.PING, connection=2)
+    assert running.names(2) == ["PONG"], "a bridge that waits is told that we live"
+    running.processes = 0
+    running.tick(0.5)
+    assert running.last(2)[0] == "WELCOME"
+    assert running.last(2)[1]["sessions"] == []
+
+
+def test_a_fence_waits_for_the_process_itself_too(running: Bench) -> None:
+    running.hello(2, epoch=4, launcher="m")
+    assert running.names(2) == []
+    running.carry_out(running.agent.ended(ONE, 137, "signal 9", 0))
+    assert running.names(2) == ["WELCOME"]
+    assert CloseOutput(ONE) in running.done
+
+
+def test_the_bridge_that_came_last_is_welcomed_after_a_fence(running: Bench) -> None:
+    running.hello(2, epoch=4, launcher="m")
+    running.hello(3, epoch=4, launcher="m")
+    running.end()
+    assert running.names(2) == ["REJECT"]
+    assert running.names(3) == ["WELCOME"]
+
+
+def test_tombstones_end_with_their_epoch(running: Bench) -> None:
+    running.end()
+    running.send(frames.EXIT_ACK, session=ONE)
+    running.hello(2, epoch=4, launcher="m")
+    running.spawn(connection=2)
+    assert len(running.of(Spawn)) == 2
+
+
+def test_a_silent_stream_is_dead_after_30_seconds(running: Bench) -> None:
+    running.now = 20.0
+    running.send(frames.PING)
+    running.tick(49.9)
+    assert running.of(Hang) == []
+    assert running.agent.deadline() == pytest.approx(50.0)
+    running.tick(50.0)
+    assert running.last()[0] == "REJECT"
+    running.agent.output(ONE, 1, b"x" * 500_000)
+    assert running.agent.wants(ONE, 1)
+
+
+def test_a_bridge_without_hello_is_closed_after_10_seconds(bench: Bench) -> None:
+    bench.agent.connected(1, 0.0)
+    bench.tick(9.9)
+    assert bench.of(Hang) == []
+    bench.tick(10.0)
+    assert len(bench.of(Hang)) == 1
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def test_a_session_is_started_once_however_often_it_is_asked_for(running: Bench) -> None:
+    running.spawn()
+    running.hello(2)
+    running.spawn(connection=2)
+    running.end()
+    running.spawn(connection=2)
+    running.send(frames.EXIT_ACK, session=ONE, connection=2)
+    running.spawn(connection=2)
+    assert len(running.of(Spawn)) == 1
+
+
+def test_spawned_is_said_again_to_who_asks_again(running: Bench) -> None:
+    running.spawn()
+    assert running.said[1][1:] == [("SPAWNED", {"pid": 100, "instance": "i"})] * 2
+
+
+def test_a_resume_starts_nothing(bench: Bench) -> None:
+    bench.hello()
+    bench.send(frames.RESUME, {"instance": "i", "received": [0, 0]}, session=ONE)
+    assert bench.last() == (
+        "LOST",
+        {"reason": "the worker does not know this session", "code": 137},
+    )
+    assert bench.of(Spawn) == []
+
+
+def test_a_resume_of_another_instance_is_lost(running: Bench) -> None:
+    running.send(frames.RESUME, {"instance": "other", "received": [0, 0]}, session=ONE)
+    assert running.last() == ("LOST", {"reason": "the worker was started anew", "code": 137})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"received": [0]}, {"received": [0, -1]}, {"received": [0, True]}, {"received": [9, 0]}],
+    ids=str,
+)
+def test_a_resume_that_cannot_be_is_refused(running: Bench, body: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        running.send(frames.RESUME, {"instance": "i", **body}, session=ONE)
+
+
+def test_an_acknowledgement_ahead_of_what_was_sent_is_refused(running: Bench) -> None:
+    running.agent.output(ONE, 1, b"abc")
+    with pytest.raises(ProtocolError, match="ahead"):
+        running.send(frames.ACK, session=ONE, flags=1, offset=1)
+    with pytest.raises(ProtocolError, match="stream 3"):
+        running.send(frames.ACK, session=ONE, flags=3, offset=0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"command": 1},
+        {"command": "a\0b"},
+        {"command": "c", "env": {"A": 1}},
+        {"command": "c", "env": []},
+        {"command": "c", "env": ["A"]},
+        {"command": "c", "env": {"A=B": "1"}},
+        {"command": "c", "env": {"": "1"}},
+    ],
+    ids=str,
+)
+def test_a_spawn_that_cannot_be_costs_that_session_and_not_the_stream(
+    bench: Bench, body: dict[str, Any]
+) -> None:
+    bench.hello()
+    if body.get("env") == []:
+        body = {**body, "command": None}
+    bench.send(frames.SPAWN, body, session=ONE)
+    assert bench.last()[0] == "LOST"
+    assert bench.last()[1]["code"] == 255
+    assert bench.of(Spawn) == []
+
+
+def test_what_cannot_be_started_is_an_exit_with_255(bench: Bench) -> None:
+    bench.hello()
+    frame = Frame(frames.SPAWN, ONE, 0, 0, b'{"command":"c"}')
+    assert bench.agent.receive(1, frame, 0) == [Spawn(ONE, "c", {})]
+    bench.carry_out(bench.agent.not_started(ONE, "no memory"))
+    assert bench.last() == (
+        "EXIT",
+        {"code": 255, "produced": [0, 0], "reason": "cannot start: no memory"},
+    )
+
+
+def test_an_exit_is_told_at_once_and_after_each_claim_until_acknowledged(running: Bench) -> None:
+    running.agent.output(ONE, 2, b"oops")
+    running.end()
+    told = ("EXIT", {"code": 134, "produced": [0, 4], "reason": "signal 6"})
+    assert running.last() == told
+    running.hello(2)
+    assert running.last(2)[1]["sessions"][0]["state"] == "exited"
+    running.send(frames.RESUME, {"instance": "i", "received": [0, 0]}, session=ONE, connection=2)
+    assert running.last(2) == told
+    running.send(frames.EXIT_ACK, session=ONE, connection=2)
+    running.hello(3)
+    assert running.last(3)[1]["sessions"] == []
+
+
+def test_a_tombstone_tells_that_the_bytes_are_gone(running: Bench) -> None:
+    running.agent.output(ONE, 1, b"hello")
+    running.end()
+    running.send(frames.EXIT_ACK, session=ONE)
+    running.send(frames.RESUME, {"instance": "i", "received": [2, 0]}, session=ONE)
+    assert running.last()[0] == "EXIT"
+    data = running.agent.next_data(1)
+    assert data == frames.encode(frames.DROPPED, ONE, b'{"to":5}', flags=1, offset=2)
+    assert running.agent.next_data(1) is None
+
+
+def test_an_ended_process_whose_pipes_stay_open_exits_after_a_second(running: Bench) -> None:
+    running.carry_out(running.agent.ended(ONE, 0, "exited", 5.0))
+    assert running.last()[0] == "SPAWNED"
+    assert running.agent.deadline() == pytest.approx(6.0)
+    running.tick(6.0)
+    assert running.of(CloseOutput) == [CloseOutput(ONE)]
+    for stream in frames.STREAMS:
+        running.carry_out(running.agent.output_ended(ONE, stream))
+    assert running.last()[0] == "EXIT"
+
+
+def test_signals_reach_a_running_process_and_no_other(running: Bench) -> None:
+    running.send(frames.SIGNAL, {"signal": 2}, session=ONE)
+    running.send(frames.SIGNAL, {"signal": 2}, session=TWO)
+    running.carry_out(running.agent.ended(ONE, 0, "exited", 0))
+    running.send(frames.SIGNAL, {"signal": 2}, session=ONE)
+    assert running.of(Signal) == [Signal(ONE, 2)]
+
+
+@pytest.mark.parametrize("number", [0, -1, 65, "15", None, True])
+def test_what_is_no_signal_is_refused(running: Bench, number: object) -> None:
+    with pytest.raises(ProtocolError, match="no signal"):
+        running.send(frames.SIGNAL, {"signal": number}, session=ONE)
+
+
+# ---------------------------------------------------------------- flow
+
+
+def test_a_full_window_blocks_that_session_alone(running: Bench) -> None:
+    running.spawn(TWO)
+    running.agent.output(ONE, 1, b"x" * frames.WINDOW)
+    assert not running.agent.wants(ONE, 1)
+    assert not running.agent.wants(ONE, 2)
+    assert running.agent.wants(TWO, 1)
+
+
+def test_the_window_of_the_broker_holds_within_limits(bench: Bench) -> None:
+    bench.hello()
+    bench.spawn(ONE, window=1)
+    bench.spawn(TWO, window=1 << 30)
+    for session in (ONE, TWO):
+        bench.agent.output(session, 1, b"x" * 1_000_000)
+    sent = {ONE: 0, TWO: 0}
+    decoder = frames.Decoder()
+    while (data := bench.agent.next_data(1)) is not None:
+        decoder.feed(data)
+    for frame in decoder:
+        sent[frame.session] += len(frame.payload)
+    assert sent == {ONE: frames.MAX_DATA, TWO: frames.WINDOW}
+
+
+def test_sessions_and_streams_take_turns(running: Bench) -> None:
+    running.spawn(TWO)
+    for session in (ONE, TWO):
+        for stream in frames.STREAMS:
+            running.agent.output(session, stream, b"x" * 100_000)
+    decoder = frames.Decoder()
+    for _ in range(4):
+        decoder.feed(running.agent.next_data(1) or b"")
+    assert {(frame.session, frame.flags) for frame in decoder} == {
+        (session, stream) for session in (ONE, TWO) for stream in frames.STREAMS
+    }
+
+
+def test_data_goes_to_nobody_else(running: Bench) -> None:
+    running.agent.output(ONE, 1, b"x")
+    running.agent.connected(2, 0)
+    assert running.agent.next_data(2) is None
+    running.hello(3)
+    assert running.agent.next_data(1) is None
+    assert running.agent.next_data(3) is None, "no shim has claimed it on this stream"
+
+
+# ---------------------------------------------------------------- closing
+
+
+def test_an_idle_worker_closes_and_takes_nothing_more(bench: Bench) -> None:
+    bench.hello()
+    bench.send(frames.CLOSE_IF_IDLE)
+    assert bench.names() == ["WELCOME", "CLOSED"]
+    bench.spawn()
+    assert bench.last()[0] == "LOST"
+    assert bench.last()[1]["code"] == 255
+    bench.send(frames.CLOSE_IF_IDLE)
+    assert bench.last()[0] == "CLOSED"
+    bench.hello(2, epoch=9, launcher="m")
+    assert bench.last(2)[1]["closed"] is True
+
+
+def test_a_busy_worker_says_so_and_closes_by_itself(running: Bench) -> None:
+    running.processes = 3
+    running.send(frames.CLOSE_IF_IDLE)
+    assert running.last() == ("BUSY", {"sessions": 1, "processes": 3})
+    running.end()
+    assert running.last()[0] == "EXIT"
+    running.processes = 0
+    running.carry_out(running.agent.orphan_ended())
+    assert running.last() == ("CLOSED", {})
+    assert running.names().count("BUSY") == 1
+
+
+def test_an_exit_that_nobody_acknowledged_does_not_keep_a_worker(running: Bench) -> None:
+    running.end()
+    running.send(frames.CLOSE_IF_IDLE)
+    assert running.last()[0] == "CLOSED"
+
+
+def test_a_new_session_disarms_and_the_broker_asks_again(running: Bench) -> None:
+    running.send(frames.CLOSE_IF_IDLE)
+    running.spawn(TWO)
+    running.end(ONE)
+    running.end(TWO)
+    assert "CLOSED" not in running.names()
+    running.send(frames.CLOSE_IF_IDLE)
+    assert running.last()[0] == "CLOSED"
+
+
+def test_who_waits_for_marked_processes_looks_again_and_stops_looking(bench: Bench) -> None:
+    bench.hello()
+    bench.processes = 1
+    bench.send(frames.CLOSE_IF_IDLE)
+    bench.tick(0.5)
+    bench.processes = 0
+    bench.tick(1.0)
+    assert bench.last()[0] == "CLOSED"
+    surveys = len(bench.of(Survey))
+    bench.tick(9.0)
+    assert len(bench.of(Survey)) == surveys
+
+
+def test_nobody_looks_at_processes_when_nobody_waits(running: Bench) -> None:
+    running.end()
+    running.carry_out(running.agent.orphan_ended())
+    running.tick(5.0)
+    assert running.of(Survey) == []
+
+
+def test_a_worker_that_closed_without_a_stream_says_so_in_its_welcome(running: Bench) -> None:
+    running.send(frames.CLOSE_IF_IDLE)
+    running.carry_out(running.agent.disconnected(1))
+    running.end()
+    running.hello(2)
+    assert running.last(2)[1]["closed"] is True
+
+
+# ---------------------------------------------------------------- leaving
+
+
+def test_without_a_session_it_leaves_at_once(bench: Bench) -> None:
+    bench.hello()
+    bench.sigterm()
+    assert bench.last() == ("TERMINATING", {"seconds": 59.0})
+    assert bench.of(Leave) == [Leave()]
+
+
+def test_sessions_may_end_by_themselves_until_10_seconds_before_the_end(running: Bench) -> None:
+    running.sigterm()
+    running.tick(49.9)
+    assert running.of(Signal) == []
+    running.tick(50.0)
+    assert running.of(Signal) == [Signal(ONE, 15)]
+    assert Survey(15) in running.done
+    running.tick(57.0)
+    assert running.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
+    assert running.of(Leave) == []
+    running.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), 57.0)
+    running.tick(59.0)
+    assert running.of(Leave) == [Leave()]
+
+
+def test_it_waits_until_the_last_exit_is_acknowledged(running: Bench) -> None:
+    running.sigterm()
+    running.end()
+    assert running.of(Leave) == []
+    running.send(frames.EXIT_ACK, session=ONE)
+    assert running.of(Leave) == [Leave()]
+
+
+def test_it_waits_for_no_acknowledgement_without_a_stream(running: Bench) -> None:
+    running.sigterm()
+    running.end()
+    running.carry_out(running.agent.disconnected(1))
+    assert running.of(Leave) == [Leave()]
+
+
+def test_it_waits_5_seconds_for_a_broker_that_does_not_acknowledge(running: Bench) -> None:
+    running.sigterm()
+    running.end()
+    running.tick(4.9)
+    assert running.of(Leave) == []
+    running.tick(5.0)
+    assert running.of(Leave) == [Leave()]
+
+
+def test_it_waits_for_marked_processes(bench: Bench) -> None:
+    bench.processes = 1
+    bench.sigterm()
+    assert bench.of(Leave) == []
+    bench.processes = 0
+    bench.tick(0.5)
+    assert bench.of(Leave) == [Leave()]
+
+
+def test_each_further_sigterm_goes_on_to_the_next_stage(running: Bench) -> None:
+    running.sigterm()
+    running.sigterm()
+    assert running.of(Signal) == [Signal(ONE, 15)]
+    assert running.agent.deadline() == pytest.approx(0.5)
+    running.sigterm()
+    assert running.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
+    running.sigterm()
+    running.tick(2.0)
+    assert running.of(Leave) == [Leave()]
+
+
+def test_a_session_is_taken_until_the_others_are_terminated(running: Bench) -> None:
+    running.sigterm()
+    running.spawn(TWO)
+    assert running.last()[0] == "SPAWNED"
+    running.tick(29.0)
+    running.send(frames.PING)
+    running.tick(50.0)
+    running.spawn(b"3" * 16)
+    assert running.last() == ("LOST", {"reason": "the worker is being terminated", "code": 255})
+
+
+def test_a_broker_that_comes_while_leaving_is_told_the_seconds_left(running: Bench) -> None:
+    running.sigterm()
+    running.now = 9.0
+    running.hello(2)
+    assert running.last(2)[1]["terminating"] == pytest.approx(50.0)
+
+
+def test_the_containers_own_command_ends_after_the_sessions(running: Bench) -> None:
+    running.agent.command_started()
+    running.sigterm()
+    running.end()
+    assert running.of(SignalCommand) == [SignalCommand(15)]
+    running.send(frames.EXIT_ACK, session=ONE)
+    assert running.of(Leave) == []
+    running.carry_out(running.agent.command_ended())
+    assert running.of(Leave) == [Leave()]
+
+
+def test_a_command_that_ignores_its_end_gets_5_seconds(bench: Bench) -> None:
+    bench.agent.command_started()
+    bench.sigterm()
+    bench.tick(5.0)
+    assert bench.of(Leave) == [Leave()]
+
+
+def test_the_end_of_the_command_alone_ends_nothing(bench: Bench) -> None:
+    bench.agent.command_started()
+    bench.carry_out(bench.agent.command_ended())
+    assert bench.done == []
+
+
+@pytest.mark.parametrize("grace", [0, 1, 2, 5, 15])
+def test_a_short_grace_is_kept(grace: float) -> None:
+    bench = Bench(grace)
+    bench.hello()
+    bench.spawn()
+    bench.sigterm()
+    for now in range(int(grace) + 1):
+        bench.tick(float(now))
+    assert bench.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
+    assert bench.of(Leave) == [Leave()]
+
+
+def test_without_a_broker_sessions_live_for_ever(running: Bench) -> None:
+    running.carry_out(running.agent.disconnected(1))
+    assert running.agent.deadline() is None
+    running.tick(1e9)
+    assert running.of(Signal) == []
