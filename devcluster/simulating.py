@@ -44,7 +44,7 @@ def simulate(cluster: Cluster, count: int, client: Client) -> None:
         list(
             pool.map(lambda name: client.delete(f"/api/v1/nodes/{name}"), sorted(present - wanted))
         )
-    if wanted - present:
+    if wanted:
         _wait_ready(cluster, wanted, client)
     if not count:
         processes.stop(cluster, "kwok")
@@ -89,12 +89,15 @@ def _start_kwok(cluster: Cluster) -> None:
         "config": configuration,
         "manage-all-nodes": "false",
         "manage-nodes-with-annotation-selector": "kwok.x-k8s.io/node=fake",
+        "cidr": "10.88.0.0/16",
+        "v": "WARN",
         "node-ip": GATEWAY,
         "node-port": _KUBELET_PORT,
         "tls-cert-file": cluster.certificates / "simulator.crt",
         "tls-private-key-file": cluster.certificates / "simulator.key",
     }
     flags = [f"--{name}={value}" for name, value in arguments.items()]
+    flags.append(f"--config={building.find_kwok_stages(cluster.cache)}")
     processes.start(cluster, "kwok", [*networks.enter(cluster.namespace), program, *flags])
 
 
@@ -105,8 +108,12 @@ def _wait_ready(cluster: Cluster, wanted: set[str], client: Client) -> None:
             - {node["metadata"]["name"] for node in client.list_nodes() if is_node_ready(node)}
         )
 
+    def is_over() -> bool:
+        return not count_missing() or not processes.find(cluster, "kwok")
+
     with reporting.step(f"waiting for {len(wanted)} simulated nodes"):
-        if not wait_until(lambda: not count_missing(), seconds=_READY_SECONDS, interval=0.5):
+        wait_until(is_over, seconds=_READY_SECONDS, interval=0.5)
+        if count_missing():
             log = processes.find_log(cluster, "kwok")
             message = f"{count_missing()} simulated nodes are not ready: see {log}"
             raise DevclusterError(message)

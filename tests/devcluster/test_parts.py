@@ -76,7 +76,7 @@ def test_caches_follow_the_users_cache_folder(
 
 
 def test_a_missing_program_is_named_by_its_package_and_the_command_that_installs_it() -> None:
-    with pytest.raises(DevclusterError, match="apt-get install .* some-package"):
+    with pytest.raises(DevclusterError, match=r"apt-get install .* some-package"):
         checks.check_programs({"no-such-program": "some-package", "sh": "dash"})
 
 
@@ -127,7 +127,7 @@ def test_a_wrong_command_line_is_refused_before_anything_is_touched(arguments: l
 
 
 def test_a_failed_command_tells_what_it_wrote() -> None:
-    with pytest.raises(DevclusterError, match="ended with 3.*\nthe reason"):
+    with pytest.raises(DevclusterError, match=r"ended with 3.*\nthe reason"):
         commands.run(["sh", "-c", "echo the reason >&2; exit 3"])
 
 
