@@ -148,11 +148,12 @@ class FakeApi:
             message = f"too old resource version: {cursor} ({history.compacted})"
             raise Expired(410, "Expired", message)
         self._log.close(call)
-        view = _View(namespace, label_selector, field_selector)
+        view = View(namespace, label_selector, field_selector)
         closings, bookmarks = history.closings, history.bookmarks
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout.total_seconds()
         while True:
+            since = history.wakings
             if history.breakage is not None and closings != history.closings:
                 raise history.breakage
             for change in history.list_pending(resource, cursor):
@@ -167,7 +168,7 @@ class FakeApi:
                 yield _bookmark(resource, cursor)
             if is_over:
                 return
-            await history.sleep(deadline - loop.time())
+            await history.sleep(deadline - loop.time(), since=since)
 
     async def get(self, ref: Ref) -> Json:
         """As Api.get; always the truth."""
@@ -236,7 +237,7 @@ class FakeApi:
         return result
 
 
-class _View:
+class View:
     """What a selector makes of a change: objects enter and leave the view of a watch."""
 
     def __init__(self, namespace: str | None, labels: str, fields: str) -> None:

@@ -35,6 +35,7 @@ class History:
         self.bookmarks = 0
         self.closings = 0
         self.breakage: EtOperatorError | None = None
+        self.wakings = 0
         self._changes: defaultdict[Resource, list[Change]] = defaultdict(list)
         self._horizons: dict[Resource, int] = {}
         self._lags: dict[Resource, int] = {}
@@ -98,13 +99,27 @@ class History:
         """Forget what led to the present: watches from an older version get 410."""
         self.compacted = self.revision
 
+    def bookmark(self) -> None:
+        """Send a bookmark to every watch that is open."""
+        self.bookmarks += 1
+        self.wake()
+
+    def break_watches(self, breakage: EtOperatorError | None = None) -> None:
+        """End every watch that is open: in order, or with an error."""
+        self.breakage = breakage
+        self.closings += 1
+        self.wake()
+
     def wake(self) -> None:
         """Let every watch look again."""
+        self.wakings += 1
         for sleeper in self._sleepers:
             sleeper.set()
 
-    async def sleep(self, seconds: float) -> None:
-        """Until something may be new, or the seconds of the event loop have passed."""
+    async def sleep(self, seconds: float, *, since: int) -> None:
+        """Until something may be new since that waking, or the event loop's seconds have passed."""
+        if self.wakings != since:
+            return
         sleeper = asyncio.Event()
         self._sleepers.add(sleeper)
         try:

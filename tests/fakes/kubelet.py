@@ -158,7 +158,7 @@ class FakeKubelet:
         return ""
 
     def _end(self, pod: Document, code: int, *, message: str = "", reason: str = "") -> None:
-        ended = {"exitCode": code, "finishedAt": self._stamp()}
+        ended = {"exitCode": code, "finishedAt": self._stamp(), "startedAt": _find_start(pod)}
         ended["reason"] = reason or ("Completed" if code == 0 else "Error")
         if message:
             ended["message"] = message
@@ -204,6 +204,12 @@ def _set_states(pod: Document, state: Json) -> None:
                 }
                 for c in containers
             ]
+
+
+def _find_start(pod: Json) -> str | None:
+    for container in pod["status"].get("containerStatuses", ()):
+        return container["state"].get("running", {}).get("startedAt")  # type: ignore[no-any-return]
+    return None
 
 
 def _node_status(ready: str) -> Document:

@@ -1,0 +1,265 @@
+"""What must hold at every moment of every life, each as a sentence that a user would understand.
+
+`watch_over` puts them on a cluster: each write is judged when it happens, by what the cluster held
+at that time, not by what the operator believed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from et_operator.model.names import LABEL_EPOCH, LABEL_ROLE
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    GROUP,
+    LEASES,
+    PODS,
+    TRAINING_JOBS,
+    Json,
+    Ref,
+)
+from launcher.contract import CONFIG_KEY
+from tests.fakes.clients import Call, CallLog, Moment
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.documents import merge_patch
+from tests.fakes.histories import Change
+
+OPERATOR = "et-operator"
+Judge = Callable[[FakeCluster, Call], None]
+
+
+class Broken(AssertionError):  # noqa: N818 (a promise was)
+    """An invariant does not hold."""
+
+
+def demand(is_so: object, sentence: str) -> None:
+    """Raise Broken with the sentence unless it is so."""
+    if not is_so:
+        raise Broken(sentence)
+
+
+# ---------------------------------------------------------------- judged before each write
+def no_worker_is_deleted_that_was_not_to_go(cluster: FakeCluster, call: Call) -> None:
+    """A worker that still runs is deleted only if the job's status says that it leaves."""
+    pod = cluster.find(call.ref) if (call.verb, call.ref.resource) == ("delete", PODS) else None
+    if pod is None or not is_role(pod, "worker") or pod["metadata"]["uid"] != call.body["uid"]:
+        return
+    job = find_owner(cluster, pod)
+    if job is None or is_ended(pod) or "deletionTimestamp" in pod["metadata"]:
+        return
+    status = job.get("status", {})
+    is_over = status.get("phase") in {"Succeeded", "Failed"} or "completionTime" in status
+    if is_over or job["spec"].get("suspend") or "deletionTimestamp" in job["metadata"]:
+        return
+    leaving = {w["uid"] for w in status.get("workers") or () if w["state"] in {"Leaving", "Gone"}}
+    victims = (status.get("scaling") or {}).get("victims") or ()
+    named = leaving | {v.get("uid") for v in victims}
+    demand(
+        pod["metadata"]["uid"] in named,
+        f"worker {call.ref.name} was deleted, but the job's status does not say that it leaves",
+    )
+
+
+def nothing_foreign_is_touched(cluster: FakeCluster, call: Call) -> None:
+    """Only our kinds and children of our jobs are changed or deleted."""
+    if call.verb == "create" or call.ref.resource.group == GROUP:
+        return
+    if call.ref.resource in {LEASES, EVENTS} or call.ref.name.startswith("edl-runtime-"):
+        return
+    found = cluster.find(call.ref)
+    if found is None:
+        return
+    if call.verb == "delete" and found["metadata"]["uid"] != call.body["uid"]:
+        return  # the server refuses it: it is another object by now
+    owners = found["metadata"].get("ownerReferences") or ()
+    is_ours = any(o.get("controller") and o["kind"] == TRAINING_JOBS.kind for o in owners)
+    demand(is_ours, f"{call.ref} belongs to somebody else, and {call.verb} was asked of it")
+
+
+def a_write_of_our_own_objects_is_pinned(cluster: FakeCluster, call: Call) -> None:
+    """A stale view cannot overwrite: patches of statuses, jobs and configs name their version."""
+    if call.verb != "patch" or not isinstance(call.body, Mapping):
+        return
+    is_config = call.ref.resource == CONFIG_MAPS and call.ref.name.endswith("-config")
+    if call.ref.resource.group == GROUP or is_config:
+        pin = (call.body.get("metadata") or {}).get("resourceVersion")
+        demand(pin, f"{call.verb} of {call.ref} {call.subresource} names no resourceVersion")
+
+
+def a_status_fits_its_schema(cluster: FakeCluster, call: Call) -> None:
+    """Nothing that the operator wrote into a status was dropped by the server."""
+    if call.subresource != "status" or not call.is_applied:
+        return
+    found = cluster.find(call.ref)
+    asked = merge_patch({}, call.body["status"])
+    lost = sorted(find_lost(asked, (found or {}).get("status", {}), "status")) if found else []
+    demand(not lost, f"the definition of {call.ref.resource.kind} does not know {', '.join(lost)}")
+
+
+BEFORE_WRITES: tuple[Judge, ...] = (
+    no_worker_is_deleted_that_was_not_to_go,
+    nothing_foreign_is_touched,
+    a_write_of_our_own_objects_is_pinned,
+)
+AFTER_WRITES: tuple[Judge, ...] = (a_status_fits_its_schema,)
+
+
+def watch_over(cluster: FakeCluster, log: CallLog) -> None:
+    """Judge every write of the operator from now on."""
+
+    def judge(call: Call, moment: Moment) -> None:
+        if call.is_write and call.user == OPERATOR:
+            for rule in BEFORE_WRITES if moment is Moment.BEFORE else AFTER_WRITES:
+                rule(cluster, call)
+
+    log.faults.append(judge)
+
+
+# ---------------------------------------------------------------- judged over the whole history
+def no_index_is_used_twice(cluster: FakeCluster) -> None:
+    """A worker's name is never given to another pod of the same job: Horovod blacklists names."""
+    made = Counter(
+        (owner_uid(change.new), change.ref.name)
+        for change in cluster.history.list_all(PODS)
+        if change.old is None and change.new is not None and is_role(change.new, "worker")
+    )
+    twice = sorted(name for (_, name), count in made.items() if count > 1)
+    demand(not twice, f"these workers were created twice: {', '.join(twice)}")
+
+
+def no_two_launchers_of_one_epoch_live(cluster: FakeCluster) -> None:
+    """The user's command never runs twice at the same time."""
+    living: dict[tuple[str | None, str], set[str]] = {}
+    for change in cluster.history.list_all(PODS):
+        document = change.last
+        if not is_role(document, "launcher"):
+            continue
+        labels = document["metadata"]["labels"]
+        place = living.setdefault((owner_uid(document), labels.get(LABEL_EPOCH, "?")), set())
+        if change.new is None or is_ended(change.new):
+            place.discard(document["metadata"]["uid"])
+        else:
+            place.add(document["metadata"]["uid"])
+        demand(len(place) <= 1, f"two launchers of one epoch live: {change.ref.name}")
+
+
+def no_more_workers_than_the_maximum(cluster: FakeCluster) -> None:
+    """Workers that run and are not leaving are never more than maxReplicas."""
+    living: dict[str | None, set[str]] = {}
+    for change in merge_changes(cluster):
+        document = change.last
+        if change.ref.resource != PODS or not is_role(document, "worker"):
+            continue
+        place = living.setdefault(owner_uid(document), set())
+        is_leaving = "deletionTimestamp" in document["metadata"]
+        if change.new is None or is_ended(document) or is_leaving:
+            place.discard(change.ref.name)
+            continue
+        place.add(change.ref.name)
+        most = find_maximum(cluster, owner_uid(document))
+        demand(most is None or len(place) <= most, f"{len(place)} workers, at most {most} wanted")
+
+
+def generation_and_epoch_never_fall(cluster: FakeCluster) -> None:
+    """What the broker is told, and the job's own record of it, only ever moves on."""
+    last: dict[tuple[Ref, str], tuple[int, int]] = {}
+    for change in merge_changes(cluster):
+        numbers = read_numbers(change)
+        if numbers is None:
+            continue
+        key = (change.ref, change.last["metadata"]["uid"])
+        before = last.get(key, (0, 0))
+        is_fall = numbers[0] < before[0] or numbers[1] < before[1]
+        demand(not is_fall, f"{change.ref}: generation and epoch fell from {before} to {numbers}")
+        last[key] = numbers
+
+
+OVER_HISTORY: tuple[Callable[[FakeCluster], None], ...] = (
+    no_index_is_used_twice,
+    no_two_launchers_of_one_epoch_live,
+    no_more_workers_than_the_maximum,
+    generation_and_epoch_never_fall,
+)
+
+
+def check_history(cluster: FakeCluster) -> None:
+    """Judge everything that ever happened in the cluster."""
+    for rule in OVER_HISTORY:
+        rule(cluster)
+
+
+# ---------------------------------------------------------------- reading documents
+def is_role(pod: Json, role: str) -> bool:
+    """Whether it is a launcher or a worker."""
+    return bool((pod["metadata"].get("labels") or {}).get(LABEL_ROLE) == role)
+
+
+def is_ended(pod: Json) -> bool:
+    """Whether it will never run again."""
+    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+
+
+def owner_uid(document: Json | None) -> str | None:
+    """The uid of the controller."""
+    owners = (document or {}).get("metadata", {}).get("ownerReferences") or ()
+    return next((o["uid"] for o in owners if o.get("controller")), None)
+
+
+def find_owner(cluster: FakeCluster, pod: Json) -> dict[str, Any] | None:
+    """The job of a pod, if it is still there."""
+    for job in cluster.list(TRAINING_JOBS):
+        if job["metadata"]["uid"] == owner_uid(pod):
+            return job
+    return None
+
+
+def find_maximum(cluster: FakeCluster, uid: str | None) -> int | None:
+    """The highest maxReplicas that the job ever had; None: unbounded."""
+    found = [
+        change.last["spec"]["etReplicaSpecs"]["worker"].get("maxReplicas")
+        for change in cluster.history.list_all(TRAINING_JOBS)
+        if change.last["metadata"]["uid"] == uid
+    ]
+    known = [value for value in found if value is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def merge_changes(cluster: FakeCluster) -> list[Change]:
+    """The changes that these rules look at, in the order in which they happened."""
+    kinds = (TRAINING_JOBS, PODS, CONFIG_MAPS)
+    return sorted(
+        (c for kind in kinds for c in cluster.history.list_all(kind)), key=lambda c: c.revision
+    )
+
+
+def read_numbers(change: Change) -> tuple[int, int] | None:
+    """Generation and epoch of a job's status or of a config."""
+    if change.new is None:
+        return None
+    if change.ref.resource == TRAINING_JOBS:
+        status = change.new.get("status", {})
+        return int(status.get("generation") or 0), int(status.get("epoch") or 0)
+    text = (
+        change.new.get("data", {}).get(CONFIG_KEY) if change.ref.resource == CONFIG_MAPS else None
+    )
+    if text is None:
+        return None
+    body = json.loads(text)
+    return int(body["generation"]), int(body["epoch"])
+
+
+def find_lost(asked: Any, stored: Any, path: str) -> set[str]:
+    """Paths of fields that were asked for and are not stored."""
+    if isinstance(asked, Mapping):
+        if not isinstance(stored, Mapping):
+            return {path}
+        lost = (find_lost(v, stored.get(k), f"{path}.{k}") for k, v in asked.items())
+        return set().union(*lost)
+    if isinstance(asked, list) and isinstance(stored, list) and len(asked) == len(stored):
+        lost = (find_lost(a, s, f"{path}[]") for a, s in zip(asked, stored, strict=True))
+        return set().union(*lost)
+    return set() if asked == stored else {path}

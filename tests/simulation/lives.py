@@ -1,0 +1,271 @@
+"""Whole lives of jobs: what a user does, and what must have come of it at the end.
+
+A life must end the same whatever crashes in between, so it looks only at what users see: phases,
+numbers, names in the host list. It ends at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SCALE_INS,
+    SCALE_OUTS,
+    SERVICE_ACCOUNTS,
+    TRAINING_JOBS,
+    Resource,
+)
+from tests.makers import make_job, make_scale_in, make_scale_out
+from tests.simulation.worlds import World
+
+Life = Callable[[World], Awaitable[None]]
+
+CHILDREN = (PODS, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
+
+
+async def start(world: World, *, workers: int = 2, **fields: object) -> None:
+    """A job whose command runs on all its workers."""
+    world.create(TRAINING_JOBS, make_job(workers=workers, **fields))
+    await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
+    assert world.broker.find_hosts("train") == world.workers()
+
+
+async def scale(world: World, resource: Resource, manifest: dict[str, object]) -> str:
+    """Create a scaling and wait for its end; returns its final phase."""
+    world.create(resource, manifest)
+    name = manifest["metadata"]["name"]  # type: ignore[index]
+    finals = {"ScaleSucceeded", "ScaleFailed"}
+    await world.until(lambda: world.status(resource, name).get("phase") in finals)
+    await world.settle(timedelta(minutes=2))
+    return str(world.status(resource, name)["phase"])
+
+
+def count_replicas(world: World) -> int:
+    """What the job's spec asks for."""
+    return int(world.get(TRAINING_JOBS, "train")["spec"]["etReplicaSpecs"]["worker"]["replicas"])
+
+
+async def trains_and_ends(world: World) -> None:
+    await start(world)
+    world.end_command(0)
+    await world.until(lambda: world.phase() == "Succeeded")
+    await world.settle(timedelta(minutes=2))
+    assert world.workers() == []
+    assert world.launchers() == []
+
+
+async def keeps_its_pods_when_asked(world: World) -> None:
+    await start(world, cleanPodPolicy="None")
+    world.end_command(0)
+    await world.until(lambda: world.phase() == "Succeeded")
+    await world.settle(timedelta(minutes=2))
+    assert len(world.workers()) == 2
+
+
+async def goes_away_after_its_time(world: World) -> None:
+    await start(world, ttlSecondsAfterFinished=60)
+    world.end_command(0)
+    await world.until(lambda: not world.get(TRAINING_JOBS, "train"))
+    await world.settle()
+    assert_nothing_left(world)
+
+
+async def scales_out(world: World) -> None:
+    await start(world, minReplicas=1, maxReplicas=4)
+    assert await scale(world, SCALE_OUTS, make_scale_out("out", count=2)) == "ScaleSucceeded"
+    assert count_replicas(world) == 4
+    assert len(world.workers()) == 4
+    assert world.broker.find_hosts("train") == world.workers()
+
+
+async def scales_in_by_count(world: World) -> None:
+    await start(world, workers=3, minReplicas=1)
+    assert await scale(world, SCALE_INS, make_scale_in("in", count=2)) == "ScaleSucceeded"
+    assert count_replicas(world) == 1
+    assert len(world.workers()) == 1
+    assert world.broker.find_hosts("train") == world.workers()
+
+
+async def scales_in_by_name(world: World) -> None:
+    await start(world, workers=3, minReplicas=1)
+    middle = world.workers()[1]
+    manifest = make_scale_in("in", podNames=[middle])
+    assert await scale(world, SCALE_INS, manifest) == "ScaleSucceeded"
+    assert middle not in world.workers()
+    assert len(world.workers()) == 2
+    assert count_replicas(world) == 2
+
+
+async def scales_out_after_scaling_in(world: World) -> None:
+    await scales_in_by_name(world)
+    before = set(world.workers())
+    assert await scale(world, SCALE_OUTS, make_scale_out("out", count=1)) == "ScaleSucceeded"
+    assert len(set(world.workers()) - before) == 1
+    assert world.broker.find_hosts("train") == world.workers()
+
+
+async def refuses_to_scale_below_the_minimum(world: World) -> None:
+    await start(world, workers=2, minReplicas=2)
+    assert await scale(world, SCALE_INS, make_scale_in("in", count=1)) == "ScaleFailed"
+    assert len(world.workers()) == 2
+    assert count_replicas(world) == 2
+
+
+async def refuses_to_scale_above_the_maximum(world: World) -> None:
+    await start(world, workers=2, maxReplicas=3)
+    assert await scale(world, SCALE_OUTS, make_scale_out("out", count=2)) == "ScaleFailed"
+    assert len(world.workers()) == 2
+    assert count_replicas(world) == 2
+
+
+async def follows_kubectl_scale(world: World) -> None:
+    await start(world, minReplicas=1, maxReplicas=4)
+    for replicas in (4, 1):
+        world.change(TRAINING_JOBS, "train", {"spec": {"replicas": replicas}}, "scale")
+        await world.until(
+            lambda n=replicas: (
+                len(world.workers()) == n and world.broker.find_hosts("train") == world.workers()
+            )
+        )
+        await world.settle(timedelta(minutes=2))
+    assert world.status(TRAINING_JOBS, "train").get("replicas") == 1
+    assert not world.status(TRAINING_JOBS, "train").get("scaling")
+
+
+async def gives_up_a_scale_out_that_finds_no_room(world: World) -> None:
+    await start(world, maxReplicas=6)
+    for index in range(2, 12):
+        world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
+    manifest = make_scale_out("out", count=2, timeout=60)
+    assert await scale(world, SCALE_OUTS, manifest) == "ScaleFailed"
+    assert len(world.workers()) == 2
+    assert count_replicas(world) == 2
+
+
+async def runs_the_script_of_a_scale_in(world: World) -> None:
+    await start(world, workers=2, minReplicas=1)
+    manifest = make_scale_in("in", count=1, script="/bin/true", timeout=60)
+    assert await scale(world, SCALE_INS, manifest) == "ScaleSucceeded"
+    assert len({order for order, _ in world.broker.scripts_run}) == 1
+    assert len(world.broker.scripts_run) == 1
+
+
+async def starts_again_after_a_failure(world: World) -> None:
+    await start(world, restartPolicy="OnFailure")
+    before = world.workers()
+    world.end_command(1)
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
+    assert world.workers() == before
+    world.end_command(0)
+    await world.until(lambda: world.phase() == "Succeeded")
+    await world.settle(timedelta(minutes=2))
+
+
+async def fails_when_the_command_fails(world: World) -> None:
+    await start(world)
+    world.end_command(3)
+    await world.until(lambda: world.phase() == "Failed")
+    await world.settle(timedelta(minutes=2))
+    assert world.workers() == []
+
+
+async def replaces_a_lost_worker(world: World) -> None:
+    await start(world, workers=3, minReplicas=2)
+    world.kubelet.fail(world.workers()[1], disruption="TerminationByKubelet")
+    await world.until(
+        lambda: len(world.workers()) == 3 and world.broker.find_hosts("train") == world.workers()
+    )
+    await world.settle(timedelta(minutes=2))
+    assert world.phase() == "Running"
+
+
+async def survives_a_lost_node(world: World) -> None:
+    await start(world, workers=3, minReplicas=1)
+    launcher = world.get(PODS, "train-launcher")["spec"]["nodeName"]
+    lost = next(n for n in ("node-1", "node-2") if n != launcher)
+    world.kubelet.lose_node(lost)
+    world.kubelet.evict_from(lost)
+    await world.until(
+        lambda: len(world.workers()) == 3 and world.broker.find_hosts("train") == world.workers()
+    )
+    world.kubelet.remove_node(lost)
+    await world.settle(timedelta(minutes=2))
+    assert len(world.workers()) == 3
+
+
+async def waits_and_goes_on(world: World) -> None:
+    await start(world)
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
+    await world.until(lambda: world.phase() == "Suspended" and not world.workers())
+    await world.settle(timedelta(minutes=2))
+    assert world.launchers() == []
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": False}})
+    await world.until(
+        lambda: (
+            world.phase() == "Running"
+            and len(world.workers()) == 2
+            and world.broker.has_started("train")
+            and world.broker.find_hosts("train") == world.workers()
+        )
+    )
+    await world.settle(timedelta(minutes=2))
+
+
+async def is_deleted_while_it_trains(world: World) -> None:
+    await start(world)
+    world.delete(TRAINING_JOBS, "train")
+    await world.settle()
+    assert_nothing_left(world)
+
+
+async def is_deleted_while_it_scales_in(world: World) -> None:
+    await start(world, workers=3, minReplicas=1)
+    world.broker.busy.update(world.workers())
+    world.create(SCALE_INS, make_scale_in("in", count=1))
+    await world.until(lambda: world.status(TRAINING_JOBS, "train").get("scaling"))
+    world.delete(TRAINING_JOBS, "train")
+    await world.settle()
+    assert_nothing_left(world)
+
+
+def assert_nothing_left(world: World) -> None:
+    """No child of a job is there any more, and nobody made a new one."""
+    left = [
+        document["metadata"]["name"]
+        for resource in CHILDREN
+        for document in world.cluster.list(resource)
+        if not document["metadata"]["name"].startswith("edl-runtime-")
+    ]
+    assert left == []
+
+
+LIVES: dict[str, Life] = {
+    life.__name__: life
+    for life in (
+        trains_and_ends,
+        keeps_its_pods_when_asked,
+        goes_away_after_its_time,
+        scales_out,
+        scales_in_by_count,
+        scales_in_by_name,
+        scales_out_after_scaling_in,
+        refuses_to_scale_below_the_minimum,
+        refuses_to_scale_above_the_maximum,
+        follows_kubectl_scale,
+        gives_up_a_scale_out_that_finds_no_room,
+        runs_the_script_of_a_scale_in,
+        starts_again_after_a_failure,
+        fails_when_the_command_fails,
+        replaces_a_lost_worker,
+        survives_a_lost_node,
+        waits_and_goes_on,
+        is_deleted_while_it_trains,
+        is_deleted_while_it_scales_in,
+    )
+}
