@@ -20,6 +20,7 @@ from launcher.broker.facts import Ledger
 from launcher.documents import InvalidDocument, decode_report, encode_report
 
 EVERY_SECONDS = 1.0
+LEAST_SECONDS = 0.05
 FIRST_SECONDS = 0.5
 MOST_SECONDS = 15.0
 
@@ -91,7 +92,8 @@ class Reporter:
         return True
 
     async def _rest(self) -> None:
-        """Let some time go by, unless something urgent comes."""
+        """Let some time go by, and less when something urgent comes: ends come in bursts."""
+        await asyncio.sleep(LEAST_SECONDS)
         try:
             async with asyncio.timeout(EVERY_SECONDS):
                 await self._urgent_news.wait()

@@ -34,6 +34,7 @@ async def serve(
         yield
     finally:
         server.close()
+        wires.hang_up_all()
 
 
 def bind(path: Path) -> socket.socket:

@@ -19,7 +19,7 @@ import structlog
 from et_operator.errors import ApiError, EtOperatorError
 from launcher.broker.bodies import read_welcome
 from launcher.broker.brokering import Broker
-from launcher.broker.wiring import Outbox, Wires
+from launcher.broker.wiring import MESSAGE, Outbox, Wires
 from launcher.documents import Member
 from launcher.protocol import frames
 from launcher.protocol.frames import Frame, ProtocolError
@@ -200,7 +200,9 @@ class Talk:
 
     async def _send(self, stream: Duplex) -> None:
         while True:
-            await stream.send(await self._outbox.take())
+            taken = await self._outbox.take()
+            for start in range(0, len(taken), MESSAGE):
+                await stream.send(taken[start : start + MESSAGE])
 
     async def _ping(self) -> None:
         while True:

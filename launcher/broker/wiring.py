@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-_MESSAGE = 64 * 1024
-"""Small frames are sent together, up to about this many bytes."""
+MESSAGE = 32 * 1024
+"""Bytes: what is smaller is sent together, what is larger in pieces, for the servers on the way
+have limits of their own."""
 
 
 class Outbox:
@@ -34,7 +35,7 @@ class Outbox:
         """The next frames, at least one; the only reader waits until there is one."""
         await self._filled.wait()
         taken = bytearray()
-        while self._frames and len(taken) < _MESSAGE:
+        while self._frames and len(taken) < MESSAGE:
             taken += self._frames.popleft()
         if not self._frames:
             self._filled.clear()
@@ -66,6 +67,11 @@ class Wires:
     def remove_peer(self, peer: int) -> None:
         """The connection has ended."""
         self._peers.pop(peer, None)
+
+    def hang_up_all(self) -> None:
+        """End every connection of our socket: its other end comes back to the next broker."""
+        for transport in list(self._peers.values()):
+            transport.abort()
 
     def to_agent(self, uid: str, data: bytes) -> None:
         """See relaying.Wire."""

@@ -281,7 +281,7 @@ def test_a_closed_pod_refuses_new_sessions_and_finishes_old_ones():
 
 
 def test_an_agent_that_sends_more_than_its_window_is_dropped():
-    relay, wire = make_running()
+    relay, _ = make_running()
     relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, frames.WINDOW - frames.MAX_DATA))
     with pytest.raises(ProtocolError):
         relay.take_agent_frame("uid-0", make_data(1, frames.WINDOW))

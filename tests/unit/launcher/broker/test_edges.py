@@ -1,0 +1,519 @@
+"""Streams, report and config on an event loop whose time is virtual: waiting takes no time."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from et_operator.errors import EtOperatorError, Expired, Refused, StreamEnded, Unreachable
+from et_operator.kube.api import WatchEvent
+from et_operator.model.resources import CONFIG_MAPS, Ref
+from launcher import contract
+from launcher.broker.brokering import Broker
+from launcher.broker.facts import Ledger
+from launcher.broker.following import Follower
+from launcher.broker.memories import Identity, Memory
+from launcher.broker.pacing import Pacer
+from launcher.broker.reporting import Reporter
+from launcher.broker.streams import FIRST_SECONDS, HANDSHAKES, MOST_SECONDS, Patience, Streams
+from launcher.broker.wiring import MESSAGE, Outbox, Wires
+from launcher.documents import (
+    HostConfig,
+    Member,
+    MemberState,
+    Report,
+    SessionExit,
+    decode_report,
+    encode_config,
+    encode_report,
+)
+from launcher.protocol import frames
+
+REF = Ref(CONFIG_MAPS, "ns", "job-report")
+IDENTITY = Identity("job", "ns", "job-uid", 1, "launcher-uid")
+FRESH = Report(epoch=1, launcher_uid="launcher-uid", broker_start=1)
+
+
+class VirtualSelector(selectors.SelectSelector):
+    """Waits by moving the clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "everybody waits and nothing will ever happen"
+            self.now += max(timeout, 0)
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._virtual = VirtualSelector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(work)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class FakeApi:
+    """Answers patches, reads and watches from scripts; remembers when patches came."""
+
+    def __init__(self) -> None:
+        self.patches: list[tuple[float, Any]] = []
+        self.errors: list[EtOperatorError] = []
+        self.stored: dict[str, str] = {}
+        self.reads: list[Any] = []
+        self.read_at: list[float] = []
+        self.watches: list[list[Any]] = []
+
+    async def patch(self, ref: Ref, body: Any, **kwargs: Any) -> Any:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.patches.append((now(), body))
+        return {"data": self.stored}
+
+    async def get(self, ref: Ref) -> Any:
+        self.read_at.append(now())
+        found = self.reads.pop(0) if len(self.reads) > 1 else self.reads[0]
+        if isinstance(found, EtOperatorError):
+            raise found
+        return found
+
+    async def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
+        for step in self.watches.pop(0) if self.watches else [60.0]:
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+            elif isinstance(step, EtOperatorError):
+                raise step
+            else:
+                yield WatchEvent("MODIFIED", step)
+
+
+def make_reporter(api: FakeApi, ledger: Ledger, **changes: Any) -> Reporter:
+    given: dict[str, Any] = {"may_write": lambda: True, "chance": lambda: 0.0, **changes}
+    return Reporter(api, REF, ledger, **given)  # type: ignore[arg-type]  # the part that is used
+
+
+async def report_through(
+    reporter: Reporter, steps: list[tuple[float, Callable[[], object]]]
+) -> None:
+    """Do each step at its time, then wait for a minute."""
+    task = asyncio.get_running_loop().create_task(reporter.run())
+    for at, step in steps:
+        await asyncio.sleep(at - now())
+        step()
+        reporter.look()
+    await asyncio.sleep(60)
+    task.cancel()
+
+
+def test_facts_that_can_wait_are_written_once_a_second():
+    api, ledger = FakeApi(), Ledger(FRESH)
+    steps = [
+        (0.0, lambda: ledger.observe(1)),
+        (0.2, lambda: ledger.observe(2)),
+        (0.4, lambda: ledger.serve(2)),
+    ]
+    run(report_through(make_reporter(api, ledger), steps))
+    assert [at for at, _ in api.patches] == pytest.approx([0.0, 1.05])
+    last = decode_report(api.patches[-1][1]["data"]["report-1"])
+    assert last == ledger.report
+
+
+def test_urgent_facts_do_not_wait():
+    api, ledger = FakeApi(), Ledger(FRESH)
+    steps = [
+        (0.0, lambda: ledger.observe(1)),
+        (0.2, lambda: ledger.close("a")),
+        (0.21, lambda: ledger.close("b")),
+    ]
+    run(report_through(make_reporter(api, ledger), steps))
+    assert [at for at, _ in api.patches] == pytest.approx([0.0, 0.2, 0.25])
+
+
+def test_a_write_that_failed_is_done_again_ever_more_slowly_with_the_newest_facts():
+    api, ledger = FakeApi(), Ledger(FRESH)
+    api.errors = [Unreachable("down") for _ in range(3)]
+    steps = [(0.0, lambda: ledger.close("a")), (1.0, lambda: ledger.close("b"))]
+    run(report_through(make_reporter(api, ledger), steps))
+    [(at, body)] = api.patches
+    assert at == pytest.approx(0.5 + 1 + 2)
+    assert decode_report(body["data"]["report-1"]).closed == {"a", "b"}
+
+
+def test_when_fenced_nothing_is_written():
+    api, ledger = FakeApi(), Ledger(FRESH)
+    reporter = make_reporter(api, ledger, may_write=lambda: False)
+    run(report_through(reporter, [(0.0, lambda: ledger.close("a"))]))
+    assert api.patches == []
+
+
+def test_after_a_restart_what_was_reported_before_is_taken_first():
+    api, ledger = FakeApi(), Ledger(replace(FRESH, broker_start=2))
+    api.stored = {"report-1": encode_report(replace(FRESH, closed=frozenset("x")))}
+    run(report_through(make_reporter(api, ledger), []))
+    assert api.patches[0][1] == {"data": {}}
+    assert decode_report(api.patches[1][1]["data"]["report-1"]).closed == {"x"}
+
+
+def test_at_the_end_what_is_left_is_written_at_once_or_given_up_in_time():
+    async def end(api: FakeApi) -> tuple[bool, float]:
+        ledger = Ledger(FRESH)
+        reporter = make_reporter(api, ledger)
+        task = asyncio.get_running_loop().create_task(reporter.run())
+        ledger.observe(1)
+        reporter.look()
+        await asyncio.sleep(0.1)
+        ledger.observe(2)
+        begun = now()
+        done = await reporter.flush(5.0)
+        task.cancel()
+        return done, now() - begun
+
+    async def check() -> None:
+        assert await end(FakeApi()) == (True, pytest.approx(0.0, abs=0.06))
+        deaf = FakeApi()
+        deaf.errors = [Unreachable("down") for _ in range(99)]
+        assert await end(deaf) == (False, pytest.approx(5.0))
+
+    run(check())
+
+
+def make_config(generation: int, state: MemberState = MemberState.ACTIVE) -> HostConfig:
+    member = Member("job-worker-0", "uid-0", 1, state, "main")
+    return HostConfig("job", "ns", "job-uid", generation, 1, 1, 1, (member,))
+
+
+def make_object(text: str | None) -> dict[str, Any]:
+    data = None if text is None else {contract.CONFIG_KEY: text}
+    return {"metadata": {"resourceVersion": "7"}, "data": data}
+
+
+async def follow(api: FakeApi, seconds: float) -> tuple[list[tuple[float, int]], list[str]]:
+    taken: list[tuple[float, int]] = []
+    complaints: list[str] = []
+    follower = Follower(
+        api,  # type: ignore[arg-type]  # the part that is used
+        REF,
+        take=lambda config: taken.append((now(), config.generation)),
+        complain=complaints.append,
+        chance=lambda: 0.0,
+    )
+    task = asyncio.get_running_loop().create_task(follower.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    return taken, complaints
+
+
+def test_the_config_is_read_then_watched_and_read_each_half_minute():
+    async def check() -> None:
+        api = FakeApi()
+        api.reads = [make_object(encode_config(make_config(1)))]
+        api.watches = [[5.0, make_object(encode_config(make_config(2))), 55.0]]
+        taken, _ = await follow(api, 59.0)
+        assert taken == [(0.0, 1), (5.0, 2), (30.0, 1)]
+
+    run(check())
+
+
+def test_a_server_that_is_away_is_asked_ever_more_slowly():
+    async def check() -> None:
+        api = FakeApi()
+        api.reads = [Unreachable("down")]
+        await follow(api, 25.0)
+        assert api.read_at == [0.0, 0.5, 1.5, 3.5, 7.5, 15.5]
+
+    run(check())
+
+
+def test_an_expired_watch_begins_anew_with_a_read():
+    async def check() -> None:
+        api = FakeApi()
+        api.reads = [make_object(encode_config(make_config(1)))]
+        api.watches = [[Expired(410, "Expired", "too old")]]
+        taken, _ = await follow(api, 2.0)
+        assert taken == [(0.0, 1), (0.5, 1)]
+
+    run(check())
+
+
+def test_a_config_that_cannot_be_read_is_complained_about_and_an_empty_one_waited_for():
+    async def check() -> None:
+        api = FakeApi()
+        api.reads = [make_object(None)]
+        api.watches = [[1.0, make_object("{}"), 59.0]]
+        taken, complaints = await follow(api, 2.0)
+        assert taken == []
+        assert len(complaints) == 1
+
+    run(check())
+
+
+class Agent:
+    """The far end of a stream: answers HELLO and PING, for as long as it is told to."""
+
+    def __init__(self, lives: float = 1e6, *, is_mute: bool = False) -> None:
+        self.frames: list[frames.Frame] = []
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._decoder = frames.Decoder()
+        self._ends_at = now() + lives
+        self._is_mute = is_mute
+
+    async def send(self, data: bytes) -> None:
+        assert len(data) <= MESSAGE
+        self._decoder.feed(data)
+        for frame in self._decoder:
+            self.frames.append(frame)
+            if frame.type == frames.HELLO:
+                body = {"instance": "i", "epoch": 1, "closed": False, "sessions": []}
+                self.say(frames.encode_json(frames.WELCOME, body))
+            elif frame.type == frames.PING and not self._is_mute:
+                self.say(frames.encode(frames.PONG))
+
+    def say(self, data: bytes) -> None:
+        self._answers.put_nowait(data)
+
+    async def receive(self) -> bytes:
+        try:
+            async with asyncio.timeout_at(self._ends_at):
+                return await self._answers.get()
+        except TimeoutError:
+            raise StreamEnded("cut") from None
+
+
+class Rig:
+    """A broker with streams to agents that a test provides, one for each attempt."""
+
+    def __init__(self, *attempts: Callable[[], Agent] | EtOperatorError, members: int = 1) -> None:
+        self.opened: list[float] = []
+        self.agents: list[Agent] = []
+        self.under_way = self.most_under_way = 0
+        self._attempts = list(attempts)
+        self._wires = Wires()
+        memory = Memory(FRESH)
+        self.broker = Broker(IDENTITY, memory, wire=self._wires, shelf=self, now=now())
+        self.streams = Streams(
+            self.broker, self._wires, self.open, touch=self.touch, chance=lambda: 0.0
+        )
+        self._pacer = Pacer(self.broker, (self.streams.look,))
+        found = tuple(
+            Member(f"job-worker-{i}", f"uid-{i}", 1, MemberState.ACTIVE, "main")
+            for i in range(members)
+        )
+        self.config = replace(make_config(1), members=found)
+
+    def publish(self, text: str) -> None:
+        self.text = text
+
+    def keep(self, memory: Memory) -> None:
+        self.report = memory.report
+
+    def touch(self) -> None:
+        self._pacer.touch()
+
+    @asynccontextmanager
+    async def open(self, member: Member) -> AsyncIterator[Agent]:
+        self.opened.append(now())
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0.001)
+        self.under_way -= 1
+        attempt = self._attempts.pop(0) if len(self._attempts) > 1 else self._attempts[0]
+        if isinstance(attempt, EtOperatorError):
+            raise attempt
+        self.agents.append(attempt())
+        yield self.agents[-1]
+
+    async def live(self, seconds: float, *later: HostConfig) -> None:
+        """The given time with each config."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._pacer.run()), group.create_task(self.streams.run())]
+            for config in (self.config, *later):
+                self.broker.take_config(config, now())
+                self.touch()
+                await asyncio.sleep(seconds)
+            for task in tasks:
+                task.cancel()
+
+
+def test_a_stream_that_lives_is_pinged_and_opened_once():
+    async def check() -> None:
+        rig = Rig(Agent)
+        await rig.live(100.0)
+        assert len(rig.opened) == 1
+        assert [frame.type for frame in rig.agents[0].frames][:2] == [frames.HELLO, frames.PING]
+        assert len(rig.agents[0].frames) == 10
+        assert rig.text == "job-worker-0:1\n"
+
+    run(check())
+
+
+def test_a_stream_without_a_frame_for_half_a_minute_is_replaced():
+    async def check() -> None:
+        rig = Rig(lambda: Agent(is_mute=True), Agent)
+        await rig.live(100.0)
+        assert rig.opened == pytest.approx([0.0, 30.0], abs=0.1)
+        assert rig.text == "job-worker-0:1\n"
+        hello = frames.decode_json(rig.agents[1].frames[0])
+        assert hello["connection"] == 2
+
+    run(check())
+
+
+def test_after_a_cut_the_next_attempt_is_at_once_and_then_ever_later():
+    async def check() -> None:
+        down = Unreachable("down")
+        rig = Rig(lambda: Agent(lives=20.0), down, down, down, Agent)
+        await rig.live(60.0)
+        assert rig.opened == pytest.approx([0.0, 20.0, 20.5, 21.5, 23.5], abs=0.1)
+
+    run(check())
+
+
+def test_no_more_than_so_many_handshakes_at_once():
+    async def check() -> None:
+        rig = Rig(Agent, members=100)
+        await rig.live(5.0)
+        assert rig.most_under_way == HANDSHAKES
+        assert len(rig.agents) == 100
+
+    run(check())
+
+
+def test_a_right_that_is_missing_for_a_minute_is_told_until_it_is_there():
+    async def check() -> None:
+        refused = Refused(403, "Forbidden", 'cannot create resource "pods/exec"')
+        rig = Rig(refused)
+        await rig.live(55.0)
+        assert rig.report.problems == {}
+        await rig.live(30.0)
+        assert rig.report.problems == {
+            "ExecForbidden": 'job-worker-0: cannot create resource "pods/exec"'
+        }
+        rig._attempts = [Agent]
+        await rig.live(30.0)
+        assert rig.report.problems == {}
+
+    run(check())
+
+
+def test_an_agent_that_breaks_a_rule_is_dropped_and_asked_again():
+    async def check() -> None:
+        def rude() -> Agent:
+            agent = Agent()
+            agent.say(frames.encode(frames.CLOSED))
+            return agent
+
+        rig = Rig(rude, Agent)
+        await rig.live(5.0)
+        assert len(rig.agents) == 2
+        assert rig.report.closed == frozenset()
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("state", "opened"), [(MemberState.DRAINING, [0.0, 1.5]), (MemberState.GONE, [0.0])]
+)
+def test_a_gone_pod_is_never_called_again_and_a_draining_one_is(
+    state: MemberState, opened: list[float]
+):
+    async def check() -> None:
+        rig = Rig(lambda: Agent(lives=1.5))
+        rig.broker.hosts.start()
+        await rig.live(1.4, make_config(2, state))
+        assert rig.opened == pytest.approx(opened, abs=0.1)
+
+    run(check())
+
+
+def test_a_later_epoch_closes_all_streams():
+    async def check() -> None:
+        rig = Rig(Agent)
+        await rig.live(1.0, replace(make_config(2), epoch=2))
+        assert len(rig.opened) == 1
+        assert rig.broker.connected == set()
+
+    run(check())
+
+
+def test_patience_grows_to_its_limit_and_starts_anew_after_a_good_stream():
+    patience = Patience()
+    delays = []
+    for lived in (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 99.0, 1.0, 1.0):
+        patience.count(lived)
+        delays.append(patience.delay(lived, 0.0))
+    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, MOST_SECONDS, MOST_SECONDS, 0.0, 0.0, 1.0]
+    assert Patience(1).delay(0.0, 1.0) == FIRST_SECONDS / 2
+
+
+def test_a_ping_goes_before_what_waits():
+    async def check() -> None:
+        outbox = Outbox()
+        outbox.put(b"a")
+        outbox.put(b"b" * MESSAGE)
+        outbox.put(b"c")
+        outbox.put_first(b"p")
+        assert await outbox.take() == b"pa" + b"b" * MESSAGE
+        assert await outbox.take() == b"c"
+
+    run(check())
+
+
+def test_ends_that_come_together_are_settled_together():
+    class Core:
+        settled: list[float]
+
+        def __init__(self) -> None:
+            self.settled = []
+
+        def settle(self, at: float) -> None:
+            self.settled.append(at)
+
+        def due(self) -> float:
+            return 3.0 if len(self.settled) < 3 else 100.0
+
+    async def check() -> None:
+        core = Core()
+        pacer = Pacer(core, ())
+        task = asyncio.get_running_loop().create_task(pacer.run())
+        await asyncio.sleep(1.0)
+        pacer.touch()
+        pacer.touch()
+        await asyncio.sleep(4.0)
+        task.cancel()
+        assert core.settled == [0.0, 1.0, 3.0]
+
+    run(check())
+
+
+def test_an_exit_is_in_the_report_that_is_kept():
+    async def check() -> None:
+        rig = Rig(Agent)
+        await rig.live(1.0)
+        body = {"code": 134, "produced": [0, 0], "reason": "signal 6"}
+        frame = frames.Decoder()
+        frame.feed(frames.encode_json(frames.EXIT, body, b"s" * 16))
+        rig.broker.take_agent_frame("uid-0", next(iter(frame)), now())
+        rig.broker.settle(now())
+        assert rig.report.exits["uid-0"] == (SessionExit((b"s" * 16).hex(), 134, "signal 6"),)
+
+    run(check())
