@@ -14,20 +14,20 @@ RUN python3 -m venv tools
 COPY pyproject.toml requirements.lock devcluster/requirements.py ./
 RUN python3 requirements.py pyproject.toml requirements.lock > runtime.txt \
     && tools/bin/pip install --no-cache-dir --no-compile --require-hashes --no-deps --only-binary :all: \
-        --target /opt/et-operator --requirement runtime.txt \
-    && rm -rf /opt/et-operator/bin \
-    && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/et-operator
-COPY et_operator /opt/et-operator/et_operator
-COPY launcher /opt/et-operator/launcher
-COPY hostdiscovery /opt/et-operator/hostdiscovery
-RUN find /opt/et-operator/et_operator /opt/et-operator/launcher /opt/et-operator/hostdiscovery \
-        -name __pycache__ -prune -exec rm -rf {} + \
-    && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/et-operator/et_operator \
-        /opt/et-operator/launcher /opt/et-operator/hostdiscovery
+        --target /opt/dependencies --requirement runtime.txt \
+    && rm -rf /opt/dependencies/bin \
+    && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dependencies
+COPY et_operator /opt/packages/et_operator
+COPY launcher /opt/packages/launcher
+COPY hostdiscovery /opt/packages/hostdiscovery
+RUN find /opt/packages -name __pycache__ -prune -exec rm -rf {} + \
+    && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/packages
 
 FROM ${BASE}
-COPY --from=build /opt/et-operator /opt/et-operator
-ENV PYTHONPATH=/opt/et-operator \
+# Dependencies and packages are layers of their own: the second changes with every commit.
+COPY --from=build /opt/dependencies /opt/et-operator/dependencies
+COPY --from=build /opt/packages /opt/et-operator/packages
+ENV PYTHONPATH=/opt/et-operator/packages:/opt/et-operator/dependencies \
     PYTHONSAFEPATH=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

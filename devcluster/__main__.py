@@ -28,6 +28,7 @@ def main(arguments: list[str]) -> int:
     try:
         cluster = find_cluster()
         checks.check_platform()
+        checks.extend_path()
         if options.command == "kubectl":
             return deploying.run_kubectl(cluster, options.arguments)
         if options.command in ("status", "kubeconfig"):
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
             return 0
         with locks.hold(cluster.cache / "locks" / f"cluster-{cluster.name}"):
             _carry_out(cluster, options)
-    except DevclusterError as error:
+    except (DevclusterError, OSError) as error:  # of the latter such as a full disk
         reporting.say(f"devcluster: {error}")
         return 1
     except KeyboardInterrupt:

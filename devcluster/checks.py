@@ -12,6 +12,7 @@ _GIGABYTE = 10**9
 _MEMORY = 3 * _GIGABYTE
 _DISK = 6 * _GIGABYTE
 
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 RUNTIME_PROGRAMS = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -99,7 +100,10 @@ def listen(port: int | None) -> socket.socket:
     return listener
 
 
+def extend_path() -> None:
+    """Have the folders of system programs on PATH, which not every user has."""
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}".removeprefix(":")
+
+
 def _is_there(program: str) -> bool:
-    # the machine's folders of system programs are not on every user's PATH
-    path = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
-    return shutil.which(program, path=path) is not None
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}") is not None

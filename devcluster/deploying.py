@@ -27,12 +27,9 @@ def deploy(cluster: Cluster) -> None:
         raise DevclusterError(message)
     archive = images.find_image(cluster.cache, images.OPERATOR)
     images.load(nodes.list_nodes(cluster), archive)
+    overlay = _write_overlay(cluster, ociimages.read_digest(archive))
     with reporting.step("applying deploy/"):
-        run([*_kubectl(cluster), "apply", "--server-side", "--force-conflicts", "-k", manifests])
-    # the tag stays the same, so it is the image's digest that makes the pods new
-    content = {"metadata": {"annotations": {"devcluster/image": ociimages.read_digest(archive)}}}
-    patch = json.dumps({"spec": {"template": content}})
-    run([*_kubectl(cluster), "-n", _NAMESPACE, "patch", _DEPLOYMENT, "--patch", patch])
+        run([*_kubectl(cluster), "apply", "--server-side", "--force-conflicts", "-k", overlay])
     with reporting.step("waiting for the operator"):
         command = [
             "-n",
@@ -56,6 +53,27 @@ def run_kubectl(cluster: Cluster, arguments: list[str]) -> int:
     environment = dict(os.environ) | {"KUBECONFIG": str(cluster.kubeconfig)}
     program = building.find_kube(cluster.cache)
     return subprocess.run([program, "kubectl", *arguments], env=environment, check=False).returncode
+
+
+def _write_overlay(cluster: Cluster, digest: str) -> Path:
+    """Lay deploy/ out with the image's digest in the pods: the tag alone would not renew them."""
+    folder = cluster.state / "deploy"
+    folder.mkdir(exist_ok=True)
+    annotations = {"annotations": {"devcluster/image": digest}}
+    patch = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "et-operator"},
+        "spec": {"template": {"metadata": annotations}},
+    }
+    content = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(CHECKOUT / "deploy", folder)],
+        "patches": [{"patch": json.dumps(patch), "target": {"kind": "Deployment"}}],
+    }
+    (folder / "kustomization.yaml").write_text(json.dumps(content, indent=1))
+    return folder
 
 
 def _kubectl(cluster: Cluster) -> list[str | Path]:

@@ -26,7 +26,8 @@ def cause(cluster: Cluster, fault: str, node: str | None) -> None:
         ended = processes.stop(cluster, "apiserver", grace=0)
         say("killed the API server" if ended else "the API server was not running")
     elif fault == "restart-apiserver":
-        processes.stop(cluster, "apiserver")
+        # it would wait for the end of every watch, and there are always some
+        processes.stop(cluster, "apiserver", grace=2)
         controlplane.start_api_server(cluster, building.find_kube(cluster.cache))
         controlplane.wait_ready(cluster, client)
         say("the API server is ready")

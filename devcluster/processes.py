@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster import cgroups
+from devcluster import cgroups, checks
 from devcluster.commands import wait_until
 from devcluster.failures import DevclusterError
 from devcluster.settings import Cluster
@@ -23,6 +23,8 @@ _RECORDER = (
     "read -r stat </proc/$$/stat; read -r boot </proc/sys/kernel/random/boot_id; "
     'echo "$boot $stat" >"$0.new" && mv "$0.new" "$0" && echo $$ >"$1" && shift && exec "$@"'
 )
+# nothing of the user's shell, such as a proxy, may reach the cluster
+_ENVIRONMENT = {"PATH": checks.SYSTEM_PATH, "HOME": "/root", "LANG": "C.UTF-8"}
 _STATE, _STARTED = 0, 19  # positions after the command's closing bracket, proc(5)
 
 
@@ -41,7 +43,6 @@ def start(
     arguments: Sequence[str | Path],
     *,
     inherited: tuple[int, ...] = (),
-    environment: dict[str, str] | None = None,
 ) -> int:
     """Start a program of this name unless it runs already, and return its pid.
 
@@ -62,7 +63,7 @@ def start(
             stderr=log,
             start_new_session=True,
             pass_fds=inherited,
-            env=environment,
+            env=_ENVIRONMENT,
             cwd="/",
         )
     wait_until(lambda: record.exists() or process.poll() is not None, seconds=10, interval=0.005)

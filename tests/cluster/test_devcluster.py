@@ -141,7 +141,7 @@ class Traces:
 
 
 def look() -> Traces:
-    """Look for traces, those of other clusters and of programs that only use the machine left out."""
+    """Look for traces, those of other clusters left out."""
     processes, namespaces = set(), set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
