@@ -119,6 +119,8 @@ def _decode_object(kind: Any, body: Any, path: str) -> Any:
     for name, key, hint, default in describe_fields(kind):
         if body.get(key) is not None:
             values[name] = _decode(hint, body[key], f"{path}.{key}")
+        elif isinstance(hint, UnionType):
+            values[name] = None
         elif default is MISSING and not _has_factory(kind, name):
             raise InvalidObject(f"{path}.{key}", "is missing")
     return kind(**values)

@@ -1,0 +1,267 @@
+"""Manifests as people write them become model objects, or a sentence about what to change."""
+
+from __future__ import annotations
+
+import copy
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.model.jobs import (
+    AttachMode,
+    CleanPodPolicy,
+    JobKey,
+    JobStatus,
+    LauncherCreation,
+    RestartPolicy,
+    ScalingKind,
+)
+from tests.contract.bad_manifests import ALL, Bad, first, job, pod, role
+from tests.makers import make_job, make_scale_in, make_scale_out
+
+
+def decode_spec(manifest: dict[str, Any]):
+    decoded = decode_job(manifest)
+    assert decoded.invalid == ""
+    assert decoded.spec is not None
+    return decoded.spec
+
+
+@pytest.mark.parametrize("bad", ALL, ids=lambda bad: bad.title)
+def test_what_cannot_work_has_a_sentence(bad: Bad):
+    is_job = bad.manifest["kind"] == "TrainingJob"
+    decoded = decode_job(bad.manifest) if is_job else decode_scaling(bad.manifest)
+    assert bad.complaint in decoded.invalid
+    assert not is_job or decoded.spec is None
+
+
+def test_there_are_many_ways_to_be_wrong():
+    assert len(ALL) >= 30
+
+
+def test_a_short_job_has_the_defaults():
+    spec = decode_spec(make_job(workers=3))
+    assert (spec.worker.replicas, spec.worker.min_replicas, spec.worker.max_replicas) == (
+        3,
+        None,
+        None,
+    )
+    assert spec.attach_mode is AttachMode.KUBEXEC
+    assert spec.launcher_creation is LauncherCreation.AT_STARTUP
+    assert spec.clean_pod_policy is CleanPodPolicy.RUNNING
+    assert spec.restart_policy is RestartPolicy.NEVER
+    assert (spec.slots_per_worker, spec.backoff_limit, spec.suspend) == (1, 6, False)
+    assert spec.drain_timeout == timedelta(minutes=10)
+    assert spec.active_deadline is spec.ttl_after_finished is None
+
+
+def test_every_field_is_read():
+    manifest = make_job(
+        workers=3,
+        minReplicas=2,
+        maxReplicas=5,
+        launcherAttachMode="ssh",
+        launcherCreationPolicy="WaitForWorkersReady",
+        slotsPerWorker=4,
+        cleanPodPolicy="All",
+        restartPolicy="OnFailure",
+        backoffLimit=0,
+        suspend=True,
+        activeDeadlineSeconds=60,
+        ttlSecondsAfterFinished=0,
+        drainTimeoutSeconds=30,
+    )
+    spec = decode_spec(manifest)
+    assert (spec.worker.min_replicas, spec.worker.max_replicas) == (2, 5)
+    assert spec.attach_mode is AttachMode.SSH
+    assert spec.launcher_creation is LauncherCreation.WAIT_FOR_WORKERS_READY
+    assert (spec.slots_per_worker, spec.backoff_limit, spec.suspend) == (4, 0, True)
+    assert spec.clean_pod_policy is CleanPodPolicy.ALL
+    assert spec.restart_policy is RestartPolicy.ON_FAILURE
+    assert spec.active_deadline == timedelta(minutes=1)
+    assert spec.ttl_after_finished == timedelta(0)
+    assert spec.drain_timeout == timedelta(seconds=30)
+
+
+def test_the_identity_is_read_even_of_an_invalid_job():
+    manifest = make_job(cleanPodPolicy="Sometimes")
+    manifest["metadata"] |= {
+        "namespace": "team",
+        "uid": "u",
+        "resourceVersion": "7",
+        "generation": 2,
+        "creationTimestamp": "2026-01-02T03:04:05Z",
+        "deletionTimestamp": "2026-01-02T03:04:06Z",
+    }
+    decoded = decode_job(manifest)
+    assert decoded.key == JobKey("team", "train")
+    assert (decoded.uid, decoded.resource_version, decoded.generation) == ("u", "7", 2)
+    assert decoded.created.year == 2026
+    assert decoded.deletion_requested
+
+
+@pytest.mark.parametrize(
+    ("limits", "slots"),
+    [
+        ({"nvidia.com/gpu": "2"}, 2),
+        ({"nvidia.com/gpu": 4}, 4),
+        ({"amd.com/gpu": "1", "cpu": "8"}, 1),
+        ({"alpha.kubernetes.io/nvidia-gpu": "2"}, 2),
+        ({"nvidia.com/gpu": "0"}, 1),
+        ({"cpu": "8"}, 1),
+        (None, 1),
+    ],
+)
+def test_a_worker_has_a_slot_for_each_gpu(limits: dict[str, Any] | None, slots: int):
+    manifest = job(lambda spec: first(spec, "worker").update(resources={"limits": limits}))
+    assert decode_spec(manifest).slots_per_worker == slots
+
+
+def test_empty_fields_of_charts_are_as_if_they_were_not_there():
+    manifest = make_job()
+    manifest["metadata"]["annotations"] = None
+    for name in ("launcher", "worker"):
+        template = role(manifest["spec"], name)["template"]
+        template["metadata"] = None
+        template["spec"] |= {"volumes": None, "hostPID": None}
+        template["spec"]["containers"][0] |= {"env": None, "resources": {"limits": None}}
+    spec = decode_spec(manifest)
+    for template in (spec.launcher_template, spec.worker.template):
+        assert template["metadata"] == {}
+        assert "volumes" not in template["spec"]
+        assert "env" not in template["spec"]["containers"][0]
+        assert template["spec"]["containers"][0]["resources"] == {}
+
+
+def test_a_worker_may_see_the_node_and_needs_no_command():
+    manifest = job(lambda spec: pod(spec, "worker").update(hostPID=True))
+    assert "command" not in decode_spec(manifest).worker.template["spec"]["containers"][0]
+
+
+def test_what_is_ignored_is_named():
+    manifest = make_job()
+    role(manifest["spec"], "worker")["restartPolicy"] = "OnFailure"
+    pod(manifest["spec"], "launcher")["restartPolicy"] = "Always"
+    role(manifest["spec"], "launcher")["restartPolicy"] = "Never"
+    manifest["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "keys"}
+    launcher, worker, secret = decode_job(manifest).warnings
+    assert launcher.startswith("spec.etReplicaSpecs.launcher.template.spec.restartPolicy: Always")
+    assert worker.startswith("spec.etReplicaSpecs.worker.restartPolicy: OnFailure is ignored")
+    assert "ssh-secret is ignored" in secret
+
+
+def test_the_predecessors_annotation_suspends():
+    manifest = make_job()
+    manifest["metadata"]["annotations"] = {"job-supervisor.kube-ai.io/job-suspended": "true"}
+    assert decode_spec(manifest).suspend
+
+
+@pytest.mark.parametrize(
+    ("status", "is_foreign"),
+    [
+        ({}, False),
+        ({"phase": "Running", "conditions": [], "restartCount": 0}, True),
+        ({"conditions": [{"type": "Created", "status": "True"}]}, True),
+        ({"phase": "Created", "epoch": 0}, False),
+        ({"observedGeneration": 1, "phase": "Failed"}, False),
+    ],
+)
+def test_a_job_is_foreign_when_only_another_operator_wrote_its_status(
+    status: dict[str, Any], is_foreign: bool
+):
+    assert decode_job(make_job() | {"status": status}).is_foreign is is_foreign
+
+
+def test_a_part_of_the_status_that_cannot_be_read_is_named_and_the_rest_is_used():
+    manifest = make_job() | {"status": {"epoch": 3, "scaling": {"kind": "Sideways"}}}
+    decoded = decode_job(manifest)
+    assert decoded.status == JobStatus(epoch=3)
+    assert decoded.invalid == ""
+    [warning] = decoded.warnings
+    assert "status.scaling.kind: is 'Sideways'" in warning
+
+
+def test_a_scale_in_by_names_ignores_a_count_of_zero_and_names_said_twice():
+    manifest = make_scale_in("in", podNames=["a", "b", "a"], count=0)
+    decoded = decode_scaling(manifest)
+    assert (decoded.kind, decoded.job_name) == (ScalingKind.IN, "train")
+    assert (decoded.count, decoded.pod_names, decoded.invalid) == (None, ("a", "b"), "")
+
+
+def test_a_scale_out_with_a_script():
+    manifest = make_scale_out(
+        "out",
+        count=2,
+        script="/s.sh",
+        env=[{"name": "A", "value": "1"}, {"name": "B"}],
+        timeout=300,
+        backoffLimit=3,
+        ttlSecondsAfterFinished=5,
+    )
+    decoded = decode_scaling(manifest)
+    assert (decoded.kind, decoded.count, decoded.script) == (ScalingKind.OUT, 2, "/s.sh")
+    assert decoded.env == (("A", "1"), ("B", ""))
+    assert (decoded.timeout, decoded.backoff_limit) == (timedelta(minutes=5), 3)
+    assert decoded.ttl_after_finished == timedelta(seconds=5)
+
+
+def test_a_time_out_of_zero_is_none():
+    assert decode_scaling(make_scale_out("out", timeout=0)).timeout is None
+
+
+def test_an_item_of_a_list_has_the_kind_that_it_was_listed_by():
+    manifest = {k: v for k, v in make_scale_in("in", count=1).items() if k != "kind"}
+    assert decode_scaling(manifest, ScalingKind.IN).count == 1
+
+
+def test_an_invalid_scaling_still_says_for_which_job():
+    assert decode_scaling(make_scale_in("in")).job_name == "train"
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+def list_paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = node.items() if isinstance(node, dict) else ()
+    if isinstance(node, list):
+        items = enumerate(node)
+    return [path, *(p for key, item in items for p in list_paths(item, (*path, key)))]
+
+
+FULL_JOB = make_job(minReplicas=1, maxReplicas=9, slotsPerWorker=1, suspend=False)
+FULL_SCALE_IN = make_scale_in("in", count=1, podNames=["a"], env=[{"name": "A"}], timeout=1)
+
+
+@given(st.sampled_from(list_paths(FULL_JOB["spec"])), JUNK)
+def test_junk_anywhere_in_a_job_never_raises(path: tuple[Any, ...], junk: Any):
+    decoded = decode_job(put({**FULL_JOB}, ("spec", *path), junk))
+    assert (decoded.spec is None) == bool(decoded.invalid)
+
+
+@given(st.sampled_from(list_paths(FULL_SCALE_IN["spec"])), JUNK)
+def test_junk_anywhere_in_a_scaling_never_raises(path: tuple[Any, ...], junk: Any):
+    decode_scaling(put({**FULL_SCALE_IN}, ("spec", *path), junk))
+
+
+@given(st.dictionaries(st.sampled_from(["epoch", "phase", "scaling", "conditions"]), JUNK))
+def test_junk_in_the_status_never_raises(status: dict[str, Any]):
+    decode_job(make_job() | {"status": status})
+
+
+def put(manifest: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(manifest)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return changed

@@ -1,0 +1,96 @@
+"""Statuses survive the way to the API server and back, and what is gone is removed there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
+from et_operator.codec.statuses import decode_status, describe_fields
+from et_operator.model.jobs import JobStatus, WorkerId
+from et_operator.model.scalings import ScalingStatus
+from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS, NOON
+
+LEAVES = {
+    datetime: st.timedeltas(timedelta(0), timedelta(days=9000)).map(lambda age: NOON + age),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    int: st.integers(0, 2**31),
+    str: st.text(max_size=5),
+    bool: st.booleans(),
+}
+
+
+def build(hint: Any) -> st.SearchStrategy[Any]:
+    """Any value of a type that a status may have."""
+    if isinstance(hint, UnionType):
+        [inner] = [arm for arm in get_args(hint) if arm is not NoneType]
+        return st.none() | build(inner)
+    if get_origin(hint) is tuple:
+        return st.lists(build(get_args(hint)[0]), max_size=2).map(tuple)
+    if hint in LEAVES:
+        return LEAVES[hint]
+    if issubclass(hint, Enum):
+        return st.sampled_from(hint)
+    return st.builds(hint, **{name: build(inner) for name, _, inner, _ in describe_fields(hint)})
+
+
+JOB_STATUSES = build(JobStatus)
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge(result.get(key), value)
+    return result
+
+
+@settings(max_examples=50)
+@given(JOB_STATUSES, JOB_STATUSES)
+def test_a_patch_makes_of_any_status_exactly_the_new_one(old: JobStatus, new: JobStatus):
+    stored = merge(merge({}, encode_status_patch(old)), encode_status_patch(new))
+    assert decode_status(JobStatus, stored["status"]) == (new, ())
+
+
+def test_every_field_goes_there_and_back():
+    for status, encode in (
+        (FULL_JOB_STATUS, encode_status_patch),
+        (FULL_SCALING_STATUS, encode_scaling_status_patch),
+    ):
+        stored = merge({}, encode(status))["status"]
+        assert decode_status(type(status), stored) == (status, ())
+
+
+def test_names_are_those_that_the_predecessors_clients_read():
+    stored = merge({}, encode_status_patch(FULL_JOB_STATUS))["status"]
+    assert stored["replicaStatuses"]["Launcher"] == {"active": 1, "succeeded": 0, "failed": 2}
+    assert stored["replicaStatuses"]["Worker"]["active"] == 3
+    assert stored["currentWorkers"] == ["train-worker-0"]
+    assert stored["startTime"] == "2026-01-02T12:00:00.250000Z"
+
+
+def test_a_field_without_a_value_is_null_and_a_count_of_zero_is_not():
+    body = encode_status_patch(JobStatus())["status"]
+    assert body["scaling"] is body["phase"] is body["workers"] is body["currentScaler"] is None
+    assert (body["epoch"], body["generation"], body["replicas"]) == (0, 0, 0)
+
+
+def test_nothing_null_stands_in_a_list():
+    body = encode_status_patch(FULL_JOB_STATUS)["status"]
+    assert body["scaling"]["added"] == [{"name": WorkerId("train-worker-3").name}]
+
+
+def test_an_older_status_lacks_what_it_did_not_know():
+    decoded, problems = decode_status(ScalingStatus, {"phase": "Scaling", "unknown": 1})
+    assert decoded.phase == "Scaling"
+    assert problems == ()
