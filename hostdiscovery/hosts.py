@@ -21,7 +21,7 @@ _MAX_SLOTS = 4096
 _LABEL = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _DIGITS = frozenset("0123456789")
 
-Host = namedtuple("Host", ["name", "slots"])
+Host = namedtuple("Host", ["name", "slots"])  # noqa: PYI024 (no `typing` at run time)
 """A name (DNS label) and how many processes it takes; 0 only for a pseudo host."""
 
 
@@ -44,12 +44,12 @@ def parse_hosts(text: str) -> Tuple[Host, ...]:
 
 def format_hosts(hosts: Iterable[Host]) -> str:
     """`name:slots` lines as horovodrun reads them; raises InvalidHosts."""
-    return "".join("{}:{}\n".format(host.name, host.slots) for host in _check(hosts))
+    return "".join(f"{host.name}:{host.slots}\n" for host in _check(hosts))
 
 
 def format_hostfile(hosts: Iterable[Host]) -> str:
     """`name slots=n` lines as mpirun and DeepSpeed read them, without pseudo hosts."""
-    return "".join("{} slots={}\n".format(host.name, host.slots) for host in real_hosts(hosts))
+    return "".join(f"{host.name} slots={host.slots}\n" for host in real_hosts(hosts))
 
 
 def real_hosts(hosts: Iterable[Host]) -> Tuple[Host, ...]:
@@ -69,13 +69,13 @@ def read_hosts(path: str) -> Tuple[Host, ...]:
     try:
         return parse_hosts(data.decode("ascii"))
     except UnicodeDecodeError as error:
-        raise InvalidHosts("{}: {}".format(path, error)) from error
+        raise InvalidHosts(f"{path}: {error}") from error
 
 
 def _parse_line(line: str) -> Host:
     name, colon, slots = line.partition(":")
     if not (colon and slots and _DIGITS.issuperset(slots) and len(slots) <= len(str(_MAX_SLOTS))):
-        raise InvalidHosts("not `name:slots`: {!r}".format(line))
+        raise InvalidHosts(f"not `name:slots`: {line!r}")
     return Host(name, int(slots))
 
 
@@ -83,12 +83,12 @@ def _check(hosts: Iterable[Host]) -> Tuple[Host, ...]:
     seen = {}
     for host in hosts:
         if not _is_label(host.name):
-            raise InvalidHosts("not the name of a host: {!r}".format(host.name))
+            raise InvalidHosts(f"not the name of a host: {host.name!r}")
         if host.name in seen:
-            raise InvalidHosts("listed twice: {!r}".format(host.name))
+            raise InvalidHosts(f"listed twice: {host.name!r}")
         least, most = (0, 0) if host.name.startswith(NUDGE_PREFIX) else (1, _MAX_SLOTS)
         if not least <= host.slots <= most:
-            raise InvalidHosts("{!r} cannot have {} slots".format(host.name, host.slots))
+            raise InvalidHosts(f"{host.name!r} cannot have {host.slots} slots")
         seen[host.name] = host
     return tuple(seen.values())
 

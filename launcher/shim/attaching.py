@@ -159,9 +159,8 @@ class Attachment:
 
     def _signal(self, number: int, now: float) -> None:
         frame = self._claim.signal(number)
-        if self._line.is_open:
-            self._line.send(frame, now)
-        elif number in (signal.SIGUSR1, signal.SIGUSR2):
+        self._line.send(frame, now)
+        if not self._line.is_open and number in (signal.SIGUSR1, signal.SIGUSR2):
             self._late += frame  # the claim itself repeats only what ends a process
 
     def _complain(self, text: str) -> None:

@@ -17,13 +17,13 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no
 
 from hostdiscovery import hosts
 from launcher import contract
-from launcher.shim import environments
-from launcher.shim.arguments import UsageError, adjust_horovodrun
+from launcher.shim import environments, horovod_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Mapping, Optional, Sequence
 
+NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 ROUTES = "/proc/net/route"
 
@@ -34,12 +34,19 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if real is None:
         os.write(2, b"edl: horovodrun is not in PATH: is Horovod installed in this image?\n")
         return NOT_FOUND
-    words = adjust_horovodrun(
-        argv, slots=count_listed(contract.HOSTS_FILE), interface=find_interface(ROUTES)
+    words = horovod_options.adjust(
+        argv,
+        slots=count_listed(contract.HOSTS_FILE),
+        interface=find_interface(ROUTES),
+        environ=environ,
     )
     if list(argv) != words:
         os.write(2, f"edl: horovodrun {' '.join(words)}\n".encode())
-    os.execve(real, [real, *words], environments.drop_pod_facts(environ))
+    try:
+        os.execve(real, [real, *words], environments.drop_pod_facts(environ))
+    except OSError as error:
+        os.write(2, f"edl: cannot start {real}: {error.strerror}\n".encode())
+    return NOT_EXECUTABLE
 
 
 def find_program(name: str, path: str, ours: str) -> Optional[str]:
@@ -56,13 +63,14 @@ def find_interface(routes: str) -> Optional[str]:
     """The interface that holds the IPv4 default route; None when there is none."""
     try:
         with open(routes) as file:
-            rows = [line.split() for line in file]
+            rows = [line.split() for line in file][1:]
     except OSError:
         return None
-    defaults = [row for row in rows[1:] if len(row) > 7 and row[1] == row[7] == "00000000"]
-    if not defaults:
-        return None
-    return min(defaults, key=lambda row: int(row[6]))[0]
+    defaults = []
+    for name, destination, _, _, _, _, metric, mask, *_ in rows:
+        if destination == mask == "00000000":
+            defaults.append((int(metric), name))
+    return min(defaults)[1] if defaults else None
 
 
 def count_listed(file: str) -> Optional[int]:

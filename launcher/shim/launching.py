@@ -14,8 +14,9 @@ from time import monotonic
 
 from hostdiscovery import hosts
 from launcher import contract
+from launcher.agent import spawning
 from launcher.protocol import frames
-from launcher.shim import environments, placing, spawning
+from launcher.shim import environments, placing
 from launcher.shim.connecting import Line
 from launcher.shim.scripting import Scripts
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NOT_READY = 1
 USAGE_ERROR = 2
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
 MIRROR_SECONDS = 1.0
 """How late /etc/edl/hostfile and /job/hostfile may be; the discovery script reads the broker."""
 SAY_SECONDS = 30.0
@@ -180,20 +183,18 @@ class Launcher:
 
     def _reap(self, now: float) -> None:
         """As PID 1: every child that has ended, ours or adopted."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, code, _ in spawning.reap():
             if pid == self._command:
-                self._code = spawning.read_status(status)
-                self._leave_at = now + REPORT_SECONDS
-                self._line.send(frames.encode_json(frames.ENDED, {"code": self._code}), now)
-                self._finish_report()
+                self._finish(code, now)
             else:
-                self._report_script(self._scripts.reap(pid, status), now)
+                self._report_script(self._scripts.reap(pid, code), now)
+
+    def _finish(self, code: int, now: float) -> None:
+        """The command has ended, or could not be started."""
+        self._code = code
+        self._leave_at = now + REPORT_SECONDS
+        self._line.send(frames.encode_json(frames.ENDED, {"code": code}), now)
+        self._finish_report()
 
     # ------------------------------------------------------------ the broker
 
@@ -228,10 +229,17 @@ class Launcher:
             raise frames.ProtocolError(f"PID 1 gets no {frames.NAMES[frame.type]}")
 
     def _start(self, now: float) -> None:
-        if self._command is None and self._code is None:
-            self._mirror_at = now + MIRROR_SECONDS
-            self._refresh_files()
-            self._command = spawning.spawn(self._argv, self._env)
+        if self._command is not None or self._code is not None:
+            return  # a broker that has restarted says it again
+        self._mirror_at = now + MIRROR_SECONDS
+        self._refresh_files()
+        env = {os.fsencode(name): os.fsencode(value) for name, value in self._env.items()}
+        try:
+            self._command = spawning.start_command(list(self._argv), env)
+        except OSError as error:
+            _say(f"cannot start {self._argv[0]!r}: {error.strerror}")
+            missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+            self._finish(NOT_FOUND if missing else NOT_EXECUTABLE, now)
 
     def _report_script(self, result: Optional[Dict[str, Any]], now: float) -> None:
         # Unsent results are asked for again: the broker repeats its order after every LAUNCH.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 
-from launcher.shim import placing, spawning
+from launcher.agent import spawning
+from launcher.shim import placing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ class Scripts:
             run.timed_out = True
             run.deadline = now + TERM_SECONDS
 
-    def reap(self, pid: int, status: int) -> Optional[Dict[str, Any]]:
+    def reap(self, pid: int, code: int) -> Optional[Dict[str, Any]]:
         """A child has ended: the result if it was the script."""
         run = self._run
         if run is None or run.pid != pid:
@@ -116,8 +118,8 @@ class Scripts:
         if run.fd >= 0:
             os.close(run.fd)  # what the script left behind may hold the other end for long
         self._run = None
-        code = None if run.timed_out else spawning.read_status(status)
-        result = _result(run.order, code, run.output.decode("utf-8", "replace"), run.timed_out)
+        known = None if run.timed_out else code
+        result = _result(run.order, known, run.output.decode("utf-8", "replace"), run.timed_out)
         self._results[run.order] = result
         try:
             self._keep(result)
@@ -128,16 +130,27 @@ class Scripts:
     def _start(self, body: Mapping[str, Any], now: float) -> _Run:
         timeout = body.get("timeout")
         seconds = timeout if isinstance(timeout, (int, float)) and timeout > 0 else DEFAULT_SECONDS
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
         env = dict(self._env, **{str(k): str(v) for k, v in dict(body.get("env") or {}).items()})
         # The script is a piece of a command line, as et-operator takes it: `sh <script> <hosts>`.
-        argv = ["/bin/sh", "-c", f'sh {body["script"]} "$@"', "sh", str(body.get("argument", ""))]
+        words = ["/bin/sh", "-c", f'sh {body["script"]} "$@"', "sh", str(body.get("argument", ""))]
+        reader, writer = os.pipe()
         try:
-            pid = spawning.spawn(argv, env, writer)
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(reader)
+            raise
         finally:
             os.close(writer)
-        return _Run(body["id"], pid, reader, now + seconds)
+        process.returncode = 0  # PID 1 waits for all children, Popen need not
+        os.set_blocking(reader, False)
+        return _Run(body["id"], process.pid, reader, now + seconds)
 
     def _recall(self, identity: str) -> Optional[Dict[str, Any]]:
         if identity in self._results:

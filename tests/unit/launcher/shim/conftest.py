@@ -1,94 +1,13 @@
 from __future__ import annotations
 
-import os
-import signal
-import socket
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.protocol import frames
-
-ROOT = Path(__file__).parents[4]
-PYTHON = os.environ.get("EDL_USER_PYTHON", sys.executable)
-PATIENCE = 20.0
-
-
-class Peer:
-    """One connection as the broker sees it."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.connection.settimeout(PATIENCE)
-        self._decoder = frames.Decoder()
-        self._received: list[frames.Frame] = []
-
-    def receive(self) -> frames.Frame | None:
-        """The next frame; None at the end of the connection."""
-        while not self._received:
-            data = self.connection.recv(1 << 16)
-            if not data:
-                return None
-            self._decoder.feed(data)
-            self._received += list(self._decoder)
-        return self._received.pop(0)
-
-    def expect(self, kind: int) -> frames.Frame:
-        """The next frame of this type; ACKs before it are skipped."""
-        while True:
-            frame = self.receive()
-            assert frame is not None, f"connection ended before {frames.NAMES[kind]}"
-            if frame.type == kind:
-                return frame
-            assert frame.type == frames.ACK, f"{frames.NAMES[frame.type]} {frame.payload!r}"
-
-    def body(self, kind: int) -> dict[str, Any]:
-        return frames.decode_json(self.expect(kind))
-
-    def send(self, kind: int, body: dict[str, Any] | None = None, session: bytes = b"\0" * 16):
-        self.connection.sendall(frames.encode_json(kind, body, session))
-
-    def send_data(self, session: bytes, data: bytes, *, offset: int = 0, stream: int = 1):
-        self.connection.sendall(
-            frames.encode(frames.DATA, session, data, flags=stream, offset=offset)
-        )
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-class FakeBroker:
-    """Listens where the broker would; every test says by hand what it answers."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.peers: list[Peer] = []
-        self.listener = self._listen()
-
-    def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(self.path))
-        listener.listen(16)
-        listener.settimeout(PATIENCE)
-        return listener
-
-    def accept(self) -> Peer:
-        self.peers.append(Peer(self.listener.accept()[0]))
-        return self.peers[-1]
-
-    def stop(self) -> None:
-        self.listener.close()
-        for peer in self.peers:
-            peer.close()
-        self.path.unlink(missing_ok=True)
-
-    def restart(self) -> None:
-        self.stop()
-        self.listener = self._listen()
+from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker, Start, kill_with_children
 
 
 @pytest.fixture
@@ -98,12 +17,8 @@ def broker(tmp_path: Path) -> Iterator[FakeBroker]:
     fake.stop()
 
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start `expression` (of Python, argv in sys.argv) as user containers do: -I -S."""
     started: list[subprocess.Popen[bytes]] = []
 
     def run(code: str, *argv: str, **options: Any) -> subprocess.Popen[bytes]:
@@ -116,21 +31,5 @@ def start() -> Iterator[Start]:
     yield run
     for process in started:
         if process.poll() is None:
-            for child in children_of(process.pid):
-                os.kill(child, signal.SIGKILL)
-            process.kill()
+            kill_with_children(process)
         process.communicate()
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-@pytest.fixture
-def user_python() -> str:
-    return PYTHON
-
-
-@pytest.fixture
-def root() -> Path:
-    return ROOT

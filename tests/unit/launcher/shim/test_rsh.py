@@ -13,16 +13,17 @@ import pytest
 
 from launcher import contract
 from launcher.protocol import frames
+from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker, Peer, Start, children_of
 
 SPAWNED = {"pid": 7, "instance": "cafe"}
 
 
-def run_rsh(start: Any, broker: Any, *argv: str, **options: Any) -> Any:
+def run_rsh(start: Start, broker: FakeBroker, *argv: str, **options: Any) -> Any:
     code = "from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[1:], {!r}))"
     return start(code.format(str(broker.path)), *argv, **options)
 
 
-def spawned(broker: Any) -> tuple[Any, frames.Frame]:
+def spawned(broker: FakeBroker) -> tuple[Peer, frames.Frame]:
     """The connection of a shim whose process has just started."""
     peer = broker.accept()
     spawn = peer.expect(frames.SPAWN)
@@ -30,12 +31,12 @@ def spawned(broker: Any) -> tuple[Any, frames.Frame]:
     return peer, spawn
 
 
-def finish(peer: Any, session: bytes, code: int, out: int = 0, err: int = 0) -> None:
+def finish(peer: Peer, session: bytes, code: int, out: int = 0, err: int = 0) -> None:
     peer.send(frames.EXIT, {"code": code, "produced": [out, err], "reason": "exited"}, session)
     peer.expect(frames.EXIT_ACK)
 
 
-def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker, start):
+def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "-o", "A=b", "job-w-1", "cd /x ;", "env A=1", "python")
     peer, spawn = spawned(broker)
     body = frames.decode_json(spawn)
@@ -46,7 +47,7 @@ def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker, start):
     assert shim.wait(20) == 0
 
 
-def test_output_and_exit_code_are_the_remote_ones(broker, start):
+def test_output_and_exit_code_are_the_remote_ones(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"\xff\0out\r")
@@ -56,7 +57,7 @@ def test_output_and_exit_code_are_the_remote_ones(broker, start):
     assert shim.returncode == 3
 
 
-def test_a_big_burst_comes_whole_before_the_exit_code(broker, start):
+def test_a_big_burst_comes_whole_before_the_exit_code(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     chunk = bytes(range(256)) * 128
@@ -68,7 +69,7 @@ def test_a_big_burst_comes_whole_before_the_exit_code(broker, start):
     assert shim.wait(20) == 0
 
 
-def test_bytes_are_acknowledged_after_they_were_written(broker, start):
+def test_bytes_are_acknowledged_after_they_were_written(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"hello")
@@ -77,7 +78,7 @@ def test_bytes_are_acknowledged_after_they_were_written(broker, start):
     assert (ack.flags, ack.offset) == (frames.STDOUT, 5)
 
 
-def test_no_zero_without_an_exit_frame(broker, start):
+def test_no_zero_without_an_exit_frame(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send(frames.LOST, {"reason": "worker w is gone", "code": 137}, spawn.session)
@@ -86,7 +87,7 @@ def test_no_zero_without_an_exit_frame(broker, start):
     assert b"worker w is gone" in err
 
 
-def test_a_refused_start_is_255_with_the_reason(broker, start):
+def test_a_refused_start_is_255_with_the_reason(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "nobody", "x")
     peer = broker.accept()
     session = peer.expect(frames.SPAWN).session
@@ -96,7 +97,7 @@ def test_a_refused_start_is_255_with_the_reason(broker, start):
     assert b"no worker named nobody" in err
 
 
-def test_usage_errors_are_255_without_a_broker(broker, start):
+def test_usage_errors_are_255_without_a_broker(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "only-a-host")
     _, err = shim.communicate(timeout=20)
     assert shim.returncode == contract.EXIT_REFUSED
@@ -104,7 +105,9 @@ def test_usage_errors_are_255_without_a_broker(broker, start):
 
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"])
-def test_signals_go_to_the_remote_group_and_decide_nothing(broker, start, name):
+def test_signals_go_to_the_remote_group_and_decide_nothing(
+    broker: FakeBroker, start: Start, name: str
+):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     number = signal.Signals["SIG" + name].value
@@ -114,7 +117,7 @@ def test_signals_go_to_the_remote_group_and_decide_nothing(broker, start, name):
     assert shim.wait(20) == 143
 
 
-def test_a_signal_to_the_whole_group_is_passed_once(broker, start):
+def test_a_signal_to_the_whole_group_is_passed_once(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x", start_new_session=True)
     peer, spawn = spawned(broker)
     os.killpg(shim.pid, signal.SIGINT)
@@ -123,7 +126,7 @@ def test_a_signal_to_the_whole_group_is_passed_once(broker, start):
     assert shim.wait(20) == 130
 
 
-def test_term_arms_kill(broker, start):
+def test_term_arms_kill(broker: FakeBroker, start: Start):
     code = "from launcher.shim import attaching, rsh; attaching.KILL_AFTER_SECONDS = 0.05; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
     shim = start(code.format(str(broker.path)), "w", "x")
@@ -139,7 +142,7 @@ def test_term_arms_kill(broker, start):
     assert shim.wait(20) == 137
 
 
-def test_a_reader_that_has_gone_ends_the_remote_process(broker, start):
+def test_a_reader_that_has_gone_ends_the_remote_process(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     shim.stdout.close()
@@ -150,7 +153,7 @@ def test_a_reader_that_has_gone_ends_the_remote_process(broker, start):
     assert shim.wait(20) == 143
 
 
-def test_a_killed_parent_ends_the_remote_process(broker, start):
+def test_a_killed_parent_ends_the_remote_process(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     shim.kill()
@@ -159,7 +162,7 @@ def test_a_killed_parent_ends_the_remote_process(broker, start):
     assert peer.receive() is None
 
 
-def test_a_broker_that_restarts_finds_the_session_again(broker, start):
+def test_a_broker_that_restarts_finds_the_session_again(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"abc")
@@ -178,9 +181,11 @@ def test_a_broker_that_restarts_finds_the_session_again(broker, start):
     assert shim.wait(20) == 0
 
 
-def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker, start):
+def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
+    peer.send_data(spawn.session, b"x")
+    peer.expect(frames.ACK)  # so that it knows that the process has started
     broker.stop()
     shim.send_signal(signal.SIGUSR1)
     shim.terminate()
@@ -191,11 +196,11 @@ def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker, start):
         signal.SIGTERM,
         signal.SIGUSR1,
     }
-    finish(peer, spawn.session, 143)
+    finish(peer, spawn.session, 143, out=1)
     assert shim.wait(20) == 143
 
 
-def test_a_spawn_never_sent_gives_up_with_255(broker, start):
+def test_a_spawn_never_sent_gives_up_with_255(broker: FakeBroker, start: Start):
     broker.stop()
     code = "from launcher.shim import attaching, rsh; attaching.SPAWN_SECONDS = 0.2; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
@@ -205,7 +210,7 @@ def test_a_spawn_never_sent_gives_up_with_255(broker, start):
     assert b"edl: w: no broker" in err
 
 
-def test_a_rejected_connection_is_tried_again(broker, start):
+def test_a_rejected_connection_is_tried_again(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer = broker.accept()
     spawn = peer.expect(frames.SPAWN)
@@ -219,30 +224,26 @@ def test_a_rejected_connection_is_tried_again(broker, start):
     assert shim.returncode == 0
 
 
-def shell_script(tmp_path: Path, broker: Any, root: Path, python: str) -> Path:
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from launcher.shim import rsh; "
+def shell_script(tmp_path: Path, broker: FakeBroker) -> Path:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from launcher.shim import rsh; "
     code += f"sys.exit(rsh.main(sys.argv[1:], {str(broker.path)!r}))"
     program = tmp_path / "rsh_program.py"
     program.write_text(code)
     script = tmp_path / "kubexec.sh"
-    script.write_text(f'#!/bin/sh\nexec {python} -I -S {program} "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {PYTHON} -I -S {program} "$@"\n')
     script.chmod(0o755)
     return script
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_the_children_of_horovodruns_shell_get_term_and_pass_it_on(
-    broker, tmp_path, shell, user_python, root
+    broker: FakeBroker, tmp_path: Path, shell: str
 ):
     """horovodrun signals the children of its `sh -c`, which may be the shim itself."""
     path = shutil.which(shell)
     if path is None:
         pytest.skip(f"no {shell} here")
-    script = shell_script(tmp_path, broker, root, user_python)
+    script = shell_script(tmp_path, broker)
     run = subprocess.Popen([path, "-c", f"{script} w 'sleep 9'"], stdout=subprocess.PIPE)
     peer, spawn = spawned(broker)
     children = children_of(run.pid)
@@ -255,7 +256,7 @@ def test_the_children_of_horovodruns_shell_get_term_and_pass_it_on(
     run.communicate()
 
 
-def test_stopped_and_killed_like_horovodrun_does_it(broker, start):
+def test_stopped_and_killed_like_horovodrun_does_it(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     (helper,) = children_of(shim.pid)

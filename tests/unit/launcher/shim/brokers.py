@@ -1,0 +1,109 @@
+"""The broker of a pod, played by hand over a real unix socket, and programs started to meet it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from launcher.protocol import frames
+
+ROOT = Path(__file__).parents[4]
+PYTHON = os.environ.get("EDL_USER_PYTHON", sys.executable)
+"""The Python of the user's container: 3.7 and newer."""
+PATIENCE = 20.0
+
+
+class Start(Protocol):
+    """Starts Python code, with sys and our modules at hand, as user containers do: -I -S."""
+
+    def __call__(self, code: str, *argv: str, **options: Any) -> subprocess.Popen[bytes]: ...
+
+
+class Peer:
+    """One connection as the broker sees it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.connection.settimeout(PATIENCE)
+        self._decoder = frames.Decoder()
+        self._received: list[frames.Frame] = []
+
+    def receive(self) -> frames.Frame | None:
+        """The next frame; None at the end of the connection."""
+        while not self._received:
+            data = self.connection.recv(1 << 16)
+            if not data:
+                return None
+            self._decoder.feed(data)
+            self._received += list(self._decoder)
+        return self._received.pop(0)
+
+    def expect(self, kind: int) -> frames.Frame:
+        """The next frame of this type; ACKs before it are skipped."""
+        while True:
+            frame = self.receive()
+            assert frame is not None, f"connection ended before {frames.NAMES[kind]}"
+            if frame.type == kind:
+                return frame
+            assert frame.type == frames.ACK, f"{frames.NAMES[frame.type]} {frame.payload!r}"
+
+    def body(self, kind: int) -> dict[str, Any]:
+        return frames.decode_json(self.expect(kind))
+
+    def send(self, kind: int, body: dict[str, Any] | None = None, session: bytes = b"\0" * 16):
+        self.connection.sendall(frames.encode_json(kind, body, session))
+
+    def send_data(self, session: bytes, data: bytes, *, offset: int = 0, stream: int = 1):
+        self.connection.sendall(
+            frames.encode(frames.DATA, session, data, flags=stream, offset=offset)
+        )
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class FakeBroker:
+    """Listens where the broker would; every test says by hand what it answers."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.peers: list[Peer] = []
+        self.listener = self._listen()
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(self.path))
+        listener.listen(16)
+        listener.settimeout(PATIENCE)
+        return listener
+
+    def accept(self) -> Peer:
+        self.peers.append(Peer(self.listener.accept()[0]))
+        return self.peers[-1]
+
+    def stop(self) -> None:
+        self.listener.close()
+        for peer in self.peers:
+            peer.close()
+        self.path.unlink(missing_ok=True)
+
+    def restart(self) -> None:
+        self.stop()
+        self.listener = self._listen()
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def kill_with_children(process: subprocess.Popen[bytes]) -> None:
+    """Like the end of a container: nothing is left, every child leads a group of its own."""
+    for child in children_of(process.pid):
+        os.killpg(child, signal.SIGKILL)
+    process.kill()
+    process.wait(PATIENCE)

@@ -1,0 +1,338 @@
+"""PID 1 of the launcher, run as a process, against a broker played by the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.protocol import frames
+from launcher.shim import placing
+from tests.unit.launcher.shim.brokers import FakeBroker, Peer, Start, kill_with_children
+
+HOSTS = "job-worker-0:2\njob-worker-1:2\nedl-nudge-1:0\n"
+
+
+@pytest.fixture
+def paths(tmp_path: Path, broker: FakeBroker) -> placing.Paths:
+    (tmp_path / "hosts").write_text(HOSTS)
+    return placing.Paths(
+        broker=str(broker.path),
+        hosts=str(tmp_path / "hosts"),
+        results=str(tmp_path / "scripts"),
+        lib=str(tmp_path / "lib"),
+        bin=str(tmp_path / "bin"),
+        discover=str(tmp_path / "etc" / "discover_hosts.sh"),
+        kubexec=str(tmp_path / "mpi" / "kubexec.sh"),
+        hostfile=str(tmp_path / "etc" / "hostfile"),
+        job_hostfile=str(tmp_path / "job" / "hostfile"),
+    )
+
+
+def run_launcher(
+    start: Start, paths: placing.Paths, *argv: str, setting: str = "pass", **options: Any
+) -> subprocess.Popen[bytes]:
+    code = f"from launcher.shim import launching, placing; {setting}; sys.exit(launching.main("
+    code += f"sys.argv[1:], paths=placing.Paths{tuple(paths)!r}))"
+    return start(code, *argv, **options)
+
+
+def launched(broker: FakeBroker) -> Peer:
+    peer = broker.accept()
+    assert peer.body(frames.LAUNCH)["nonce"]
+    peer.send(frames.GO, {"hosts": HOSTS})
+    return peer
+
+
+def ended(peer: Peer) -> int:
+    code: int = peer.body(frames.ENDED)["code"]
+    peer.close()
+    return code
+
+
+def test_the_command_starts_at_go_and_its_code_is_reported_and_returned(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    process = run_launcher(start, paths, "sh", "-c", "echo started; exit 3")
+    peer = broker.accept()
+    peer.expect(frames.LAUNCH)
+    assert process.poll() is None
+    peer.send(frames.GO, {"hosts": HOSTS})
+    assert ended(peer) == 3
+    assert process.communicate(timeout=20)[0] == b"started\n"
+    assert process.returncode == 3
+
+
+def test_a_command_that_a_signal_ended_is_128_and_more(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    process = run_launcher(start, paths, "sh", "-c", "kill -9 $$")
+    assert ended(launched(broker)) == 137
+    assert process.wait(20) == 137
+
+
+@pytest.mark.parametrize(("command", "code"), [("no-such-thing", 127), ("/etc/passwd", 126)])
+def test_a_command_that_cannot_start_is_named(
+    broker: FakeBroker, start: Start, paths: placing.Paths, command: str, code: int
+):
+    process = run_launcher(start, paths, command)
+    assert ended(launched(broker)) == code
+    assert f"cannot start '{command}'".encode() in process.communicate(timeout=20)[1]
+    assert process.returncode == code
+
+
+def test_no_command_is_a_usage_error(broker: FakeBroker, start: Start, paths: placing.Paths):
+    process = run_launcher(start, paths)
+    assert process.wait(20) == 2
+
+
+def test_the_environment_is_scrubbed_and_ours_is_added(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    environ = {"PATH": os.environ["PATH"], "HOSTNAME": "x", "EDL_JOB_UID": "u", "MINE": "1"}
+    process = run_launcher(start, paths, "env", env=environ)
+    peer = broker.accept()
+    nonce = peer.body(frames.LAUNCH)["nonce"]
+    peer.send(frames.GO, {"hosts": HOSTS})
+    ended(peer)
+    env = dict(
+        line.split("=", 1) for line in process.communicate(timeout=20)[0].decode().splitlines()
+    )
+    assert env["EDL_NONCE"] == nonce
+    assert env["PATH"] == f"{paths.bin}:{os.environ['PATH']}"
+    assert env["OMPI_MCA_plm_rsh_agent"] == "/etc/mpi/kubexec.sh"
+    assert env["MINE"] == "1"
+    assert "HOSTNAME" not in env
+    assert "EDL_JOB_UID" not in env
+
+
+def test_files_are_there_when_the_command_starts(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    files = [paths.hostfile, paths.job_hostfile, paths.discover, paths.kubexec]
+    process = run_launcher(start, paths, "cat", *files)
+    ended(launched(broker))
+    out = process.communicate(timeout=20)[0].decode()
+    assert out.startswith(
+        "job-worker-0:2\njob-worker-1:2\njob-worker-0 slots=2\njob-worker-1 slots=2\n#!/bin/sh\n"
+    )
+    for program in (paths.discover, paths.kubexec, paths.bin + "/ssh", paths.bin + "/horovodrun"):
+        assert os.access(program, os.X_OK)
+
+
+def test_a_changed_list_reaches_the_host_files(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    wait = f"while ! grep -q new-worker {paths.job_hostfile}; do sleep 0.05; done"
+    process = run_launcher(
+        start, paths, "sh", "-c", wait, setting="launching.MIRROR_SECONDS = 0.05"
+    )
+    peer = launched(broker)
+    placing.write_whole(paths.hosts, "new-worker:1\n")
+    assert ended(peer) == 0
+    assert process.wait(20) == 0
+    assert Path(paths.hostfile).read_text() == "new-worker:1\n"
+
+
+def test_term_before_go_ends_at_once(broker: FakeBroker, start: Start, paths: placing.Paths):
+    process = run_launcher(start, paths, "sleep", "99")
+    peer = broker.accept()
+    peer.expect(frames.LAUNCH)
+    process.terminate()
+    assert process.wait(20) == 143
+
+
+def test_term_goes_to_the_whole_group(broker: FakeBroker, start: Start, paths: placing.Paths):
+    process = run_launcher(start, paths, "sh", "-c", "sleep 99; echo never")
+    peer = launched(broker)
+    process.terminate()
+    assert ended(peer) == 143
+    assert process.communicate(timeout=20) == (b"", b"")
+    assert process.returncode == 143
+
+
+def test_a_command_that_ignores_term_is_killed_within_the_grace(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    trap = "trap '' TERM; trap 'echo again' INT; echo ready; while :; do sleep 0.05; done"
+    environ = {**os.environ, "EDL_GRACE_SECONDS": "1"}
+    process = run_launcher(start, paths, "sh", "-c", trap, env=environ)
+    peer = launched(broker)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.terminate()
+    assert ended(peer) == 137
+    assert process.stdout.read() == b"again\n"
+    assert process.wait(20) == 137
+
+
+@pytest.mark.parametrize("name", ["INT", "HUP", "USR1"])
+def test_other_signals_are_passed_on(
+    broker: FakeBroker, start: Start, paths: placing.Paths, name: str
+):
+    trap = f"trap 'echo got; exit 5' {name}; echo ready; while :; do sleep 0.05; done"
+    process = run_launcher(start, paths, "sh", "-c", trap)
+    peer = launched(broker)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.Signals["SIG" + name])
+    assert ended(peer) == 5
+    assert process.stdout.read() == b"got\n"
+
+
+def test_a_restarted_broker_is_met_again_and_hears_the_end(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    process = run_launcher(start, paths, "sh", "-c", "read x; exit 4", stdin=subprocess.PIPE)
+    launched(broker)
+    broker.restart()
+    peer = launched(broker)
+    broker.stop()
+    assert process.stdin is not None
+    process.stdin.write(b"go\n")
+    process.stdin.flush()
+    broker.restart()
+    peer = broker.accept()
+    peer.expect(frames.LAUNCH)
+    assert ended(peer) == 4
+    assert process.wait(20) == 4
+
+
+def test_a_broker_that_never_hears_of_the_end_does_not_hold_it_up(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    process = run_launcher(start, paths, "true", setting="launching.REPORT_SECONDS = 0.1")
+    peer = launched(broker)
+    assert process.wait(20) == 0
+    assert peer.body(frames.ENDED) == {"code": 0}
+
+
+def test_people_are_told_what_is_waited_for(broker: FakeBroker, start: Start, paths: placing.Paths):
+    broker.stop()
+    process = run_launcher(start, paths, "true", setting="launching.SAY_SECONDS = 0.05")
+    assert process.stderr is not None
+    assert b"waiting for the broker" in process.stderr.readline()
+    broker.restart()
+    peer = broker.accept()
+    while b"waiting for workers: 2 can run" not in process.stderr.readline():
+        pass
+    peer.expect(frames.LAUNCH)
+    peer.send(frames.GO)
+    ended(peer)
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    process = run_launcher(start, paths._replace(kubexec="/proc/kubexec.sh"), "true")
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert b"cannot write /proc/kubexec.sh" in err
+
+
+def order(peer: Peer, identity: str, script: object, **rest: Any) -> None:
+    body = {"id": identity, "script": str(script), "argument": "a:1,b:2", "env": {}, "timeout": 20}
+    peer.send(frames.SCRIPT, {**body, **rest})
+
+
+def test_scripts_run_beside_the_command_once_each(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    script = tmp_path / "scale.sh"
+    script.write_text('echo "$GREETING $*"; echo "nonce=$EDL_NONCE" >&2; echo x >> "$0.runs"')
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "u/1", script, env={"GREETING": "hi"})
+    done = peer.body(frames.SCRIPT_DONE)
+    assert done == {"id": "u/1", "code": 0, "output": "hi a:1,b:2\nnonce=\n", "timedOut": False}
+    broker.restart()
+    peer = launched(broker)
+    order(peer, "u/1", script)
+    assert peer.body(frames.SCRIPT_DONE) == done
+    assert (tmp_path / "scale.sh.runs").read_text() == "x\n"
+
+
+def test_scripts_wait_for_each_other(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    script = tmp_path / "s.sh"
+    script.write_text("echo $2; exit $2")
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    for number in (1, 2, 3):
+        order(peer, f"id-{number}", f"{script} x {number}")
+        order(peer, f"id-{number}", f"{script} x {number}")
+    results = [peer.body(frames.SCRIPT_DONE) for _ in range(3)]
+    assert [(r["id"], r["code"], r["output"]) for r in results] == [
+        ("id-1", 1, "1\n"),
+        ("id-2", 2, "2\n"),
+        ("id-3", 3, "3\n"),
+    ]
+
+
+def test_a_script_whose_time_is_over_is_ended_with_its_group(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    script = tmp_path / "s.sh"
+    script.write_text("trap '' TERM; echo begun; while :; do sleep 1; done")
+    setting = "from launcher.shim import scripting; scripting.TERM_SECONDS = 0.05"
+    run_launcher(start, paths, "sleep", "99", setting=setting)
+    peer = launched(broker)
+    order(peer, "late", script, timeout=0.5)
+    assert peer.body(frames.SCRIPT_DONE) == {
+        "id": "late",
+        "code": None,
+        "output": "begun\n",
+        "timedOut": True,
+    }
+
+
+def test_only_the_end_of_the_output_is_kept(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    script = tmp_path / "s.sh"
+    script.write_text("i=0; while [ $i -lt 3000 ]; do echo line-$i; i=$((i+1)); done")
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "long", script)
+    output = peer.body(frames.SCRIPT_DONE)["output"]
+    assert len(output) == 4096
+    assert output.endswith("line-2999\n")
+
+
+def test_a_script_that_another_launcher_began_has_failed(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    script = tmp_path / "s.sh"
+    script.write_text('echo x >> "$0.runs"; exec sleep 99')
+    first = run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "u-1", script)
+    while not (tmp_path / "s.sh.runs").exists():
+        assert first.poll() is None
+    kill_with_children(first)
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "u-1", script)
+    done = peer.body(frames.SCRIPT_DONE)
+    assert done["code"] == 1
+    assert "ended while the script ran" in done["output"]
+    assert (tmp_path / "s.sh.runs").read_text() == "x\n"
+    kept = Path(paths.results, "u-1.json")
+    assert json.loads(kept.read_text()) == done
+
+
+def test_orphans_are_reaped(broker: FakeBroker, start: Start, paths: placing.Paths):
+    """As a subreaper, which is what PID 1 is."""
+    setting = "import ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)"
+    orphan = "sh -c 'sleep 0.05 & echo $!' > {0}; read pid < {0}; while [ -d /proc/$pid ]; "
+    orphan += "do sleep 0.05; done"
+    file = paths.hosts + ".pid"
+    process = run_launcher(start, paths, "sh", "-c", orphan.format(file), setting=setting)
+    assert ended(launched(broker)) == 0
+    assert process.wait(20) == 0
