@@ -116,14 +116,14 @@ class Executor:
         self._encode_status = encode_status
         self._pod_creations = pod_creations
 
-    async def execute(self, plan: Plan, job: TrainingJob) -> Execution:
+    async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
         """Status, then the actions, then the reports; a failure ends it. Raises no EtOperatorError.
 
-        `job` is what the plan was made from. Its status is written where the plan's differs, and
-        only to this very version of the job.
+        `job` is what the plan was made from (None: from scalings that have no job). Its status is
+        written where the plan's differs, and only to this very version of the job.
         """
         answers: list[Answer] = []
-        if plan.status is not None and plan.status != job.status:
+        if job is not None and plan.status is not None and plan.status != job.status:
             answers.append(await self._write_status(plan.status, job))
         for batch in split_batches(plan.actions):
             if any(isinstance(answer, Failure) for answer in answers):
