@@ -10,6 +10,7 @@ from pathlib import Path
 
 from devcluster import building, hostsettings, locks, nodes, ociimages, reporting
 from devcluster.checks import IMAGE_PROGRAMS, check_programs
+from devcluster.commands import attempt
 from devcluster.failures import DevclusterError
 from devcluster.settings import CHECKOUT, OPERATOR_IMAGE, PAUSE_IMAGE, TRAINER_IMAGE, Cluster, Node
 
@@ -32,9 +33,19 @@ _FORGET = 'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"'
 class Base:
     """A root of Debian packages that takes the place of an image from a registry."""
 
-    name: str
+    title: str
     variant: str
     packages: tuple[str, ...]
+
+    @property
+    def inputs(self) -> list[str]:
+        """All that it is made from."""
+        return [self.variant, *self.packages, *_LEFT_OUT, _MERGED, _FORGET, _SUITE]
+
+    @property
+    def name(self) -> str:
+        """Its name in the store of buildah, another one whenever it changes."""
+        return f"localhost/{self.title}:{building.digest(self.inputs)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Image:
         return self.name.rpartition("/")[2].partition(":")[0]
 
 
-_DEBIAN = Base("localhost/debian-base:dev", "minbase", ("usr-is-merged",))
+_DEBIAN = Base("debian-base", "minbase", ("usr-is-merged",))
 _PYTHON = Base(
     "localhost/python-base:dev", "essential", ("python3", "python3-venv", "usr-is-merged")
 )
@@ -86,7 +97,7 @@ def find_image(cache: Path, image: Image) -> Path:
     The archive of the newest build also has the fixed name images/TITLE.tar.
     """
     inputs = [CHECKOUT / name for name in image.inputs if (CHECKOUT / name).exists()]
-    key = building.digest([*inputs, *_describe_base(image.base)])
+    key = building.digest([*inputs, *image.base.inputs])
     path = building.keep(cache, f"{image.title}-{key}.tar", lambda new: _build(cache, image, new))
     link = cache / "images" / f"{image.title}.tar"
     link.parent.mkdir(exist_ok=True)
@@ -133,38 +144,20 @@ def load(targets: Iterable[Node], archive: Path) -> bool:
 
 def _build(cache: Path, image: Image, new: Path) -> None:
     check_programs(IMAGE_PROGRAMS)
-    base = building.keep(
-        cache,
-        f"base-{building.digest(_describe_base(image.base))}.tar",
-        lambda path: _make_base(image.base, path),
+    base = image.base
+    archive = building.keep(
+        cache, f"base-{building.digest(base.inputs)}.tar", lambda path: _make_base(base, path)
     )
     with locks.hold(cache / "locks" / "buildah"), hostsettings.gather() as settings:
-        _import_base(cache, image.base, base)
+        _import_base(cache, base, archive)
         with reporting.step(f"building {image.name}") as step:
-            arguments = [
-                "--isolation",
-                "chroot",
-                "--layers",
-                "--pull-never",
-                "--build-arg",
-                f"BASE={image.base.name}",
-            ]
-            arguments += [
-                *settings.list_mounts(),
-                "--tag",
-                image.name,
-                "--file",
-                str(CHECKOUT / image.dockerfile),
-            ]
-            _run_buildah(cache, ["bud", *arguments, str(CHECKOUT / image.context)], step)
+            arguments = ["bud", "--isolation=chroot", "--layers", "--pull-never"]
+            arguments += [f"--build-arg=BASE={base.name}", *settings.list_mounts()]
+            arguments += [f"--tag={image.name}", f"--file={CHECKOUT / image.dockerfile}"]
+            _run_buildah(cache, [*arguments, str(CHECKOUT / image.context)], step)
             step.detail = "writing the archive"
-            _run_buildah(
-                cache, ["push", "--quiet", image.name, f"oci-archive:{new}:{image.name}"], step
-            )
-
-
-def _describe_base(base: Base) -> list[str]:
-    return [base.variant, *base.packages, *_LEFT_OUT, _MERGED, _FORGET, _SUITE]
+            target = f"oci-archive:{new}:{image.name}"
+            _run_buildah(cache, ["push", "--quiet", image.name, target], step)
 
 
 def _make_base(base: Base, path: Path) -> None:
@@ -184,30 +177,26 @@ def _make_base(base: Base, path: Path) -> None:
 
 
 def _import_base(cache: Path, base: Base, archive: Path) -> None:
-    folder = cache / "bases" / base.name.replace("/", "-")
+    if attempt([*_buildah(cache), "inspect", "--type=image", base.name]).returncode == 0:
+        return
+    folder = cache / "bases" / base.title
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     os.link(archive, folder / "base.tar")
     (folder / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")
     with reporting.step(f"importing {base.name}") as step:
-        _run_buildah(
-            cache,
-            ["bud", "--isolation", "chroot", "--layers", "--tag", base.name, str(folder)],
-            step,
-        )
+        _run_buildah(cache, ["bud", "--isolation=chroot", f"--tag={base.name}", str(folder)], step)
+    shutil.rmtree(folder)
+
+
+def _buildah(cache: Path) -> list[str]:
+    store = cache / "buildah"
+    places = [f"--root={store / 'storage'}", f"--runroot={store / 'run'}"]
+    return ["buildah", *places, "--storage-driver=overlay"]
 
 
 def _run_buildah(cache: Path, arguments: list[str], step: reporting.Step) -> None:
-    store = cache / "buildah"
-    options = [
-        "--root",
-        str(store / "storage"),
-        "--runroot",
-        str(store / "run"),
-        "--storage-driver",
-        "overlay",
-    ]
-    _run_shown(["buildah", *options, *arguments], step)
+    _run_shown([*_buildah(cache), *arguments], step)
 
 
 def _run_shown(command: list[str], step: reporting.Step, given: str = "") -> None:
