@@ -3,7 +3,7 @@
 A network of two layers learns a function of its own making: nothing is downloaded, and the same
 step on the same rank sees the same data in every run. Rank 0 prints one line per step:
 
-    step=12 loss=0.103521 size=2 epoch=0 host=elastic-training-worker-0 t=1767322980.11
+    step=12 loss=0.103521 size=2 epoch=0 rank=0 host=elastic-training-worker-0 t=1767322980.11
 
 and at the end `done steps=.. sizes=2,4,3 repeated=0 loss=..`: the numbers of workers in the order
 in which the training saw them, and how many steps were lost with a worker and trained again.
@@ -120,7 +120,7 @@ class Trainer:
             now = time.time()  # noqa: TID251 (an example has no clock of its own)
             print(
                 f"step={state.step} loss={loss:.6f} size={hvd.size()} "
-                f"epoch={(state.step - 1) // STEPS_PER_EPOCH} host={self.host} t={now:.2f}",
+                f"epoch={(state.step - 1) // STEPS_PER_EPOCH} rank=0 host={self.host} t={now:.2f}",
                 flush=True,
             )
 

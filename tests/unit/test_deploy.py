@@ -1,0 +1,133 @@
+"""What the operator may do is written twice, here and in deploy/: a new right needs a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from et_operator.assembly import WATCHED
+from et_operator.codec.decoding import decode_job
+from et_operator.planning.manifests.access import build_rules
+from et_operator.settings import Settings
+from launcher import contract
+from tests.makers import make_job
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+GROUP = "kai.alibabacloud.com"
+
+READ = {"get", "list", "watch"}
+RIGHTS = {
+    (GROUP, "trainingjobs"): READ | {"patch", "delete"},
+    (GROUP, "scaleins"): READ | {"patch", "delete"},
+    (GROUP, "scaleouts"): READ | {"patch", "delete"},
+    (GROUP, "trainingjobs/status"): {"patch"},
+    (GROUP, "scaleins/status"): {"patch"},
+    (GROUP, "scaleouts/status"): {"patch"},
+    ("", "pods"): READ | {"create", "delete"},
+    ("", "pods/exec"): {"get", "create"},
+    ("", "configmaps"): READ | {"create", "patch", "delete"},
+    ("", "serviceaccounts"): READ | {"create"},
+    ("rbac.authorization.k8s.io", "roles"): READ | {"create", "patch"},
+    ("rbac.authorization.k8s.io", "rolebindings"): READ | {"create"},
+    ("", "nodes"): READ,
+    ("events.k8s.io", "events"): {"create", "patch"},
+}
+
+
+def load_all() -> list[dict[str, Any]]:
+    return [
+        document
+        for path in sorted(DEPLOY.rglob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+
+
+def find(kind: str, name: str = "et-operator") -> dict[str, Any]:
+    [found] = [d for d in load_all() if d["kind"] == kind and d["metadata"]["name"] == name]
+    return found
+
+
+def spread(rules: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
+    rights: dict[tuple[str, str], set[str]] = {}
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                rights.setdefault((group, resource), set()).update(rule["verbs"])
+    return rights
+
+
+def test_the_rights_are_these_and_no_more():
+    assert spread(find("ClusterRole")["rules"]) == RIGHTS
+
+
+def test_whatever_is_watched_may_be_watched():
+    for resource in WATCHED:
+        assert RIGHTS[resource.group, resource.plural] >= READ
+
+
+def test_the_operator_holds_what_it_grants_to_brokers():
+    for (group, resource), verbs in spread(build_rules(decode_job(make_job()), 0)).items():
+        assert RIGHTS[group, resource] >= verbs
+
+
+def test_the_lease_is_the_one_of_the_settings():
+    create, use = find("Role", "et-operator-leader")["rules"]
+    assert create["verbs"] == ["create"]
+    assert use["verbs"] == ["get", "patch"]
+    settings = Settings(broker_image="x")
+    assert use["resourceNames"] == [settings.lease_name]
+    assert find("Role", "et-operator-leader")["metadata"]["namespace"] == settings.own_namespace
+
+
+def test_a_viewer_may_change_nothing():
+    rights = spread(find("ClusterRole", "trainingjobs-view")["rules"])
+    assert all(verbs <= READ for verbs in rights.values())
+
+
+def test_an_editor_may_not_write_a_status():
+    rights = spread(find("ClusterRole", "trainingjobs-edit")["rules"])
+    assert not any(resource.endswith("/status") for _, resource in rights)
+    assert rights[GROUP, "trainingjobs/scale"] == {"update", "patch"}
+
+
+def test_the_operators_pod_is_restricted():
+    pod = find("Deployment")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_broker_is_the_operators_image():
+    [container] = find("Deployment")["spec"]["template"]["spec"]["containers"]
+    environment = {item["name"]: item.get("value") for item in container["env"]}
+    assert environment["BROKER_IMAGE"] == container["image"]
+
+
+def test_the_policy_pins_the_one_command_that_brokers_send():
+    [validation] = find("ValidatingAdmissionPolicy", "et-operator-exec")["spec"]["validations"]
+    command = ", ".join(f"'{word}'" for word in contract.BRIDGE_COMMAND)
+    assert f"[{command}]" in validation["expression"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(DEPLOY.rglob("kustomization.yaml")), ids=lambda p: str(p.relative_to(DEPLOY))
+)
+def test_every_file_of_a_kustomization_is_there(path: Path):
+    for name in yaml.safe_load(path.read_text()).get("resources", ()):
+        target = path.parent / name
+        assert (target / "kustomization.yaml" if target.is_dir() else target).is_file()
+
+
+def test_the_installation_has_every_definition():
+    crds = ROOT / "crds"
+    listed = yaml.safe_load((crds / "kustomization.yaml").read_text())["resources"]
+    assert {path.name for path in crds.glob("*.yaml")} == {*listed, "kustomization.yaml"}
