@@ -1,0 +1,88 @@
+"""The bridge as a process between pipes and a socket."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+
+import pytest
+
+from launcher import contract
+from launcher.agent import bridge
+from launcher.protocol import frames
+from tests.unit.launcher.agent.workers import Worker
+
+PATIENCE = 20.0
+
+
+def test_a_session_runs_through_a_bridge(worker: Worker) -> None:
+    worker.start()
+    peer, process = worker.bridge()
+    peer.hello()
+    peer.expect(frames.WELCOME)
+    code, out, _ = peer.run("head -c 5000000 /dev/zero; exit 3")
+    assert (code, len(out)) == (3, 5_000_000)
+    peer.close()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_a_bridge_waits_for_the_agent_to_come(worker: Worker) -> None:
+    peer, _ = worker.bridge(worker.path, script=Path(bridge.__file__))
+    peer.hello()
+    worker.start()
+    peer.expect(frames.WELCOME)
+
+
+def test_a_bridge_ends_with_the_agent(worker: Worker) -> None:
+    worker.start()
+    peer, process = worker.bridge()
+    peer.hello()
+    peer.expect(frames.WELCOME)
+    worker.terminate()
+    peer.expect(frames.TERMINATING)
+    peer.expect_end()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_what_the_agent_says_last_comes_through(worker: Worker) -> None:
+    worker.start()
+    peer, process = worker.bridge()
+    peer.hello(epoch=1)
+    assert "epoch 1 is over" in peer.expect(frames.REJECT)["reason"]
+    peer.expect_end()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_a_reader_that_does_not_read_does_not_stop_what_goes_in(worker: Worker) -> None:
+    worker.start()
+    peer, _ = worker.bridge()
+    peer.hello()
+    claim = peer.spawn("head -c 3000000 /dev/zero; exit 2")
+    worker.wait_until(lambda: "runs as pid" in worker.log)
+    select.select([], [], [], 0.2)
+    peer.send(claim.signal(signal.SIGTERM))
+    worker.wait_until(lambda: "gets signal 15" in worker.log)
+    assert peer.finish(claim)[0] == 143
+
+
+def test_a_bridge_without_input_ends(tmp_path: Path) -> None:
+    inward, outward = os.pipe(), os.pipe()
+    reason = bridge.pump(bridge.Pipe(inward[0], 1), bridge.Pipe(outward[0], 1), 0.05)
+    assert reason == "nothing came in"
+    for fd in inward + outward:
+        os.close(fd)
+
+
+def test_a_bridge_without_an_agent_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert bridge.main(str(tmp_path / "none"), patience=0.0) == 1
+    assert "no agent" in capfd.readouterr().err
+
+
+def test_the_bridge_finds_the_socket_of_the_contract() -> None:
+    script = Path(contract.BRIDGE_COMMAND[-1])
+    assert str(script.parents[3] / "agent.sock") == contract.AGENT_SOCKET
+    assert Path(bridge.__file__).parts[-3:] == script.parts[-3:]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launcher import boot, contract
+
+PYTHON = os.environ.get("PYTHON", sys.executable)
+SOURCE = Path(boot.__file__)
+
+
+def lay_out(folder: Path) -> Path:
+    """A runtime as a ConfigMap volume shows it: links at the top into a hidden folder."""
+    data = folder / "src" / "..data" / "launcher"
+    (data / "agent").mkdir(parents=True)
+    (data / "shim").mkdir()
+    for name in ("", "agent/", "shim/"):
+        (data / name / "__init__.py").touch()
+    (data / "boot.py").write_bytes(SOURCE.read_bytes())
+    told = "def main(argv, **where):\n    print(__name__, __file__, argv, where)\n    return 5\n"
+    (data / "agent" / "serving.py").write_text(told)
+    (data / "shim" / "launching.py").write_text(told)
+    (folder / "src" / "launcher").symlink_to(Path("..data") / "launcher")
+    (folder / "run").mkdir()
+    return folder
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "src" / "launcher" / "boot.py"
+    return subprocess.run(
+        [PYTHON, "-I", "-S", str(script), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_paths_are_those_of_the_contract() -> None:
+    script = Path(contract.BOOT)
+    assert str(script.parents[1]) == contract.RUNTIME_DIR
+    assert str(script.parents[2] / "run" / "lib") == contract.LIB_DIR
+
+
+@pytest.mark.parametrize(
+    ("role", "module", "where"),
+    [
+        ("agent", "launcher.agent.serving", "{{'socket_path': '{run}/agent.sock'}}"),
+        ("launch", "launcher.shim.launching", "{{}}"),
+    ],
+)
+def test_each_role_runs_from_the_copy_with_its_command(
+    tmp_path: Path, role: str, module: str, where: str
+) -> None:
+    lay_out(tmp_path)
+    done = run(tmp_path, role, "--", "train", "--fast", "--")
+    file = tmp_path / "run" / "lib" / Path(*module.split("."))
+    told = f"{module} {file}.py ['train', '--fast', '--'] {where.format(run=tmp_path / 'run')}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (5, told, "")
+
+
+def test_the_copy_holds_files_and_no_folders_of_the_volume(tmp_path: Path) -> None:
+    run(lay_out(tmp_path), "launch", "--", "x")
+    copied = tmp_path / "run" / "lib"
+    assert [path.name for path in copied.iterdir()] == ["launcher"]
+    assert not (copied / "launcher").is_symlink()
+
+
+def test_a_restarted_container_keeps_its_copy(tmp_path: Path) -> None:
+    lay_out(tmp_path)
+    assert run(tmp_path, "agent").returncode == 5
+    mark = tmp_path / "run" / "lib" / "mark"
+    mark.touch()
+    assert run(tmp_path, "agent").returncode == 5
+    assert mark.exists()
+
+
+def test_a_copy_that_was_left_half_made_is_made_again(tmp_path: Path) -> None:
+    target = tmp_path / "lib"
+    half = tmp_path / f"lib.new-{os.getpid()}" / "launcher"
+    half.mkdir(parents=True)
+    (half / "junk").touch()
+    boot.install(str(lay_out(tmp_path) / "src"), str(target))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lib", "run", "src"]
+    assert not (target / "launcher" / "junk").exists()
+
+
+def test_the_launcher_compiles_what_it_will_start_often(tmp_path: Path) -> None:
+    run(lay_out(tmp_path), "launch", "--", "x")
+    shim = tmp_path / "run" / "lib" / "launcher" / "shim" / "__pycache__"
+    assert any(path.name.startswith("launching.") for path in shim.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [(), ("serve",), ("agent", "train"), ("launch", "-x")])
+def test_a_wrong_call_is_told_the_right_one(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = run(lay_out(tmp_path), *arguments)
+    assert done.returncode == 64
+    assert done.stderr == boot.USAGE + "\n"
+
+
+def test_a_volume_that_takes_nothing_is_told_in_one_sentence(tmp_path: Path) -> None:
+    lay_out(tmp_path)
+    (tmp_path / "run").rmdir()
+    (tmp_path / "run").touch()
+    done = run(tmp_path, "agent", "--")
+    assert done.returncode == 74
+    assert len(done.stderr.splitlines()) == 1
+    assert "cannot install the runtime" in done.stderr
+
+
+def test_a_python_that_is_too_old_is_told_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 6, 15))
+    assert boot.main(["agent"]) == 78
+    assert capsys.readouterr().err == "edl: this image has Python 3.6, at least 3.7 is needed\n"
+
+
+def test_boot_can_be_read_by_the_oldest_pythons() -> None:
+    source = SOURCE.read_text()
+    assert 'f"' not in source
+    assert "__future__" not in source
