@@ -360,9 +360,7 @@ class World:
         assert name not in self.pods, f"{name} is there already"
         if labels[LABEL_ROLE] == "worker":
             assert name in self.role_names, "created before its rights"
-            assert {"ServiceAccount", "RoleBinding", "job-config", "job-report"} <= set(
-                self.children
-            )
+            assert {"RoleBinding", "job-config", "job-report"} <= set(self.children)
         version = self._next()
         index = labels.get(LABEL_INDEX)
         self.pods[name] = Pod(

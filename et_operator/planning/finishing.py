@@ -11,7 +11,7 @@ from et_operator.model.names import Role
 from et_operator.model.pods import Pod
 from et_operator.model.resources import PODS, TRAINING_JOBS, Ref
 from et_operator.planning.drafts import Draft
-from et_operator.planning.stopping import stop_scaling
+from et_operator.planning.stopping import FINISHED, stop_scaling
 from et_operator.planning.views import View, has_passed
 
 
@@ -64,7 +64,7 @@ def delete_pod(pod: Pod) -> Delete:
 
 
 def _finish(draft: Draft, kind: str, reason: str, message: str) -> None:
-    stop_scaling(draft, "JobFinished", "the job has ended")
+    stop_scaling(draft, FINISHED, "the job has ended")
     draft.change(completion_time=draft.now, workers=())
     draft.set_condition(kind, "True", reason, message)
     draft.tell(kind, message, is_warning=kind == "Failed")

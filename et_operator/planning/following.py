@@ -28,6 +28,8 @@ def follow(draft: Draft) -> None:
     else:
         draft.set_condition("InvalidSpec", "True", "InvalidSpec", job.invalid)
     pod = _find_launcher(draft.view)
+    if pod is not None and pod.is_container_running:
+        draft.set_condition("Running", "True", "JobRunning", "the launcher runs")
     if pod is None or (pod.termination is None and not pod.is_terminal):
         return
     code = pod.termination.exit_code if pod.termination else None

@@ -37,6 +37,8 @@ def begin(draft: Draft) -> None:
     )
     draft.set_condition("Created", "True", "TrainingJobCreated", "the job was accepted")
     draft.tell("Created", f"starting {draft.spec.worker.replicas} workers and the launcher")
+    for warning in draft.view.job.warnings:
+        draft.tell("SpecWarning", warning, is_warning=True)
 
 
 def pin_runtime(shipped: RuntimeFiles) -> Runtime:

@@ -25,9 +25,11 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail
 from et_operator.planning.restarting import GOOD_TIME, count_failure, is_waiting
 from et_operator.planning.stopping import FORCED, leave, select_roster, select_unborn
+from et_operator.planning.suspending import is_suspended
 from et_operator.planning.views import is_disrupted
 from launcher.documents import MemberState
 
+SAME_EVENT = timedelta(seconds=1)
 EARLY_LIMIT = 10
 """Workers in a row that may end before they ever said HELLO."""
 FRESH_LISTS = timedelta(seconds=60)
@@ -179,7 +181,7 @@ def _note_end(draft: Draft, name: str, uid: str) -> None:
     reason = _describe_end(pod)
     if is_leaving and record is not None:
         _note_outcome(draft, record, reason)
-    else:
+    elif not is_suspended(draft.view.status):  # what suspension ended is no loss
         _count_loss(draft, name, uid, pod, reason)
     if pod is None and not draft.view.is_held(uid):
         draft.forget(name)
@@ -188,10 +190,17 @@ def _note_end(draft: Draft, name: str, uid: str) -> None:
 
 
 def _count_loss(draft: Draft, name: str, uid: str, pod: Pod | None, reason: str) -> None:
-    draft.change(worker_backoff=count_failure(draft.status.worker_backoff, draft.now))
+    _count_wait(draft)
     draft.tell("WorkerLost", f"worker {name} ended: {reason}", is_warning=True)
     if pod is not None and not is_disrupted(pod) and uid not in draft.view.listed:
         draft.change(early_losses=_count_early_loss(draft))
+
+
+def _count_wait(draft: Draft) -> None:
+    """Replacements wait longer after each loss; losses within a second have one cause."""
+    old = draft.status.worker_backoff
+    if old is None or draft.now - old.at >= SAME_EVENT:
+        draft.change(worker_backoff=count_failure(old, draft.now))
 
 
 def _count_early_loss(draft: Draft) -> Backoff:
@@ -210,8 +219,10 @@ def _note_deletion(draft: Draft, pod: Pod) -> None:
     record = draft.find_record(pod.name)
     if record is not None and record.state is not WorkerState.JOINING:
         return
-    draft.change(worker_backoff=count_failure(draft.status.worker_backoff, draft.now))
     leave(draft, pod.name, pod.uid, "Deleted")
+    if is_suspended(draft.view.status):
+        return
+    _count_wait(draft)
     why = f" ({pod.disruption_reason})" if pod.disruption_reason else ""
     draft.tell("WorkerLeaving", f"worker {pod.name} is being deleted{why}")
 

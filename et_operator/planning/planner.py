@@ -72,16 +72,15 @@ def decide_live(draft: Draft) -> None:
     if has_ended(draft):
         return
     check_suspension(draft)
-    if draft.status.epoch == 0 and not is_suspended(draft.status):
-        begin(draft)
-    if draft.status.epoch == 0:
+    if is_suspended(draft.status):
+        advance_scaling(draft)  # which only changes the number
         return
+    if draft.status.epoch == 0:
+        begin(draft)
     note_workers(draft)
     if check_early_losses(draft) or check_deadline(draft):
         return
     advance_scaling(draft)
-    if is_suspended(draft.status):
-        return
     watch_drains(draft)
     keep_roster(draft)
     number_config(draft)

@@ -15,8 +15,6 @@ GOOD_TIME = timedelta(minutes=10)
 """So long without a failure, and the waits begin anew."""
 INFRASTRUCTURE_LIMIT = 20
 """Launchers in a row that the platform may end before the job is given up."""
-SAME_EVENT = timedelta(seconds=1)
-"""Losses within this time have one cause and count once."""
 FIRST_SIGNAL_CODE = 128
 """From here on an exit code means a signal, which RestartPolicy ExitCode takes as worth a retry."""
 
@@ -25,8 +23,6 @@ def count_failure(backoff: Backoff | None, now: datetime) -> Backoff:
     """One more failure, or the first one after ten good minutes."""
     if backoff is None or now - backoff.at >= GOOD_TIME:
         return Backoff(1, now)
-    if now - backoff.at < SAME_EVENT:
-        return backoff
     return Backoff(backoff.count + 1, now)
 
 
@@ -49,7 +45,7 @@ def is_waiting(draft: Draft, backoff: Backoff | None) -> bool:
 
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
     """Restart the launcher, or give the job up."""
-    backoff = _count_launch(draft)
+    backoff = count_failure(draft.status.launch_backoff, draft.now)
     draft.change(launch_backoff=backoff)
     failures = draft.status.failures
     if ending.is_infrastructure:
@@ -77,13 +73,6 @@ def restart(draft: Draft, ending: Ending) -> None:
     )
     draft.set_condition("Restarting", "True", ending.reason, ending.message)
     draft.tell("Restarting", f"restarting the launcher: {ending.message}", is_warning=True)
-
-
-def _count_launch(draft: Draft) -> Backoff:
-    old = draft.status.launch_backoff
-    if old is not None and draft.now - old.at < SAME_EVENT:
-        return Backoff(old.count + 1, draft.now)
-    return count_failure(old, draft.now)
 
 
 def _is_worth_a_retry(policy: RestartPolicy, code: int | None) -> bool:

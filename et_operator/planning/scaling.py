@@ -90,9 +90,10 @@ def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] |
     return None
 
 
-def find_next(view: View) -> Scaling | None:
-    """The oldest scaling that has not ended."""
-    waiting = [s for s in view.snapshot.scalings if is_waiting_for_turn(view, s)]
+def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
+    """The oldest scaling (of this kind) that has not ended."""
+    waiting = (s for s in view.snapshot.scalings if kind in {None, s.kind})
+    waiting = (s for s in waiting if is_waiting_for_turn(view, s))
     return min(waiting, key=lambda s: (s.created, s.uid), default=None)
 
 
@@ -176,8 +177,8 @@ def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
 
 def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """A ScaleIn never waits behind workers that may never come."""
-    rival = find_next(draft.view)
-    if not scaling.added or rival is None or rival.kind is not ScalingKind.IN:
+    rival = find_next(draft.view, ScalingKind.IN)
+    if not scaling.added or rival is None:
         return None
     pods = [draft.view.names.get(w.name) for w in scaling.added]
     is_waiting = any(pod is None or not pod.is_container_running for pod in pods)
@@ -213,8 +214,8 @@ def _succeed(draft: Draft, message: str) -> None:
 
 def _put_away(draft: Draft, scaling: ScalingRecord) -> None:
     """Clear the record when its end is known where it must be known."""
-    if write_replicas(draft.view):
-        return
+    if draft.view.status.scaling != scaling or write_replicas(draft.view):
+        return  # first its end is recorded, then what the end does to the number is written
     live = _find_scaling(draft.view, scaling)
     phase = live.status.phase if live is not None else None
     if live is None or (phase is not None and phase.is_final):

@@ -36,7 +36,10 @@ def describe(draft: Draft) -> None:
         _describe_progress(draft)
         _describe_troubles(draft)
     _count(draft)
-    draft.change(phase=_find_phase(draft.status), observed_generation=draft.view.job.generation)
+    phase = _find_phase(draft.status)
+    if phase is JobPhase.CREATED and is_only_followed(draft.view):
+        phase = draft.status.phase or phase  # what its own operator said last
+    draft.change(phase=phase, observed_generation=draft.view.job.generation)
 
 
 def is_worth_writing(draft: Draft) -> bool:
@@ -133,6 +136,7 @@ def _describe_troubles(draft: Draft) -> None:
     if draft.spec.attach_mode is AttachMode.SSH:
         text = "launcherAttachMode ssh is not needed: workers are reached without it, as by kubexec"
         _show(draft, "AttachModeUnsupported", "KubexecUsed", text)
+    draft.clear_condition("InvalidSpec", "Corrected")
     _describe_taken_names(draft)
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from et_operator.model.jobs import Outcome, ScalingRecord, WorkerId, WorkerRecord, WorkerState
+from et_operator.model.jobs import (
+    Outcome,
+    ScalingKind,
+    ScalingRecord,
+    WorkerId,
+    WorkerRecord,
+    WorkerState,
+)
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
 from launcher.documents import MemberState
 
 FORCED = "Forced"
 """Reason of a leaving worker whose drain time-out is over."""
+SUSPENDED = "Suspended"
+FINISHED = "JobFinished"
+_NUMBER_STAYS = frozenset({SUSPENDED, FINISHED})
+"""A number that somebody wrote into the spec outlives these, and is met at the next start."""
 SUPERSEDED = "Superseded"
 """Reason of a scaling that ended because somebody wrote another number of replicas."""
 
@@ -61,13 +72,14 @@ def stop_scaling(draft: Draft, reason: str, message: str) -> None:
         return
     lost = sum(not _keep_victim(draft, victim) for victim in scaling.victims)
     won = sum(_keep_added(draft, added) for added in scaling.added)
+    outcome = Outcome(succeeded=False, reason=reason, message=message)
     reached = scaling.base + won - lost
+    if scaling.kind is ScalingKind.REPLICAS and reason in _NUMBER_STAYS:
+        draft.change(decided_replicas=scaling.target)
+        end_scaling(draft, outcome)
+        return
     draft.change(decided_replicas=reached)
-    end_scaling(
-        draft,
-        Outcome(succeeded=False, reason=reason, message=message),
-        final=None if reason == SUPERSEDED else reached,
-    )
+    end_scaling(draft, outcome, final=None if reason == SUPERSEDED else reached)
 
 
 def end_scaling(draft: Draft, outcome: Outcome, final: int | None = None) -> None:

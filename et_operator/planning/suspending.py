@@ -8,7 +8,7 @@ from et_operator.model.jobs import JobStatus
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import delete_pod
 from et_operator.planning.launching import pin_runtime
-from et_operator.planning.stopping import select_unborn, stop_scaling
+from et_operator.planning.stopping import SUSPENDED, select_unborn, stop_scaling
 from et_operator.planning.views import View
 
 
@@ -34,7 +34,7 @@ def delete_all(view: View) -> list[Action]:
 
 
 def _suspend(draft: Draft) -> None:
-    stop_scaling(draft, "Suspended", "the job was suspended")
+    stop_scaling(draft, SUSPENDED, "the job was suspended")
     for record in select_unborn(draft):
         draft.forget(record.name)
     draft.change(start_time=None, launch_backoff=None, worker_backoff=None, early_losses=None)

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from et_operator.model.jobs import AttachMode, CleanPodPolicy, RestartPolicy
+from et_operator.model.pods import Node, Termination
+from tests.planning_makers import World, make_job
+
+
+def start(**spec: object) -> World:
+    world = World(make_job(2, **spec))
+    world.start()
+    return world
+
+
+def test_exit_code_zero_is_success_and_the_running_pods_go() -> None:
+    world = start()
+    world.finish(0)
+    world.settle()
+    world.reap()
+    world.settle()
+    assert world.phase() == "Succeeded"
+    assert list(world.pods) == ["job-launcher"]
+    assert world.status.completion_time == world.now
+    assert world.status.replica_statuses.launcher.succeeded == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [
+        pytest.param(CleanPodPolicy.NONE, 3, id="none"),
+        pytest.param(CleanPodPolicy.RUNNING, 1, id="running"),
+        pytest.param(CleanPodPolicy.ALL, 0, id="all"),
+    ],
+)
+def test_clean_pod_policy(policy: CleanPodPolicy, left: int) -> None:
+    world = start(clean_pod_policy=policy)
+    world.finish(0)
+    world.settle()
+    world.reap()
+    world.settle()
+    assert len(world.pods) == left
+
+
+def test_workers_go_whatever_the_policy_when_the_launcher_never_told_its_end() -> None:
+    world = start(clean_pod_policy=CleanPodPolicy.NONE)
+    world.end("job-launcher", 137)
+    world.settle()
+    world.reap()
+    world.settle()
+    assert world.phase() == "Failed"
+    assert list(world.pods) == ["job-launcher"]
+
+
+def test_a_failure_without_restarts_fails_the_job_with_code_and_log() -> None:
+    world = start()
+    world.finish(3)
+    world.settle()
+    assert world.phase() == "Failed"
+    [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+    assert failed.reason == "LauncherFailed"
+    assert "exit code 3" in failed.message
+    assert "the tail" in failed.message
+    assert world.status.failures.user == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "restarts"),
+    [
+        pytest.param(RestartPolicy.NEVER, 1, False, id="never"),
+        pytest.param(RestartPolicy.ON_FAILURE, 1, True, id="on failure"),
+        pytest.param(RestartPolicy.ALWAYS, 1, True, id="always"),
+        pytest.param(RestartPolicy.EXIT_CODE, 1, False, id="own code"),
+        pytest.param(RestartPolicy.EXIT_CODE, 137, True, id="signal"),
+    ],
+)
+def test_restart_policy(policy: RestartPolicy, code: int, *, restarts: bool) -> None:
+    world = start(restart_policy=policy)
+    world.finish(code)
+    world.settle()
+    assert world.phase() == ("Restarting" if restarts else "Failed")
+    assert world.status.epoch == (2 if restarts else 1)
+
+
+def test_a_restart_replaces_the_launcher_alone_and_keeps_the_last_one_for_its_log() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    workers = set(world.workers)
+    for number in (1, 2):
+        world.finish(1)
+        world.settle()
+        world.wait(2 ** (number - 1))
+        world.go_on(1)
+        assert world.launcher is not None
+        assert world.launcher.name == f"job-launcher-r{number}"
+        assert world.phase() == "Running"
+    assert set(world.workers) == workers
+    assert "job-launcher-r1" in world.pods
+    assert "job-launcher" not in world.pods
+    assert world.status.restart_count == 2
+    assert world.config is not None
+    assert world.config.epoch == 3
+
+
+def test_restarts_wait_longer_and_longer() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    for wait in (1, 2, 4, 8):
+        world.finish(1)
+        world.settle()
+        assert world.requeue_after == timedelta(seconds=wait)
+        world.wait(wait)
+        world.start()
+    world.wait(600)
+    world.finish(1)
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=1)
+
+
+def test_backoff_limit_counts_the_users_failures_alone() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=1)
+    assert world.launcher is not None
+    world.end("job-launcher", 143, disruption_reason="EvictionByEvictionAPI")
+    world.settle()
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+    for _ in range(2):
+        world.wait(60)
+        world.start()
+        world.finish(1)
+        world.settle()
+    assert world.reason("Failed") == "BackoffLimitExceeded"
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (2, 1)
+
+
+def test_infrastructure_failures_have_a_limit_of_their_own() -> None:
+    world = start()
+    for _ in range(21):
+        assert world.phase() != "Failed"
+        assert world.launcher is not None
+        world.end(world.launcher.name, 143, pod_reason="Evicted")
+        world.settle()
+        world.wait(60)
+        world.start()
+    assert world.reason("Failed") == "InfrastructureFailures"
+
+
+def test_a_deleted_launcher_is_not_the_users_failure() -> None:
+    world = start()
+    world.delete("job-launcher")
+    world.settle()
+    assert world.status.epoch == 1  # it is still there
+    world.end("job-launcher", 143)
+    world.settle()
+    assert world.status.epoch == 2
+    assert world.status.failures.infrastructure == 1
+
+
+def test_a_vanished_launcher_is_restarted_under_the_next_epoch() -> None:
+    world = start()
+    del world.pods["job-launcher"]
+    world.settle()
+    world.wait(1)
+    world.settle()
+    assert world.launcher is not None
+    assert world.launcher.name == "job-launcher-r1"
+
+
+def test_a_launcher_dying_on_a_lost_node_blocks_nothing() -> None:
+    world = start()
+    world.delete("job-launcher")
+    world.settle()
+    world.nodes = {"n1": Node("n1", is_ready=False)}
+    world.settle()
+    world.wait(1)
+    world.settle()
+    assert {"job-launcher", "job-launcher-r1"} <= set(world.pods)
+
+
+def test_a_command_that_ended_with_zero_is_success_though_its_pod_was_deleted() -> None:
+    world = start()
+    world.delete("job-launcher")
+    world.finish(0)
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
+def test_exit_zero_under_a_deletion_without_proof_is_no_success() -> None:
+    world = start()
+    world.delete("job-launcher")
+    world.end("job-launcher", 0)
+    world.settle()
+    assert world.status.epoch == 2
+
+
+def test_an_image_without_python_is_named() -> None:
+    world = World()
+    world.settle()
+    words = 'exec: "python3": executable file not found in $PATH'
+    world.end("job-worker-0", 128)
+    world.put("job-worker-0", termination=Termination(128, "StartError", words))
+    world.settle()
+    assert world.condition("ImageUnfit") == "True"
+    [found] = [c for c in world.status.conditions if c.type == "ImageUnfit"]
+    assert words in found.message
+
+
+def test_active_deadline_ends_the_job_and_its_launcher() -> None:
+    world = start(active_deadline=timedelta(seconds=100))
+    assert world.requeue_after == timedelta(seconds=99)
+    world.wait(99)
+    world.settle()
+    world.reap()
+    world.settle()
+    assert world.reason("Failed") == "DeadlineExceeded"
+    assert world.pods == {}
+
+
+def test_ttl_deletes_the_job() -> None:
+    world = start(ttl_after_finished=timedelta(seconds=30))
+    world.finish(0)
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=30)
+    world.wait(30)
+    world.settle()
+    assert world.job_is_gone
+
+
+def test_an_invalid_job_fails_without_pods() -> None:
+    world = World(replace(make_job(), spec=None, invalid="spec.x: change it"))
+    world.settle()
+    assert world.reason("Failed") == "InvalidSpec"
+    assert world.log == ["status"]
+
+
+def test_a_running_job_whose_spec_became_invalid_goes_on_and_is_followed() -> None:
+    world = start()
+    spec = world.job.spec
+    world.job = replace(world.job, spec=None, invalid="spec.x: change it")
+    world.settle()
+    assert world.condition("InvalidSpec") == "True"
+    assert world.phase() == "Running"
+    world.job = replace(world.job, spec=spec, invalid="")
+    world.settle()
+    assert world.condition("InvalidSpec") == "False"
+    world.job = replace(world.job, spec=None, invalid="spec.x: change it")
+    world.finish(0)
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
+def test_a_job_of_another_operator_is_followed_to_its_end() -> None:
+    world = start()
+    world.job = replace(world.job, is_foreign=True, status=type(world.status)())
+    writes = world.writes
+    world.settle()
+    assert world.condition("Foreign") == "True"
+    assert world.phase() == "Running"
+    world.job = replace(world.job, is_foreign=False)
+    del world.pods["job-worker-0"]
+    world.settle()
+    assert world.workers == ["job-worker-1"]
+    world.end("job-launcher", 0)
+    world.settle()
+    assert world.phase() == "Succeeded"
+    assert world.writes <= writes + 4
+
+
+def test_ten_workers_in_a_row_that_never_live_fail_the_job() -> None:
+    world = World()
+    world.settle()
+    for _ in range(9):
+        for name in world.workers:
+            world.end(name, 1)
+        world.settle()
+        world.wait(60)
+        world.settle()
+    assert world.reason("Failed") == "WorkersFailing"
+    assert world.status.last_worker_index < 12
+
+
+def test_ssh_attach_mode_is_accepted_and_said() -> None:
+    world = start(attach_mode=AttachMode.SSH)
+    assert world.condition("AttachModeUnsupported") == "True"
+    assert world.phase() == "Running"

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from et_operator.model.actions import Create
+from et_operator.model.jobs import JobSpec, Runtime, TrainingJob, WorkerSpec
+from et_operator.planning.manifests.access import build_role, build_role_binding
+from et_operator.planning.manifests.hosts import build_config_data
+from et_operator.planning.manifests.runtimes import build_runtime, decode_key
+from et_operator.planning.manifests.workers import build_worker, read_index
+from launcher import contract
+from launcher.documents import HostConfig, Member, MemberState
+from tests.planning_makers import World, make_job, make_shipped, make_template
+
+RUNTIME = Runtime("d1", "broker:1", 1, ("launcher/boot.py", "launcher/agent/__init__.py"))
+
+
+def make_worker(template: dict[str, Any]) -> dict[str, Any]:
+    worker = WorkerSpec(template=template)
+    return dict(build_worker(make_job(), worker, 3, epoch=2, runtime=RUNTIME))
+
+
+def make_launcher(
+    template: dict[str, Any] | None = None, pull_secrets: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    job = make_job()
+    assert job.spec is not None
+    if template is not None:
+        spec = JobSpec(launcher_template=template, worker=job.spec.worker, slots_per_worker=2)
+        fields = {f: getattr(job, f) for f in job.__dataclass_fields__}
+        job = TrainingJob(**(fields | {"spec": spec}))
+    world = World(job)
+    files = world.shipped.files
+    world.shipped = type(world.shipped)(world.shipped.runtime, files, pull_secrets)
+    world.step()
+    created = [a.manifest for a in world.step().actions if isinstance(a, Create)]
+    return dict(created[-1])
+
+
+def env_of(container: dict[str, Any]) -> dict[str, Any]:
+    return {e["name"]: e.get("value", e.get("valueFrom")) for e in container["env"]}
+
+
+# ------------------------------------------------------------------ workers
+def test_the_agent_is_in_front_of_the_workers_command() -> None:
+    container = make_worker(make_template(command=["sleep"], args=["1"]))["spec"]["containers"][0]
+    assert container["command"] == [
+        *("python3", "-I", "-S", contract.BOOT, "agent", "--", "sleep", "1")
+    ]
+    assert "args" not in container
+
+
+def test_a_worker_without_a_command_has_the_agent_alone() -> None:
+    container = make_worker(make_template())["spec"]["containers"][0]
+    assert container["command"][-2:] == ["agent", "--"]
+
+
+def test_worker_defaults() -> None:
+    pod = make_worker(make_template())
+    spec = pod["spec"]
+    assert pod["metadata"]["name"] == "job-worker-3"
+    assert pod["metadata"]["labels"]["replica-index"] == "3"
+    assert pod["metadata"]["labels"]["training-job-role"] == "worker"
+    assert spec["restartPolicy"] == "Never"
+    assert spec["terminationGracePeriodSeconds"] == 60
+    assert spec["enableServiceLinks"] is False
+    assert spec["automountServiceAccountToken"] is False
+    assert {t["tolerationSeconds"] for t in spec["tolerations"]} == {60}
+    [owner] = pod["metadata"]["ownerReferences"]
+    assert owner["controller"] is True
+    assert "blockOwnerDeletion" not in owner
+
+
+def test_a_template_has_its_own_way() -> None:
+    template = make_template(env=[{"name": "A", "value": "b"}])
+    template["metadata"] = {"labels": {"mine": "x", "training-job-role": "lie"}}
+    template["spec"] |= {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 5,
+        "enableServiceLinks": True,
+        "serviceAccountName": "cloud",
+        "tolerations": [
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+        ],
+    }
+    before = str(template)
+    pod = make_worker(template)
+    spec = pod["spec"]
+    assert str(template) == before
+    assert pod["metadata"]["labels"]["mine"] == "x"
+    assert pod["metadata"]["labels"]["training-job-role"] == "worker"
+    assert spec["restartPolicy"] == "Never"
+    assert spec["terminationGracePeriodSeconds"] == 5
+    assert spec["enableServiceLinks"] is True
+    assert "automountServiceAccountToken" not in spec
+    assert [t["key"] for t in spec["tolerations"]] == [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ]
+    env = env_of(spec["containers"][0])
+    assert env["A"] == "b"
+    assert env[contract.ENV_GRACE] == "5"
+    assert env[contract.ENV_EPOCH] == "2"
+    assert env[contract.ENV_POD_UID] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+
+def test_a_template_that_tolerates_everything_needs_no_more() -> None:
+    template = make_template()
+    template["spec"]["tolerations"] = [{"operator": "Exists"}]
+    assert make_worker(template)["spec"]["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_the_runtime_is_mounted_with_its_paths() -> None:
+    spec = make_worker(make_template())["spec"]
+    [volume] = [v for v in spec["volumes"] if v["name"] == contract.RUNTIME_VOLUME]
+    items = {item["key"]: item["path"] for item in volume["configMap"]["items"]}
+    data = build_runtime("ns", make_shipped())["data"]
+    assert set(items) == set(data)
+    assert all(re.fullmatch(r"[-._a-zA-Z0-9]+", key) for key in items)
+    assert all(decode_key(key) == path for key, path in items.items())
+    assert volume["configMap"]["name"] == "edl-runtime-d1"
+
+
+def test_every_mount_has_its_volume() -> None:
+    for pod in (make_worker(make_template()), make_launcher()):
+        volumes = [v["name"] for v in pod["spec"]["volumes"]]
+        assert len(volumes) == len(set(volumes))
+        for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
+            paths = [m["mountPath"] for m in container["volumeMounts"]]
+            assert len(paths) == len(set(paths))
+            assert {m["name"] for m in container["volumeMounts"]} <= set(volumes)
+
+
+def test_index_of_a_name() -> None:
+    assert read_index("job", "job-worker-12") == 12
+    assert read_index("a-worker-0", "a-worker-0-worker-10") == 10
+
+
+# ------------------------------------------------------------------ launcher
+def test_the_launchers_command_runs_behind_our_pid_one() -> None:
+    pod = make_launcher()
+    container = pod["spec"]["containers"][0]
+    assert container["command"][4:] == ["launch", "--", "horovodrun", "python", "train.py"]
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
+    assert pod["metadata"]["annotations"]["kai.alibabacloud.com/container"] == "main"
+    assert env_of(container)[contract.ENV_MIN_SLOTS] == "2"
+
+
+def test_the_broker_alone_holds_a_token_and_is_restricted() -> None:
+    pod = make_launcher(pull_secrets=("registry",))
+    spec = pod["spec"]
+    [broker] = spec["initContainers"]
+    assert broker["image"] == "broker:1"
+    assert broker["restartPolicy"] == "Always"
+    assert broker["securityContext"]["runAsNonRoot"] is True
+    assert broker["securityContext"]["readOnlyRootFilesystem"] is True
+    assert broker["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["serviceAccountName"] == "job-launcher"
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    mounted = {m["name"] for m in spec["containers"][0]["volumeMounts"]}
+    assert contract.TOKEN_VOLUME not in mounted
+    assert contract.TOKEN_VOLUME in {m["name"] for m in broker["volumeMounts"]}
+
+
+def test_the_launchers_own_account_annotations_and_paths_are_kept() -> None:
+    template = make_template(
+        command=["run"],
+        env=[{"name": "MY", "value": "1"}],
+        volumeMounts=[{"name": "data", "mountPath": "/job/"}],
+        terminationMessagePolicy="File",
+    )
+    template["metadata"] = {"annotations": {"karpenter.sh/do-not-disrupt": "false"}}
+    template["spec"] |= {
+        "serviceAccountName": "cloud",
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "initContainers": [{"name": "fetch", "image": "x", "volumeMounts": []}],
+    }
+    pod = make_launcher(template)
+    spec = pod["spec"]
+    container = spec["containers"][0]
+    assert spec["serviceAccountName"] == "cloud"
+    assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "false"
+    assert container["terminationMessagePolicy"] == "File"
+    assert [m["mountPath"] for m in container["volumeMounts"] if m["name"] == "data"] == ["/job/"]
+    assert contract.JOB_VOLUME not in {v["name"] for v in spec["volumes"]}
+    assert [c["name"] for c in spec["initContainers"]] == [contract.BROKER_CONTAINER, "fetch"]
+    assert env_of(container)[contract.ENV_KEEP] == "MY"
+    assert env_of(container)[contract.ENV_SLOTS] == "2"
+
+
+# ------------------------------------------------------------------ access and hosts
+def test_the_role_grants_no_more_than_its_job_needs() -> None:
+    rules = build_role(make_job(), 40)["rules"]
+    granted = {(r["resources"][0], v): r["resourceNames"] for r in rules for v in r["verbs"]}
+    assert len(granted.pop(("pods/exec", "get"))) == 64
+    assert len(granted.pop(("pods/exec", "create"))) == 64
+    assert granted == {
+        ("configmaps", "get"): ["job-config"],
+        ("configmaps", "watch"): ["job-config"],
+        ("configmaps", "patch"): ["job-report"],
+    }
+    binding = build_role_binding(make_job())
+    assert binding["subjects"][0]["name"] == "job-launcher"
+
+
+@pytest.mark.parametrize("state", list(MemberState))
+def test_people_read_the_active_hosts_alone(state: MemberState) -> None:
+    members = (
+        Member("w-0", "u0", 2, MemberState.ACTIVE, "main"),
+        Member("w-1", "u1", 2, state, "main"),
+    )
+    config = HostConfig("job", "ns", "u", 1, 1, 2, 1, members)
+    data = build_config_data(config)
+    count = 2 if state is MemberState.ACTIVE else 1
+    assert data["hostfile"].count("slots=2") == count
+    assert data["discover_hosts.sh"].count("echo w-") == count

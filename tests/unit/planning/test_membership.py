@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from et_operator.model.jobs import WorkerState
+from et_operator.model.pods import Node
+from launcher.documents import MemberState
+from tests.planning_makers import World, make_job
+
+
+def start(replicas: int = 3) -> World:
+    world = World(make_job(replicas))
+    world.start()
+    world.wait(20)
+    return world
+
+
+def test_a_failed_worker_is_replaced_under_a_new_name_after_a_second() -> None:
+    world = start()
+    world.end("job-worker-1", 1)
+    world.settle()
+    assert len(world.workers) == 2
+    assert world.states()["job-worker-1"] == "gone"
+    assert world.requeue_after == timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-2", "job-worker-3"]
+
+
+def test_the_end_is_in_the_status_before_it_is_in_the_config() -> None:
+    world = start()
+    world.end("job-worker-1", 1)
+    first = world.step()
+    assert first.actions == ()
+    assert [r.state for r in world.status.workers] == [WorkerState.GONE]
+    world.step()
+    assert world.states()["job-worker-1"] == "gone"
+
+
+def test_workers_lost_together_wait_once() -> None:
+    world = start(4)
+    for name in ("job-worker-0", "job-worker-1", "job-worker-2"):
+        del world.pods[name]
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=1)
+
+
+def test_waits_double_to_a_minute_and_begin_anew_after_ten_good_minutes() -> None:
+    world = start(1)
+    for wait in (1, 2, 4, 8, 16, 32, 60, 60):
+        [name] = world.workers
+        del world.pods[name]
+        world.settle()
+        assert world.requeue_after == timedelta(seconds=wait)
+        world.wait(wait)
+        world.start()
+    world.wait(600)
+    [name] = world.workers
+    del world.pods[name]
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=1)
+
+
+def test_a_worker_deleted_by_somebody_drains_and_is_replaced() -> None:
+    world = start()
+    world.delete("job-worker-0")
+    world.settle()
+    assert world.states()["job-worker-0"] == "draining"
+    world.wait(1)
+    world.settle()
+    assert "job-worker-3" in world.workers
+    world.reap()
+    world.settle()
+    assert world.states()["job-worker-0"] == "gone"
+
+
+def test_a_worker_dying_on_a_lost_node_is_gone() -> None:
+    world = start()
+    world.delete("job-worker-0")
+    world.settle()
+    assert world.states()["job-worker-0"] == "draining"
+    world.nodes["n1"] = Node("n1", is_unreachable=True)
+    world.settle()
+    assert world.states()["job-worker-0"] == "gone"
+    world.nodes["n1"] = Node("n1")
+    world.settle()
+    assert world.states()["job-worker-0"] == "gone"  # final
+
+
+def test_a_node_that_is_not_ready_alone_ends_nobody() -> None:
+    world = start()
+    world.nodes["n1"] = Node("n1", is_ready=False)
+    world.settle()
+    assert set(world.states().values()) == {"active"}
+
+
+def test_old_ends_are_forgotten_when_the_config_is_written_anyway() -> None:
+    world = start()
+    for _ in range(4):
+        name = world.workers[0]
+        del world.pods[name]
+        world.go_on()
+        world.wait(100)
+        world.settle()
+    assert len(world.status.workers) <= 2
+    assert len(world.states()) <= 5
+
+
+def test_failed_pods_do_not_pile_up() -> None:
+    world = start(2)
+    for _ in range(12):
+        world.end(world.workers[0], 1)
+        world.settle()
+        world.wait(60)
+        world.start()
+    assert sum(pod.is_terminal for pod in world.pods.values()) == 5
+    assert len(world.workers) == 2
+
+
+def test_a_surplus_worker_leaves_as_any_other() -> None:
+    world = start(2)
+    stray = replace(world.pods["job-worker-1"], name="job-worker-7", uid="stray", index=7)
+    world.pods["job-worker-7"] = stray
+    world.go_on()
+    assert len(world.workers) == 2
+    assert "job-worker-7" not in world.workers
+
+
+def test_a_lost_config_is_written_again_without_forgetting_who_drains() -> None:
+    world = start(3)
+    world.edit(replicas=2)
+    world.settle()
+    del world.children["job-config"]
+    world.config = None
+    world.settle()
+    assert world.states()["job-worker-2"] == MemberState.DRAINING.value
+    assert not world.pods["job-worker-2"].is_deleting
+
+
+def test_numbers_are_written_when_they_have_settled() -> None:
+    world = World(make_job(4, minimum=1))
+    world.settle()
+    world.wait(1)
+    world.run("job-worker-0", "job-launcher")
+    world.settle()
+    before = world.log.count("status")
+    world.run("job-worker-1")
+    world.settle()
+    assert world.log.count("status") - before <= 1
+    assert world.requeue_after is not None
+    world.wait(5)
+    world.settle()
+    assert world.status.replica_statuses.worker.active == 2
+    assert world.status.replicas == 4

@@ -1,0 +1,496 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from et_operator.model.jobs import Leaving, ScalingKind
+from et_operator.model.names import ANNOTATION_APPLIED_SCALING
+from et_operator.model.plans import Plan
+from et_operator.model.pods import Node
+from et_operator.planning.planner import plan_orphan
+from launcher.documents import ScriptResult
+from tests.planning_makers import START, World, make_job, make_scaling
+
+IN, OUT = ScalingKind.IN, ScalingKind.OUT
+
+
+def start(replicas: int = 4, **spec: object) -> World:
+    world = World(make_job(replicas, **spec))
+    world.start()
+    world.wait(20)
+    return world
+
+
+# ------------------------------------------------------------------ the plain path
+def test_scale_out_adds_workers_and_succeeds_when_they_are_listed() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    assert world.replicas == 4
+    assert world.job.annotations[ANNOTATION_APPLIED_SCALING] == "more-uid"
+    assert world.phase() == "Scaling"
+    world.run()
+    world.settle()
+    assert world.scaling_phase("more") == "Scaling"
+    world.serve()
+    world.settle()
+    assert world.scaling_phase("more") == "ScaleSucceeded"
+    status = world.scalings["more-uid"].status
+    assert status.add_pods == ("job-worker-2", "job-worker-3")
+    assert status.job_uid == "job-uid"
+    assert [c.type for c in status.conditions] == ["Created", "Scaling", "ScaleSucceeded"]
+    assert world.status.scaling is None
+    assert world.phase() == "Running"
+
+
+def test_scale_in_drains_before_it_deletes() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    assert world.states()["job-worker-2"] == "draining"
+    assert not world.pods["job-worker-2"].is_deleting
+    world.serve(close=False)
+    world.settle()
+    assert not world.pods["job-worker-2"].is_deleting
+    world.serve()
+    world.settle()
+    assert world.pods["job-worker-2"].is_deleting
+    assert world.scaling_phase("less") == "Scaling"
+    world.reap()
+    world.settle()
+    assert world.scaling_phase("less") == "ScaleSucceeded"
+    assert world.replicas == 2
+    [outcome] = world.scalings["less-uid"].status.workers
+    assert outcome.result is Leaving.GRACEFUL
+
+
+def test_the_decision_is_in_the_status_before_anything_follows() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "less", count=1))
+    first = world.step()
+    assert first.actions == ()
+    assert world.status.scaling is not None
+    assert world.status.scaling.victims[0].uid == world.pods["job-worker-2"].uid
+    second = world.step()
+    assert second.status is None
+    assert next(type(a).__name__ for a in second.actions) == "Patch"
+    assert world.replicas == 2
+
+
+def test_pod_names_win_over_count() -> None:
+    world = start(4)
+    world.add(make_scaling(IN, "less", count=3, pod_names=("job-worker-0",)))
+    world.go_on()
+    assert sorted(world.workers) == ["job-worker-1", "job-worker-2", "job-worker-3"]
+    assert world.replicas == 3
+
+
+def test_default_victims() -> None:
+    world = start(5)
+    world.put("job-worker-0", is_container_running=False)
+    world.put("job-worker-1", node="n2")
+    world.put("job-worker-2", deletion_cost=-5)
+    world.nodes["n2"] = Node("n2", is_cordoned=True)
+    world.add(make_scaling(IN, "less", count=4))
+    world.step()
+    assert world.status.scaling is not None
+    names = [victim.name for victim in world.status.scaling.victims]
+    assert names == ["job-worker-0", "job-worker-1", "job-worker-2", "job-worker-4"]
+    assert "not running" in world.status.scaling.choice
+    assert "cordoned" in world.status.scaling.choice
+
+
+def test_an_index_is_not_used_again() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "less", count=2))
+    world.go_on()
+    world.add(make_scaling(OUT, "more", count=1))
+    world.go_on()
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-3"]
+
+
+def test_one_at_a_time_by_age() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "second", count=1, created=START + timedelta(seconds=1)))
+    world.add(make_scaling(OUT, "first", count=1))
+    world.settle()
+    assert world.scaling_phase("first") == "Scaling"
+    assert world.scaling_phase("second") == "Created"
+    world.go_on()
+    assert world.scaling_phase("second") == "ScaleSucceeded"
+    assert world.replicas == 4
+
+
+def test_bare_change_of_replicas_out_and_in() -> None:
+    world = start(2)
+    world.edit(replicas=4)
+    world.go_on()
+    assert len(world.workers) == 4
+    world.edit(replicas=1)
+    world.settle()
+    assert sorted(world.states().values()) == ["active", "draining", "draining", "draining"]
+    world.go_on()
+    assert world.workers == ["job-worker-0"]
+    assert world.status.scaling is None
+    assert ANNOTATION_APPLIED_SCALING not in world.job.annotations
+
+
+# ------------------------------------------------------------------ refusals
+@pytest.mark.parametrize(
+    ("scaling", "reason"),
+    [
+        pytest.param(make_scaling(IN, "s", count=3), "BelowMin", id="below min"),
+        pytest.param(make_scaling(OUT, "s", count=3), "AboveMax", id="above max"),
+        pytest.param(make_scaling(IN, "s", pod_names=("who",)), "UnknownPods", id="unknown"),
+        pytest.param(make_scaling(IN, "s", invalid="spec: no"), "InvalidSpec", id="invalid"),
+    ],
+)
+def test_refused(scaling: object, reason: str) -> None:
+    world = start(4, minimum=2, maximum=6)
+    world.add(scaling)  # type: ignore[arg-type]
+    world.go_on(1)
+    assert world.scaling_phase("s") == "ScaleFailed"
+    assert world.scaling_reason("s") == reason
+    assert world.replicas == 4
+    assert len(world.workers) == 4
+    assert world.status.scaling is None
+
+
+def test_a_refused_scaling_lets_the_next_one_go() -> None:
+    world = start(2)
+    world.add(make_scaling(IN, "bad", count=2))
+    world.add(make_scaling(OUT, "good", count=1, created=START + timedelta(seconds=1)))
+    world.go_on()
+    assert world.scaling_phase("bad") == "ScaleFailed"
+    assert world.scaling_phase("good") == "ScaleSucceeded"
+
+
+def test_a_finished_job_is_not_scaled() -> None:
+    world = start(2)
+    world.finish(0)
+    world.settle()
+    world.add(make_scaling(OUT, "late", count=1))
+    world.settle()
+    assert world.scaling_reason("late") == "JobFinished"
+
+
+def test_a_job_created_again_under_the_name_is_not_scaled() -> None:
+    world = start(2)
+    scaling = make_scaling(OUT, "old", count=1)
+    world.add(replace(scaling, status=replace(scaling.status, job_uid="former")))
+    world.settle()
+    assert world.scaling_reason("old") == "JobReplaced"
+    assert world.replicas == 2
+
+
+def test_a_terminal_scaling_is_never_started() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=1))
+    world.go_on()
+    writes = world.writes
+    world.go_on(2)
+    assert world.writes == writes
+    assert world.replicas == 3
+
+
+def test_ttl_deletes_the_scaling() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=1, ttl_after_finished=timedelta(seconds=60)))
+    world.go_on()
+    world.wait(60)
+    world.settle()
+    assert world.scalings == {}
+
+
+def test_a_scaling_without_a_job_fails_after_thirty_seconds() -> None:
+    scaling = make_scaling(OUT, "lost", count=1)
+    later = START + timedelta(seconds=100)
+    assert plan_orphan(scaling, START, None) == Plan()
+    waiting = plan_orphan(scaling, later + timedelta(seconds=10), later)
+    assert waiting == Plan(requeue_after=timedelta(seconds=20))
+    refused = plan_orphan(scaling, later + timedelta(seconds=30), later)
+    assert len(refused.actions) == 1
+    assert refused.reports[0].reason == "JobNotFound"
+    body = refused.actions[0].body["status"]  # type: ignore[union-attr]
+    assert body["phase"] == "ScaleFailed"
+    assert body["conditions"][-1]["type"] == "ScaleFailed"
+
+
+# ------------------------------------------------------------------ stops
+def test_cancelled_scale_out_keeps_the_listed_and_lets_the_others_go() -> None:
+    world = start(2)
+    scaling = world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    world.run("job-worker-2")
+    world.wait(2)
+    world.settle()
+    world.serve()
+    world.settle()
+    del world.scalings[scaling.uid]
+    world.go_on(1)
+    assert world.replicas == 3
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-1", "job-worker-2"]
+    assert world.status.scaling is None
+
+
+def test_cancelled_before_the_number_was_written_changes_nothing() -> None:
+    world = start(2)
+    scaling = world.add(make_scaling(OUT, "more", count=2))
+    world.step()
+    del world.scalings[scaling.uid]
+    world.settle()
+    assert world.replicas == 2
+    assert len(world.workers) == 2
+    assert ANNOTATION_APPLIED_SCALING not in world.job.annotations
+
+
+def test_cancelled_scale_in_finishes_what_was_draining() -> None:
+    world = start(3)
+    scaling = world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    del world.scalings[scaling.uid]
+    world.go_on()
+    assert world.replicas == 2
+    assert len(world.workers) == 2
+    assert world.status.last_worker_index == 2
+
+
+def test_cancelled_scale_in_keeps_workers_that_no_config_named_draining() -> None:
+    world = start(3)
+    scaling = world.add(make_scaling(IN, "less", count=1))
+    world.step()
+    del world.scalings[scaling.uid]
+    world.go_on()
+    assert world.replicas == 3
+    assert len(world.workers) == 3
+    assert world.status.last_worker_index == 2
+    assert set(world.states().values()) == {"active"}
+
+
+def test_scale_out_is_stopped_at_its_timeout() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2, timeout=timedelta(seconds=30)))
+    world.settle()
+    assert world.requeue_after is not None
+    world.wait(30)
+    world.settle()
+    assert world.scaling_reason("more") == "TimedOut"
+    assert world.replicas == 2
+    assert len(world.workers) == 2
+
+
+def test_the_newest_number_supersedes() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    world.edit(replicas=3)
+    world.go_on()
+    assert world.scaling_reason("more") == "Superseded"
+    assert world.replicas == 3
+    assert len(world.workers) == 3
+    assert world.status.last_worker_index == 4
+
+
+def test_superseded_before_its_own_number_was_written() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.step()
+    world.edit(replicas=5)
+    world.go_on()
+    assert world.scaling_reason("more") == "Superseded"
+    assert world.replicas == 5
+    assert len(world.workers) == 5
+
+
+def test_scale_in_never_waits_behind_a_scale_out_that_waits_for_pods() -> None:
+    world = start(3)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    world.add(make_scaling(IN, "less", count=1, created=START + timedelta(seconds=9)))
+    world.settle()
+    assert world.scaling_reason("more") == "Preempted"
+    world.serve()
+    world.settle()
+    world.reap()
+    world.settle()
+    assert world.scaling_phase("less") == "ScaleSucceeded"
+    assert world.replicas == 2
+
+
+def test_a_scale_in_that_would_be_refused_preempts_nothing() -> None:
+    world = start(3)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    world.add(make_scaling(IN, "less", count=9, created=START + timedelta(seconds=9)))
+    world.settle()
+    assert world.scaling_phase("more") == "Scaling"
+
+
+def test_end_of_the_job_stops_the_scaling() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    world.finish(0)
+    world.settle()
+    assert world.scaling_reason("more") == "JobFinished"
+    assert world.status.scaling is None
+    assert world.replicas == 2
+
+
+# ------------------------------------------------------------------ workers that die meanwhile
+def test_a_victim_that_dies_by_itself_is_gone() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.end("job-worker-2", 1)
+    world.settle()
+    assert world.scaling_phase("less") == "ScaleSucceeded"
+    [outcome] = world.scalings["less-uid"].status.workers
+    assert outcome.result is Leaving.GONE
+    assert len(world.workers) == 2
+
+
+def test_an_added_worker_that_dies_is_replaced_in_its_place() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=1))
+    world.settle()
+    world.end("job-worker-2", 1)
+    world.go_on()
+    assert world.scaling_phase("more") == "ScaleSucceeded"
+    assert world.scalings["more-uid"].status.add_pods == ("job-worker-3",)
+    assert len(world.workers) == 3
+
+
+def test_a_launcher_that_dies_while_workers_drain_lets_them_go() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.serve(close=False)
+    world.end("job-launcher", 137, pod_reason="Evicted")
+    world.settle()
+    assert world.pods["job-worker-2"].is_deleting
+    world.go_on()
+    assert world.scaling_phase("less") == "ScaleSucceeded"
+    assert world.phase() == "Running"
+
+
+def test_a_worker_that_never_leaves_is_forced_after_the_drain_timeout() -> None:
+    world = start(3, drain_timeout=timedelta(seconds=100))
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.wait(50)
+    world.serve(close=False)
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=100)  # counted from the list that was read
+    world.wait(99)
+    world.settle()
+    assert not world.pods["job-worker-2"].is_deleting
+    world.wait(1)
+    world.settle()
+    assert world.pods["job-worker-2"].is_deleting
+    world.reap()
+    world.settle()
+    [outcome] = world.scalings["less-uid"].status.workers
+    assert outcome.result is Leaving.FORCED
+
+
+def test_no_drain_is_forced_soon_after_the_operator_came_back() -> None:
+    world = start(3, drain_timeout=timedelta(seconds=10))
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.wait(1000)
+    world.complete_since = world.now
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=60)
+    assert not world.pods["job-worker-2"].is_deleting
+
+
+def test_a_victim_that_was_never_a_member_goes_at_once() -> None:
+    world = start(2)
+    world.edit(replicas=3)
+    world.settle()
+    world.add(make_scaling(IN, "less", pod_names=("job-worker-2",), created=world.now))
+    world.settle()
+    assert "job-worker-2" not in world.workers
+
+
+# ------------------------------------------------------------------ scripts
+def run_script(world: World, attempt: int, code: int | None, name: str = "s") -> None:
+    assert world.config is not None
+    assert world.report is not None
+    order = f"{name}-uid-{attempt}"
+    assert [o.id for o in world.config.scripts] == [order]
+    scripts = {**world.report.scripts, order: ScriptResult(code, "said")}
+    world.report = replace(world.report, scripts=scripts)
+
+
+def test_the_script_of_a_scale_in_runs_between_the_list_and_the_deletion() -> None:
+    world = start(3)
+    env = (("A", "b"),)
+    world.add(make_scaling(IN, "s", count=1, script="/s.sh", env=env))
+    world.settle()
+    assert world.config is not None
+    assert world.config.scripts == ()
+    world.serve()
+    world.settle()
+    assert not world.pods["job-worker-2"].is_deleting
+    [order] = world.config.scripts
+    assert (order.script, order.hosts, order.env) == ("/s.sh", "job-worker-2:1", env)
+    assert order.timeout_seconds == 60
+    run_script(world, 1, 0)
+    world.settle()
+    assert world.scaling_phase("s") == "ScriptExecuted"
+    assert world.pods["job-worker-2"].is_deleting
+    world.reap()
+    world.settle()
+    assert world.scaling_phase("s") == "ScaleSucceeded"
+    assert world.scalings["s-uid"].status.script_output == "said"
+
+
+def test_the_script_of_a_scale_out_runs_when_the_hosts_are_listed() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "s", count=1, script="/s.sh"))
+    world.settle()
+    world.run()
+    world.settle()
+    assert world.config is not None
+    assert world.config.scripts == ()
+    world.serve()
+    world.settle()
+    run_script(world, 1, 0)
+    world.settle()
+    assert world.scaling_phase("s") == "ScaleSucceeded"
+
+
+def test_a_script_is_tried_as_often_as_its_backoff_limit_allows() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "s", count=1, script="/s.sh", backoff_limit=1))
+    world.settle()
+    world.serve()
+    world.settle()
+    run_script(world, 1, 5)
+    world.settle()
+    world.wait(10)
+    world.settle()
+    run_script(world, 2, None)
+    world.settle()
+    assert world.scaling_reason("s") == "ScriptFailed"
+    world.go_on()
+    assert len(world.workers) == 2  # draining is one-way
+    assert world.replicas == 2
+
+
+def test_a_script_without_an_answer_counts_as_failed() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "s", count=1, script="/s.sh"))
+    world.settle()
+    world.serve()
+    world.settle()
+    world.wait(89)
+    world.settle()
+    assert world.scaling_phase("s") == "Scaling"
+    world.wait(1)
+    world.settle()
+    assert world.scaling_reason("s") == "ScriptFailed"

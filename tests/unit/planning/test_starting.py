@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from et_operator.model.actions import Create
+from et_operator.model.jobs import LauncherCreation
+from et_operator.model.plans import Plan
+from et_operator.model.snapshots import Refusal
+from et_operator.planning.planner import plan
+from tests.planning_makers import World, make_job, make_shipped
+
+
+def test_the_first_pass_only_records_what_the_second_creates() -> None:
+    world = World(make_job(3))
+    first = world.step()
+    assert first.actions == ()
+    assert first.status is not None
+    assert (first.status.epoch, first.status.generation, first.status.last_worker_index) == (
+        1,
+        1,
+        2,
+    )
+    second = world.step()
+    assert second.status is None
+    created = [a.manifest["metadata"]["name"] for a in second.actions if isinstance(a, Create)]
+    assert created == [
+        *("job-launcher", "job-launcher", "job-launcher", "job-report", "edl-runtime-d1"),
+        *("job-config", "job-worker-0", "job-worker-1", "job-worker-2", "job-launcher"),
+    ]
+
+
+def test_a_job_of_eight_costs_twenty_writes_until_its_hosts_are_listed() -> None:
+    world = World(make_job(8))
+    world.start()
+    assert world.phase() == "Running"
+    assert world.condition("HostsListed") == "True"
+    assert world.writes == 20  # 9 pods, 6 other objects, 1 config, 4 status
+
+
+def test_an_unchanged_cluster_needs_nothing() -> None:
+    world = World()
+    world.start()
+    world.wait(100)
+    world.settle()
+    assert plan(world.snapshot(), world.now) == Plan()
+
+
+def test_nothing_is_concluded_from_an_incomplete_view() -> None:
+    world = World()
+    world.complete_since = None
+    assert world.step() == Plan()
+
+
+def test_nothing_is_created_for_a_job_that_is_being_deleted() -> None:
+    world = World()
+    world.start()
+    world.pods.clear()
+    world.job = replace(world.job, deletion_requested=True)
+    assert world.step() == Plan()
+
+
+def test_workers_that_start_together_become_members_in_one_write() -> None:
+    world = World(make_job(4))
+    world.settle()
+    world.wait(0.3)
+    world.run("job-worker-0", "job-worker-1", "job-worker-2")
+    world.settle()
+    assert world.states() == {}
+    world.run("job-worker-3")
+    world.settle()
+    assert len(world.states()) == 4
+    assert world.config is not None
+    assert world.config.generation == 2
+
+
+def test_a_late_worker_does_not_hold_the_others_up_for_more_than_a_second() -> None:
+    world = World(make_job(3, minimum=1))
+    world.settle()
+    world.run("job-worker-0", "job-worker-1", "job-launcher")
+    world.settle()
+    assert world.states() == {}
+    assert world.requeue_after is not None
+    assert world.requeue_after <= timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    assert sorted(world.states()) == ["job-worker-0", "job-worker-1"]
+    world.wait(60)
+    world.run()
+    world.settle()
+    assert len(world.states()) == 3
+
+
+def test_running_needs_the_launcher_and_the_least_number_of_workers() -> None:
+    world = World(make_job(3, minimum=2))
+    world.settle()
+    world.run("job-worker-0", "job-launcher")
+    world.settle()
+    assert world.phase() == "Created"
+    world.run("job-worker-1")
+    world.settle()
+    assert world.phase() == "Running"
+
+
+def test_the_launcher_can_wait_for_the_workers() -> None:
+    world = World(make_job(launcher_creation=LauncherCreation.WAIT_FOR_WORKERS_READY))
+    world.settle()
+    assert world.launcher is None
+    world.run("job-worker-0")
+    world.settle()
+    assert world.launcher is None
+    world.run("job-worker-1")
+    world.settle()
+    assert world.launcher is not None
+
+
+def test_refused_pods_are_asked_for_again_after_ten_seconds_and_doubling() -> None:
+    world = World()
+    world.step()
+    for count, wait in ((1, 10), (2, 20), (6, 300), (40, 300)):
+        world.refusal = Refusal("exceeded quota", count, world.now)
+        world.settle()
+        assert world.condition("PodsRefused") == "True"
+        assert world.workers == []
+        assert world.requeue_after == timedelta(seconds=wait)
+    world.wait(300)
+    world.refusal = None
+    world.settle()
+    assert len(world.workers) == 2
+    assert world.condition("PodsRefused") == "False"
+
+
+def test_a_taken_worker_name_is_skipped() -> None:
+    world = World()
+    world.step()
+    world.taken = frozenset({"job-worker-1"})
+    world.settle()
+    assert world.workers == ["job-worker-0", "job-worker-2"]
+    assert world.condition("NameTaken") is None
+
+
+def test_a_taken_launcher_name_is_named_after_a_minute() -> None:
+    world = World()
+    world.taken = frozenset({"job-config"})
+    world.settle()
+    assert world.pods == {}
+    assert world.condition("NameTaken") == "Unknown"
+    world.wait(59)
+    world.settle()
+    assert world.condition("NameTaken") == "Unknown"
+    world.wait(1)
+    world.settle()
+    assert world.condition("NameTaken") == "True"
+    world.taken = frozenset()
+    world.settle()
+    assert len(world.pods) == 3
+    assert world.condition("NameTaken") == "False"
+
+
+def test_rights_are_granted_in_blocks_before_the_pods() -> None:
+    world = World(make_job(31))
+    world.start()
+    assert len(world.role_names) == 32
+    world.edit(replicas=33)
+    world.settle()
+    assert len(world.role_names) == 64
+    assert "job-worker-32" in world.workers
+
+
+def test_a_shipped_runtime_of_another_version_leaves_a_running_job_alone() -> None:
+    world = World()
+    world.start()
+    world.shipped = make_shipped("d2")
+    world.end("job-worker-0", 1)
+    world.go_on()
+    assert world.status.runtime is not None
+    assert world.status.runtime.digest == "d1"
+    assert world.runtimes == {"edl-runtime-d1"}
+    world.runtimes = frozenset()
+    world.end("job-worker-1", 1)
+    world.go_on()
+    assert world.condition("RuntimeMissing") == "True"
+
+
+def test_trouble_with_an_image_is_said() -> None:
+    world = World()
+    world.settle()
+    world.put("job-worker-0", waiting_reason="ImagePullBackOff", waiting_message="no such image")
+    world.settle()
+    assert world.condition("ImagePullFailing") == "True"
+    world.run()
+    world.put("job-worker-0", waiting_reason="")
+    world.settle()
+    assert world.condition("ImagePullFailing") == "False"
+
+
+def test_an_unschedulable_pod_is_said_when_it_stays_so() -> None:
+    world = World()
+    world.settle()
+    world.put("job-worker-0", unschedulable_message="0/3 nodes are available")
+    world.settle()
+    assert world.condition("Unschedulable") is None
+    world.wait(10)
+    world.settle()
+    assert world.condition("Unschedulable") == "True"
+
+
+def test_the_events_tell_the_story_of_the_start() -> None:
+    world = World()
+    world.start()
+    assert [e.reason for e in world.events] == ["Created", "Running", "HostsListed"]
+    assert all(e.uid == "job-uid" for e in world.events)

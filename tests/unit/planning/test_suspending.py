@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from et_operator.model.jobs import ScalingKind
+from tests.planning_makers import World, make_job, make_scaling, make_shipped
+
+
+def start(**spec: object) -> World:
+    world = World(make_job(3, **spec))
+    world.start()
+    world.wait(20)
+    return world
+
+
+def test_suspend_ends_the_launcher_first_and_then_the_workers() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+    assert not any(world.pods[name].is_deleting for name in world.workers)
+    world.reap()
+    world.settle()
+    assert all(world.pods[name].is_deleting for name in world.workers)
+    world.reap()
+    world.settle()
+    assert world.pods == {}
+    assert world.phase() == "Suspended"
+    assert world.status.failures.infrastructure == 0
+
+
+def test_resume_starts_a_new_epoch_with_new_names() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.go_on(3)
+    world.shipped = make_shipped("d2")
+    world.edit(suspend=False)
+    world.start()
+    assert world.phase() == "Running"
+    assert sorted(world.workers) == ["job-worker-3", "job-worker-4", "job-worker-5"]
+    assert world.launcher is not None
+    assert world.launcher.name == "job-launcher-r1"
+    assert world.status.restart_count == 0
+    assert world.status.worker_backoff is None
+    assert world.status.runtime is not None
+    assert world.status.runtime.digest == "d2"
+
+
+def test_resume_half_way_keeps_the_workers_that_were_not_ended_yet() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.settle()
+    world.edit(suspend=False)
+    world.settle()
+    world.reap()
+    world.go_on(2)
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-1", "job-worker-2"]
+    assert world.phase() == "Running"
+    assert world.status.epoch == 2
+    assert world.status.failures.infrastructure == 0
+
+
+def test_a_job_can_be_created_suspended() -> None:
+    world = World(make_job(suspend=True))
+    world.settle()
+    assert world.log == ["status"]
+    assert world.phase() == "Suspended"
+    world.edit(suspend=False)
+    world.start()
+    assert world.phase() == "Running"
+    assert world.launcher is not None
+    assert world.launcher.name == "job-launcher"
+
+
+def test_suspend_in_the_middle_of_a_drain() -> None:
+    world = start()
+    world.add(make_scaling(ScalingKind.IN, "less", count=1))
+    world.settle()
+    world.edit(suspend=True)
+    world.go_on(3)
+    assert world.scaling_reason("less") == "Suspended"
+    assert world.replicas == 2
+    assert world.pods == {}
+    world.edit(suspend=False)
+    world.start()
+    assert len(world.workers) == 2
+    assert world.phase() == "Running"
+
+
+def test_suspend_in_the_middle_of_a_bare_growth_keeps_the_number() -> None:
+    world = start()
+    world.edit(replicas=5)
+    world.settle()
+    world.edit(suspend=True)
+    world.go_on(3)
+    assert world.replicas == 5
+    world.edit(suspend=False)
+    world.start()
+    assert len(world.workers) == 5
+
+
+def test_while_suspended_a_scaling_only_changes_the_number() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.go_on(3)
+    world.add(make_scaling(ScalingKind.OUT, "more", count=2, created=world.now))
+    world.settle()
+    assert world.scaling_phase("more") == "ScaleSucceeded"
+    assert world.replicas == 5
+    assert world.pods == {}
+    world.edit(replicas=4)
+    world.settle()
+    world.edit(suspend=False)
+    world.start()
+    assert len(world.workers) == 4
+
+
+def test_success_wins_over_suspend() -> None:
+    world = start()
+    world.finish(0)
+    world.edit(suspend=True)
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
+def test_suspended_and_cancelled_at_once_still_puts_the_number_right() -> None:
+    world = start()
+    scaling = world.add(make_scaling(ScalingKind.OUT, "more", count=2))
+    world.settle()
+    del world.scalings[scaling.uid]
+    world.edit(suspend=True)
+    world.go_on(2)
+    assert world.replicas == 3
+    assert world.status.scaling is None
+
+
+def test_the_record_of_a_suspended_job_is_small() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.go_on(3)
+    writes = world.writes
+    world.job = replace(world.job)
+    world.wait(1000)
+    world.settle()
+    assert world.writes == writes
