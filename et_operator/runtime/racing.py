@@ -23,19 +23,14 @@ async def run_unless(interrupt: Coroutine[Any, Any, object], work: Coroutine[Any
         Interrupted: `interrupt` ended first; `work` has then been cancelled and has ended.
             An error of `interrupt` is raised as it is.
     """
-    try:
-        async with asyncio.TaskGroup() as group:
-            # Errors are carried out as results: a group would wrap them.
-            worker = group.create_task(catch(work))
-            waiter = group.create_task(catch(interrupt))
-            await asyncio.wait({worker, waiter}, return_when=asyncio.FIRST_COMPLETED)
-            worker_was_done = worker.done()
-            waiter.cancel()
-            worker.cancel()
-    finally:
-        # Cancelled before their first step they would be reported as never awaited.
-        work.close()
-        interrupt.close()
+    async with asyncio.TaskGroup() as group:
+        # Errors are carried out as results: a group would wrap them.
+        worker = group.create_task(catch(work))
+        waiter = group.create_task(catch(interrupt))
+        await asyncio.wait({worker, waiter}, return_when=asyncio.FIRST_COMPLETED)
+        worker_was_done = worker.done()
+        waiter.cancel()
+        worker.cancel()
     if worker_was_done:
         return unwrap(worker)
     unwrap(waiter)

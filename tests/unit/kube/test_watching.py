@@ -210,6 +210,22 @@ async def test_lists_that_fail_are_tried_again_less_and_less_often():
     assert pauses == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0]
 
 
+async def test_a_watch_that_lived_makes_the_next_failure_the_first_again():
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def live_then_break(_: str) -> AsyncGenerator[WatchEvent, None]:
+        await clock.sleep(10 * SECOND)
+        raise OutcomeUnknown("cut")
+        yield  # the mark of a generator
+
+    server.fallback = live_then_break
+    async with reflecting(server):
+        await clock.advance(40 * SECOND)
+    starts = [round(at - 1000, 1) for at, _ in server.watches]
+    assert starts == [0.0, 10.8, 21.6, 32.4]
+
+
 async def test_the_wait_that_the_server_asked_for_is_kept():
     server = Server(FakeClock())
     server.listing = Throttled(429, "", "later", 9 * SECOND)
