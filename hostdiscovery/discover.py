@@ -30,11 +30,9 @@ FIRST_LIST_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 
 
-def discover(
-    broker: str, file: str, nonce: str, first_list_seconds: float = FIRST_LIST_SECONDS
-) -> Optional[str]:
-    """The list as text, checked; None when there is none after `first_list_seconds`."""
-    deadline = monotonic() + first_list_seconds
+def discover(broker: str, file: str, nonce: str) -> Optional[str]:
+    """The list as text, checked; None when there is none after FIRST_LIST_SECONDS."""
+    deadline = monotonic() + FIRST_LIST_SECONDS
     while True:
         text = ask(broker, nonce, ANSWER_SECONDS)
         if text is None:
@@ -58,7 +56,7 @@ def ask(broker: str, nonce: str, seconds: float) -> Optional[str]:
             connection.connect(broker)
             connection.sendall(frames.encode_json(frames.HOSTS, {"nonce": nonce}))
             while True:
-                data = _receive(connection, deadline - monotonic())
+                data = receive(connection, deadline - monotonic())
                 if not data:
                     return None
                 decoder.feed(data)
@@ -76,7 +74,12 @@ def read(file: str) -> Optional[str]:
         return None
 
 
-def _receive(connection: socket.socket, seconds: float) -> bytes:
+def receive(connection: socket.socket, seconds: float) -> bytes:
+    """Some bytes, b"" at the end of the connection, and after `seconds` that end is made.
+
+    From then on the sender fails to send, so what it has sent by then is all that it can count as
+    received; and that is still returned.
+    """
     try:
         connection.settimeout(max(seconds, 0.001))
         return connection.recv(65536)

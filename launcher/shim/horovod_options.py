@@ -34,11 +34,12 @@ _WITH_VALUE = """
     --binding-args --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level
     -H --hosts -hostfile --hostfile --host-discovery-script
 """
-_VALUES: Dict[str, int] = {
+VALUE_COUNTS: Dict[str, int] = {
     **dict.fromkeys(_FLAGS.split(), 0),
     **dict.fromkeys(_WITH_VALUE.split(), 1),
     "--blacklist-cooldown-range": 2,
 }
+"""How many of the following words belong to an option."""
 _SAME = {
     "-np": "--num-proc",
     "--min-num-proc": "--min-np",
@@ -85,7 +86,7 @@ def read_options(argv: Sequence[str]) -> List[Option]:
         name, inline = _split(argv[place])
         if name is None:
             return []
-        following = 0 if inline is not None else _VALUES[name]
+        following = 0 if inline is not None else VALUE_COUNTS[name]
         if place + following >= len(argv):
             return []
         value = argv[place + 1] if following else inline
@@ -108,14 +109,14 @@ def _lower_processes(given: Mapping[str, Option], slots: Optional[int]) -> Optio
 
 def _split(word: str) -> tuple[Optional[str], Optional[str]]:
     """The option's full name, None if it is not known, and the value in the same word."""
-    if word in _VALUES:
+    if word in VALUE_COUNTS:
         return word, None
     name, equals, value = word.partition("=")
-    matches = [name] if name in _VALUES else [n for n in _VALUES if n.startswith(name)]
+    matches = [name] if name in VALUE_COUNTS else [n for n in VALUE_COUNTS if n.startswith(name)]
     if len(matches) == 1:
-        takes = _VALUES[matches[0]]
+        takes = VALUE_COUNTS[matches[0]]
         return (matches[0], value if equals else None) if takes or not equals else (None, None)
     short = word[:2]
-    if not word.startswith("--") and _VALUES.get(short) == 1:
+    if not word.startswith("--") and VALUE_COUNTS.get(short) == 1:
         return short, word[2:]
     return None, None

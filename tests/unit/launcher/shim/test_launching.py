@@ -148,8 +148,10 @@ def test_term_before_go_ends_at_once(broker: FakeBroker, start: Start, paths: pl
 
 
 def test_term_goes_to_the_whole_group(broker: FakeBroker, start: Start, paths: placing.Paths):
-    process = run_launcher(start, paths, "sh", "-c", "sleep 99; echo never")
+    process = run_launcher(start, paths, "sh", "-c", "echo ready; sleep 99; echo never")
     peer = launched(broker)
+    assert process.stdout is not None
+    process.stdout.readline()
     process.terminate()
     assert ended(peer) == 143
     assert process.communicate(timeout=20) == (b"", b"")

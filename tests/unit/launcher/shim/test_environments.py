@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher import contract
+from launcher.shim import environments
+
+
+def make(environ: dict[str, str]) -> dict[str, str]:
+    return environments.make_command_environment(environ, "n0", "/bin-of-ours")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HOSTNAME", "job-launcher"),
+        ("EDL_JOB_UID", "u"),
+        ("EDL_NONCE", "somebody's"),
+        ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+        ("KUBERNETES_PORT", "tcp://10.0.0.1:443"),
+        ("NVIDIA_VISIBLE_DEVICES", "void"),
+        ("WEB_SERVICE_HOST", "10.0.0.2"),
+        ("WEB_SERVICE_PORT", "80"),
+        ("WEB_SERVICE_PORT_HTTP", "80"),
+        ("WEB_PORT", "tcp://10.0.0.2:80"),
+        ("WEB_PORT_80_TCP", "tcp://10.0.0.2:80"),
+        ("WEB_PORT_80_TCP_PROTO", "tcp"),
+        ("WEB_PORT_53_UDP_ADDR", "10.0.0.2"),
+        ("WEB_PORT_80_TCP_PORT", "80"),
+    ],
+)
+def test_what_is_true_of_the_launcher_alone_does_not_reach_the_workers(name: str, value: str):
+    assert make({name: value}).get(name) in (None, "n0")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MASTER_PORT", "29500"),
+        ("HOME", "/root"),
+        ("LD_LIBRARY_PATH", "/usr/lib"),
+        ("HOROVOD_LOG_LEVEL", "info"),
+        ("REPORT_PORT_NAME", "x"),
+        ("MY_HOSTNAME", "x"),
+        ("POD_IP", "10.0.0.3"),
+    ],
+)
+def test_everything_else_does(name: str, value: str):
+    assert make({name: value})[name] == value
+
+
+def test_what_the_template_sets_is_kept_whatever_its_name():
+    environ = {
+        contract.ENV_KEEP: "NVIDIA_TF32_OVERRIDE,DB_SERVICE_HOST",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "DB_SERVICE_HOST": "db",
+    }
+    env = make(environ)
+    assert env["NVIDIA_TF32_OVERRIDE"] == "0"
+    assert env["DB_SERVICE_HOST"] == "db"
+    assert "NVIDIA_VISIBLE_DEVICES" not in env
+    assert contract.ENV_KEEP not in env
+
+
+def test_our_programs_come_first_and_mpirun_knows_them():
+    env = make({"PATH": "/usr/bin"})
+    assert env["PATH"] == "/bin-of-ours:/usr/bin"
+    assert env["OMPI_MCA_plm_rsh_agent"] == "/etc/mpi/kubexec.sh"
+    assert env["OMPI_MCA_plm_rsh_no_tree_spawn"] == "1"
+    assert env["OMPI_MCA_orte_leave_session_attached"] == "1"
+
+
+def test_settings_of_the_user_stand():
+    env = make({"OMPI_MCA_plm_rsh_agent": "/usr/bin/ssh"})
+    assert env["OMPI_MCA_plm_rsh_agent"] == "/usr/bin/ssh"
+
+
+def test_a_script_has_no_nonce():
+    assert "EDL_NONCE" not in environments.make_script_environment({"EDL_NONCE": "n"})
+
+
+def test_horovodrun_does_not_tell_workers_our_address():
+    environ = {"POD_IP": "10.0.0.3", "MY_NODE_NAME": "n", "POD_NAMESPACE": "ns", "A": "1"}
+    assert environments.drop_pod_facts(environ) == {"POD_NAMESPACE": "ns", "A": "1"}
+
+
+@given(st.dictionaries(st.text(alphabet="ABC_PORT80", min_size=1), st.text()))
+def test_scrubbing_only_ever_drops(environ: dict[str, str]):
+    scrubbed = environments.make_script_environment(environ)
+    assert scrubbed.items() <= environ.items()

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher import contract
+from launcher.shim import horovodrun
+from tests.unit.launcher.shim.brokers import Start
+
+ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth1\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+net1\t00000000\t0101A8C0\t0003\t0\t0\t200\t00000000\t0\t0\t0
+eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "interface"),
+    [
+        (ROUTES, "eth0"),
+        ("".join(ROUTES.splitlines(keepends=True)[:2]), None),
+        (ROUTES.splitlines()[0], None),
+    ],
+)
+def test_the_interface_is_that_of_the_best_default_route(
+    tmp_path: Path, text: str, interface: str | None
+):
+    (tmp_path / "route").write_text(text)
+    assert horovodrun.find_interface(str(tmp_path / "route")) == interface
+
+
+def test_without_a_routing_table_there_is_no_interface(tmp_path: Path):
+    assert horovodrun.find_interface(str(tmp_path / "none")) is None
+
+
+def test_slots_are_counted_from_the_brokers_list(tmp_path: Path):
+    file = tmp_path / "hosts"
+    assert horovodrun.count_listed(str(file)) is None
+    file.write_text("a:2\nb:3\nedl-nudge-1:0\n")
+    assert horovodrun.count_listed(str(file)) == 5
+
+
+def install(folder: Path, text: str = 'for word; do echo "$word"; done; env') -> str:
+    folder.mkdir()
+    program = folder / "horovodrun"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return str(folder)
+
+
+def test_the_real_one_is_the_next_in_path(tmp_path: Path):
+    ours, real = install(tmp_path / "ours"), install(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "ours")
+    empty = tmp_path / "empty"
+    (empty / "horovodrun").mkdir(parents=True)
+    path = f"{tmp_path}/link:{ours}:{empty}:/nowhere:{real}"
+    assert horovodrun.find_program("horovodrun", path, ours) == f"{real}/horovodrun"
+    assert horovodrun.find_program("horovodrun", ours, ours) is None
+
+
+RUN = "from launcher.shim import horovodrun; sys.exit(horovodrun.main(sys.argv[1:]))"
+
+
+def test_it_becomes_the_real_one_with_what_was_missing(tmp_path: Path, start: Start):
+    path = install(tmp_path / "real") + ":/usr/bin:/bin"
+    environ = {"PATH": path, "POD_IP": "10.0.0.1", contract.ENV_NONCE: "n"}
+    argv = ["--min-np", "1", "-np", "1", "--network-interface", "lo", "python", "a b"]
+    out, err = start(RUN, *argv, env=environ).communicate(timeout=20)
+    lines = out.decode().splitlines()
+    assert lines[:10] == ["--gloo-timeout-seconds", "120", *argv]
+    assert "EDL_NONCE=n" in lines
+    assert not any(line.startswith("POD_IP=") for line in lines)
+    assert b"--gloo-timeout-seconds 120" in err
+
+
+def test_a_static_run_is_passed_on_in_silence(tmp_path: Path, start: Start):
+    environ = {"PATH": install(tmp_path / "real", 'echo "$@"; exit 3') + ":/usr/bin:/bin"}
+    process = start(RUN, "-np", "2", "python", "--min-np", "1", env=environ)
+    assert process.communicate(timeout=20) == (b"-np 2 python --min-np 1\n", b"")
+    assert process.returncode == 3
+
+
+def test_an_image_without_horovod_is_told_so(start: Start):
+    process = start(RUN, "-np", "2", "python", env={"PATH": "/nowhere"})
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 127
+    assert b"is Horovod installed" in err
+
+
+def test_one_that_cannot_be_executed_is_named(tmp_path: Path, start: Start):
+    folder = install(tmp_path / "real")
+    Path(folder, "horovodrun").write_text("#!/no/such/python\n")
+    process = start(RUN, "x", env={**os.environ, "PATH": folder})
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 126
+    assert f"cannot start {folder}/horovodrun".encode() in err
