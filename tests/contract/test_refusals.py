@@ -12,6 +12,7 @@ import yaml
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
 from et_operator.errors import Refused
+from et_operator.kube.api import JSON_PATCH
 from et_operator.model.jobs import ScalingKind
 from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
 from tests.contract.bad_manifests import ALL, Bad, scale_in, scale_out
@@ -134,7 +135,8 @@ async def test_a_job_of_another_operator_stays_what_it_is(real: Site):
         "restartCount": 0,
         "startTime": "2026-01-01T00:00:00Z",
     }
-    stored = await real.api.patch(ref, {"status": body}, subresource="status")
+    whole = [{"op": "add", "path": "/status", "value": body}]
+    stored = await real.api.patch(ref, whole, subresource="status", content_type=JSON_PATCH)
     decoded = decode_job(stored)
     assert decoded.is_foreign
     assert decoded.status.current_workers == ("train-worker-0", "train-worker-1")
