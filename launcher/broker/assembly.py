@@ -87,9 +87,8 @@ class Assembly:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set; then what is left of the report is written, for some seconds."""
-        # The number of this start must be kept before any agent hears it.
-        self._broker.settle(asyncio.get_running_loop().time())
         parts: list[Coroutine[Any, Any, None]] = [
+            # First: it keeps the number of this start before any agent hears it.
             self._pacer.run(),
             self._follower.run(),
             self._streams.run(),

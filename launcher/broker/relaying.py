@@ -268,7 +268,6 @@ class Relay:
             self._by_peer.pop(session.peer, None)
             self._wire.hang_up(session.peer)
         session.peer = peer
-        session.alone_until = None
         session.is_given_up = False
         session.ending = None
         self._alone.pop(session.id, None)

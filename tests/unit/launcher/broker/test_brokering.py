@@ -355,6 +355,9 @@ def test_a_later_epoch_ends_everything():
     kept = bench.kept
     assert bench.configure({0: GONE}, epoch=2) is Verdict.FENCED
     assert bench.broker.wanted() == {}
+    bench.broker.ledger.end(3)
+    bench.broker.hosts.remove("uid-0")
+    bench.wait(60.0)
     assert (bench.text, bench.kept) == (text, kept)
 
 

@@ -159,6 +159,18 @@ def test_a_write_that_failed_is_done_again_ever_more_slowly_with_the_newest_fact
     assert decode_report(body["data"]["report-1"]).closed == {"a", "b"}
 
 
+def test_a_fact_that_comes_while_one_is_written_is_not_lost():
+    class SlowApi(FakeApi):
+        async def patch(self, ref: Ref, body: Any, **kwargs: Any) -> Any:
+            await asyncio.sleep(0.5)
+            return await super().patch(ref, body, **kwargs)
+
+    api, ledger = SlowApi(), Ledger(FRESH)
+    steps = [(0.0, lambda: ledger.close("a")), (0.2, lambda: ledger.close("b"))]
+    run(report_through(make_reporter(api, ledger), steps))
+    assert decode_report(api.patches[-1][1]["data"]["report-1"]).closed == {"a", "b"}
+
+
 def test_when_fenced_nothing_is_written():
     api, ledger = FakeApi(), Ledger(FRESH)
     reporter = make_reporter(api, ledger, may_write=lambda: False)
@@ -304,6 +316,7 @@ class Rig:
 
     def __init__(self, *attempts: Callable[[], Agent] | EtOperatorError, members: int = 1) -> None:
         self.opened: list[float] = []
+        self.closed: list[float] = []
         self.agents: list[Agent] = []
         self.under_way = self.most_under_way = 0
         self._attempts = list(attempts)
@@ -340,7 +353,10 @@ class Rig:
         if isinstance(attempt, EtOperatorError):
             raise attempt
         self.agents.append(attempt())
-        yield self.agents[-1]
+        try:
+            yield self.agents[-1]
+        finally:
+            self.closed.append(now())
 
     async def live(self, seconds: float, *later: HostConfig) -> None:
         """The given time with each config."""
@@ -449,7 +465,8 @@ def test_a_later_epoch_closes_all_streams():
     async def check() -> None:
         rig = Rig(Agent)
         await rig.live(1.0, replace(make_config(2), epoch=2))
-        assert len(rig.opened) == 1
+        assert rig.closed == pytest.approx([1.0])
+        assert rig.opened == [0.0]
         assert rig.broker.connected == set()
 
     run(check())

@@ -36,7 +36,10 @@ ROOT = Path(launcher.__file__).parents[1]
 BRIDGE = ROOT / "launcher" / "agent" / "bridge.py"
 LIMIT = 20.0
 IDENTITY = Identity("job", "ns", "job-uid", 1, "launcher-uid")
-AGENT = "import os, sys; from launcher.agent import serving; sys.exit(serving.main([], os.environb, sys.argv[1]))"
+AGENT = """
+import os, sys; from launcher.agent import serving
+sys.exit(serving.main([], os.environb, sys.argv[1]))
+"""
 SHIM = "import sys; from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[2:], sys.argv[1]))"
 DISCOVER = """
 import sys; from hostdiscovery.discover import ask; print(ask(sys.argv[1], sys.argv[2], 5.0))
@@ -277,6 +280,14 @@ async def test_a_command_runs_in_the_worker(rig: Rig):
     assert rig.report.listed == {"uid-0"}
 
 
+async def test_a_command_of_horovods_length_arrives_whole(rig: Rig):
+    async with asyncio.TaskGroup() as group:
+        await rig.start_listed(group)
+        shim = await rig.start_shim(f"printf {'x' * 120_000} | wc -c")
+        assert await finish(shim) == (0, b"120000\n")
+        await rig.stop_broker()
+
+
 async def test_a_stream_that_is_cut_loses_nothing(rig: Rig):
     count = 200_000
     async with asyncio.TaskGroup() as group:
@@ -381,4 +392,5 @@ async def test_discovery_is_answered_by_the_broker(rig: Rig):
             stdout=asyncio.subprocess.PIPE,
         )
         assert await finish(ask) == (0, b"job-worker-0:1\n\n")
+        assert rig.paths.socket.stat().st_mode & 0o777 == 0o666
         await rig.stop_broker()

@@ -158,9 +158,21 @@ def test_a_shim_that_leaves_before_its_spawn_was_sent_leaves_nothing():
     relay, wire, _ = make_relay(attached=False)
     relay.take_shim_frame(SHIM, SPAWN)
     relay.lose_peer(SHIM, 0.0)
+    assert relay.due() is None
     relay.attach("uid-0", [])
     assert wire.take_agent() == []
-    assert relay.due() is None
+
+
+def test_a_spawn_lost_in_a_cut_whose_shim_has_died_is_forgotten():
+    relay, wire, _ = make_relay()
+    relay.take_shim_frame(SHIM, SPAWN)
+    relay.detach("uid-0")
+    relay.lose_peer(SHIM, 0.0)
+    wire.take_agent()
+    relay.attach("uid-0", [])
+    relay.advance(99.0)
+    assert wire.take_agent() == []
+    assert relay.count_running()["uid-0"] == 0
 
 
 def test_after_a_cut_the_session_is_resumed_from_what_was_acknowledged():
