@@ -138,6 +138,8 @@ class Attachment:
                 self._claim.wrote(stream, os.write(fd, data[:size]))
             elif events & _CLOSED:
                 self._close(stream, now)
+        except BlockingIOError:
+            return  # somebody who shares it made it non-blocking: poll says when it goes on
         except OSError:
             self._close(stream, now)
 
@@ -168,7 +170,8 @@ class Attachment:
         if text != self._complaint and frames.STDERR in self._outputs:
             self._complaint = text
             try:
-                os.write(2, f"edl: {self._claim.host}: {text}\n".encode())
+                line = f"edl: {self._claim.host}: {text}\n"
+                os.write(2, line.encode("utf-8", "backslashreplace"))
             except OSError:
                 self._claim.discard(frames.STDERR)
                 del self._outputs[frames.STDERR]

@@ -41,7 +41,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ=environ,
     )
     if list(argv) != words:
-        os.write(2, f"edl: horovodrun {' '.join(words)}\n".encode())
+        line = f"edl: horovodrun {' '.join(words)}\n"
+        os.write(2, line.encode("utf-8", "backslashreplace"))
     try:
         os.execve(real, [real, *words], environments.drop_pod_facts(environ))
     except OSError as error:

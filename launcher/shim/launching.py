@@ -226,7 +226,8 @@ class Launcher:
         elif frame.type == frames.SCRIPT:
             self._report_script(self._scripts.order(frames.decode_json(frame), now), now)
         else:
-            raise frames.ProtocolError(f"PID 1 gets no {frames.NAMES[frame.type]}")
+            name, body = frames.NAMES[frame.type], frames.decode_json(frame)
+            raise frames.ProtocolError(f"{name} for PID 1: {body.get('reason')}")
 
     def _start(self, now: float) -> None:
         if self._command is not None or self._code is not None:
@@ -266,4 +267,4 @@ def _read_grace(environ: Mapping[str, str]) -> float:
 
 
 def _say(text: str) -> None:
-    os.write(2, f"edl: {text}\n".encode())
+    os.write(2, f"edl: {text}\n".encode("utf-8", "backslashreplace"))

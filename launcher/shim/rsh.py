@@ -34,10 +34,12 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     The remote command's code, 128+n for signal n, 255 when nothing was started, 137 when the
     worker is gone.
     """
+    # Bytes that are no UTF-8 travel as surrogates, whatever this container's locale is.
+    words = [os.fsencode(word).decode("utf-8", "surrogateescape") for word in argv]
     try:
-        remote = parse_remote(argv)
+        remote = parse_remote(words)
     except UsageError as error:
-        os.write(2, f"edl: {error}\n".encode())
+        os.write(2, f"edl: {error}\n".encode("utf-8", "backslashreplace"))
         return contract.EXIT_REFUSED
     ours, theirs = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED)

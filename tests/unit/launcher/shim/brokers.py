@@ -21,7 +21,9 @@ PATIENCE = 20.0
 class Start(Protocol):
     """Starts Python code, with sys and our modules at hand, as user containers do: -I -S."""
 
-    def __call__(self, code: str, *argv: str, **options: Any) -> subprocess.Popen[bytes]: ...
+    def __call__(
+        self, code: str, *argv: str | bytes, **options: Any
+    ) -> subprocess.Popen[bytes]: ...
 
 
 class Peer:

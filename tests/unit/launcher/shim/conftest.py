@@ -21,7 +21,7 @@ def broker(tmp_path: Path) -> Iterator[FakeBroker]:
 def start() -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def run(code: str, *argv: str, **options: Any) -> subprocess.Popen[bytes]:
+    def run(code: str, *argv: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
         program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         process = subprocess.Popen([PYTHON, "-I", "-S", "-c", program, *argv], **options)

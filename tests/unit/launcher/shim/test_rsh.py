@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker, Peer, Sta
 SPAWNED = {"pid": 7, "instance": "cafe"}
 
 
-def run_rsh(start: Start, broker: FakeBroker, *argv: str, **options: Any) -> Any:
+def run_rsh(start: Start, broker: FakeBroker, *argv: str | bytes, **options: Any) -> Any:
     code = "from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[1:], {!r}))"
     return start(code.format(str(broker.path)), *argv, **options)
 
@@ -55,6 +56,69 @@ def test_output_and_exit_code_are_the_remote_ones(broker: FakeBroker, start: Sta
     finish(peer, spawn.session, 3, 6, 4)
     assert shim.communicate(timeout=20) == (b"\xff\0out\r", b"err\n")
     assert shim.returncode == 3
+
+
+def test_bytes_of_the_command_arrive_as_they_are(broker: FakeBroker, start: Start):
+    environ = {**os.environ, "LC_ALL": "C"}
+    run_rsh(start, broker, "w", "echo \u00e4".encode(), b"\xff", env=environ)
+    body = frames.decode_json(broker.accept().expect(frames.SPAWN))
+    assert body["command"].encode("utf-8", "surrogateescape") == b"echo \xc3\xa4 \xff"
+
+
+def test_a_full_stdout_that_does_not_block_is_waited_for(broker: FakeBroker, start: Start):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        shim = run_rsh(start, broker, "w", "x", stdout=theirs)
+        theirs.close()
+        peer, spawn = spawned(broker)
+        chunk = bytes(range(256)) * 128
+        for number in range(16):
+            peer.send_data(spawn.session, chunk, offset=number * len(chunk))
+        peer.send(frames.EXIT, {"code": 0, "produced": [16 * len(chunk), 0]}, spawn.session)
+        received = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+        assert received == chunk * 16
+        peer.expect(frames.EXIT_ACK)
+        assert shim.wait(20) == 0
+
+
+def test_a_closed_stderr_hinders_nothing(broker: FakeBroker, start: Start):
+    shim = run_rsh(start, broker, "w", "x")
+    assert shim.stderr is not None
+    shim.stderr.close()
+    shim.stderr = None
+    peer, spawn = spawned(broker)
+    peer.send_data(spawn.session, b"nobody reads this", stream=frames.STDERR)
+    peer.send_data(spawn.session, b"out")
+    finish(peer, spawn.session, 0, out=3, err=17)
+    assert shim.communicate(timeout=20)[0] == b"out"
+    assert shim.returncode == 0
+
+
+def test_without_any_broker_a_term_ends_a_start_that_was_never_sent(
+    broker: FakeBroker, start: Start
+):
+    broker.stop()
+    code = "from launcher.shim import attaching, rsh; print('ready', flush=True); "
+    code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
+    shim = start(code.format(str(broker.path)), "w", "x")
+    assert shim.stdout is not None
+    shim.stdout.readline()
+    while not children_of(shim.pid):
+        assert shim.poll() is None
+    shim.terminate()
+    assert shim.wait(20) == 143
+
+
+def test_an_orphan_leaves_after_its_kill(broker: FakeBroker, start: Start):
+    code = "from launcher.shim import attaching, rsh; attaching.KILL_AFTER_SECONDS = 0.05; "
+    code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
+    shim = start(code.format(str(broker.path)), "w", "x")
+    peer, _ = spawned(broker)
+    shim.kill()
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGKILL}
+    assert peer.receive() is None
 
 
 def test_a_big_burst_comes_whole_before_the_exit_code(broker: FakeBroker, start: Start):
