@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.model.jobs import AttachMode, CleanPodPolicy, RestartPolicy
+from et_operator.model.jobs import AttachMode, CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.pods import Node, Termination
-from tests.planning_makers import World, make_job
+from tests.planning_makers import World, make_job, make_scaling
 
 
 def start(**spec: object) -> World:
@@ -283,3 +283,12 @@ def test_ssh_attach_mode_is_accepted_and_said() -> None:
     world = start(attach_mode=AttachMode.SSH)
     assert world.condition("AttachModeUnsupported") == "True"
     assert world.phase() == "Running"
+
+
+def test_scalings_of_a_job_of_another_operator_fail_with_that_reason() -> None:
+    world = start()
+    world.job = replace(world.job, is_foreign=True, status=type(world.status)())
+    world.add(make_scaling(ScalingKind.OUT, "more", count=1))
+    world.settle()
+    assert world.scaling_reason("more") == "Foreign"
+    assert world.replicas == 2

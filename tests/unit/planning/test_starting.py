@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_operator.model.actions import Create
-from et_operator.model.jobs import LauncherCreation
+from et_operator.model.jobs import LauncherCreation, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.planner import plan
-from tests.planning_makers import World, make_job, make_shipped
+from tests.planning_makers import World, make_job, make_scaling, make_shipped
 
 
 def test_the_first_pass_only_records_what_the_second_creates() -> None:
@@ -210,3 +210,30 @@ def test_the_events_tell_the_story_of_the_start() -> None:
     world.start()
     assert [e.reason for e in world.events] == ["Created", "Running", "HostsListed"]
     assert all(e.uid == "job-uid" for e in world.events)
+
+
+def test_a_name_known_to_be_taken_is_never_recorded() -> None:
+    world = World()
+    world.taken = frozenset({"job-worker-1"})
+    world.step()
+    assert [r.name for r in world.status.workers] == ["job-worker-0", "job-worker-2"]
+
+
+def test_a_pass_that_writes_the_spec_leaves_the_status_for_the_next_one() -> None:
+    world = World()
+    world.start()
+    world.wait(20)
+    world.add(make_scaling(ScalingKind.OUT, "more", count=1))
+    world.step()
+    world.put("job-worker-0", waiting_reason="ImagePullBackOff")
+    second = world.step()
+    assert world.replicas == 3
+    assert second.status is None  # it would have made the patch of the job a conflict
+    world.settle()
+    assert world.condition("ImagePullFailing") == "True"
+
+
+def test_what_a_manifest_says_in_vain_is_said() -> None:
+    world = World(replace(make_job(), warnings=("restartPolicy of a container is ignored",)))
+    world.settle()
+    assert [e.message for e in world.events if e.is_warning] == list(world.job.warnings)
