@@ -65,9 +65,7 @@ class Image:
 
 
 _DEBIAN = Base("debian-base", "minbase", ("usr-is-merged",))
-_PYTHON = Base(
-    "localhost/python-base:dev", "essential", ("python3", "python3-venv", "usr-is-merged")
-)
+_PYTHON = Base("python-base", "essential", ("python3", "python3-venv", "usr-is-merged"))
 OPERATOR = Image(
     OPERATOR_IMAGE,
     _PYTHON,
@@ -86,8 +84,8 @@ TRAINER = Image(
     TRAINER_IMAGE,
     _DEBIAN,
     "examples/images/horovod-torch/Dockerfile",
-    "examples/images/horovod-torch",
-    ("examples/images/horovod-torch",),
+    ".",
+    ("examples/images/horovod-torch", "examples/horovod-torch", "examples/scripts"),
 )
 
 
