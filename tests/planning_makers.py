@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from et_operator.codec.children import find_owner_uid
 from et_operator.codec.statuses import decode_status, encode_status
 from et_operator.model.actions import Action, Create, Delete, Patch
 from et_operator.model.jobs import (
@@ -407,7 +408,7 @@ class World:
             assert not problems
             scaling = replace(scaling, status=status)
         else:
-            scaling = replace(scaling, owner_uid=self.job.uid)
+            scaling = replace(scaling, owner_uid=find_owner_uid(action.body["metadata"]))
         self.scalings[action.uid] = replace(scaling, resource_version=self._next())
 
     def _delete(self, action: Delete) -> None:

@@ -89,7 +89,7 @@ def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
         yield _patch_status(scaling, conclude(scaling, refusal, draft.now))
         return
     if scaling.owner_uid is None and scaling.status.job_uid == "":
-        body = {"metadata": {"ownerReferences": [build_owner(draft.view.job, is_controller=False)]}}
+        body = {"metadata": {"ownerReferences": [build_owner(draft.view.job)]}}
         yield Patch(build_ref(scaling), scaling.uid, body, scaling.resource_version)
         return  # its status has to wait for the new resourceVersion
     status = _derive(draft, scaling)

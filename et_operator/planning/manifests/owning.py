@@ -9,17 +9,15 @@ from et_operator.model.jobs import TrainingJob
 from et_operator.model.resources import TRAINING_JOBS
 
 
-def build_owner(job: TrainingJob, *, is_controller: bool = True) -> dict[str, Any]:
+def build_owner(job: TrainingJob) -> dict[str, Any]:
     """An owner reference to the job; it never blocks the job's deletion."""
-    owner: dict[str, Any] = {
+    return {
         "apiVersion": TRAINING_JOBS.api_version,
         "kind": TRAINING_JOBS.kind,
         "name": job.key.name,
         "uid": job.uid,
+        "controller": True,
     }
-    if is_controller:
-        owner["controller"] = True
-    return owner
 
 
 def build_metadata(job: TrainingJob, name: str, labels: Mapping[str, str]) -> dict[str, Any]:
