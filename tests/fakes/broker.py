@@ -66,8 +66,8 @@ class FakeBroker:
 
     def step(self) -> bool:
         """One thing in each broker that can; whether anything happened."""
-        launchers = self._cluster.list(PODS, label_selector=f"{LABEL_ROLE}=launcher")
-        done = [self._advance(self._open(pod)) for pod in launchers if _is_running(pod)]
+        launchers = [p for p in self._cluster.scan(PODS) if _is_launcher(p) and _is_running(p)]
+        done = [self._advance(self._open(pod)) for pod in launchers]
         return any(done)
 
     def finish(self, job: str, code: int) -> None:
@@ -152,7 +152,8 @@ class FakeBroker:
     def _list_host(self, session: _Session, config: HostConfig) -> bool:
         for member in config.members:
             is_new = member.state is MemberState.ACTIVE and member.uid not in session.hosts
-            if is_new and self._answers(session, member):
+            is_wanted = is_new and not self._is_leaving(session, member)
+            if is_wanted and self._answers(session, member):
                 session.hosts[member.uid] = member
                 self._learn(session, listed=session.report.listed | {member.uid})
                 return True
@@ -218,6 +219,10 @@ class FakeBroker:
     def _is_leaving(self, session: _Session, member: Member) -> bool:
         pod = self._cluster.find(Ref(PODS, session.namespace, member.name))
         return pod is not None and "deletionTimestamp" in pod["metadata"]
+
+
+def _is_launcher(pod: Json) -> bool:
+    return bool((pod["metadata"].get("labels") or {}).get(LABEL_ROLE) == "launcher")
 
 
 def _is_running(pod: Json) -> bool:

@@ -44,6 +44,7 @@ class FakeCluster:
         self.seed = seed
         self._objects: dict[Ref, Document] = {}
         self._made = 0
+        self._clean_at = 0
 
     # ------------------------------------------------------------ reads
     def get(self, ref: Ref) -> Document:
@@ -78,6 +79,13 @@ class FakeCluster:
             if namespace in {None, r.namespace} and labels(d) and fields(d)
         )
         return [self._copy(document) for _, _, document in chosen]
+
+    def scan(self, resource: Resource) -> Documents:
+        """The stored objects themselves, by namespace and name, for those who only look."""
+        found = [
+            (r.namespace, r.name, d) for r, d in self._objects.items() if r.resource == resource
+        ]
+        return [document for _, _, document in sorted(found)]
 
     # ------------------------------------------------------------ writes
     def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Document:
@@ -181,9 +189,12 @@ class FakeCluster:
     def collect_garbage(self) -> bool:
         """One round of the garbage collector; whether it found work. Run it until it does not."""
         revision = self.history.revision
-        for ref in sorted(self._objects, key=str):
-            if ref in self._objects:
-                self._collect(ref, self._objects[ref])
+        if revision != self._clean_at:
+            for ref in list(self._objects):
+                if ref in self._objects:
+                    self._collect(ref, self._objects[ref])
+        if self.history.revision == revision:
+            self._clean_at = revision
         return self.history.revision != revision
 
     def _collect(self, ref: Ref, document: Document) -> None:

@@ -7,14 +7,21 @@ from typing import Any
 
 from et_operator.errors import Refused
 
+SCALARS = frozenset({str, int, float, bool, type(None)})
+
 
 def copy_json(value: Any) -> Any:
     """A deep copy of JSON, so that nobody's changes reach the store."""
+    kind = type(value)
+    if kind in SCALARS:
+        return value
+    if kind is dict:
+        return {key: copy_json(item) for key, item in value.items()}
     if isinstance(value, Mapping):
         return {str(key): copy_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [copy_json(item) for item in value]
-    if value is None or isinstance(value, (str, int, float, bool)):
+    if isinstance(value, (str, int, float)):  # an enum is a str too
         return value
     raise TypeError(f"not JSON: {value!r}")
 

@@ -69,7 +69,7 @@ class FakeKubelet:
     def step(self) -> bool:
         """One stage for each pod; whether anything happened."""
         revision = self._cluster.history.revision
-        for pod in self._cluster.list(PODS):
+        for pod in self._cluster.scan(PODS):
             self._advance(pod)
         return self._cluster.history.revision != revision
 
@@ -123,7 +123,7 @@ class FakeKubelet:
             condition["message"] = message
             self._edit(_ref(pod), lambda d: d["status"].update(conditions=[condition]))
             return
-        nodes = sorted(n["metadata"]["name"] for n in self._cluster.list(NODES))
+        nodes = sorted(n["metadata"]["name"] for n in self._cluster.scan(NODES))
         nodes = [n for n in nodes if n not in self.lost]
         if nodes:
             node = nodes[self._placed % len(nodes)]

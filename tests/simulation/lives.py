@@ -228,7 +228,12 @@ async def is_deleted_while_it_scales_in(world: World) -> None:
     await start(world, workers=3, minReplicas=1)
     world.broker.busy.update(world.workers())
     world.create(SCALE_INS, make_scale_in("in", count=1))
-    await world.until(lambda: world.status(TRAINING_JOBS, "train").get("scaling"))
+    await world.until(
+        lambda: (
+            world.status(TRAINING_JOBS, "train").get("scaling")
+            and world.get(SCALE_INS, "in")["metadata"].get("ownerReferences")
+        )
+    )
     world.delete(TRAINING_JOBS, "train")
     await world.settle()
     assert_nothing_left(world)

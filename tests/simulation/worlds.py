@@ -27,7 +27,11 @@ from tests.simulation.operators import SimulatedOperator
 
 NAMESPACE = "team-a"
 RESTART = timedelta(seconds=2)
-MAX_STEPS = 3000
+STALLING = 0.05
+RECOVERING = 0.1
+LAST_WRITES = 40
+LAST_STEPS = 60
+MAX_STEPS = 1000
 """Rounds without time passing after which a world is said never to come to rest."""
 
 
@@ -78,6 +82,7 @@ class World:
         self.broker = FakeBroker(self.cluster)
         self.restarts = 0
         self.schedule: list[str] = []
+        self._stalled: set[Resource] = set()
         self._dice = random.Random(seed)  # noqa: S311 (a schedule, no secret)
         self.operator = self._start_operator()
 
@@ -92,8 +97,9 @@ class World:
 
     def describe(self) -> str:
         """What happened, for whom a failure is printed."""
-        calls = "\n".join(f"  {call}" for call in self.log.calls if call.is_write)
-        tail = " ".join(self.schedule[-200:])
+        writes = [call for call in self.log.calls if call.is_write][-LAST_WRITES:]
+        calls = "\n".join(f"  {call}" for call in writes)
+        tail = " ".join(self.schedule[-LAST_STEPS:])
         return f"seed {self.seed}, {self.clock.now()}\nwrites:\n{calls}\nlast steps: {tail}"
 
     # ------------------------------------------------------------ the user
@@ -136,7 +142,7 @@ class World:
     def _list_pods(self, role: str) -> list[str]:
         return [
             pod["metadata"]["name"]
-            for pod in self.cluster.list(PODS)
+            for pod in self.cluster.scan(PODS)
             if is_role(pod, role)
             and not is_ended(pod)
             and "deletionTimestamp" not in pod["metadata"]
@@ -160,6 +166,7 @@ class World:
             ("work", self._work),
         ]
         if self.seed is not None:
+            self._stall()
             actors = self._dice.sample(actors, self._dice.randint(1, len(actors)))
         any_moved = False
         for name, act in actors:
@@ -170,14 +177,32 @@ class World:
             any_moved |= has_moved
         return any_moved
 
+    def _stall(self) -> None:
+        """Now and then a kind's watch falls behind all others, and later catches up."""
+        history = self.cluster.history
+        if self._dice.random() < STALLING:
+            resource = self._dice.choice(list(WATCHED))
+            history.hold(resource)
+            self._stalled.add(resource)
+        elif self._stalled and self._dice.random() < RECOVERING:
+            self._recover()
+
+    def _recover(self) -> bool:
+        """Let every watch catch up; whether one was behind."""
+        stalled, self._stalled = self._stalled, set()
+        for resource in stalled:
+            self.cluster.history.release(resource)
+        return bool(stalled)
+
     async def rest(self) -> None:
         """Until nobody can do anything without time passing."""
         patience = 1 if self.seed is None else 12  # a shuffled round may leave somebody out
         idle = 0
         for _ in range(MAX_STEPS):
             idle = 0 if await self.step() else idle + 1
-            if idle == patience:
+            if idle == patience and not self._recover():
                 return
+            idle %= patience
         raise Restless(f"still busy after {MAX_STEPS} rounds in which no time passed")
 
     async def until(
