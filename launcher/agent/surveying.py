@@ -39,6 +39,10 @@ class Surveyor:
 
         Process groups in `spared` are counted and not signalled.
         """
+        # A parent that forks and ends during one pass can hide its child from it, not from two.
+        return self._pass(number, spared) or self._pass(number, spared)
+
+    def _pass(self, number: int, spared: FrozenSet[int]) -> int:
         count = 0
         for pid, group, sid in self._processes():
             if sid in self._leaders or self._is_marked(pid):

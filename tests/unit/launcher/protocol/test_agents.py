@@ -564,6 +564,18 @@ def test_each_further_sigterm_goes_on_to_the_next_stage(running: Bench) -> None:
     assert running.of(Leave) == [Leave()]
 
 
+def test_a_second_sigterm_leaves_10_seconds_of_a_long_grace(running: Bench) -> None:
+    running.now = 5.0
+    running.sigterm()
+    running.sigterm()
+    running.tick(11.9)
+    assert running.of(Signal) == [Signal(ONE, 15)]
+    running.tick(12.0)
+    assert running.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
+    running.tick(14.0)
+    assert running.of(Leave) == [Leave()]
+
+
 def test_a_session_is_taken_until_the_others_are_terminated(running: Bench) -> None:
     running.sigterm()
     running.spawn(TWO)

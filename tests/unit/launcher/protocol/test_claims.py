@@ -245,3 +245,11 @@ def test_an_exit_that_counts_less_than_has_come_is_refused(spawned: Claim) -> No
     with pytest.raises(ProtocolError, match="fewer"):
         ended(spawned, 0, 4, 0)
     assert spawned.exit_code is None
+
+
+@pytest.mark.parametrize("name", ["a gap", "a gap before a loss"])
+def test_a_silent_gap_is_refused_while_the_process_runs(spawned: Claim, name: str) -> None:
+    with pytest.raises(ProtocolError, match="leaves a gap"):
+        spawned.receive(BROKEN[name])
+    data(spawned, b"hello")
+    assert write_all(spawned, 1) == b"hello"
