@@ -24,13 +24,15 @@ _INTERRUPTED = 130
 
 def main(arguments: list[str]) -> int:
     """Do what the command line asks and return the exit code; a failure is one sentence."""
-    options = _make_parser().parse_args(arguments)
+    # what follows kubectl is kubectl's, dashes and all
+    mine = arguments[:1] if arguments[:1] == ["kubectl"] else arguments
+    options = _make_parser().parse_args(mine)
     try:
         cluster = find_cluster()
         checks.check_platform()
         checks.extend_path()
         if options.command == "kubectl":
-            return deploying.run_kubectl(cluster, options.arguments)
+            return deploying.run_kubectl(cluster, arguments[1:])
         if options.command in ("status", "kubeconfig"):
             return _show(cluster, options.command)
         if options.command == "images":  # each artifact has a lock of its own
@@ -96,8 +98,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "status", help="tell what runs and where it lives; exit code 1 unless all is well"
     )
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
-    kubectl = commands.add_parser("kubectl", help="run kubectl against the cluster", add_help=False)
-    kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
+    commands.add_parser("kubectl", help="run kubectl ARGS... against the cluster")
     build = commands.add_parser(
         "images", help="build the images that changed and print their archives"
     )
