@@ -263,8 +263,8 @@ def test_a_process_that_left_its_session_keeps_the_worker_busy(peer: Peer) -> No
 
 
 def test_a_process_that_cleared_its_environment_counts_too(peer: Peer) -> None:
-    claim, body = peer.start("env -i sleep 1000 & wait")
-    assert body["pid"]
+    claim = peer.spawn("env -i sleep 1000 & echo up; wait")
+    peer.wait_for(claim, b"up")
     peer.say(frames.CLOSE_IF_IDLE)
     assert peer.expect(frames.BUSY) == {"sessions": 1, "processes": 2}
     peer.send(claim.signal(9))
