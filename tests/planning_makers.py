@@ -40,7 +40,7 @@ from launcher.contract import CONFIG_KEY
 from launcher.documents import HostConfig, MemberState, decode_config
 from launcher.documents import Report as BrokerReport
 
-START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 MAX_PASSES = 60
 
 

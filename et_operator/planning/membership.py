@@ -76,19 +76,16 @@ def keep_roster(draft: Draft) -> None:
     unborn = select_unborn(draft)
     missing = (draft.status.decided_replicas or 0) - len(select_roster(draft)) - len(unborn)
     if missing > 0 and not is_waiting(draft, draft.status.worker_backoff):
-        _replace_added(draft, reserve_names(draft, missing))
+        names = reserve_names(draft, missing)
+        _replace_added(draft, names)
+        if draft.view.status.epoch:  # those of the first start are no news
+            draft.tell("WorkersAdded", f"creating {', '.join(names)} for workers that are missing")
     for record in unborn[missing:] if missing < 0 else ():
         draft.forget(record.name)
     surplus = -missing - len(unborn)
     if surplus > 0:
         for pod in rank_victims(draft)[:surplus]:
             leave(draft, pod.name, pod.uid, "Surplus")
-
-
-def drop_unborn(draft: Draft) -> None:
-    """Forget the names whose pods were never seen: nothing is to be created now."""
-    for record in select_unborn(draft):
-        draft.forget(record.name)
 
 
 def reserve_names(draft: Draft, count: int) -> tuple[str, ...]:

@@ -166,13 +166,24 @@ def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
         live = _find_scaling(view, scaling)
         if live is None or live.deletion_requested:
             return "Cancelled", "the scaling was deleted"
-        if has_passed(draft.now, scaling.started, live.timeout):
-            return "TimedOut", f"not done within {live.timeout}"
-        if live.timeout is not None:
-            draft.wake_at(scaling.started + live.timeout)
+        if (late := _find_lateness(draft, scaling, live)) is not None:
+            return late
         if has_failed_for_good(scaling, live):
             return "ScriptFailed", _describe_script(scaling)
     return _find_preemption(draft, scaling)
+
+
+def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple[str, str] | None:
+    """A ScaleOut whose hosts are not listed in time; a ScaleIn has the job's drain time-out."""
+    if live.timeout is None or not scaling.added or _are_added_listed(draft, scaling):
+        return None
+    if has_passed(draft.now, scaling.started, live.timeout):
+        return (
+            "TimedOut",
+            f"its workers were not listed within {live.timeout.total_seconds():.0f} s",
+        )
+    draft.wake_at(scaling.started + live.timeout)
+    return None
 
 
 def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:

@@ -124,7 +124,9 @@ def _find_least(draft: Draft) -> int:
 def _describe_troubles(draft: Draft) -> None:
     view = draft.view
     refusal = view.snapshot.refusal
-    _show(draft, "PodsRefused", "PodsRefused", refusal.message if refusal else "")
+    is_waiting = bool(select_unborn(draft)) or not draft.status.launcher_uid
+    text = refusal.message if refusal and is_waiting else ""
+    _show(draft, "PodsRefused", "PodsRefused", text)
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
     _show(draft, "ImagePullFailing", "ImagePull", _find_waiting(view, _PULL_REASONS))
     _show(draft, "ContainerConfigInvalid", "Config", _find_waiting(view, _CONFIG_REASONS))

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Node
+from et_operator.model.snapshots import Refusal
 from launcher.documents import MemberState
 from tests.planning_makers import World, make_job
 
@@ -153,3 +154,22 @@ def test_numbers_are_written_when_they_have_settled() -> None:
     world.settle()
     assert world.status.replica_statuses.worker.active == 2
     assert world.status.replicas == 4
+
+
+def test_events_tell_of_a_loss_and_its_replacement() -> None:
+    world = start()
+    count = len(world.events)
+    world.end("job-worker-1", 1)
+    world.settle()
+    world.wait(1)
+    world.settle()
+    assert [e.reason for e in world.events[count:]] == ["WorkerLost", "WorkersAdded"]
+    assert "exit code 1" in world.events[count].message
+    assert "job-worker-3" in world.events[count + 1].message
+
+
+def test_a_refusal_is_of_no_interest_when_no_pod_is_missing() -> None:
+    world = start()
+    world.refusal = Refusal("no", 1, world.now)
+    world.settle()
+    assert world.condition("PodsRefused") is None

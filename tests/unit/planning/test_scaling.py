@@ -494,3 +494,31 @@ def test_a_script_without_an_answer_counts_as_failed() -> None:
     world.wait(1)
     world.settle()
     assert world.scaling_reason("s") == "ScriptFailed"
+
+
+def test_the_timeout_of_a_scale_in_is_its_scripts_alone() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "less", count=1, timeout=timedelta(seconds=30)))
+    world.settle()
+    world.wait(100)
+    world.settle()
+    assert world.scaling_phase("less") == "Scaling"
+    world.go_on()
+    assert world.scaling_phase("less") == "ScaleSucceeded"
+
+
+def test_the_timeout_of_a_scale_out_ends_when_its_hosts_are_listed() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "s", count=1, script="/s.sh", timeout=timedelta(seconds=30)))
+    world.settle()
+    world.run()
+    world.settle()
+    world.serve()
+    world.settle()
+    assert world.config is not None
+    assert world.config.scripts[0].timeout_seconds == 30
+    world.wait(31)
+    world.settle()
+    run_script(world, 1, 0)
+    world.settle()
+    assert world.scaling_phase("s") == "ScaleSucceeded"
