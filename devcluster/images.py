@@ -146,7 +146,8 @@ def _build(cache: Path, image: Image, new: Path) -> None:
     archive = building.keep(
         cache, f"base-{building.digest(base.inputs)}.tar", lambda path: _make_base(base, path)
     )
-    with locks.hold(cache / "locks" / "buildah"), hostsettings.gather() as settings:
+    # builds of different images may run side by side: buildah keeps its store in order itself
+    with locks.hold(cache / "locks" / image.title), hostsettings.gather() as settings:
         _import_base(cache, base, archive)
         with reporting.step(f"building {image.name}") as step:
             arguments = ["bud", "--isolation=chroot", "--layers", "--pull-never"]
