@@ -1,4 +1,3 @@
-#!/bin/sh
-# A scaling's script: it is run in the launcher as `sh announce.sh <pod>:<slots>,...`.
-echo "${GREETING:-scaling}: $1"
+# A scaling's script: it gets the scaling's pods as `name:slots,...`, and the environment of its spec.
+echo "$GREETING: $1"
 exit "${FAIL_WITH:-0}"

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from launcher.protocol import frames
 
 ROOT = Path(__file__).parents[4]
-PYTHON = os.environ.get("EDL_USER_PYTHON", sys.executable)
+PYTHON = os.environ.get("PYTHON", sys.executable)
 """The Python of the user's container: 3.7 and newer."""
 PATIENCE = 20.0
 
