@@ -132,7 +132,9 @@ class Scripts:
         seconds = timeout if isinstance(timeout, (int, float)) and timeout > 0 else DEFAULT_SECONDS
         env = dict(self._env, **{str(k): str(v) for k, v in dict(body.get("env") or {}).items()})
         # The script is a piece of a command line, as et-operator takes it: `sh <script> <hosts>`.
-        words = ["/bin/sh", "-c", f'sh {body["script"]} "$@"', "sh", str(body.get("argument", ""))]
+        # The trap keeps this shell alive on TERM for as long as the script cleans up.
+        line = f'trap : TERM; sh {body["script"]} "$@"'
+        words = ["/bin/sh", "-c", line, "sh", str(body.get("argument", ""))]
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(

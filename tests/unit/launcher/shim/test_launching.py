@@ -281,17 +281,27 @@ def test_a_script_whose_time_is_over_is_ended_with_its_group(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
-    script.write_text("trap '' TERM; echo begun; while :; do sleep 1; done")
+    script.write_text("trap '' TERM; echo $$; while :; do sleep 1; done")
     setting = "from launcher.shim import scripting; scripting.TERM_SECONDS = 0.05"
     run_launcher(start, paths, "sleep", "99", setting=setting)
     peer = launched(broker)
     order(peer, "late", script, timeout=0.5)
-    assert peer.body(frames.SCRIPT_DONE) == {
-        "id": "late",
-        "code": None,
-        "output": "begun\n",
-        "timedOut": True,
-    }
+    done = peer.body(frames.SCRIPT_DONE)
+    assert (done["id"], done["code"], done["timedOut"]) == ("late", None, True)
+    status = Path("/proc", done["output"].strip(), "status")
+    while status.exists() and "\nState:\tZ" not in status.read_text():
+        pass  # SIGKILL is on its way
+
+
+def test_a_script_whose_time_is_over_may_clean_up(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    script = tmp_path / "s.sh"
+    script.write_text("trap 'sleep 0.1; echo cleaned; exit' TERM; while :; do sleep 0.05; done")
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "late", script, timeout=0.5)
+    assert peer.body(frames.SCRIPT_DONE)["output"].endswith("cleaned\n")
 
 
 def test_only_the_end_of_the_output_is_kept(
