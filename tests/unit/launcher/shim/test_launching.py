@@ -58,7 +58,8 @@ def ended(peer: Peer) -> int:
 def test_the_command_starts_at_go_and_its_code_is_reported_and_returned(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
-    process = run_launcher(start, paths, "sh", "-c", "echo started; exit 3")
+    setting = "launching.REPORT_SECONDS = 999"  # a broker that hangs up has heard it
+    process = run_launcher(start, paths, "sh", "-c", "echo started; exit 3", setting=setting)
     peer = broker.accept()
     peer.expect(frames.LAUNCH)
     assert process.poll() is None
