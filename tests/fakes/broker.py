@@ -76,6 +76,11 @@ class FakeBroker:
             if session.job == job and not session.was_fenced and session.report.ended is None:
                 self._learn(session, ended=code)
 
+    def is_flushing(self, launcher_uid: str) -> bool:
+        """Whether this broker has something to report yet: it does so before it ends."""
+        session = self._sessions.get(launcher_uid)
+        return session is not None and session.is_dirty and not session.was_fenced
+
     def find_hosts(self, job: str) -> list[str]:
         """The list that the newest broker of this job serves."""
         found = [s for s in self._sessions.values() if s.job == job and not s.was_fenced]

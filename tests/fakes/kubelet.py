@@ -32,6 +32,8 @@ class FakeKubelet:
         self.stuck: dict[str, str] = {}
         self.clinging: set[str] = set()
         self.lost: set[str] = set()
+        self.is_flushing: Callable[[str], bool] = lambda _: False
+        """Whether the sidecar of the pod with this uid needs longer to end than its container."""
         self._placed = 0
         for name in nodes:
             self.add_node(name)
@@ -74,9 +76,14 @@ class FakeKubelet:
         return self._cluster.history.revision != revision
 
     def terminate(self, name: str, code: int, *, message: str = "", reason: str = "") -> None:
-        """The pod's containers end with this code."""
-        ref = self._find(name)
-        self._edit(ref, lambda d: self._end(d, code, message=message, reason=reason))
+        """The pod's container ends with this code; its sidecars follow, and then its phase."""
+
+        def change(pod: Document) -> None:
+            self._end(pod, code, message=message, reason=reason)
+            if pod["spec"].get("initContainers"):
+                _keep_sidecars(pod)
+
+        self._edit(self._find(name), change)
 
     def fail(self, name: str, *, reason: str = "Evicted", disruption: str = "") -> None:
         """The kubelet ends the pod for a reason of the node's."""
@@ -100,7 +107,7 @@ class FakeKubelet:
 
     def _advance(self, pod: Document) -> None:
         name, status = pod["metadata"]["name"], pod["status"]
-        node = pod["spec"].get("nodeName")
+        node, code = pod["spec"].get("nodeName"), _find_code(pod)
         if node in self.lost or status["phase"] in {"Succeeded", "Failed"}:
             self._confirm(pod, node)
         elif "deletionTimestamp" in pod["metadata"]:
@@ -110,6 +117,8 @@ class FakeKubelet:
             self._schedule(pod)
         elif status["phase"] == "Pending":
             self._start(pod)
+        elif code is not None and not self.is_flushing(pod["metadata"]["uid"]):
+            self._edit(_ref(pod), lambda d: self._end(d, code))
 
     def _confirm(self, pod: Document, node: str | None) -> None:
         """Of a deletion: the containers have ended, so the object may go."""
@@ -158,11 +167,17 @@ class FakeKubelet:
         return ""
 
     def _end(self, pod: Document, code: int, *, message: str = "", reason: str = "") -> None:
+        """A container that has ended keeps its own end."""
+        known = [
+            s for s in pod["status"].get("containerStatuses", ()) if "terminated" in s["state"]
+        ]
         ended = {"exitCode": code, "finishedAt": self._stamp(), "startedAt": _find_start(pod)}
         ended["reason"] = reason or ("Completed" if code == 0 else "Error")
         if message:
             ended["message"] = message
         _set_states(pod, {"terminated": ended})
+        if known:
+            pod["status"]["containerStatuses"] = known
         pod["status"]["phase"] = "Succeeded" if code == 0 else "Failed"
 
     def _list_on(self, node: str) -> list[Document]:
@@ -206,9 +221,25 @@ def _set_states(pod: Document, state: Json) -> None:
             ]
 
 
+def _keep_sidecars(pod: Document) -> None:
+    pod["status"]["phase"] = "Running"
+    for status in pod["status"]["initContainerStatuses"]:
+        status["state"] = {"running": {"startedAt": _find_start(pod)}}
+
+
+def _find_code(pod: Json) -> int | None:
+    """How the first container ended; None while it has not."""
+    for container in pod["status"].get("containerStatuses", ()):
+        code = container["state"].get("terminated", {}).get("exitCode")
+        return None if code is None else int(code)
+    return None
+
+
 def _find_start(pod: Json) -> str | None:
     for container in pod["status"].get("containerStatuses", ()):
-        return container["state"].get("running", {}).get("startedAt")  # type: ignore[no-any-return]
+        for state in ("running", "terminated"):
+            if state in container["state"]:
+                return str(container["state"][state].get("startedAt"))
     return None
 
 
