@@ -20,7 +20,8 @@ from et_operator.model.resources import (
     TRAINING_JOBS,
     Resource,
 )
-from tests.makers import make_job, make_scale_in, make_scale_out
+from tests.makers import NOWHERE, make_job, make_pod, make_scale_in, make_scale_out
+from tests.simulation.invariants import owner_uid
 from tests.simulation.worlds import World
 
 Life = Callable[[World], Awaitable[None]]
@@ -239,6 +240,125 @@ async def is_deleted_while_it_scales_in(world: World) -> None:
     assert_nothing_left(world)
 
 
+async def forces_out_a_worker_that_does_not_leave(world: World) -> None:
+    await start(world, workers=2, minReplicas=1, drainTimeoutSeconds=120)
+    world.broker.busy.update(world.workers())
+    assert await scale(world, SCALE_INS, make_scale_in("in", count=1)) == "ScaleSucceeded"
+    assert len(world.workers()) == 1
+    results = [w["result"] for w in world.status(SCALE_INS, "in")["workers"]]
+    assert results == ["forced"]
+
+
+async def prefers_scaling_in_to_a_scale_out_that_waits(world: World) -> None:
+    await start(world, workers=3, minReplicas=1, maxReplicas=6)
+    for index in range(3, 12):
+        world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
+    world.create(SCALE_OUTS, make_scale_out("out", count=2))
+    await world.until(lambda: world.status(SCALE_OUTS, "out").get("phase") == "Scaling")
+    assert await scale(world, SCALE_INS, make_scale_in("in", count=1)) == "ScaleSucceeded"
+    await world.until(lambda: world.status(SCALE_OUTS, "out")["phase"] == "ScaleFailed")
+    assert count_replicas(world) == 2
+    assert len(world.workers()) == 2
+
+
+async def takes_back_a_scale_out_that_is_deleted(world: World) -> None:
+    await start(world, workers=2, maxReplicas=6)
+    for index in range(2, 12):
+        world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
+    world.create(SCALE_OUTS, make_scale_out("out", count=2))
+    await world.until(lambda: len(world.workers()) == 4)
+    world.delete(SCALE_OUTS, "out")
+    await world.until(lambda: len(world.workers()) == 2)
+    await world.settle(timedelta(minutes=2))
+    assert count_replicas(world) == 2
+    assert not world.status(TRAINING_JOBS, "train").get("scaling")
+
+
+async def lets_the_newest_number_win(world: World) -> None:
+    await start(world, workers=2, minReplicas=1, maxReplicas=6)
+    for index in range(2, 5):
+        world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
+    world.create(SCALE_OUTS, make_scale_out("out", count=3))
+    await world.until(lambda: len(world.workers()) == 5)
+    world.change(TRAINING_JOBS, "train", {"spec": {"replicas": 1}}, "scale")
+    await world.until(lambda: len(world.workers()) == 1)
+    await world.until(lambda: world.status(SCALE_OUTS, "out").get("phase") == "ScaleFailed")
+    await world.settle(timedelta(minutes=2))
+    assert count_replicas(world) == 1
+    assert world.broker.find_hosts("train") == world.workers()
+
+
+async def waits_in_the_middle_of_a_scale_in(world: World) -> None:
+    await start(world, workers=3, minReplicas=1)
+    world.broker.busy.update(world.workers())
+    world.create(SCALE_INS, make_scale_in("in", count=1))
+    await world.until(lambda: world.status(TRAINING_JOBS, "train").get("scaling"))
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
+    await world.until(lambda: world.phase() == "Suspended" and not world.workers())
+    world.broker.busy.clear()
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": False}})
+    await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
+    await world.settle(timedelta(minutes=2))
+    assert len(world.workers()) == count_replicas(world)
+    assert world.broker.find_hosts("train") == world.workers()
+
+
+async def starts_again_when_the_node_of_its_launcher_is_lost(world: World) -> None:
+    await start(world)
+    lost = world.get(PODS, "train-launcher")["spec"]["nodeName"]
+    world.kubelet.lose_node(lost)
+    world.kubelet.evict_from(lost)
+    await world.until(lambda: "train-launcher-r1" in world.launchers())
+    await world.until(
+        lambda: (
+            world.phase() == "Running"
+            and len(world.workers()) == 2
+            and world.broker.find_hosts("train") == world.workers()
+        )
+    )
+    world.kubelet.remove_node(lost)
+    await world.settle(timedelta(minutes=2))
+    assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
+
+
+async def gives_up_when_the_command_fails_again_and_again(world: World) -> None:
+    await start(world, restartPolicy="OnFailure", backoffLimit=1)
+    world.end_command(1)
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
+    world.end_command(1)
+    await world.until(lambda: world.phase() == "Failed")
+    await world.settle(timedelta(minutes=2))
+    assert world.launchers() == []
+
+
+async def takes_a_name_that_another_job_had(world: World) -> None:
+    await start(world)
+    world.delete(TRAINING_JOBS, "train")
+    world.create(TRAINING_JOBS, make_job())
+    uid = world.get(TRAINING_JOBS, "train")["metadata"]["uid"]
+    await world.until(
+        lambda: (
+            world.phase() == "Running"
+            and world.broker.has_started("train")
+            and world.broker.find_hosts("train") == world.workers()
+        )
+    )
+    await world.settle(timedelta(minutes=2))
+    owners = {owner_uid(world.get(PODS, name)) for name in world.workers()}
+    assert owners == {uid}
+
+
+async def leaves_alone_what_is_not_its_own(world: World) -> None:
+    taken = make_pod("train-worker-1", labels={"group-name": "kai.alibabacloud.com"})
+    world.create(PODS, taken)
+    world.create(SERVICE_ACCOUNTS, {"metadata": {"name": "bystander"}})
+    world.kubelet.waiting["train-worker-1"] = "nobody's"
+    await start(world)
+    await world.settle(timedelta(minutes=2))
+    assert world.get(PODS, "train-worker-1")["spec"]["schedulerName"] == NOWHERE
+
+
 def assert_nothing_left(world: World) -> None:
     """No child of a job is there any more, and nobody made a new one."""
     left = [
@@ -272,5 +392,14 @@ LIVES: dict[str, Life] = {
         waits_and_goes_on,
         is_deleted_while_it_trains,
         is_deleted_while_it_scales_in,
+        forces_out_a_worker_that_does_not_leave,
+        prefers_scaling_in_to_a_scale_out_that_waits,
+        takes_back_a_scale_out_that_is_deleted,
+        lets_the_newest_number_win,
+        waits_in_the_middle_of_a_scale_in,
+        starts_again_when_the_node_of_its_launcher_is_lost,
+        gives_up_when_the_command_fails_again_and_again,
+        takes_a_name_that_another_job_had,
+        leaves_alone_what_is_not_its_own,
     )
 }
