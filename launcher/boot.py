@@ -1,7 +1,8 @@
 """How PID 1 of both roles begins: `python3 -I -S boot.py agent|launch -- [command]`.
 
-The runtime is mounted read-only at <edl>/src. Here it is copied to <edl>/run/lib, where Python can
-keep what it has compiled and where all later programs (bridge, rsh, discover) start from.
+The runtime is mounted read-only at <edl>/src, flat, for the keys of a ConfigMap have no "/". Here
+its files are copied to their paths below <edl>/run/lib, where Python can keep what it has compiled
+and where all later programs (bridge, rsh, discover) start from.
 
 This file alone must be readable by every Python 3, so that one that is too old gets a sentence.
 """
@@ -14,26 +15,24 @@ EXIT_USAGE = 64
 EXIT_IO = 74
 EXIT_MISCONFIGURED = 78
 USAGE = "usage: boot.py agent|launch -- [command [argument...]]"
-RUNTIME_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SLASH = ".."
+RUNTIME_DIR = os.path.dirname(os.path.abspath(__file__))
 RUN_DIR = os.path.join(os.path.dirname(RUNTIME_DIR), "run")
 LIB_DIR = os.path.join(RUN_DIR, "lib")
 
 
-def copy_tree(source: str, target: str) -> None:
-    """Copy the files below `source`, however deep; raises OSError.
+def copy_files(source: str, target: str) -> None:
+    """Copy each file in `source` to the path below `target` that it is named after; raises OSError.
 
-    A ConfigMap's own folders (`..data` and the like) are left out: the names at the top are links
-    into them.
+    A ConfigMap's own folders (`..data` and the like) are left out: the files are links into them.
     """
     os.makedirs(target)
     for name in os.listdir(source):
-        if name.startswith(".") or name == "__pycache__":
+        if name.startswith("."):
             continue
-        origin, copy = os.path.join(source, name), os.path.join(target, name)
-        if os.path.isdir(origin):
-            copy_tree(origin, copy)
-            continue
-        with open(origin, "rb") as reader, open(copy, "wb") as writer:
+        path = os.path.join(target, *name.split(SLASH))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(os.path.join(source, name), "rb") as reader, open(path, "wb") as writer:
             writer.write(reader.read())
 
 
@@ -46,7 +45,7 @@ def remove_tree(path: str) -> None:
 
 
 def install(source: str, target: str) -> None:
-    """Make `target` a copy of `source`, in one step; one that is there is complete.
+    """Make `target` a folder of what `source` holds, in one step; one that is there is complete.
 
     Raises OSError.
     """
@@ -55,7 +54,7 @@ def install(source: str, target: str) -> None:
     # The process id is always 1: what a container that was killed half-way left goes away first.
     fresh = "%s.new-%d" % (target, os.getpid())
     remove_tree(fresh)
-    copy_tree(source, fresh)
+    copy_files(source, fresh)
     os.rename(fresh, target)
 
 

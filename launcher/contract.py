@@ -8,7 +8,7 @@ PROTOCOL_VERSION = 1
 # ---- volumes and paths inside the pods
 RUNTIME_VOLUME = "edl-runtime"
 RUNTIME_DIR = "/opt/edl/src"
-"""Read-only mount of the runtime ConfigMap; its layout is that of this repository."""
+"""Read-only mount of the runtime ConfigMap, flat: keys are paths in this repository."""
 RUN_VOLUME = "edl-run"
 RUN_DIR = "/opt/edl/run"
 """emptyDir of the pod: sockets, the compiled copy of the runtime, state."""
@@ -34,15 +34,17 @@ JOB_VOLUME = "edl-job"
 JOB_DIR = "/job"
 JOB_HOSTFILE = JOB_DIR + "/hostfile"
 
-BOOT = RUNTIME_DIR + "/launcher/boot.py"
+SLASH = ".."
+"""Stands for "/" in a key of the runtime ConfigMap: keys allow it, and no path of ours has it."""
+BOOT = RUNTIME_DIR + "/launcher" + SLASH + "boot.py"
 """`python3 -I -S BOOT agent -- [user command]` or `... launch -- command`: PID 1 of both roles."""
 BRIDGE_COMMAND = ("python3", "-I", "-S", LIB_DIR + "/launcher/agent/bridge.py")
 """The one command that is ever sent to pods/exec: stdio <-> the agent's socket."""
 
 # ---- containers
 BROKER_CONTAINER = "edl-broker"
-TOKEN_VOLUME = "edl-token"
-TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN_VOLUME = "edl-token"  # noqa: S105 (a name, not a secret)
+TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 (a path, not a secret)
 
 # ---- environment of PID 1 (never passed on to the user's command)
 ENV_JOB_NAME = "EDL_JOB_NAME"
@@ -57,8 +59,8 @@ ENV_GRACE = "EDL_GRACE_SECONDS"
 ENV_SLOTS = "EDL_SLOTS_PER_WORKER"
 ENV_MIN_SLOTS = "EDL_MIN_SLOTS"
 ENV_KEEP = "EDL_KEEP_ENV"
-"""In the launcher: comma-separated names that the template's first container sets itself; the user's
-command gets them whatever their names look like."""
+"""In the launcher: comma-separated names that the template's first container sets itself; the
+user's command gets them whatever their names look like."""
 # ---- environment of the user's command in the launcher
 ENV_NONCE = "EDL_NONCE"
 """A read of the host list counts as served only with the nonce that PID 1 made."""

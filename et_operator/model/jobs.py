@@ -222,15 +222,11 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What a job's pods run, pinned while any of them lives, so that versions cannot mix.
-
-    `files` are the names of its files, so that its ConfigMap can be mounted by a later operator.
-    """
+    """What a job's pods run, pinned while any of them lives, so that versions cannot mix."""
 
     digest: str
     broker_image: str
     version: int = 1
-    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from et_operator.model.jobs import LauncherCreation, Runtime
+from et_operator.model.jobs import LauncherCreation
 from et_operator.model.names import build_launcher_name, build_worker_selector
 from et_operator.model.pods import Pod
-from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.drafts import Draft
 from et_operator.planning.views import View, is_disrupted
 
@@ -30,7 +29,7 @@ def begin(draft: Draft) -> None:
     """The first decision about a job: what it runs, and that its first launcher comes."""
     draft.change(
         epoch=1,
-        runtime=pin_runtime(draft.view.snapshot.shipped),
+        runtime=draft.view.snapshot.shipped.runtime,
         start_time=draft.now,
         selector=build_worker_selector(draft.view.job.key.name),
         decided_replicas=draft.spec.worker.replicas,
@@ -39,13 +38,6 @@ def begin(draft: Draft) -> None:
     draft.tell("Created", f"starting {draft.spec.worker.replicas} workers and the launcher")
     for warning in draft.view.job.warnings:
         draft.tell("SpecWarning", warning, is_warning=True)
-
-
-def pin_runtime(shipped: RuntimeFiles) -> Runtime:
-    """The shipped runtime with the names of its files."""
-    runtime = shipped.runtime
-    files = tuple(sorted(shipped.files))
-    return Runtime(runtime.digest, runtime.broker_image, runtime.version, files)
 
 
 def note_launcher(draft: Draft) -> None:

@@ -7,7 +7,6 @@ from et_operator.model.conditions import is_true
 from et_operator.model.jobs import JobStatus
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import delete_pod
-from et_operator.planning.launching import pin_runtime
 from et_operator.planning.stopping import SUSPENDED, select_unborn, stop_scaling
 from et_operator.planning.views import View
 
@@ -49,5 +48,5 @@ def _resume(draft: Draft) -> None:
         return
     draft.change(epoch=draft.status.epoch + 1, launcher_uid="", start_time=draft.now)
     if not draft.view.snapshot.pods:
-        draft.change(runtime=pin_runtime(draft.view.snapshot.shipped))
+        draft.change(runtime=draft.view.snapshot.shipped.runtime)
     draft.tell("Resumed", "the job goes on with a new launcher")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from et_operator.model.jobs import Runtime
@@ -14,10 +13,7 @@ from et_operator.model.names import (
 )
 from et_operator.model.resources import GROUP, Json
 from et_operator.model.snapshots import RuntimeFiles
-from launcher.contract import RUNTIME_DIR, RUNTIME_VOLUME
-
-_SLASH = ".."
-"""Stands for "/" in a key: keys allow it, and no path of ours has it."""
+from launcher.contract import RUNTIME_DIR, RUNTIME_VOLUME, SLASH
 
 
 def build_runtime(namespace: str, shipped: RuntimeFiles) -> Json:
@@ -41,11 +37,8 @@ def build_runtime(namespace: str, shipped: RuntimeFiles) -> Json:
 
 
 def build_runtime_volume(runtime: Runtime) -> dict[str, Any]:
-    """The pod volume in which the files have their paths again."""
-    return {
-        "name": RUNTIME_VOLUME,
-        "configMap": {"name": build_runtime_name(runtime.digest), "items": _list(runtime.files)},
-    }
+    """The pod volume with the files, flat; launcher/boot.py gives them their paths again."""
+    return {"name": RUNTIME_VOLUME, "configMap": {"name": build_runtime_name(runtime.digest)}}
 
 
 def build_runtime_mount() -> dict[str, Any]:
@@ -55,13 +48,4 @@ def build_runtime_mount() -> dict[str, Any]:
 
 def encode_key(path: str) -> str:
     """The ConfigMap key of a file's path."""
-    return path.replace("/", _SLASH)
-
-
-def decode_key(key: str) -> str:
-    """Inverse of encode_key."""
-    return key.replace(_SLASH, "/")
-
-
-def _list(files: Iterable[str]) -> list[dict[str, str]]:
-    return [{"key": encode_key(path), "path": path} for path in files]
+    return path.replace("/", SLASH)

@@ -54,7 +54,7 @@ FULL_JOB_STATUS = JobStatus(
     ),
     generation=7,
     epoch=2,
-    runtime=Runtime("abc", "localhost/et-operator:dev", 1, ("launcher/boot.py",)),
+    runtime=Runtime("abc", "localhost/et-operator:dev", 1),
     restart_count=1,
     start_time=NOON,
     completion_time=NOON,

@@ -14,23 +14,23 @@ SOURCE = Path(boot.__file__)
 
 
 def lay_out(folder: Path) -> Path:
-    """A runtime as a ConfigMap volume shows it: links at the top into a hidden folder."""
-    data = folder / "src" / "..data" / "launcher"
-    (data / "agent").mkdir(parents=True)
-    (data / "shim").mkdir()
-    for name in ("", "agent/", "shim/"):
-        (data / name / "__init__.py").touch()
-    (data / "boot.py").write_bytes(SOURCE.read_bytes())
+    """A runtime as a ConfigMap volume shows it: links into a hidden folder, named by keys."""
+    data = folder / "src" / "..data"
+    data.mkdir(parents=True)
+    for package in ("launcher", "launcher..agent", "launcher..shim"):
+        (data / (package + "..__init__.py")).touch()
+    (data / "launcher..boot.py").write_bytes(SOURCE.read_bytes())
     told = "def main(argv, **where):\n    print(__name__, __file__, argv, where)\n    return 5\n"
-    (data / "agent" / "serving.py").write_text(told)
-    (data / "shim" / "launching.py").write_text(told)
-    (folder / "src" / "launcher").symlink_to(Path("..data") / "launcher")
+    (data / "launcher..agent..serving.py").write_text(told)
+    (data / "launcher..shim..launching.py").write_text(told)
+    for file in data.iterdir():
+        (folder / "src" / file.name).symlink_to(Path("..data") / file.name)
     (folder / "run").mkdir()
     return folder
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = folder / "src" / "launcher" / "boot.py"
+    script = folder / "src" / "launcher..boot.py"
     return subprocess.run(
         [PYTHON, "-I", "-S", str(script), *arguments], capture_output=True, text=True, check=False
     )
@@ -38,8 +38,10 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_paths_are_those_of_the_contract() -> None:
     script = Path(contract.BOOT)
-    assert str(script.parents[1]) == contract.RUNTIME_DIR
-    assert str(script.parents[2] / "run" / "lib") == contract.LIB_DIR
+    assert script.name == contract.SLASH.join(["launcher", SOURCE.name])
+    assert str(script.parent) == contract.RUNTIME_DIR
+    assert str(script.parents[1] / "run" / "lib") == contract.LIB_DIR
+    assert boot.SLASH == contract.SLASH
 
 
 @pytest.mark.parametrize(

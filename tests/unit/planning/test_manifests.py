@@ -1,21 +1,24 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from et_operator.assembly import read_runtime
 from et_operator.model.actions import Create
 from et_operator.model.jobs import JobSpec, Runtime, TrainingJob, WorkerSpec
 from et_operator.planning.manifests.access import build_role, build_role_binding
 from et_operator.planning.manifests.hosts import build_config_data
-from et_operator.planning.manifests.runtimes import build_runtime, decode_key
+from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
-from launcher import contract
+from et_operator.settings import Settings
+from launcher import boot, contract
 from launcher.documents import HostConfig, Member, MemberState
 from tests.planning_makers import World, make_job, make_shipped, make_template
 
-RUNTIME = Runtime("d1", "broker:1", 1, ("launcher/boot.py", "launcher/agent/__init__.py"))
+RUNTIME = Runtime("d1", "broker:1", 1)
 
 
 def make_worker(template: dict[str, Any]) -> dict[str, Any]:
@@ -113,15 +116,26 @@ def test_a_template_that_tolerates_everything_needs_no_more() -> None:
     assert make_worker(template)["spec"]["tolerations"] == [{"operator": "Exists"}]
 
 
-def test_the_runtime_is_mounted_with_its_paths() -> None:
+def test_the_runtime_is_mounted_flat() -> None:
     spec = make_worker(make_template())["spec"]
     [volume] = [v for v in spec["volumes"] if v["name"] == contract.RUNTIME_VOLUME]
-    items = {item["key"]: item["path"] for item in volume["configMap"]["items"]}
+    assert volume["configMap"] == {"name": "edl-runtime-d1"}
     data = build_runtime("ns", make_shipped())["data"]
-    assert set(items) == set(data)
-    assert all(re.fullmatch(r"[-._a-zA-Z0-9]+", key) for key in items)
-    assert all(decode_key(key) == path for key, path in items.items())
-    assert volume["configMap"]["name"] == "edl-runtime-d1"
+    assert all(re.fullmatch(r"[-._a-zA-Z0-9]+", key) for key in data)
+    assert f"{contract.RUNTIME_DIR}/{next(key for key in data if 'boot' in key)}" == contract.BOOT
+
+
+def test_boot_gives_the_shipped_files_their_paths_again(tmp_path: Path) -> None:
+    shipped = read_runtime(Settings(broker_image="broker:1"))
+    source = tmp_path / "src"
+    source.mkdir()
+    for key, text in build_runtime("ns", shipped)["data"].items():
+        (source / key).write_text(text)
+    boot.install(str(source), str(tmp_path / "lib"))
+    found = [path for path in (tmp_path / "lib").rglob("*") if path.is_file()]
+    assert {
+        str(path.relative_to(tmp_path / "lib")): path.read_text() for path in found
+    } == shipped.files
 
 
 def test_every_mount_has_its_volume() -> None:
