@@ -175,6 +175,7 @@ def _run(*command: str) -> frozenset[str]:
     return frozenset(result.stdout.splitlines())
 
 
+@pytest.mark.point("cluster-traceless")
 def test_down_leaves_no_trace_of_a_cluster_with_a_running_pod() -> None:
     before = look()
     succeed("up", "--nodes", "1")
@@ -191,6 +192,7 @@ def test_down_leaves_no_trace_of_a_cluster_with_a_running_pod() -> None:
     assert while_up.rules == before.rules
 
 
+@pytest.mark.point("cluster-traceless")
 def test_a_killed_cluster_leaves_nothing_that_down_does_not_clear(cluster: None) -> None:
     before = look()
     start_pod()
@@ -208,6 +210,7 @@ def test_a_killed_cluster_leaves_nothing_that_down_does_not_clear(cluster: None)
 # ---------------------------------------------------------------- up
 
 
+@pytest.mark.point("cluster-up")
 def test_a_second_up_changes_no_process(
     cluster: None, record_property: Callable[[str, object], None]
 ) -> None:
@@ -227,6 +230,7 @@ def test_a_fresh_start_is_recorded(record_property: Callable[[str, object], None
     assert devcluster("status").returncode == 0
 
 
+@pytest.mark.point("cluster-recovers")
 @pytest.mark.parametrize("part", PARTS)
 def test_up_brings_back_a_killed_part_and_leaves_the_others(part: str, cluster: None) -> None:
     start_pod()
@@ -242,6 +246,7 @@ def test_up_brings_back_a_killed_part_and_leaves_the_others(part: str, cluster: 
     assert is_running("still")
 
 
+@pytest.mark.point("cluster-recovers")
 def test_up_brings_back_a_node_of_which_all_was_killed(cluster: None) -> None:
     start_pod()
     pids = read_pids()
@@ -252,6 +257,7 @@ def test_up_brings_back_a_node_of_which_all_was_killed(cluster: None) -> None:
     wait_for(lambda: is_running("still"), seconds=90)
 
 
+@pytest.mark.point("cluster-recovers")
 @pytest.mark.parametrize("command", [("up", "--nodes", "1"), ("down",)], ids=["up", "down"])
 @pytest.mark.parametrize("round_", range(3))
 def test_an_interrupted_command_is_put_right_by_the_next(

@@ -73,7 +73,11 @@ async def nap() -> None:
     await asyncio.sleep(0.1)
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.cluster)])
+FAKE = pytest.param("fake", marks=pytest.mark.point("contract-fake"))
+REAL = pytest.param("real", marks=[pytest.mark.cluster, pytest.mark.point("contract-real")])
+
+
+@pytest.fixture(params=[FAKE, REAL])
 async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
     if request.param == "fake":
         yield open_fake_site()

@@ -20,7 +20,7 @@ from tests.contract.conftest import Site, open_real_site
 from tests.makers import make_job
 from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.point("refusals")]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KINDS = {kind.kind: kind for kind in (TRAINING_JOBS, SCALE_INS, SCALE_OUTS)}

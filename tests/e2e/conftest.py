@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,8 @@ FAILURE = Path(os.environ.get("FAILURE_DIR", "out/failure"))
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """An empty namespace of its own."""
-    name = "t-" + re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40]
+    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
+    name = f"t-{title[:40]}-{uuid.uuid4().hex[:6]}"
     world = World(name)
     world.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
     failures = request.session.testsfailed
