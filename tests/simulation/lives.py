@@ -292,7 +292,7 @@ async def waits_in_the_middle_of_a_scale_in(world: World) -> None:
     await start(world, workers=3, minReplicas=1)
     world.broker.busy.update(world.workers())
     world.create(SCALE_INS, make_scale_in("in", count=1))
-    await world.until(lambda: world.status(TRAINING_JOBS, "train").get("scaling"))
+    await world.until(lambda: count_replicas(world) == len(world.broker.find_hosts("train")) == 2)
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
     await world.until(lambda: world.phase() == "Suspended" and not world.workers())
     world.broker.busy.clear()
