@@ -1,4 +1,4 @@
-"""The two documents between operator and broker: config (operator writes) and report (broker writes).
+"""The two documents between operator and broker: the operator writes config, the broker report.
 
 Both are JSON in a ConfigMap that nobody mounts. Names on the wire are the field names below in
 camelCase; unknown fields are ignored, so that a newer writer does not break an older reader.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 
-class MemberState(str, Enum):
+class MemberState(StrEnum):
     """ACTIVE may be listed; DRAINING must leave; GONE has ended, final for its uid."""
 
     ACTIVE = "active"

@@ -100,6 +100,10 @@ class HostList:
         self.config = config
         self._merge(config.members)
         self._remember(generation=config.generation)
+        for entry in self.memory.listed:
+            # Not even in the config any more: it went while no broker ran.
+            if entry.uid not in self.members:
+                self.remove(entry.uid)
         for member in self.members.values():
             if member.state is not MemberState.ACTIVE:
                 self.remove(member.uid)

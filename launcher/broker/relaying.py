@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from launcher import contract
 from launcher.broker.bodies import KnownSession, read_opening
+from launcher.broker.sessions import Session
 from launcher.documents import Member
 from launcher.protocol import frames
 from launcher.protocol.claims import ENDING_SIGNALS
@@ -33,6 +33,7 @@ CLAIM_SECONDS = 30.0
 TERM_SECONDS = 30.0
 """From TERM to KILL for a session that nobody wants any more."""
 
+_OUTPUT = (frames.DATA, frames.DROPPED)
 _TERM = 15
 _KILL = 9
 
@@ -48,37 +49,6 @@ class Wire(Protocol):
 
     def hang_up(self, peer: int) -> None:
         """End a connection of our socket after what is queued for it."""
-
-
-@dataclass(slots=True)
-class Session:
-    """One process in a worker, known by the id that its shim made up."""
-
-    id: bytes
-    host: str
-    uid: str = ""
-    """Of the pod; "" until the config that names the host was read."""
-    peer: int | None = None
-    """The shim's connection."""
-    opening: dict[str, Any] | None = None
-    """The body of its SPAWN, until SPAWNED came."""
-    is_sent: bool = False
-    """The agent may have got the SPAWN."""
-    instance: str = ""
-    received: dict[int, int] = field(default_factory=lambda: dict.fromkeys(frames.STREAMS, 0))
-    """Bytes of each stream that the shim has acknowledged."""
-    ending: int | None = None
-    """The last signal that should end it."""
-    is_exited: bool = False
-    alone_until: float | None = None
-    """Without a shim: when the next step to its end is due."""
-    is_given_up: bool = False
-    """No shim will come for it: we acknowledge in its place."""
-
-    @property
-    def name(self) -> str:
-        """The id for people and documents."""
-        return self.id.hex()
 
 
 class Relay:
@@ -183,7 +153,7 @@ class Relay:
             elif session.id not in listed:
                 self._forget(session)
             elif session.ending is not None and not session.is_exited:
-                self._wire.to_agent(uid, _encode_signal(session, session.ending))
+                self._wire.to_agent(uid, session.encode_signal(session.ending))
 
     def detach(self, uid: str) -> None:
         """The stream is cut. Sessions stay; nobody is told."""
@@ -198,10 +168,13 @@ class Relay:
         if frame.type == frames.SPAWNED:
             session.instance = str(frames.decode_json(frame).get("instance") or "")
             session.opening = None
-        elif frame.type == frames.DATA:
-            self._check_window(session, frame)
         elif frame.type == frames.EXIT:
             session.is_exited = True
+        elif frame.type in (frames.DATA, frames.DROPPED) and not session.find_flow(frame).take(
+            frame
+        ):
+            # On its way to this shim already, from before a cut.
+            return
         if session.peer is None:
             self._answer_alone(session, frame)
         else:
@@ -217,13 +190,14 @@ class Relay:
             if session.alone_until is None or now < session.alone_until:
                 continue
             session.is_given_up = True
+            self._send(session, session.acknowledge())
             if session.is_exited:
                 self._send(session, frames.encode(frames.EXIT_ACK, session.id))
                 self._forget(session)
                 continue
             session.ending = _TERM if session.ending is None else _KILL
             session.alone_until = now + TERM_SECONDS if session.ending == _TERM else None
-            self._send(session, _encode_signal(session, session.ending))
+            self._send(session, session.encode_signal(session.ending))
 
     def due(self) -> float | None:
         """When `advance` has something to do."""
@@ -251,13 +225,13 @@ class Relay:
         if session is None:
             session = self._sessions[frame.session] = Session(frame.session, body["host"])
         self._adopt(session, peer)
+        session.go_on_from(body.get("received") or dict.fromkeys(frames.STREAMS, 0))
         if frame.type == frames.SPAWN:
             session.opening = body
         else:
             session.opening = None
             session.is_sent = True
             session.instance = body["instance"]
-            session.received = dict(body["received"])
         if session.uid:
             self._introduce(session)
         elif self._is_bound:
@@ -296,18 +270,9 @@ class Relay:
             session.is_sent = True
             self._on_spawn(session.uid)
         else:
-            self._wire.to_agent(session.uid, self._encode_resume(session))
+            self._wire.to_agent(session.uid, session.encode_resume(self._grant_window({})))
         if session.ending is not None:
-            self._wire.to_agent(session.uid, _encode_signal(session, session.ending))
-
-    def _encode_resume(self, session: Session) -> bytes:
-        body = {
-            "host": session.host,
-            "instance": session.instance,
-            "received": [session.received[stream] for stream in frames.STREAMS],
-            "window": self._grant_window({}),
-        }
-        return frames.encode_json(frames.RESUME, body, session.id)
+            self._wire.to_agent(session.uid, session.encode_signal(session.ending))
 
     def _grant_window(self, wanted: Mapping[str, Any]) -> int:
         share = POOL // max(self._expected, len(self._sessions), 1)
@@ -316,9 +281,8 @@ class Relay:
         return max(LEAST_WINDOW, min(frames.WINDOW, share, most))
 
     def _acknowledge(self, session: Session, frame: Frame) -> None:
-        if frame.flags not in session.received:
-            raise ProtocolError(f"no stream {frame.flags}")
-        session.received[frame.flags] = max(session.received[frame.flags], frame.offset)
+        flow = session.find_flow(frame)
+        flow.received = max(flow.received, frame.offset)
         self._pass_on(session, frame)
 
     def _signal(self, session: Session, frame: Frame) -> None:
@@ -329,24 +293,12 @@ class Relay:
             session.ending = number
         self._pass_on(session, frame)
 
-    def _check_window(self, session: Session, frame: Frame) -> None:
-        if frame.flags not in session.received:
-            raise ProtocolError(f"no stream {frame.flags}")
-        ahead = frame.offset + len(frame.payload) - session.received[frame.flags]
-        if ahead > frames.WINDOW:
-            raise ProtocolError(f"DATA {ahead} bytes ahead of what was acknowledged")
-
     def _answer_alone(self, session: Session, frame: Frame) -> None:
         """In the place of a shim that is gone for good; one that may come back is waited for."""
         if not session.is_given_up:
             return
-        if frame.type == frames.DATA:
-            end = frame.offset + len(frame.payload)
-            session.received[frame.flags] = end
-            self._send(
-                session, frames.encode(frames.ACK, session.id, flags=frame.flags, offset=end)
-            )
-        elif frame.type == frames.EXIT:
+        self._send(session, session.acknowledge())
+        if frame.type == frames.EXIT:
             self._send(session, frames.encode(frames.EXIT_ACK, session.id))
             self._forget(session)
 
@@ -380,7 +332,7 @@ class Relay:
             self._send(session, _encode(frame))
 
     def _send(self, session: Session, data: bytes) -> None:
-        if session.uid in self._attached:
+        if data and session.uid in self._attached:
             self._wire.to_agent(session.uid, data)
 
 
@@ -388,7 +340,3 @@ def _encode(frame: Frame) -> bytes:
     return frames.encode(
         frame.type, frame.session, frame.payload, flags=frame.flags, offset=frame.offset
     )
-
-
-def _encode_signal(session: Session, number: int) -> bytes:
-    return frames.encode_json(frames.SIGNAL, {"signal": number}, session.id)

@@ -27,6 +27,3 @@ SignalCommand = namedtuple("SignalCommand", ["number"])
 
 Leave = namedtuple("Leave", [])
 """End PID 1 with code 0, and everything in the container with it."""
-
-Note = namedtuple("Note", ["text"])
-"""A line for the log."""

@@ -20,6 +20,7 @@ VERSION = 1
 NO_SESSION = b"\0" * 16
 MAX_DATA = 32 * 1024
 MAX_PAYLOAD = 1024 * 1024 - HEADER.size
+MAX_OFFSET = 2**63
 
 STDOUT = 1
 STDERR = 2
@@ -112,7 +113,7 @@ def decode_counts(frame: Frame, body: Dict[str, Any], key: str) -> Dict[int, int
     if (
         not isinstance(counts, list)
         or len(counts) != len(STREAMS)
-        or not all(type(count) is int and count >= 0 for count in counts)
+        or not all(type(count) is int and 0 <= count <= MAX_OFFSET for count in counts)
     ):
         raise ProtocolError(f"{NAMES.get(frame.type)}: {key} must be two byte counts")
     return {STDOUT: counts[0], STDERR: counts[1]}

@@ -65,36 +65,34 @@ class Output:
         """Whether to read this stream now; `limit` bytes may be held, None: any number come in."""
         return not self._streams[stream].ended and (limit is None or self.held < limit)
 
-    def add(self, stream: int, data: bytes) -> int:
-        """Take bytes read from the process; the number of bytes dropped to make room."""
+    def add(self, stream: int, data: bytes) -> None:
+        """Take bytes read from the process; the oldest are dropped where there is no room."""
         target = self._streams[stream]
         target.data += data
         target.end += len(data)
-        dropped = 0
         while self.held > RING:
             fullest = max(self._streams.values(), key=lambda each: len(each.data))
             excess = min(self.held - RING, len(fullest.data))
             fullest.trim(fullest.start + excess)
-            dropped += excess
-        return dropped
 
     def end(self, stream: int) -> None:
         """The process's side of this stream is closed."""
         self._streams[stream].ended = True
 
-    def check_acknowledgement(self, stream: int, offset: int) -> None:
-        """Raise ProtocolError for bytes that were never sent."""
-        if stream not in self._streams:
-            raise ProtocolError(f"ACK for stream {stream}")
-        if offset > self._streams[stream].sent:
-            raise ProtocolError(f"ACK {offset} is ahead of {self._streams[stream].sent}")
-
     def acknowledge(self, stream: int, offset: int) -> None:
-        """Bytes before `offset` are safe; an older word than the last one changes nothing."""
-        self.check_acknowledgement(stream, offset)
-        target = self._streams[stream]
+        """Bytes before `offset` are safe; an older word than the last one changes nothing.
+
+        They may have come over a stream that was cut, and not yet be sent on this one. Raises
+        ProtocolError for bytes that were never produced.
+        """
+        target = self._streams.get(stream)
+        if target is None:
+            raise ProtocolError(f"ACK for stream {stream}")
+        if offset > target.end:
+            raise ProtocolError(f"ACK {offset} is ahead of {target.end}")
         if offset > target.start:
             target.trim(offset)
+            target.sent = max(target.sent, offset)
 
     def check_resumption(self, received: Dict[int, int]) -> None:
         """Raise ProtocolError for bytes that were never produced."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from launcher import contract
 from launcher.protocol import frames
 from launcher.protocol.claims import Claim
 
@@ -117,7 +118,9 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "src").mkdir()
-        (folder / "src" / "launcher").symlink_to(ROOT / "launcher")
+        for file in (ROOT / "launcher").rglob("*.py"):
+            key = contract.SLASH.join(file.relative_to(ROOT).parts)
+            (folder / "src" / key).symlink_to(file)
         (folder / "run").mkdir()
         self.path = str(folder / "run" / "agent.sock")
         self.log_path = folder / "log"
@@ -127,7 +130,7 @@ class Worker:
     def start(self, *command: str, prefix: tuple[str, ...] = (), **changes: str) -> Worker:
         env = {**os.environ, "EDL_JOB_UID": "j", "EDL_POD_UID": "p", "EDL_EPOCH": "3"}
         env.update({"EDL_GRACE_SECONDS": "60", **changes})
-        boot = str(self.folder / "src" / "launcher" / "boot.py")
+        boot = str(self.folder / "src" / Path(contract.BOOT).name)
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [*prefix, PYTHON, "-I", "-S", boot, "agent", "--", *command],

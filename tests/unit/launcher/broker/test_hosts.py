@@ -135,6 +135,15 @@ def test_a_restart_keeps_the_list_and_lists_nobody_twice():
     assert hosts.text == "job-worker-0:2\n"
 
 
+def test_a_host_that_was_forgotten_while_no_broker_ran_is_off_the_list():
+    hosts = make_list(make_listed(2).memory)
+    assert hosts.text == "job-worker-0:2\njob-worker-1:2\n"
+    hosts.configure(make_config(5, make_member(0)))
+    assert hosts.text == "job-worker-0:2\n"
+    hosts.count_read("nonce", 1.0)
+    assert hosts.memory.served_generation == 5
+
+
 def test_a_read_counts_only_with_the_nonce_of_the_command():
     hosts = make_listed(2)
     hosts.configure(make_config(4, make_member(0), make_member(1, DRAINING)))

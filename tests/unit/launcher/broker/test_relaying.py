@@ -74,6 +74,10 @@ def make_ack(offset: int) -> Frame:
     return Frame(frames.ACK, A, frames.STDOUT, offset, b"")
 
 
+def make_dropped(start: int, end: object) -> Frame:
+    return make_frame(frames.DROPPED, to=end)._replace(flags=frames.STDOUT, offset=start)
+
+
 SPAWN = make_frame(frames.SPAWN, host="w-0", command="true", env={}, window=frames.WINDOW)
 SPAWNED = make_frame(frames.SPAWNED, pid=1, instance="i")
 RESUME = make_frame(frames.RESUME, host="w-0", instance="i", received=[7, 0])
@@ -297,6 +301,62 @@ def test_an_agent_that_sends_more_than_its_window_is_dropped():
     relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, frames.WINDOW - frames.MAX_DATA))
     with pytest.raises(ProtocolError):
         relay.take_agent_frame("uid-0", make_data(1, frames.WINDOW))
+
+
+def test_after_a_loss_the_window_begins_where_the_loss_ended():
+    relay, wire = make_running()
+    relay.take_agent_frame("uid-0", make_dropped(0, 1_800_000))
+    relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, 1_800_000))
+    assert [name for name, _, _ in wire.take_peer(SHIM)] == ["DROPPED", "DATA"]
+    with pytest.raises(ProtocolError):
+        relay.take_agent_frame("uid-0", make_data(1, 1_800_000 + frames.WINDOW))
+
+
+@pytest.mark.parametrize("end", [None, "9", -1, 2**64])
+def test_a_loss_without_its_end_drops_the_stream(end: object):
+    relay, _ = make_running()
+    with pytest.raises(ProtocolError):
+        relay.take_agent_frame("uid-0", make_dropped(0, end))
+
+
+def test_what_came_before_a_session_was_given_up_is_acknowledged_then():
+    relay, wire = make_running()
+    relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA))
+    relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, frames.MAX_DATA))
+    relay.take_agent_frame("uid-0", make_dropped(2 * frames.MAX_DATA, 3 * frames.MAX_DATA))
+    relay.lose_peer(SHIM, 10.0)
+    relay.take_agent_frame("uid-0", make_data(5, 3 * frames.MAX_DATA))
+    wire.take_agent()
+    relay.advance(10.0 + RESUME_SECONDS)
+    assert wire.take_agent() == [
+        ("ACK", A, (frames.STDOUT, 3 * frames.MAX_DATA + 5)),
+        ("SIGNAL", A, {"signal": 15}),
+    ]
+
+
+def test_a_given_up_session_does_not_wait_for_a_reader_after_a_cut():
+    relay, wire = make_running()
+    relay.lose_peer(SHIM, 10.0)
+    relay.advance(10.0 + RESUME_SECONDS)
+    relay.detach("uid-0")
+    wire.take_agent()
+    relay.attach("uid-0", RUNNING)
+    relay.take_agent_frame("uid-0", make_dropped(0, 70))
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 15}), ("ACK", A, (frames.STDOUT, 70))]
+
+
+def test_after_a_cut_a_slow_shim_is_sent_nothing_twice():
+    relay, wire = make_running()
+    relay.take_agent_frame("uid-0", make_data(100))
+    relay.detach("uid-0")
+    relay.attach("uid-0", RUNNING)
+    wire.take_peer(SHIM)
+    relay.take_agent_frame("uid-0", make_data(60))
+    relay.take_agent_frame("uid-0", make_data(90, 60))
+    assert wire.take_peer(SHIM) == [("DATA", A, (frames.STDOUT, 60))]
+    relay.take_shim_frame(OTHER, RESUME)
+    relay.take_agent_frame("uid-0", make_data(100, 7))
+    assert wire.take_peer(OTHER) == [("DATA", A, (frames.STDOUT, 7))]
 
 
 def test_the_windows_of_all_sessions_fit_into_the_pool():

@@ -279,12 +279,26 @@ def test_a_resume_that_cannot_be_is_refused(running: Bench, body: dict[str, Any]
         running.send(frames.RESUME, {"instance": "i", **body}, session=ONE)
 
 
-def test_an_acknowledgement_ahead_of_what_was_sent_is_refused(running: Bench) -> None:
+def test_an_acknowledgement_ahead_of_what_was_produced_is_refused(running: Bench) -> None:
     running.agent.output(ONE, 1, b"abc")
     with pytest.raises(ProtocolError, match="ahead"):
-        running.send(frames.ACK, session=ONE, flags=1, offset=1)
+        running.send(frames.ACK, session=ONE, flags=1, offset=4)
     with pytest.raises(ProtocolError, match="stream 3"):
         running.send(frames.ACK, session=ONE, flags=3, offset=0)
+
+
+def test_what_a_shim_got_on_the_cut_stream_may_be_acknowledged_on_the_next(running: Bench) -> None:
+    running.agent.output(ONE, 1, b"abcdef")
+    running.agent.next_data(1)
+    running.carry_out(running.agent.disconnected(1))
+    running.hello(2)
+    running.send(frames.RESUME, {"instance": "i", "received": [0, 0]}, session=ONE, connection=2)
+    running.send(frames.ACK, session=ONE, connection=2, flags=1, offset=4)
+    data = running.agent.next_data(2)
+    assert data is not None
+    running.hear(2, data)
+    assert running.names(2)[-1] == "DATA"
+    assert data.endswith(b"ef")
 
 
 @pytest.mark.parametrize(
