@@ -85,6 +85,7 @@ async def site(request: pytest.FixtureRequest) -> AsyncIterator[Site]:
     kubeconfig = request.getfixturevalue("kubeconfig")
     async with open_real_site(kubeconfig) as real:
         yield real
+    await nap()  # the last TLS connections end a moment after their session
 
 
 def open_fake_site() -> Site:

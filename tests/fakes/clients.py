@@ -173,14 +173,18 @@ class FakeApi:
     async def get(self, ref: Ref) -> Json:
         """As Api.get; always the truth."""
         call = await self._open("get", ref)
-        return self._answer(call, lambda: self._cluster.get(ref))
+        stored: Json = self._answer(call, lambda: self._cluster.get(ref))
+        return stored
 
     async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
         """As Api.create."""
         name = manifest["metadata"].get("name", "")
         ref = Ref(resource, namespace or "", name)
         call = await self._open("create", ref, body=manifest)
-        return self._answer(call, lambda: self._cluster.create(resource, namespace, manifest))
+        stored: Json = self._answer(
+            call, lambda: self._cluster.create(resource, namespace, manifest)
+        )
+        return stored
 
     async def patch(
         self,
@@ -192,12 +196,13 @@ class FakeApi:
     ) -> Json:
         """As Api.patch."""
         call = await self._open("patch", ref, subresource=subresource, body=body)
-        return self._answer(
+        stored: Json = self._answer(
             call,
             lambda: self._cluster.patch(
                 ref, body, subresource=subresource, content_type=content_type
             ),
         )
+        return stored
 
     async def delete(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from et_operator.errors import AlreadyExists, Conflict, NotFound, Refused
@@ -237,8 +238,8 @@ class FakeCluster:
     def _orphan(self, uid: str) -> None:
         for ref in self._find_dependents(uid):
             owners = self._objects[ref]["metadata"]["ownerReferences"]
-            kept = [o for o in owners if o["uid"] != uid]
-            self.edit(ref, lambda d, kept=kept: d["metadata"].update(ownerReferences=kept))
+            kept = {"ownerReferences": [o for o in owners if o["uid"] != uid]}
+            self.edit(ref, partial(_update_metadata, kept))
 
     # ------------------------------------------------------------ inside
     def _find(self, ref: Ref) -> Document:
@@ -356,6 +357,10 @@ class FakeCluster:
 
     def _copy(self, document: Document) -> Document:
         return copy_json(document)  # type: ignore[no-any-return]
+
+
+def _update_metadata(fields: Document, document: Document) -> None:
+    document["metadata"].update(fields)
 
 
 def build_ref(document: Json) -> Ref:
