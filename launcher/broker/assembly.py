@@ -28,6 +28,8 @@ from launcher.documents import HostConfig
 
 FLUSH_SECONDS = 5.0
 """The kubelet ends a sidecar soon after the user's container."""
+END_SECONDS = 8.0
+"""For what the user's command has left in the workers; it is killed after 5."""
 UNREADABLE = "ConfigUnreadable"
 
 log = structlog.get_logger()
@@ -82,11 +84,13 @@ class Assembly:
             take=self._take_config,
             complain=self._complain,
         )
-        self._pacer = Pacer(self._broker, (self._streams.look, self._reporter.look))
+        self._idle = asyncio.Event()
+        followers = (self._streams.look, self._reporter.look, self._look)
+        self._pacer = Pacer(self._broker, followers)
         log.info("broker starts", epoch=identity.epoch, start=memory.report.broker_start)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set; then what is left of the report is written, for some seconds."""
+        """Until `stop` is set; then for some seconds what is left is ended and reported."""
         parts: list[Coroutine[Any, Any, None]] = [
             # First: it keeps the number of this start before any agent hears it.
             self._pacer.run(),
@@ -100,10 +104,26 @@ class Assembly:
         ):
             tasks = [group.create_task(part) for part in parts]
             await stop.wait()
+            await self._end_sessions()
             if not await self._reporter.flush(FLUSH_SECONDS):
                 log.error("report not written before the end")
             for task in tasks:
                 task.cancel()
+
+    async def _end_sessions(self) -> None:
+        if not self._broker.end_sessions(asyncio.get_running_loop().time()):
+            return
+        self._idle.clear()
+        self._touch()
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("processes may be left in workers")
+
+    def _look(self) -> None:
+        if not self._broker.has_sessions:
+            self._idle.set()
 
     def _take_config(self, config: HostConfig) -> None:
         verdict = self._broker.take_config(config, asyncio.get_running_loop().time())

@@ -150,6 +150,18 @@ class Broker:
         self._launching.leave(peer)
         self._relay.lose_peer(peer, now)
 
+    def end_sessions(self, now: float) -> bool:
+        """We are told to end: whether there is something to wait for first.
+
+        When the user's command has ended, what it left in the workers is ended too. Otherwise
+        nothing is: the next launcher, or the operator, decides what becomes of it.
+        """
+        self._now = now
+        if self.hosts.is_fenced or self.ledger.report.ended is None:
+            return False
+        self._relay.end_all(now)
+        return self.has_sessions
+
     # ------------------------------------------------------------ what follows
 
     def settle(self, now: float) -> None:
@@ -192,6 +204,11 @@ class Broker:
             if member.state is not MemberState.GONE
             and (uid not in closed or uid in self.connected or self._relay.has_claims(uid))
         }
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether a process may run in a worker."""
+        return self._relay.count_running().total() > 0
 
     def build_hello(self, uid: str, connection: int) -> bytes:
         """The first frame of a stream; `connection` rises with each stream of ours to this pod."""

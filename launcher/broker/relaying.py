@@ -32,6 +32,8 @@ CLAIM_SECONDS = 30.0
 """After the broker's start: the time in which shims come back for their sessions."""
 TERM_SECONDS = 30.0
 """From TERM to KILL for a session that nobody wants any more."""
+LAST_SECONDS = 5.0
+"""The same when the user's command has ended, and we shall end soon."""
 
 _OUTPUT = (frames.DATA, frames.DROPPED)
 _TERM = 15
@@ -80,6 +82,7 @@ class Relay:
         self._attached: set[str] = set()
         self._refused: dict[str, str] = {}
         self._expected = 0
+        self._term_seconds = TERM_SECONDS
 
     # ------------------------------------------------------------ from the config
 
@@ -184,6 +187,16 @@ class Relay:
 
     # ------------------------------------------------------------ time
 
+    def end_all(self, now: float) -> None:
+        """The user's command has ended, and all shims with it: `advance` ends what they left."""
+        self._term_seconds = LAST_SECONDS
+        for peer in list(self._by_peer):
+            self.lose_peer(peer, now)
+        for session in self._alone.values():
+            if session.alone_until is not None:
+                wait = LAST_SECONDS if session.ending == _TERM else 0.0
+                session.alone_until = min(session.alone_until, now + wait)
+
     def advance(self, now: float) -> None:
         """End what nobody claims: TERM, half a minute later KILL; what has ended is let go."""
         for session in list(self._alone.values()):
@@ -196,7 +209,7 @@ class Relay:
                 self._forget(session)
                 continue
             session.ending = _TERM if session.ending is None else _KILL
-            session.alone_until = now + TERM_SECONDS if session.ending == _TERM else None
+            session.alone_until = now + self._term_seconds if session.ending == _TERM else None
             self._send(session, session.encode_signal(session.ending))
 
     def due(self) -> float | None:

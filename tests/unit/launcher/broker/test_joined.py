@@ -31,6 +31,7 @@ from launcher.documents import (
     decode_report,
     encode_config,
 )
+from launcher.protocol import frames
 
 ROOT = Path(launcher.__file__).parents[1]
 BRIDGE = ROOT / "launcher" / "agent" / "bridge.py"
@@ -245,6 +246,10 @@ class Rig:
         return shim
 
 
+def is_alive(pid: int) -> bool:
+    return Path("/proc", str(pid)).exists()
+
+
 async def end_process(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.kill()
@@ -366,6 +371,22 @@ async def test_signals_reach_the_worker(rig: Rig):
         shim.terminate()
         assert await finish(shim) == (143, b"")
         await rig.stop_broker()
+
+
+async def test_what_the_command_leaves_in_a_worker_ends_with_the_broker(rig: Rig):
+    async with asyncio.TaskGroup() as group:
+        await rig.start_listed(group)
+        shim = await rig.start_shim("echo $$; exec sleep 60")
+        assert shim.stdout is not None
+        pid = int(await shim.stdout.readline())
+        _, pid_1 = await asyncio.open_unix_connection(rig.paths.socket)
+        pid_1.write(frames.encode_json(frames.ENDED, {"code": 0}))
+        await until(lambda: rig.report.ended == 0)
+        pid_1.close()
+        assert is_alive(pid)
+        await rig.stop_broker()
+        assert not is_alive(pid)
+        assert rig.report.exits["uid-0"][0].code == 143
 
 
 async def test_an_idle_worker_that_must_leave_closes(rig: Rig):

@@ -10,6 +10,7 @@ import pytest
 from launcher.broker.bodies import KnownSession
 from launcher.broker.relaying import (
     CLAIM_SECONDS,
+    LAST_SECONDS,
     LEAST_WINDOW,
     RESUME_SECONDS,
     TERM_SECONDS,
@@ -239,6 +240,26 @@ def test_a_shim_that_comes_back_in_time_saves_its_process():
     relay.take_shim_frame(OTHER, RESUME)
     assert relay.due() is None
     assert [name for name, _, _ in wire.take_agent()] == ["RESUME"]
+
+
+def test_when_the_users_command_has_ended_nobody_is_waited_for():
+    relay, wire = make_running()
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    relay.lose_peer(OTHER, 9.0)
+    wire.take_agent()
+    relay.end_all(10.0)
+    relay.advance(10.0)
+    assert sorted(wire.take_agent()) == [
+        ("SIGNAL", A, {"signal": 15}),
+        ("SIGNAL", B, {"signal": 15}),
+    ]
+    relay.take_agent_frame("uid-0", EXIT)
+    assert wire.take_agent() == [("EXIT_ACK", A, {})]
+    relay.end_all(11.0)
+    assert relay.due() == 10.0 + LAST_SECONDS
+    relay.advance(10.0 + LAST_SECONDS)
+    assert wire.take_agent() == [("SIGNAL", B, {"signal": 9})]
+    assert relay.count_running()["uid-0"] == 1
 
 
 def test_an_end_that_its_shim_did_not_wait_for_is_acknowledged_by_us():
