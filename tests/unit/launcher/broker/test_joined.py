@@ -387,6 +387,9 @@ async def test_what_the_command_leaves_in_a_worker_ends_with_the_broker(rig: Rig
         await rig.stop_broker()
         assert not is_alive(pid)
         assert rig.report.exits["uid-0"][0].code == 143
+        rig.start_broker(group)
+        assert (await finish(shim))[0] == 143  # told from the tombstone
+        await rig.stop_broker()
 
 
 async def test_an_idle_worker_that_must_leave_closes(rig: Rig):
