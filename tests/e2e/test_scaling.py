@@ -85,7 +85,7 @@ def test_a_scale_out_that_cannot_be_scheduled_times_out_and_gives_back(world: Wo
 
     status = world.wait_for_scaling("scaleouts", "grow")
     assert status["phase"] == "ScaleFailed"
-    assert status["conditions"][-1]["reason"] == "Timeout"
+    assert status["conditions"][-1]["reason"] == "TimedOut"
     world.wait(
         lambda: world.worker_names() == ["full-worker-0", "full-worker-1"],
         "the pods are given back",
