@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import math
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -17,11 +18,9 @@ from launcher import contract
 from launcher.broker.brokering import Broker
 from launcher.broker.following import Follower
 from launcher.broker.hosts import Verdict
-from launcher.broker.memories import Identity, recall
-from launcher.broker.pacing import Pacer
+from launcher.broker.memories import Files, Identity, recall
 from launcher.broker.reporting import Reporter
 from launcher.broker.serving import serve
-from launcher.broker.shelving import Files
 from launcher.broker.streams import Opener, Streams
 from launcher.broker.wiring import Wires
 from launcher.documents import HostConfig
@@ -30,6 +29,7 @@ FLUSH_SECONDS = 5.0
 """The kubelet ends a sidecar soon after the user's container."""
 END_SECONDS = 8.0
 """For what the user's command has left in the workers; it is killed after 5."""
+_LEAST_SECONDS = 0.005
 UNREADABLE = "ConfigUnreadable"
 
 log = structlog.get_logger()
@@ -138,3 +138,45 @@ class Assembly:
 
     def _touch(self) -> None:
         self._pacer.touch()
+
+
+class Settling(Protocol):
+    """What is paced."""
+
+    def settle(self, now: float) -> None:
+        """Do all that follows."""
+
+    def due(self) -> float:
+        """When to settle at the latest, on the loop's clock."""
+
+
+class Pacer:
+    """Calls `settle`, then the followers: soon after something happened, and when something is due.
+
+    Many frames that came together lead to one pass, so that a burst of ends is reported once.
+    """
+
+    def __init__(self, core: Settling, followers: Sequence[Callable[[], None]]) -> None:
+        self._core = core
+        self._followers = followers
+        self._touched = asyncio.Event()
+
+    def touch(self) -> None:
+        """Something happened."""
+        self._touched.set()
+
+    async def run(self) -> None:
+        """For ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._touched.clear()
+            self._core.settle(loop.time())
+            for follow in self._followers:
+                follow()
+            due = self._core.due()
+            delay = None if due == math.inf else max(due - loop.time(), _LEAST_SECONDS)
+            try:
+                async with asyncio.timeout(delay):
+                    await self._touched.wait()
+            except TimeoutError:
+                continue

@@ -11,8 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from launcher.broker.hosts import Entry, HostMemory
 from launcher.documents import InvalidDocument, Report, decode_report, encode_report
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +95,31 @@ def write_whole(path: Path, text: str) -> None:
     scratch.write_text(text, encoding="utf-8")
     scratch.chmod(0o644)
     scratch.replace(path)
+
+
+class Files:
+    """The `Shelf` of brokering. A full disk is told in the log; training does not stop for it.
+
+    Args:
+        hosts: the list for readers that cannot reach the broker.
+        memory: what the next broker must know.
+    """
+
+    def __init__(self, *, hosts: Path, memory: Path) -> None:
+        self._hosts = hosts
+        self._memory = memory
+
+    def publish(self, text: str) -> None:
+        """See brokering.Shelf."""
+        log.info("hosts listed", count=text.count("\n"))
+        self._write(self._hosts, text)
+
+    def keep(self, memory: Memory) -> None:
+        """See brokering.Shelf."""
+        self._write(self._memory, encode_memory(memory))
+
+    def _write(self, path: Path, text: str) -> None:
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            log.critical("file not written", path=str(path), reason=str(error))

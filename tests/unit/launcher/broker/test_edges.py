@@ -15,11 +15,11 @@ from et_operator.errors import EtOperatorError, Expired, Refused, StreamEnded, U
 from et_operator.kube.api import WatchEvent
 from et_operator.model.resources import CONFIG_MAPS, Ref
 from launcher import contract
+from launcher.broker.assembly import Pacer
 from launcher.broker.brokering import Broker
 from launcher.broker.facts import Ledger
 from launcher.broker.following import Follower
 from launcher.broker.memories import Identity, Memory
-from launcher.broker.pacing import Pacer
 from launcher.broker.reporting import Reporter
 from launcher.broker.streams import FIRST_SECONDS, HANDSHAKES, MOST_SECONDS, Patience, Streams
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
