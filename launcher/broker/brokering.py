@@ -101,6 +101,8 @@ class Broker:
         """The agent of a wanted pod answered our HELLO."""
         self._now = now
         self.connected.add(uid)
+        if welcome.sessions:
+            self.hosts.join(uid)
         for session in welcome.sessions:
             if session.ended is not None:
                 # When it ended is not known, so it does not prove that its worker was told.
@@ -172,7 +174,7 @@ class Broker:
         self.hosts.gather(now)
         self._relay.advance(now)
         running = self._relay.count_running()
-        self._nudging.advance(self._last_removal_read(running), now)
+        self._nudging.advance(self._last_idle_read(running), now)
         self.hosts.nudge = self._nudging.shown
         for uid, drain in self._drains.items():
             self._drain(uid, drain, running)
@@ -305,14 +307,16 @@ class Broker:
             starting=starting,
         )
 
-    def _last_removal_read(self, running: Counter[str]) -> float | None:
-        times = [
+    def _last_idle_read(self, running: Counter[str]) -> float | None:
+        """When the newest change that has had no effect yet was first read."""
+        joins = [at for at in self.hosts.joining.values() if at is not None]
+        removals = [
             leaving.served_at
             for uid, leaving in self.hosts.leaving.items()
             if running[uid] and leaving.served_at is not None and uid in self.hosts.members
             if self.hosts.members[uid].state is not MemberState.GONE
         ]
-        return max(times, default=None)
+        return max(joins + removals, default=None)
 
     def _close(self, uid: str) -> None:
         self.ledger.close(uid)
@@ -324,6 +328,7 @@ class Broker:
             self._drains[uid].note_end(self.hosts.leaving[uid])
 
     def _note_spawn(self, uid: str) -> None:
+        self.hosts.join(uid)
         if uid in self._drains:
             self._drains[uid].note_spawn(self.hosts.leaving[uid], self._now)
 

@@ -18,6 +18,11 @@ from hostdiscovery.hosts import Host, format_hosts
 from launcher.documents import HostConfig, Member, MemberState
 
 GATHER_SECONDS = 0.3
+"""How long the first of several members waits for the others."""
+EXPECT_SECONDS = 2.0
+"""The same while workers that the job wants are not even members yet. Two changes of the list
+within one reset of Horovod are one too many: it forgets the second (horovod/common/elastic.py,
+on_reset), and the host then waits for a nudge."""
 
 _STEP = {MemberState.ACTIVE: 0, MemberState.DRAINING: 1, MemberState.GONE: 2}
 
@@ -82,8 +87,15 @@ class HostList:
     leaving: dict[str, Leaving] = field(default_factory=dict)
     nudge: Host | None = None
     is_fenced: bool = False
+    joining: dict[str, float | None] = field(default_factory=dict)
+    """Uids that came to the list while the user's command ran and have started nothing yet, with
+    when it first read a list with them."""
     _welcomed: dict[str, float] = field(default_factory=dict)
     """Uids that may be listed and are not yet, with when they came."""
+
+    def __post_init__(self) -> None:
+        if self.memory.started:
+            self.joining = {entry.uid: None for entry in self.memory.listed}
 
     # ------------------------------------------------------------ what happens
 
@@ -120,6 +132,7 @@ class HostList:
             return
         self.leaving[uid] = Leaving()
         self._welcomed.pop(uid, None)
+        self.joining.pop(uid, None)
         self._remember(listed=tuple(entry for entry in self.memory.listed if entry.uid != uid))
 
     def gather(self, now: float) -> None:
@@ -130,6 +143,8 @@ class HostList:
         new = [m for m in self.members.values() if m.uid in self._welcomed]
         uids = frozenset(m.uid for m in new)
         self._welcomed.clear()
+        if self.memory.started:
+            self.joining.update(dict.fromkeys(uids))
         self._remember(
             listed=(*self.memory.listed, *(Entry(m.uid, m.name, m.slots) for m in new)),
             ever_listed=self.memory.ever_listed | uids,
@@ -146,10 +161,15 @@ class HostList:
             listed = frozenset(entry.uid for entry in self.memory.listed)
             self._remember(started=True, offered=self.memory.offered | listed)
 
+    def join(self, uid: str) -> None:
+        """A process was started on this host: the user's command knows of it."""
+        self.joining.pop(uid, None)
+
     def count_read(self, nonce: str, now: float) -> bool:
         """The present text reached a reader; True when that was the user's command."""
         if not nonce or nonce != self.memory.nonce:
             return False
+        self.joining = {uid: now if at is None else at for uid, at in self.joining.items()}
         for leaving in self.leaving.values():
             leaving.reads += 1
             if leaving.served_at is None:
@@ -190,9 +210,11 @@ class HostList:
         if not self._welcomed:
             return None
         first = min(self._welcomed.values())
-        if any(self._is_listable(uid) and uid not in self._welcomed for uid in self.members):
-            return first + GATHER_SECONDS
-        return first
+        there = len(self.memory.listed) + len(self._welcomed)
+        coming = sum(1 for uid in self.members if self._is_listable(uid)) - len(self._welcomed)
+        if self.config is not None and there + coming < self.config.replicas:
+            return first + EXPECT_SECONDS
+        return first + GATHER_SECONDS if coming else first
 
     # ------------------------------------------------------------ inside
 

@@ -1,8 +1,10 @@
 """A second, third ... chance for a notification that horovodrun has lost.
 
-horovodrun tells rank 0 of a removed host once, swallows every error in doing so, and does not even
-try before rank 0 has registered (horovod/runner/elastic/driver.py:210-238). A pseudo host with 0
-slots changes its list, so that it looks and tells again; it never gets a rank.
+horovodrun tells rank 0 of a change once, swallows every error in doing so, and does not even try
+before rank 0 has registered (horovod/runner/elastic/driver.py:210-238); rank 0 forgets what it was
+told during a reset (horovod/common/elastic.py, on_reset). A pseudo host with 0 slots changes the
+list, so that horovodrun looks and tells again; it never gets a rank, and where the ranks would stay
+as they are nobody is told.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -13,18 +15,19 @@ from dataclasses import dataclass
 
 from hostdiscovery.hosts import Host, nudge_host
 
-FIRST_SECONDS = 15.0
-EVERY_SECONDS = 30.0
+FIRST_SECONDS = 10.0
+EVERY_SECONDS = 15.0
 SHOWN_SECONDS = 2.0
-LIMIT = 5
+LIMIT = 8
 
 
 @dataclass(slots=True)
 class Nudging:
     """The pseudo host that is on the list, if one is.
 
-    A round begins when horovodrun first reads a list from which hosts were taken, and ends when
-    none of their processes is left; the numbers go on, for a name is used once.
+    A round begins when horovodrun first reads a list that was changed, and ends when the hosts that
+    were taken off run nothing any more and those that came run something; the numbers go on, for a
+    name is used once.
     """
 
     shown: Host | None = None
@@ -43,8 +46,8 @@ class Nudging:
         """Show or hide the pseudo host.
 
         Args:
-            served_at: when the newest removal was first read whose hosts still have sessions; None
-                when there is no such removal.
+            served_at: when the newest change was first read that has had no effect yet; None when
+                there is no such change.
             now: monotonic seconds.
         """
         if self._read_at is not None and now >= self._read_at + SHOWN_SECONDS:

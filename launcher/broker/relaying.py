@@ -155,7 +155,9 @@ class Relay:
                 self._introduce(session)
             elif session.id not in listed:
                 self._forget(session)
-            elif session.ending is not None and not session.is_exited:
+            elif session.is_exited and session.is_given_up:
+                self._let_go(session)
+            elif session.ending is not None:
                 self._wire.to_agent(uid, session.encode_signal(session.ending))
 
     def detach(self, uid: str) -> None:
@@ -205,8 +207,7 @@ class Relay:
             session.is_given_up = True
             self._send(session, session.acknowledge())
             if session.is_exited:
-                self._send(session, frames.encode(frames.EXIT_ACK, session.id))
-                self._forget(session)
+                self._let_go(session)
                 continue
             session.ending = _TERM if session.ending is None else _KILL
             session.alone_until = now + self._term_seconds if session.ending == _TERM else None
@@ -312,8 +313,7 @@ class Relay:
             return
         self._send(session, session.acknowledge())
         if frame.type == frames.EXIT:
-            self._send(session, frames.encode(frames.EXIT_ACK, session.id))
-            self._forget(session)
+            self._let_go(session)
 
     def _meet(self, key: bytes, uid: str) -> Session:
         """A session that runs and that no shim has claimed since we started."""
@@ -332,6 +332,11 @@ class Relay:
             code = contract.EXIT_GONE if session.is_sent else contract.EXIT_REFUSED
             body = {"reason": reason, "code": code}
             self._wire.to_peer(session.peer, frames.encode_json(frames.LOST, body, session.id))
+        self._forget(session)
+
+    def _let_go(self, session: Session) -> None:
+        """It has ended, and we know it in the place of its shim."""
+        self._send(session, frames.encode(frames.EXIT_ACK, session.id))
         self._forget(session)
 
     def _forget(self, session: Session) -> None:

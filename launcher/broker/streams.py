@@ -117,6 +117,8 @@ class Streams:
                 tasks = {uid: task for uid, task in tasks.items() if not task.done()}
                 for uid in [uid for uid in tasks if uid not in wanted]:
                     tasks.pop(uid).cancel()
+                for uid in [uid for uid in self._forbidden if uid not in wanted]:
+                    self._allow(uid)
                 for uid, member in wanted.items():
                     if uid not in tasks:
                         tasks[uid] = group.create_task(self._follow(member), name=member.name)
@@ -141,7 +143,7 @@ class Streams:
             async with AsyncExitStack() as stack:
                 async with self._handshakes:
                     stream = await stack.enter_async_context(self._opener(member))
-                self._allow(member)
+                self._allow(member.uid)
                 self._connections[member.uid] += 1
                 hello = self._broker.build_hello(member.uid, self._connections[member.uid])
                 await talk.run(stream, hello)
@@ -154,10 +156,13 @@ class Streams:
         log.info("stream ended", worker=member.name, lived=round(lived, 3), reason=reason)
         return lived
 
-    def _allow(self, member: Member) -> None:
-        self._forbidden.pop(member.uid, None)
+    def _allow(self, uid: str) -> None:
+        """The right is there, or not needed any more."""
+        self._forbidden.pop(uid, None)
         if not self._forbidden:
+            # Also what a broker before us has complained of.
             self._broker.ledger.settle(FORBIDDEN)
+            self._touch()
 
     def _judge(self, member: Member, group: BaseExceptionGroup[Exception]) -> None:
         """A right that is missing for a minute is told to people, in the server's words."""

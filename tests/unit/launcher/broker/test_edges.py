@@ -431,6 +431,15 @@ def test_a_right_that_is_missing_for_a_minute_is_told_until_it_is_there():
     run(check())
 
 
+def test_a_right_is_not_missed_for_a_pod_that_has_gone():
+    async def check() -> None:
+        rig = Rig(Refused(403, "Forbidden", "no"))
+        await rig.live(85.0, make_config(2, MemberState.GONE))
+        assert rig.report.problems == {}
+
+    run(check())
+
+
 def test_an_agent_that_breaks_a_rule_is_dropped_and_asked_again():
     async def check() -> None:
         def rude() -> Agent:

@@ -242,6 +242,17 @@ def test_a_shim_that_comes_back_in_time_saves_its_process():
     assert [name for name, _, _ in wire.take_agent()] == ["RESUME"]
 
 
+def test_an_end_during_a_cut_of_a_session_that_was_given_up_is_acknowledged():
+    relay, wire = make_running()
+    relay.lose_peer(SHIM, 10.0)
+    relay.advance(15.0)
+    relay.advance(45.0)
+    relay.detach("uid-0")
+    wire.take_agent()
+    relay.attach("uid-0", EXITED)
+    assert wire.take_agent() == [("EXIT_ACK", A, {})]
+
+
 def test_when_the_users_command_has_ended_nobody_is_waited_for():
     relay, wire = make_running()
     relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
