@@ -212,7 +212,8 @@ class HostList:
         first = min(self._welcomed.values())
         there = len(self.memory.listed) + len(self._welcomed)
         coming = sum(1 for uid in self.members if self._is_listable(uid)) - len(self._welcomed)
-        if self.config is not None and there + coming < self.config.replicas:
+        wanted = self.config.replicas if self.config and self.memory.started else 0
+        if there + coming < wanted:
             return first + EXPECT_SECONDS
         return first + GATHER_SECONDS if coming else first
 

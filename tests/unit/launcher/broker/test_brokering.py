@@ -320,6 +320,23 @@ def test_a_lost_notification_is_said_again_by_a_pseudo_host():
     assert bench.read() == "job-worker-0:1\n"
 
 
+def test_a_host_that_came_and_got_no_process_is_told_again_by_a_pseudo_host():
+    bench = make_started()
+    bench.configure({2: ACTIVE}, replicas=3)
+    bench.welcome(2)
+    listed = "job-worker-0:1\njob-worker-1:1\njob-worker-2:1\n"
+    assert bench.read() == listed
+    bench.wait(9.0)
+    assert bench.read() == listed
+    bench.wait(1.0)
+    assert bench.read() == listed + "edl-nudge-1:0\n"
+    bench.peer(30, frames.SPAWN, A, host="job-worker-2", command="train")
+    bench.wait(2.0)
+    assert bench.read() == listed
+    bench.wait(60.0)
+    assert bench.read() == listed
+
+
 def test_a_terminating_worker_is_off_the_list_without_the_operator():
     bench = make_started()
     bench.hear(0, frames.TERMINATING, seconds=50.0)

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.broker.hosts import GATHER_SECONDS, HostList, HostMemory, Verdict
+from launcher.broker.hosts import (
+    EXPECT_SECONDS,
+    GATHER_SECONDS,
+    HostList,
+    HostMemory,
+    Verdict,
+)
 from launcher.documents import HostConfig, Member, MemberState
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
@@ -208,3 +214,52 @@ def test_whatever_happens_a_host_leaves_for_good(steps: list[tuple[str, int]]):
         lines = hosts.text.splitlines()
         assert not left & set(lines)
         assert len(lines) == len(set(lines))
+
+
+def test_a_host_that_joins_a_training_waits_for_those_the_job_still_wants():
+    hosts = make_listed(1)
+    hosts.configure(replace(make_config(2, make_member(0), make_member(1)), replicas=3))
+    hosts.welcome("uid-1", 5.0)
+    assert hosts.due() == 5.0 + EXPECT_SECONDS
+
+    hosts.configure(replace(make_config(3, *map(make_member, range(3))), replicas=3))
+    hosts.welcome("uid-2", 6.0)
+
+    assert hosts.due() == 5.0
+    hosts.gather(6.0)
+    assert hosts.text == "job-worker-0:2\njob-worker-1:2\njob-worker-2:2\n"
+
+
+def test_a_host_joins_from_its_first_read_until_something_is_started_on_it():
+    hosts = make_listed(1)
+    assert hosts.joining == {}
+    hosts.configure(make_config(2, make_member(0), make_member(1)))
+    hosts.welcome("uid-1", 5.0)
+    hosts.gather(5.0)
+    assert hosts.joining == {"uid-1": None}
+
+    hosts.count_read("somebody", 6.0)
+    assert hosts.joining == {"uid-1": None}
+    hosts.count_read("nonce", 7.0)
+    hosts.count_read("nonce", 8.0)
+    assert hosts.joining == {"uid-1": 7.0}
+
+    hosts.join("uid-1")
+    assert hosts.joining == {}
+
+
+def test_a_host_that_is_taken_off_joins_no_more():
+    hosts = make_listed(1)
+    hosts.configure(make_config(2, make_member(0), make_member(1)))
+    hosts.welcome("uid-1", 5.0)
+    hosts.gather(5.0)
+
+    hosts.remove("uid-1")
+
+    assert hosts.joining == {}
+
+
+def test_the_next_broker_takes_every_listed_host_as_joining_until_it_knows_better():
+    hosts = make_list(make_listed(2).memory)
+
+    assert hosts.joining == {"uid-0": None, "uid-1": None}
