@@ -54,6 +54,7 @@ class Observer:
         self._started = time.monotonic()
         self._shown = 0.0
         self._told: set[str] = set()
+        self._uids: set[str] = set()
         self._scalings: dict[str, dict[str, Any]] = {}
 
     @property
@@ -109,9 +110,10 @@ class Observer:
 
     def create(self, plural: str, manifest: dict[str, object]) -> None:
         """Create one of our objects."""
-        self._custom.create_namespaced_custom_object(
+        created = self._custom.create_namespaced_custom_object(
             GROUP, "v1alpha1", self.namespace, plural, manifest
         )
+        self._uids.add(created["metadata"]["uid"])
 
     def has_ended(self, plural: str, name: str) -> bool:
         """Whether a scaling has succeeded; SystemExit when it failed."""
@@ -165,11 +167,10 @@ class Observer:
 
     def _tell_events(self) -> None:
         for event in self._core.list_namespaced_event(self.namespace).items:
-            ours = event.involved_object.kind in {"TrainingJob", "ScaleIn", "ScaleOut"}
-            if ours and event.metadata.uid not in self._told:
+            is_ours = event.involved_object.uid in self._uids
+            if is_ours and event.metadata.uid not in self._told:
                 self._told.add(event.metadata.uid)
-                if self.steps or event.involved_object.kind == "TrainingJob":
-                    print(f"          {event.reason}: {event.message}", flush=True)
+                print(f"          {event.reason}: {event.message}", flush=True)
 
     def _count_workers(self) -> int:
         selector = f"training-job-name={self.job},training-job-role=worker"
