@@ -24,6 +24,8 @@ from places import Place, PlaceError, prepare_embedded, prepare_existing
 NAMESPACE = "et-demo"
 JOB = "demo"
 STEPS = 160
+STEPS_BETWEEN = 20
+"""Trained at each size before the next change."""
 PATIENCE = 600.0
 WANTED = [2, 4, 3, 2]
 OUT = Path("out")
@@ -86,6 +88,8 @@ def run(observer: Observer, place: Place) -> None:
         wait(observer, lambda n=name, c=change: observer.has_ended(c.plural, n), change.title)
         wait(observer, lambda c=change: observer.size == c.size, f"{change.size} workers train")
         outcomes.append((change.title, time.monotonic() - asked, observer.get_scaling(name)))
+        seen = len(observer.steps) + STEPS_BETWEEN
+        wait(observer, lambda n=seen: len(observer.steps) >= n, "the training goes on")
     wait(observer, lambda: observer.phase == "Succeeded", "the job succeeds")
     close(observer, outcomes)
 

@@ -77,7 +77,7 @@ def write_overlay(folder: Path, image: str) -> None:
     (folder / "kustomization.yaml").write_text(
         f"""apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
-resources: [..]
+resources: [../base]
 patches:
 - target: {{kind: Deployment, name: et-operator}}
   patch: |
@@ -88,7 +88,7 @@ patches:
       template:
         spec:
           containers:
-          - name: et-operator
+          - name: operator
             image: {image}
             env: [{{name: BROKER_IMAGE, value: {image}}}]
 """
