@@ -11,24 +11,28 @@ from datetime import timedelta
 
 import structlog
 
+from et_operator.codec.children import find_owner_uid
 from et_operator.errors import AlreadyExists, NotFound
 from et_operator.kube.api import Api
 from et_operator.kube.executing import Execution, Executor, Failure
-from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.actions import Action, Create, Delete, Patch, get_resource
 from et_operator.model.jobs import JobKey, TrainingJob
+from et_operator.model.names import LABEL_RUNTIME
 from et_operator.model.plans import Plan
-from et_operator.model.resources import PODS, TRAINING_JOBS, Ref
+from et_operator.model.resources import TRAINING_JOBS, Json, Ref
 from et_operator.model.snapshots import Refusal, RuntimeFiles
 from et_operator.planning.planner import plan, plan_orphan
 from et_operator.runtime.clock import Clock
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.workqueue import WorkQueue
 from et_operator.state.ingesting import Ingest
-from et_operator.state.store import Answers, Store
+from et_operator.state.store import Answers, Holder, Store
 from et_operator.state.views import build_snapshot
 
 TAKEN_FOR = timedelta(seconds=60)
 """How long a name that somebody else holds is left alone before it is tried again."""
+LOOK_AT_HOLDERS = timedelta(seconds=1)
+"""Most often they are the children of a former job of the same name, on their way out."""
 
 log = structlog.get_logger()
 
@@ -89,7 +93,11 @@ class Reconciler:
         started = self._clock.monotonic()
         result = plan(snapshot, now)
         self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
-        return await self._carry_out(key, snapshot.job, result)
+        outcome, again = await self._carry_out(key, snapshot.job, result)
+        answers = self._store.answers.get(key)
+        if answers is not None and answers.taken:
+            again = min(again or LOOK_AT_HOLDERS, LOOK_AT_HOLDERS)
+        return outcome, again
 
     async def _close_orphans(self, key: JobKey) -> tuple[str, timedelta | None]:
         """Scalings that name no job: the store forgets the job, they are told so after a while."""
@@ -109,7 +117,7 @@ class Reconciler:
             self._queue.forget(key)
             return "unchanged", result.requeue_after
         execution = await self._executor.execute(result, job)
-        await self._absorb(key, job, execution)
+        await self._absorb(key, job, result, execution)
         self._count(execution)
         if execution.failures:
             for failure in execution.failures:
@@ -118,19 +126,21 @@ class Reconciler:
             log.info("looking again", job=str(key), after=delay.total_seconds())
             return "refused" if execution.refusals else "conflict", None
         self._queue.forget(key)
-        has_written = bool(execution.written or execution.deleted)
-        return "changed", timedelta() if has_written else result.requeue_after
+        return "changed", result.requeue_after
 
-    async def _absorb(self, key: JobKey, job: TrainingJob | None, execution: Execution) -> None:
-        """Believe what the server said; read again what it contradicted or left open."""
+    async def _absorb(
+        self, key: JobKey, job: TrainingJob | None, result: Plan, execution: Execution
+    ) -> None:
+        """Believe what the server said; read again what it contradicted or left open.
+
+        What is news brings the job back into the queue; a write that changed nothing does not.
+        """
         for written in execution.written:
             self._requeue(self._ingest.upsert(written.resource, written.object))
         for deleted in execution.deleted:
             self._ingest.note_deletion(deleted.ref, deleted.uid, self._clock.now())
-        if any(written.resource == PODS for written in execution.written):
-            self._answers(key).refusal = None
-        for failure in execution.refusals:
-            self._note_refusal(key, failure)
+            self._queue.add(key)
+        self._note_refusals(key, result, execution)
         for failure in (*execution.conflicts, *execution.unknowns):
             await self._read_again(key, job, failure)
 
@@ -142,12 +152,11 @@ class Reconciler:
         except NotFound:
             self._forget(failure.action, job)
             return
-        owner = next((o["uid"] for o in found["metadata"].get("ownerReferences", ())), None)
-        is_ours = job is not None and owner == job.uid
-        if isinstance(failure.error, AlreadyExists) and not is_ours:
-            self._answers(key).taken[ref.name] = self._clock.now()
+        if not isinstance(failure.error, AlreadyExists) or is_usable(found, job):
+            self._requeue(self._ingest.upsert(ref.resource, found))
             return
-        self._requeue(self._ingest.upsert(ref.resource, found))
+        is_watched = self._is_known(ref)
+        self._answers(key).taken[ref] = Holder(self._clock.now(), is_watched)
 
     def _forget(self, action: Action | None, job: TrainingJob | None) -> None:
         match action:
@@ -168,17 +177,41 @@ class Reconciler:
             case Patch(ref=ref) | Delete(ref=ref):
                 return ref
 
-    def _note_refusal(self, key: JobKey, failure: Failure) -> None:
-        answers = self._answers(key)
-        count = answers.refusal.count + 1 if answers.refusal else 1
-        message = getattr(failure.error, "message", str(failure.error))
-        answers.refusal = Refusal(message, count, self._clock.now())
+    def _note_refusals(self, key: JobKey, result: Plan, execution: Execution) -> None:
+        """Per kind, for each kind is its own reason to wait; one a pass, however many objects.
+
+        A status that is refused is for the log alone: there is nowhere else to tell it.
+        """
+        done = {written.resource for written in execution.written}
+        if result.status is not None:
+            done.discard(TRAINING_JOBS)  # that was the status, not the job
+        refused = {get_resource(f.action): f for f in execution.refusals if f.action is not None}
+        if not done and not refused:
+            return
+        refusals = self._answers(key).refusals
+        for resource in done:
+            refusals.pop(resource, None)
+        for resource, failure in refused.items():
+            before = refusals.get(resource)
+            refusals[resource] = Refusal(
+                getattr(failure.error, "message", str(failure.error)),
+                before.count + 1 if before else 1,
+                self._clock.now(),
+                self._get_ref(key, failure.action).name,
+            )
 
     def _expire_answers(self, key: JobKey) -> None:
         answers = self._store.answers.get(key)
         if answers is not None:
             limit = self._clock.now() - TAKEN_FOR
-            answers.taken = {name: at for name, at in answers.taken.items() if at > limit}
+            answers.taken = {
+                ref: holder
+                for ref, holder in answers.taken.items()
+                if holder.seen > limit and (not holder.is_watched or self._is_known(ref))
+            }
+
+    def _is_known(self, ref: Ref) -> bool:
+        return self._store.tables[ref.resource].find((ref.namespace, ref.name)) is not None
 
     def _answers(self, key: JobKey) -> Answers:
         return self._store.answers.setdefault(key, Answers())
@@ -192,3 +225,11 @@ class Reconciler:
             self._metrics.actions.labels("write", written.resource.kind).inc()
         for deleted in execution.deleted:
             self._metrics.actions.labels("delete", deleted.ref.resource.kind).inc()
+
+
+def is_usable(found: Json, job: TrainingJob | None) -> bool:
+    """Whether an object that was there before us will do: it is the job's own, or a runtime."""
+    metadata: Json = found["metadata"]
+    if LABEL_RUNTIME in (metadata.get("labels") or {}):
+        return True
+    return job is not None and find_owner_uid(metadata) == job.uid

@@ -151,7 +151,7 @@ class World:
             runtimes=self.runtimes,
             nodes=self.nodes,
             taken=self.taken,
-            refusal=self.refusal,
+            refusals={PODS: self.refusal} if self.refusal else {},
             complete_since=self.complete_since,
         )
 

@@ -95,6 +95,7 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         job_name=_find_job_name(obj),
         owner_uid=find_owner_uid(metadata),
+        owners=tuple(metadata.get("ownerReferences") or ()),
         deletion_requested=bool(metadata.get("deletionTimestamp")),
         status=status,
         invalid=invalid,

@@ -44,3 +44,8 @@ class Delete:
 
 
 Action: TypeAlias = Create | Patch | Delete
+
+
+def get_resource(action: Action) -> Resource:
+    """The kind of object that an action is about."""
+    return action.resource if isinstance(action, Create) else action.ref.resource

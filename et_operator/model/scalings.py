@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import ScalingKind, WorkerOutcome
 from et_operator.model.phases import ScalingPhase
+from et_operator.model.resources import TRAINING_JOBS, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,12 @@ class Scaling:
     backoff_limit: int = 0
     ttl_after_finished: timedelta | None = None
     owner_uid: str | None = None
+    owners: tuple[Json, ...] = ()
     deletion_requested: bool = False
     status: ScalingStatus = field(default_factory=ScalingStatus)
     invalid: str = ""
+
+    def is_of_other(self, job_uid: str) -> bool:
+        """Whether it was accepted for another job than this one: a former one of the same name."""
+        owners = {o.get("uid") for o in self.owners if o.get("kind") == TRAINING_JOBS.kind}
+        return self.status.job_uid not in {"", job_uid} or bool(owners - {job_uid})

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from et_operator.model.jobs import Runtime, TrainingJob
 from et_operator.model.pods import Node, Pod
+from et_operator.model.resources import Resource
 from et_operator.model.scalings import Scaling
 from launcher.documents import HostConfig, Report
 
@@ -25,11 +26,15 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The server refused the newest pod creations of this job (403, 422); kept in memory only."""
+    """The server refused our newest writes of one kind (403, 422); kept in memory only.
+
+    `name` is the object that it was about, `count` how many passes in a row met it.
+    """
 
     message: str
     count: int
     at: datetime
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +73,5 @@ class Snapshot:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     are_nodes_known: bool = True
     taken: frozenset[str] = frozenset()
-    refusal: Refusal | None = None
+    refusals: Mapping[Resource, Refusal] = field(default_factory=dict)
     complete_since: datetime | None = None

@@ -89,7 +89,8 @@ def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
         yield _patch_status(scaling, conclude(scaling, refusal, draft.now))
         return
     if scaling.owner_uid is None and scaling.status.job_uid == "":
-        body = {"metadata": {"ownerReferences": [build_owner(draft.view.job)]}}
+        owners = [*scaling.owners, build_owner(draft.view.job)]
+        body = {"metadata": {"ownerReferences": owners}}
         yield Patch(build_ref(scaling), scaling.uid, body, scaling.resource_version)
         return  # its status has to wait for the new resourceVersion
     status = _derive(draft, scaling)
@@ -102,8 +103,9 @@ def _refuse(draft: Draft, scaling: Scaling) -> Outcome | None:
     view, record = draft.view, draft.status.scaling
     if record is not None and record.uid == scaling.uid:
         return None
-    if scaling.status.job_uid not in {"", view.job.uid}:
-        return _fail("JobReplaced", "the job that it was made for was replaced by another one")
+    if scaling.is_of_other(view.job.uid):
+        message = "the job that it was made for is gone, another one has its name"
+        return _fail("JobReplaced", message)
     for kind in ("Foreign", "Failed", "Succeeded"):
         found = find_condition(view.status.conditions, kind)
         if found is not None and found.status == "True":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from et_operator.model.actions import Action, Create, Patch
 from et_operator.model.jobs import Runtime, WorkerState
 from et_operator.model.names import (
@@ -20,7 +18,7 @@ from et_operator.model.resources import (
     SERVICE_ACCOUNTS,
     Ref,
 )
-from et_operator.planning.drafts import Draft
+from et_operator.planning.drafts import Draft, is_refused, is_waiting
 from et_operator.planning.launching import can_launch, describe_launcher
 from et_operator.planning.manifests.access import (
     build_report_map,
@@ -31,16 +29,11 @@ from et_operator.planning.manifests.access import (
     find_account,
     list_exec_names,
 )
-from et_operator.planning.manifests.hosts import build_config_data, build_config_map
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
-from et_operator.planning.numbering import build_desired_config
-from et_operator.planning.restarting import is_waiting
+from et_operator.planning.publishing import write_config
 from et_operator.planning.views import View
-
-FIRST_REFUSAL_WAIT = timedelta(seconds=10)
-LONGEST_REFUSAL_WAIT = timedelta(minutes=5)
 
 
 def find_needed_names(view: View) -> tuple[str, ...]:
@@ -80,25 +73,11 @@ def create_access(view: View) -> list[Action]:
     return [*actions, *_create_runtime(view)]
 
 
-def write_config(draft: Draft) -> list[Action]:
-    """Create or patch <job>-config when a newer generation was recorded."""
-    view = draft.view
-    child = view.snapshot.config_object
-    if view.status.generation <= view.written_generation:
-        return []
-    config = build_desired_config(draft)
-    if child is None:
-        return [Create(CONFIG_MAPS, build_config_map(view, config))]
-    ref = Ref(CONFIG_MAPS, view.job.key.namespace, child.name)
-    body = {"data": build_config_data(config)}
-    return [Patch(ref, child.uid, body, child.resource_version)]
-
-
 def create_pods(draft: Draft) -> list[Action]:
     """Workers whose names are recorded, then the launcher of the recorded epoch."""
     view, status = draft.view, draft.view.status
     runtime = status.runtime
-    if runtime is None or not has_runtime(view, runtime) or _is_refused(draft):
+    if runtime is None or not has_runtime(view, runtime) or is_refused(draft, PODS):
         return []
     actions: list[Action] = [
         Create(PODS, _build_worker(draft, record.name, runtime))
@@ -147,19 +126,6 @@ def _needs_launcher(draft: Draft) -> bool:
     if describe_launcher(view) in view.snapshot.taken or not can_launch(draft):
         return False
     return not is_waiting(draft, status.launch_backoff)
-
-
-def _is_refused(draft: Draft) -> bool:
-    """Whether the server refused pods a short while ago: 10, 20 ... 300 s between attempts."""
-    refusal = draft.view.snapshot.refusal
-    if refusal is None:
-        return False
-    wait = FIRST_REFUSAL_WAIT * 2 ** min(max(refusal.count - 1, 0), 10)
-    end = refusal.at + min(wait, LONGEST_REFUSAL_WAIT)
-    if draft.now >= end:
-        return False
-    draft.wake_at(end)
-    return True
 
 
 def _build_worker(draft: Draft, name: str, runtime: Runtime) -> dict[str, object]:

@@ -7,11 +7,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from et_operator.model.conditions import Condition, find_condition, with_condition
-from et_operator.model.jobs import JobSpec, WorkerRecord, WorkerState
+from et_operator.model.jobs import Backoff, JobSpec, WorkerRecord, WorkerState
 from et_operator.model.plans import Report
-from et_operator.model.resources import TRAINING_JOBS, Ref
+from et_operator.model.pods import Pod
+from et_operator.model.resources import TRAINING_JOBS, Ref, Resource
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.views import View
+
+LONGEST_WAIT = timedelta(seconds=60)
+GOOD_TIME = timedelta(minutes=10)
+"""So long without a failure, and the waits begin anew."""
+FIRST_REFUSAL_WAIT = timedelta(seconds=10)
+LONGEST_REFUSAL_WAIT = timedelta(minutes=5)
 
 
 class Draft:
@@ -35,10 +42,7 @@ class Draft:
     @property
     def spec(self) -> JobSpec:
         """The spec of a job that is known to be valid."""
-        spec = self.view.job.spec
-        if spec is None:
-            raise ValueError(f"{self.view.job.key}: a job without a usable spec is not planned")
-        return spec
+        return self.view.spec
 
     @property
     def has_decided(self) -> bool:
@@ -48,7 +52,12 @@ class Draft:
     @property
     def next_generation(self) -> int:
         """The generation that the next written config will have."""
-        return max(self.status.generation, self.view.written_generation + 1)
+        view = self.view
+        last = view.written_generation
+        if view.snapshot.config is None and view.report is not None:
+            # somebody removed it: what is written again must be news to who has read it
+            last = view.report.observed_generation
+        return max(self.status.generation, last + 1)
 
     @property
     def requeue_after(self) -> timedelta | None:
@@ -77,6 +86,15 @@ class Draft:
         """The workers that are remembered to be in this state."""
         return tuple(r for r in self.status.workers if r.state is state)
 
+    def select_roster(self) -> list[Pod]:
+        """The live workers that are not leaving."""
+        out = {r.uid for r in self.status.workers if r.state is not WorkerState.JOINING}
+        return [pod for pod in self.view.select_live_workers() if pod.uid not in out]
+
+    def select_unborn(self) -> list[WorkerRecord]:
+        """Names that were decided and whose pods are yet to come."""
+        return [r for r in self.select_records(WorkerState.JOINING) if not r.uid]
+
     def remember(self, record: WorkerRecord) -> None:
         """Put a worker's record in the place of its former one."""
         if self.find_record(record.name) is None:
@@ -103,3 +121,34 @@ class Draft:
         old = find_condition(self.status.conditions, kind)
         if old is not None and old.status != "False":
             self.set_condition(kind, "False", reason, message)
+
+
+def count_failure(backoff: Backoff | None, now: datetime) -> Backoff:
+    """One more failure, or the first one after ten good minutes."""
+    if backoff is None or now - backoff.at >= GOOD_TIME:
+        return Backoff(1, now)
+    return Backoff(backoff.count + 1, now)
+
+
+def is_waiting(draft: Draft, backoff: Backoff | None) -> bool:
+    """Whether the 1, 2, 4 ... 60 s after the last failure are not over; asks to be woken then."""
+    if backoff is None:
+        return False
+    wait = timedelta(seconds=2 ** min(backoff.count - 1, 10))
+    return _is_before(draft, backoff.at + min(wait, LONGEST_WAIT))
+
+
+def is_refused(draft: Draft, resource: Resource) -> bool:
+    """Whether the server refused such a write a short while ago: 10, 20 ... 300 s between tries."""
+    refusal = draft.view.snapshot.refusals.get(resource)
+    if refusal is None:
+        return False
+    wait = FIRST_REFUSAL_WAIT * 2 ** min(max(refusal.count - 1, 0), 10)
+    return _is_before(draft, refusal.at + min(wait, LONGEST_REFUSAL_WAIT))
+
+
+def _is_before(draft: Draft, end: datetime) -> bool:
+    if draft.now >= end:
+        return False
+    draft.wake_at(end)
+    return True

@@ -1,18 +1,23 @@
-"""The end of a job: what is recorded, what is cleaned up, when it goes away."""
+"""The end of a job, for now or for good: suspension, deadline, clean-up, going away."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from et_operator.model.actions import Action, Delete
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import CleanPodPolicy, JobStatus
+from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
 from et_operator.model.names import Role
 from et_operator.model.pods import Pod
-from et_operator.model.resources import PODS, TRAINING_JOBS, Ref
+from et_operator.model.resources import TRAINING_JOBS, Ref
 from et_operator.planning.drafts import Draft
-from et_operator.planning.stopping import FINISHED, stop_scaling
+from et_operator.planning.leaving import delete_pod
+from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
 from et_operator.planning.views import View, has_passed
+
+TOLD_WITHIN = timedelta(seconds=30)
+"""A broker outlives its launcher's command, and tells how that ended, by less than this."""
 
 
 def has_finished(status: JobStatus) -> bool:
@@ -42,46 +47,95 @@ def check_deadline(draft: Draft) -> bool:
     return True
 
 
+def is_suspended(status: JobStatus) -> bool:
+    """Whether the suspension is recorded (its pods may still be on their way out)."""
+    return is_true(status.conditions, "Suspended")
+
+
+def check_suspension(draft: Draft) -> None:
+    """Record that the job is suspended, or that it goes on."""
+    if draft.spec.suspend and not is_suspended(draft.status):
+        _suspend(draft)
+    elif not draft.spec.suspend and is_suspended(draft.status):
+        _resume(draft)
+
+
+def delete_all(view: View) -> list[Action]:
+    """The launchers, and when none is alive the workers."""
+    if view.has_live_launcher:
+        live = (p for p in view.launchers if p.termination is None and not view.is_gone(p))
+        return [delete_pod(pod) for pod in live if not pod.is_deleting]
+    return [delete_pod(pod) for pod in view.workers if not pod.is_deleting]
+
+
 def clean_up(draft: Draft) -> list[Action]:
-    """Delete what the policy says must not stay; then, in its time, the job itself."""
-    view, spec = draft.view, draft.view.job.spec
+    """Delete the pods that must not stay: as the policy says, and those that were leaving."""
+    spec = draft.view.job.spec
     policy = spec.clean_pod_policy if spec else CleanPodPolicy.RUNNING
-    actions: list[Action] = [delete_pod(pod) for pod in _select_leftovers(view, policy)]
-    ttl, end = spec.ttl_after_finished if spec else None, view.status.completion_time
+    return [delete_pod(pod) for pod in _select_leftovers(draft, policy)]
+
+
+def delete_job(draft: Draft) -> list[Action]:
+    """Delete the job itself when its time after the end is over; its children go with it."""
+    job, end = draft.view.job, draft.view.status.completion_time
+    ttl = job.spec.ttl_after_finished if job.spec else None
     if ttl is None or end is None:
-        return actions
+        return []
     if has_passed(draft.now, end, ttl):
-        job = view.job
         ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
-        return [*actions, Delete(ref, job.uid, job.resource_version)]
+        return [Delete(ref, job.uid, job.resource_version)]
     draft.wake_at(end + ttl)
-    return actions
+    return []
 
 
-def delete_pod(pod: Pod) -> Delete:
-    """Delete this very pod as it was seen."""
-    return Delete(Ref(PODS, pod.namespace, pod.name), pod.uid, pod.resource_version)
+def _suspend(draft: Draft) -> None:
+    if draft.status.decided_replicas is None:
+        draft.change(decided_replicas=draft.spec.worker.replicas)
+    stop_scaling(draft, SUSPENDED, "the job was suspended")
+    for record in draft.select_unborn():
+        draft.forget(record.name)
+    draft.change(start_time=None, launch_backoff=None, worker_backoff=None, early_losses=None)
+    draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
+    draft.tell("Suspended", "all pods are ended until the job is resumed")
+
+
+def _resume(draft: Draft) -> None:
+    """The next launcher is of the next epoch: it ends whatever the last one left behind."""
+    draft.set_condition("Suspended", "False", "JobResumed", "resumed by spec.suspend")
+    if draft.status.epoch == 0:
+        return
+    draft.change(epoch=draft.status.epoch + 1, launcher_uid="", start_time=draft.now)
+    if all(pod.is_terminal for pod in draft.view.snapshot.pods):
+        draft.change(runtime=draft.view.snapshot.shipped.runtime)
+    draft.tell("Resumed", "the job goes on with a new launcher")
 
 
 def _finish(draft: Draft, kind: str, reason: str, message: str) -> None:
     stop_scaling(draft, FINISHED, "the job has ended")
-    draft.change(completion_time=draft.now, workers=())
+    leaving = draft.select_records(WorkerState.LEAVING)  # what has begun to leave does leave
+    draft.change(completion_time=draft.now, workers=leaving)
     draft.set_condition(kind, "True", reason, message)
     draft.tell(kind, message, is_warning=kind == "Failed")
 
 
-def _select_leftovers(view: View, policy: CleanPodPolicy) -> Iterator[Pod]:
+def _select_leftovers(draft: Draft, policy: CleanPodPolicy) -> Iterator[Pod]:
+    view = draft.view
+    leaving = {r.uid for r in view.status.workers if r.state is WorkerState.LEAVING}
     for pod in view.snapshot.pods:
         is_over = pod.is_terminal or (pod.role is Role.LAUNCHER and pod.termination is not None)
-        if not pod.is_deleting and _must_go(view, policy, is_over=is_over):
+        is_wanted = policy is CleanPodPolicy.NONE or (is_over and policy is CleanPodPolicy.RUNNING)
+        must_go = not is_wanted or pod.uid in leaving or (not is_over and _is_end_untold(draft))
+        if must_go and not pod.is_deleting:
             yield pod
 
 
-def _must_go(view: View, policy: CleanPodPolicy, *, is_over: bool) -> bool:
-    if policy is CleanPodPolicy.ALL:
-        return True
-    if policy is CleanPodPolicy.RUNNING:
-        return not is_over
-    # a launcher that never told its end may have left processes in the workers
+def _is_end_untold(draft: Draft) -> bool:
+    """Whether the launcher never told its end: then processes of its may live on in the workers."""
+    view, end = draft.view, draft.view.status.completion_time
     has_told = view.report is not None and view.report.ended is not None
-    return not is_over and not has_told and not is_true(view.status.conditions, "Foreign")
+    if has_told or end is None or is_true(view.status.conditions, "Foreign"):
+        return False
+    if view.has_live_launcher or has_passed(draft.now, end, TOLD_WITHIN):
+        return True
+    draft.wake_at(end + TOLD_WITHIN)
+    return False

@@ -1,17 +1,29 @@
-"""The launcher: when it may start, and what its end means."""
+"""The launcher: when it may start, what its end means, and whether another one follows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from et_operator.model.jobs import LauncherCreation
+from et_operator.model.conditions import is_true
+from et_operator.model.jobs import AttachMode, LauncherCreation, RestartPolicy
 from et_operator.model.names import build_launcher_name, build_worker_selector
 from et_operator.model.pods import Pod
-from et_operator.planning.drafts import Draft
+from et_operator.planning.drafts import Draft, count_failure
+from et_operator.planning.finishing import fail, succeed
+from et_operator.planning.scripting import is_script_done
+from et_operator.planning.stopping import stop_scaling
 from et_operator.planning.views import View, is_disrupted
 
 UNFIT_REASONS = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 COMMAND_NOT_FOUND = 127
+SSH_MODE = (
+    "launcherAttachMode ssh: the ssh of the launcher reaches the workers through the API server, "
+    "no sshd, keys or Services are needed"
+)
+INFRASTRUCTURE_LIMIT = 20
+"""Launchers in a row that the platform may end before the job is given up."""
+FIRST_SIGNAL_CODE = 128
+"""From here on an exit code means a signal, which RestartPolicy ExitCode takes as worth a retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +40,7 @@ class Ending:
 def begin(draft: Draft) -> None:
     """The first decision about a job: what it runs, and that its first launcher comes."""
     draft.change(
-        epoch=1,
+        epoch=_find_last_epoch(draft.view) + 1,
         runtime=draft.view.snapshot.shipped.runtime,
         start_time=draft.now,
         selector=build_worker_selector(draft.view.job.key.name),
@@ -36,6 +48,8 @@ def begin(draft: Draft) -> None:
     )
     draft.set_condition("Created", "True", "TrainingJobCreated", "the job was accepted")
     draft.tell("Created", f"starting {draft.spec.worker.replicas} workers and the launcher")
+    if draft.spec.attach_mode is AttachMode.SSH:
+        draft.tell("AttachMode", SSH_MODE)
     for warning in draft.view.job.warnings:
         draft.tell("SpecWarning", warning, is_warning=True)
 
@@ -60,9 +74,78 @@ def judge_launcher(view: View) -> Ending | None:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
     if pod is None:
         return _lose("LauncherDeleted", "the launcher pod was deleted")
+    if is_disrupted(pod) and not view.is_gone(pod) and not _has_told(view):
+        return None  # its broker is about to tell whether the command had ended before that
     if pod.termination is None or is_disrupted(pod):
         return _lose("LauncherDisrupted", _describe_disruption(pod))
     return _judge_exit(pod, pod.termination.exit_code)
+
+
+def respond_to_failure(draft: Draft, ending: Ending) -> None:
+    """Restart the launcher, or give the job up."""
+    backoff = count_failure(draft.status.launch_backoff, draft.now)
+    draft.change(launch_backoff=backoff)
+    failures = draft.status.failures
+    if ending.is_infrastructure:
+        draft.change(failures=replace(failures, infrastructure=failures.infrastructure + 1))
+        if backoff.count > INFRASTRUCTURE_LIMIT:
+            fail(draft, "InfrastructureFailures", ending.message)
+        else:
+            restart(draft, ending)
+        return
+    draft.change(failures=replace(failures, user=failures.user + 1))
+    if not _is_worth_a_retry(draft.spec.restart_policy, ending.code):
+        fail(draft, ending.reason, ending.message)
+    elif draft.status.failures.user > draft.spec.backoff_limit:
+        fail(draft, "BackoffLimitExceeded", ending.message)
+    else:
+        restart(draft, ending)
+
+
+def restart(draft: Draft, ending: Ending) -> None:
+    """Replace the launcher alone: the next epoch ends the sessions of this one."""
+    scaling = draft.status.scaling
+    if scaling is not None and scaling.script is not None:
+        live = draft.view.find_scaling(scaling)
+        if not is_script_done(scaling, live):  # it may have run in part, and must not run twice
+            stop_scaling(draft, "LauncherEnded", "the launcher ended before the script had")
+    draft.change(
+        epoch=draft.status.epoch + 1,
+        launcher_uid="",
+        restart_count=draft.status.restart_count + 1,
+    )
+    draft.set_condition("Restarting", "True", ending.reason, ending.message)
+    draft.tell("Restarting", f"restarting the launcher: {ending.message}", is_warning=True)
+
+
+def is_only_followed(view: View) -> bool:
+    """Whether the job is never scaled, replaced or restarted by us."""
+    job = view.job
+    is_foreign = job.is_foreign or is_true(job.status.conditions, "Foreign")
+    return is_foreign or bool(job.invalid) or job.spec is None
+
+
+def follow(draft: Draft) -> None:
+    """Say why it is only followed, and record its launcher's end."""
+    job = draft.view.job
+    if job.is_foreign or is_true(job.status.conditions, "Foreign"):
+        message = "this job was started by another operator and is followed to its end"
+        draft.set_condition("Foreign", "True", "StartedElsewhere", message)
+    elif job.status.epoch == 0:
+        fail(draft, "InvalidSpec", job.invalid or "the spec cannot be used")
+        return
+    else:
+        draft.set_condition("InvalidSpec", "True", "InvalidSpec", job.invalid)
+    pod = _find_launcher(draft.view)
+    if pod is not None and pod.is_container_running:
+        draft.set_condition("Running", "True", "JobRunning", "the launcher runs")
+    if pod is None or (pod.termination is None and not pod.is_terminal):
+        return
+    code = pod.termination.exit_code if pod.termination else None
+    if code == 0 or (code is None and pod.phase == "Succeeded"):
+        succeed(draft, "the launcher ended with 0")
+    else:
+        fail(draft, "LauncherFailed", f"the launcher ended with exit code {code}")
 
 
 def can_launch(draft: Draft) -> bool:
@@ -87,6 +170,32 @@ def is_image_unfit(pod: Pod) -> bool:
 def describe_launcher(view: View) -> str:
     """The name that this epoch's launcher has or will have."""
     return build_launcher_name(view.job.key.name, view.status.epoch)
+
+
+def _is_worth_a_retry(policy: RestartPolicy, code: int | None) -> bool:
+    match policy:
+        case RestartPolicy.NEVER:
+            return False
+        case RestartPolicy.EXIT_CODE:
+            return code is not None and code >= FIRST_SIGNAL_CODE
+        case RestartPolicy.ON_FAILURE | RestartPolicy.ALWAYS:
+            return True
+
+
+def _find_launcher(view: View) -> Pod | None:
+    if view.status.epoch:
+        return view.launcher
+    return max(view.launchers, key=lambda pod: pod.created, default=None)
+
+
+def _has_told(view: View) -> bool:
+    return view.report is not None and view.report.ended is not None
+
+
+def _find_last_epoch(view: View) -> int:
+    """0 for a new job; more where somebody has removed the status of one that ran."""
+    config = view.snapshot.config
+    return max(config.epoch if config else 0, *(p.epoch or 0 for p in view.snapshot.pods), 0)
 
 
 def _judge_exit(pod: Pod, code: int) -> Ending:

@@ -21,19 +21,15 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.names import build_worker_name
 from et_operator.model.pods import Pod
-from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import fail
-from et_operator.planning.restarting import GOOD_TIME, count_failure, is_waiting
-from et_operator.planning.stopping import FORCED, leave, select_roster, select_unborn
-from et_operator.planning.suspending import is_suspended
+from et_operator.planning.drafts import GOOD_TIME, Draft, count_failure, is_waiting
+from et_operator.planning.finishing import fail, is_suspended
+from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.views import is_disrupted
 from launcher.documents import MemberState
 
 SAME_EVENT = timedelta(seconds=1)
 EARLY_LIMIT = 10
 """Workers in a row that may end before they ever said HELLO."""
-FRESH_LISTS = timedelta(seconds=60)
-"""No drain is cut short so soon after the first complete view of the cluster."""
 REMEMBERED = timedelta(seconds=60)
 """How long the end of a worker whose pod is gone stays known, at least."""
 
@@ -73,8 +69,8 @@ def check_early_losses(draft: Draft) -> bool:
 def keep_roster(draft: Draft) -> None:
     """Decide names for the workers that are missing; let surplus ones leave."""
     _avoid_taken_names(draft)
-    unborn = select_unborn(draft)
-    missing = (draft.status.decided_replicas or 0) - len(select_roster(draft)) - len(unborn)
+    unborn = draft.select_unborn()
+    missing = (draft.status.decided_replicas or 0) - len(draft.select_roster()) - len(unborn)
     if missing > 0 and not is_waiting(draft, draft.status.worker_backoff):
         names = reserve_names(draft, missing)
         _replace_added(draft, names)
@@ -106,7 +102,7 @@ def reserve_names(draft: Draft, count: int) -> tuple[str, ...]:
 
 def rank_victims(draft: Draft) -> list[Pod]:
     """The roster, best victims first."""
-    return sorted(select_roster(draft), key=lambda pod: _rank(draft, pod))
+    return sorted(draft.select_roster(), key=lambda pod: _rank(draft, pod))
 
 
 def explain_victim(draft: Draft, pod: Pod) -> str:
@@ -118,21 +114,6 @@ def explain_victim(draft: Draft, pod: Pod) -> str:
     if pod.deletion_cost:
         return f"{pod.name}: pod-deletion-cost {pod.deletion_cost}"
     return f"{pod.name}: among the newest"
-
-
-def watch_drains(draft: Draft) -> None:
-    """Move the clocks of the workers that leave: served, and at last forced."""
-    view = draft.view
-    for record in draft.select_records(WorkerState.LEAVING):
-        pod = view.pods.get(record.uid)
-        is_written = record.generation is not None and view.written_generation >= record.generation
-        is_closed = record.uid in view.closed
-        if pod is None or pod.is_deleting or is_closed or not is_written or record.reason == FORCED:
-            continue
-        if not record.served and _is_served(draft, record):
-            draft.remember(replace(record, served=True, waiting_since=draft.now))
-        else:
-            _check_drain_timeout(draft, record)
 
 
 def forget_old_ends(draft: Draft) -> None:
@@ -155,7 +136,7 @@ def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, int, float, int]:
 
 
 def _note_births(draft: Draft) -> None:
-    for record in select_unborn(draft):
+    for record in draft.select_unborn():
         pod = draft.view.names.get(record.name)
         if pod is not None:
             draft.remember(replace(record, uid=pod.uid))
@@ -256,24 +237,8 @@ def _describe_end(pod: Pod | None) -> str:
     return f"exit code {end.exit_code} {end.reason} {end.message}".strip()
 
 
-def _is_served(draft: Draft, record: WorkerRecord) -> bool:
-    report = draft.view.report
-    return report is not None and report.served_generation >= (record.generation or 0)
-
-
-def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
-    complete = draft.view.snapshot.complete_since
-    begun = record.waiting_since or record.since or draft.now
-    end = max(begun + draft.spec.drain_timeout, (complete or draft.now) + FRESH_LISTS)
-    if draft.now < end:
-        draft.wake_at(end)
-        return
-    draft.remember(replace(record, reason=FORCED))
-    draft.tell("DrainTimedOut", f"worker {record.name} is ended by force", is_warning=True)
-
-
 def _avoid_taken_names(draft: Draft) -> None:
-    taken = [r for r in select_unborn(draft) if r.name in draft.view.snapshot.taken]
+    taken = [r for r in draft.select_unborn() if r.name in draft.view.snapshot.taken]
     for record in taken:
         draft.forget(record.name)
     _replace_added(draft, reserve_names(draft, len(taken)) if taken else ())
@@ -281,7 +246,7 @@ def _avoid_taken_names(draft: Draft) -> None:
 
 def _replace_added(draft: Draft, names: tuple[str, ...]) -> None:
     """A replacement takes the place of an added worker that did not live."""
-    alive = {pod.name for pod in select_roster(draft)} | {r.name for r in select_unborn(draft)}
+    alive = {pod.name for pod in draft.select_roster()} | {r.name for r in draft.select_unborn()}
     for name in names:
         scaling = draft.status.scaling
         added = scaling.added if scaling and scaling.outcome is None else ()

@@ -9,28 +9,36 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from et_operator.model.actions import Action, Create
+from et_operator.model.actions import Action, get_resource
 from et_operator.model.plans import Plan
-from et_operator.model.resources import TRAINING_JOBS
+from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.answering import answer_scalings, plan_orphan
 from et_operator.planning.creating import create_all
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import check_deadline, clean_up, has_finished, succeed
-from et_operator.planning.following import follow, is_only_followed
-from et_operator.planning.launching import begin, judge_launcher, note_launcher
-from et_operator.planning.leaving import delete_leavers, delete_old_failures
-from et_operator.planning.membership import (
-    check_early_losses,
-    keep_roster,
-    note_workers,
-    watch_drains,
+from et_operator.planning.finishing import (
+    check_deadline,
+    check_suspension,
+    clean_up,
+    delete_all,
+    delete_job,
+    has_finished,
+    is_suspended,
+    succeed,
 )
-from et_operator.planning.numbering import number_config
-from et_operator.planning.restarting import respond_to_failure
+from et_operator.planning.launching import (
+    begin,
+    follow,
+    is_only_followed,
+    judge_launcher,
+    note_launcher,
+    respond_to_failure,
+)
+from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
+from et_operator.planning.membership import check_early_losses, keep_roster, note_workers
+from et_operator.planning.publishing import number_config
 from et_operator.planning.scaling import advance_scaling, put_away_scaling, write_replicas
 from et_operator.planning.status import describe, is_worth_writing
-from et_operator.planning.suspending import check_suspension, delete_all, is_suspended
 
 __all__ = ["plan", "plan_orphan"]
 
@@ -51,7 +59,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     actions = tuple(act(draft))
     answers = tuple(draft.reports)
     describe(draft)
-    if is_about_job(actions) or not is_worth_writing(draft):
+    if is_about_job(actions) or not is_worth_writing(draft, touches_pods=is_about_pods(actions)):
         return Plan(None, actions, answers, draft.requeue_after)
     return Plan(draft.status, actions, tuple(draft.reports), draft.requeue_after)
 
@@ -99,18 +107,27 @@ def has_ended(draft: Draft) -> bool:
 
 
 def act(draft: Draft) -> list[Action]:
-    """Carry out what the observed status says. An action that fails stops those after it."""
+    """Carry out what the observed status says. An action that fails stops those after it.
+
+    So what frees resources comes first, what others may refuse after it, and a pod after all that
+    it needs.
+    """
     view = draft.view
     if has_finished(view.status):
-        return [*write_replicas(view), *answer_scalings(draft), *clean_up(draft)]
+        return [
+            *clean_up(draft),
+            *write_replicas(draft),
+            *answer_scalings(draft),
+            *delete_job(draft),
+        ]
     if is_only_followed(view):
         return answer_scalings(draft)
     if is_suspended(view.status):
-        return [*write_replicas(view), *delete_all(view), *answer_scalings(draft)]
+        return [*delete_all(view), *write_replicas(draft), *answer_scalings(draft)]
     return [
-        *write_replicas(view),
         *delete_leavers(view),
         *delete_old_failures(view),
+        *write_replicas(draft),
         *create_all(draft),
         *answer_scalings(draft),
     ]
@@ -118,5 +135,9 @@ def act(draft: Draft) -> list[Action]:
 
 def is_about_job(actions: tuple[Action, ...]) -> bool:
     """Whether an action needs the job as it was seen: a status write would make it another one."""
-    refs = [action.ref for action in actions if not isinstance(action, Create)]
-    return any(ref.resource == TRAINING_JOBS for ref in refs)
+    return any(get_resource(action) == TRAINING_JOBS for action in actions)
+
+
+def is_about_pods(actions: tuple[Action, ...]) -> bool:
+    """Whether numbers of pods are about to change by our own doing."""
+    return any(get_resource(action) == PODS for action in actions)

@@ -11,22 +11,27 @@ from et_operator.model.jobs import (
     ScalingKind,
     ScalingRecord,
     WorkerId,
+    WorkerSpec,
     WorkerState,
 )
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.resources import TRAINING_JOBS, Ref
 from et_operator.model.scalings import Scaling
-from et_operator.planning.drafts import Draft
+from et_operator.planning.drafts import Draft, is_refused
+from et_operator.planning.finishing import is_suspended
+from et_operator.planning.leaving import leave
 from et_operator.planning.membership import explain_victim, rank_victims, reserve_names
-from et_operator.planning.scripting import advance_script, has_failed_for_good, is_script_done
+from et_operator.planning.scripting import (
+    TIMED_OUT,
+    advance_script,
+    has_failed_for_good,
+    is_script_done,
+)
 from et_operator.planning.stopping import (
     SUPERSEDED,
     end_scaling,
-    leave,
-    select_roster,
     stop_scaling,
 )
-from et_operator.planning.suspending import is_suspended
 from et_operator.planning.views import View, has_passed
 
 PATIENCE = timedelta(seconds=60)
@@ -53,13 +58,12 @@ def put_away_scaling(draft: Draft) -> None:
         _put_away(draft, scaling)
 
 
-def write_replicas(view: View) -> list[Action]:
+def write_replicas(draft: Draft) -> list[Action]:
     """The one patch of `worker.replicas` with the annotation that says for whom, if it is due."""
+    view = draft.view
     scaling, job = view.status.scaling, view.job
-    if scaling is None or (scaling.kind is ScalingKind.REPLICAS and scaling.outcome is None):
-        return []
-    number = scaling.target if scaling.outcome is None else scaling.final
-    if number is None or not _may_write(view, scaling, number):
+    number = _find_due_number(view)
+    if scaling is None or number is None or is_refused(draft, TRAINING_JOBS):
         return []
     body: dict[str, object] = {"spec": {"etReplicaSpecs": {"worker": {"replicas": number}}}}
     if scaling.kind is not ScalingKind.REPLICAS:
@@ -70,24 +74,13 @@ def write_replicas(view: View) -> list[Action]:
 
 def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] | None:
     """Why this scaling cannot be started on a job of `base` workers; None if it can."""
-    worker = draft.spec.worker
     if scaling.invalid:
         return "InvalidSpec", scaling.invalid
-    if scaling.kind is ScalingKind.OUT:
-        total = base + (scaling.count or 0)
-        limit = worker.max_replicas
-        if limit is not None and total > limit:
-            return "AboveMax", f"{total} workers would be more than maxReplicas {limit}"
-        return None
-    names = {pod.name for pod in select_roster(draft)}
+    names = {pod.name for pod in draft.select_roster()}
     unknown = [name for name in scaling.pod_names if name not in names]
     if unknown:
-        return "UnknownPods", f"not workers of this job that stay: {', '.join(unknown)}"
-    total = base - (len(set(scaling.pod_names)) or scaling.count or 0)
-    least = worker.min_replicas or 1
-    if total < least:
-        return "BelowMin", f"{total} workers would be fewer than the least number, {least}"
-    return None
+        return "UnknownPods", f"not workers of this job, or leaving already: {', '.join(unknown)}"
+    return _find_bound(draft.spec.worker, _find_target(scaling, base))
 
 
 def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
@@ -99,9 +92,9 @@ def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
 
 def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:
     """Whether it may still be started: not ended, not being deleted, meant for this very job."""
-    phase, meant = scaling.status.phase, scaling.status.job_uid
+    phase = scaling.status.phase
     is_final = phase is not None and phase.is_final
-    return not is_final and not scaling.deletion_requested and meant in {"", view.job.uid}
+    return not is_final and not scaling.deletion_requested and not scaling.is_of_other(view.job.uid)
 
 
 def _start_next(draft: Draft) -> None:
@@ -114,8 +107,7 @@ def _start_next(draft: Draft) -> None:
     scaling = find_next(draft.view)
     if scaling is None or find_refusal(draft, scaling, base) is not None:
         return  # its refusal is written to its own status, and then the next one has its turn
-    amount = len(set(scaling.pod_names)) or scaling.count or 0
-    target = base - amount if scaling.kind is ScalingKind.IN else base + amount
+    target = _find_target(scaling, base)
     record = ScalingRecord(scaling.kind, scaling.name, scaling.uid, base, target, draft.now)
     _start(draft, record, scaling.pod_names)
 
@@ -161,11 +153,14 @@ def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     view = draft.view
     if _is_superseded(view, scaling):
         number = draft.spec.worker.replicas
-        return SUPERSEDED, f"worker.replicas was set to {number} meanwhile"
+        return SUPERSEDED, f"somebody set worker.replicas to {number} meanwhile"
     if scaling.kind is not ScalingKind.REPLICAS:
-        live = _find_scaling(view, scaling)
+        live = view.find_scaling(scaling)
         if live is None or live.deletion_requested:
-            return "Cancelled", "the scaling was deleted"
+            return "Cancelled", "it was deleted before it had ended"
+        bound = _find_bound(view.spec.worker, scaling.target)
+        if bound is not None and not _is_applied(view, scaling):
+            return bound
         if (late := _find_lateness(draft, scaling, live)) is not None:
             return late
         if has_failed_for_good(scaling, live):
@@ -178,10 +173,8 @@ def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple
     if live.timeout is None or not scaling.added or _are_added_listed(draft, scaling):
         return None
     if has_passed(draft.now, scaling.started, live.timeout):
-        return (
-            "TimedOut",
-            f"its workers were not listed within {live.timeout.total_seconds():.0f} s",
-        )
+        limit = live.timeout.total_seconds()
+        return "TimedOut", f"its workers were not hosts within its timeout of {limit:.0f} s"
     draft.wake_at(scaling.started + live.timeout)
     return None
 
@@ -199,7 +192,7 @@ def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | 
     joined = sum(pod is not None and pod.uid in draft.view.listed for pod in pods)
     if find_refusal(draft, rival, scaling.base + joined) is not None:
         return None
-    return "Preempted", f"ScaleIn {rival.name} does not wait for workers that are not there"
+    return "Preempted", f"ScaleIn {rival.name} goes first, for these workers are not there yet"
 
 
 def _follow(draft: Draft, scaling: ScalingRecord) -> None:
@@ -208,7 +201,7 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
     if is_suspended(draft.status):
         _succeed(draft, f"{scaling.target} workers from the next start on")
         return
-    live = _find_scaling(draft.view, scaling)
+    live = draft.view.find_scaling(scaling)
     if scaling.target < scaling.base:
         advance_script(draft, scaling, live, is_due=_are_victims_off_the_list(draft, scaling))
         if not _select_leaving(draft, scaling):
@@ -225,16 +218,28 @@ def _succeed(draft: Draft, message: str) -> None:
 
 def _put_away(draft: Draft, scaling: ScalingRecord) -> None:
     """Clear the record when its end is known where it must be known."""
-    if draft.view.status.scaling != scaling or write_replicas(draft.view):
+    if draft.view.status.scaling != scaling or _find_due_number(draft.view) is not None:
         return  # first its end is recorded, then what the end does to the number is written
-    live = _find_scaling(draft.view, scaling)
+    live = draft.view.find_scaling(scaling)
     phase = live.status.phase if live is not None else None
     if live is None or (phase is not None and phase.is_final):
         draft.change(scaling=None)
 
 
-def _find_scaling(view: View, record: ScalingRecord) -> Scaling | None:
-    return next((s for s in view.snapshot.scalings if record.uid and s.uid == record.uid), None)
+def _find_target(scaling: Scaling, base: int) -> int:
+    amount = len(set(scaling.pod_names)) or scaling.count or 0
+    return base - amount if scaling.kind is ScalingKind.IN else base + amount
+
+
+def _find_bound(worker: WorkerSpec, number: int) -> tuple[str, str] | None:
+    """The bound that so many workers would break; None if they may be."""
+    least, most = worker.min_replicas, worker.max_replicas
+    if most is not None and number > most:
+        return "AboveMax", f"{number} workers would be more than maxReplicas {most}"
+    if number >= (least or 1):
+        return None
+    bound = f"minReplicas {least}" if least else "1, as minReplicas is not given"
+    return "BelowMin", f"{number} workers would be fewer than {bound}"
 
 
 def _is_applied(view: View, scaling: ScalingRecord) -> bool:
@@ -250,13 +255,22 @@ def _is_superseded(view: View, scaling: ScalingRecord) -> bool:
     return number != expected
 
 
-def _may_write(view: View, scaling: ScalingRecord, number: int) -> bool:
-    """Only over the number that this scaling itself found or wrote: the newest number wins."""
-    current = view.job.spec.worker.replicas if view.job.spec else number
+def _find_due_number(view: View) -> int | None:
+    """What `worker.replicas` must become; None: it is as it must be.
+
+    Only the number that this scaling itself found or wrote is replaced: the newest number wins.
+    """
+    scaling, spec = view.status.scaling, view.job.spec
+    if scaling is None or spec is None:
+        return None
+    current, is_applied = spec.worker.replicas, _is_applied(view, scaling)
+    if current != (scaling.target if is_applied else scaling.base):
+        return None
     if scaling.outcome is None:
-        return not _is_applied(view, scaling) and current == scaling.base
-    expected = scaling.target if _is_applied(view, scaling) else scaling.base
-    return current == expected and current != number
+        return None if is_applied else scaling.target
+    final = scaling.final
+    is_due = final is not None and final != current
+    return final if is_due and _find_bound(spec.worker, final or 0) is None else None
 
 
 def _select_leaving(draft: Draft, scaling: ScalingRecord) -> list[WorkerId]:
@@ -282,4 +296,6 @@ def _describe_script(scaling: ScalingRecord) -> str:
     script = scaling.script
     if script is None:
         return ""
-    return f"the script failed {script.number} times, the last time with {script.code}"
+    times = "once" if script.number == 1 else f"{script.number} times"
+    how = "by time-out" if script.code == TIMED_OUT else f"with exit code {script.code}"
+    return f"the script failed {times}, the last time {how}"

@@ -55,7 +55,7 @@ def build_orders(view: View, record: ScalingRecord | None) -> tuple[ScriptOrder,
     """The current attempt, for the config; nothing where none waits for its result."""
     if record is None or record.script is None or record.outcome is not None:
         return ()
-    live = next((s for s in view.snapshot.scalings if s.uid == record.uid), None)
+    live = view.find_scaling(record)
     if live is None or record.script.code is not None:
         return ()
     slots = view.job.spec.slots_per_worker if view.job.spec else 1

@@ -6,21 +6,22 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_operator.model.conditions import find_condition, is_true
-from et_operator.model.jobs import AttachMode, JobStatus, ReplicaStatuses, RoleCounts
+from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
+from et_operator.model.resources import PODS, Resource
+from et_operator.model.snapshots import Refusal
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import has_finished
-from et_operator.planning.following import is_only_followed
-from et_operator.planning.launching import is_image_unfit
-from et_operator.planning.stopping import select_roster, select_unborn
-from et_operator.planning.suspending import is_suspended
+from et_operator.planning.finishing import has_finished, is_suspended
+from et_operator.planning.launching import is_image_unfit, is_only_followed
 from et_operator.planning.views import View
 
 SETTLING = timedelta(seconds=5)
-"""Numbers alone are not written while pods as young as this are on their way."""
+"""Numbers alone are not written while pods come, or are deleted, since less than this."""
 NAME_TAKEN_AFTER = timedelta(seconds=60)
+REFUSED_LATELY = timedelta(minutes=10)
+"""Longer than the longest wait before another try: what is not refused again by then is over."""
 SLOW = timedelta(seconds=10)
 """A pod that waits for longer than this has a trouble worth a condition."""
 _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
@@ -42,13 +43,15 @@ def describe(draft: Draft) -> None:
     draft.change(phase=phase, observed_generation=draft.view.job.generation)
 
 
-def is_worth_writing(draft: Draft) -> bool:
+def is_worth_writing(draft: Draft, *, touches_pods: bool) -> bool:
     """Whether the described status differs in more than numbers that are about to change again."""
     old, new = draft.view.status, draft.status
     if old == new:
         return False
     if _without_numbers(old) != _without_numbers(new):
         return True
+    if touches_pods:
+        return False
     ends = [end for pod in draft.view.snapshot.pods if (end := _find_settling(draft.view, pod))]
     if not ends:
         return True
@@ -57,10 +60,11 @@ def is_worth_writing(draft: Draft) -> bool:
 
 
 def _find_settling(view: View, pod: Pod) -> datetime | None:
-    """Until when the pod is taken as on its way, which makes numbers about it short-lived."""
-    is_on_its_way = not pod.is_terminal and not pod.is_container_running and not pod.is_deleting
-    end = pod.created + SETTLING
-    return end if is_on_its_way and view.now < end else None
+    """Until when the pod is taken as coming or going, which makes numbers about it short-lived."""
+    is_coming = not pod.is_terminal and not pod.is_container_running
+    since = pod.deletion_requested or (pod.created if is_coming else None)
+    end = since + SETTLING if since is not None else view.now
+    return end if view.now < end else None
 
 
 def _without_numbers(status: JobStatus) -> JobStatus:
@@ -95,7 +99,7 @@ def _describe_running(draft: Draft) -> None:
     if not view.is_launcher_running:
         draft.clear_condition("Running", "LauncherNotRunning")
         return
-    running = sum(pod.is_container_running for pod in select_roster(draft))
+    running = sum(pod.is_container_running for pod in draft.select_roster())
     if running < _find_least(draft) or is_true(draft.status.conditions, "Running"):
         return
     draft.set_condition("Running", "True", "JobRunning", "the launcher and its workers run")
@@ -108,7 +112,7 @@ def _describe_hosts(draft: Draft) -> None:
     if view.report is None:
         draft.clear_condition("HostsListed", "NoReport")
         return
-    listed = sum(pod.uid in view.listed for pod in select_roster(draft))
+    listed = sum(pod.uid in view.listed for pod in draft.select_roster())
     if listed < _find_least(draft) or is_true(draft.status.conditions, "HostsListed"):
         return
     message = "the launcher has a stream to its workers"
@@ -123,10 +127,12 @@ def _find_least(draft: Draft) -> int:
 
 def _describe_troubles(draft: Draft) -> None:
     view = draft.view
-    refusal = view.snapshot.refusal
-    is_waiting = bool(select_unborn(draft)) or not draft.status.launcher_uid
-    text = refusal.message if refusal and is_waiting else ""
-    _show(draft, "PodsRefused", "PodsRefused", text)
+    is_waiting = bool(draft.select_unborn()) or not draft.status.launcher_uid
+    refusals = view.snapshot.refusals
+    pods = _tell_refusal(draft, PODS, refusals[PODS]) if is_waiting and PODS in refusals else ""
+    _show(draft, "PodsRefused", "PodsRefused", pods)
+    others = [_tell_refusal(draft, kind, r) for kind, r in refusals.items() if kind != PODS]
+    _show(draft, "WritesRefused", "WritesRefused", "; ".join(filter(None, others)))
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
     _show(draft, "ImagePullFailing", "ImagePull", _find_waiting(view, _PULL_REASONS))
     _show(draft, "ContainerConfigInvalid", "Config", _find_waiting(view, _CONFIG_REASONS))
@@ -135,9 +141,6 @@ def _describe_troubles(draft: Draft) -> None:
     problems = sorted(view.report.problems.items()) if view.report else []
     text = "; ".join(f"{reason}: {message}" for reason, message in problems)
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
-    if draft.spec.attach_mode is AttachMode.SSH:
-        text = "launcherAttachMode ssh is not needed: workers are reached without it, as by kubexec"
-        _show(draft, "AttachModeUnsupported", "KubexecUsed", text)
     draft.clear_condition("InvalidSpec", "Corrected")
     _describe_taken_names(draft)
 
@@ -168,6 +171,15 @@ def _describe_taken_names(draft: Draft) -> None:
             draft.wake_at(end)
         else:
             _show(draft, kind, "NameTaken", f"{old.message}: remove it, or rename the job")
+
+
+def _tell_refusal(draft: Draft, resource: Resource, refusal: Refusal) -> str:
+    """The server's own words, as long as they may still hold."""
+    end = refusal.at + REFUSED_LATELY
+    if draft.now >= end:
+        return ""
+    draft.wake_at(end)
+    return f"the API server refuses {resource.kind} {refusal.name}: {refusal.message}"
 
 
 def _find_unfit(view: View) -> str:
@@ -211,7 +223,7 @@ def _find_missing_runtime(view: View) -> str:
 
 def _count(draft: Draft) -> None:
     view = draft.view
-    roster = [] if has_finished(draft.status) else select_roster(draft)
+    roster = [] if has_finished(draft.status) else draft.select_roster()
     alive = [p for p in view.workers if not view.is_gone(p)]
     draft.change(
         replica_statuses=ReplicaStatuses(
@@ -219,7 +231,7 @@ def _count(draft: Draft) -> None:
         ),
         target_workers=(
             *(pod.name for pod in roster),
-            *(record.name for record in select_unborn(draft)),
+            *(record.name for record in draft.select_unborn()),
         ),
         current_workers=tuple(pod.name for pod in roster if pod.is_container_running),
         replicas=len(alive),

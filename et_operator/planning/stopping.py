@@ -1,4 +1,4 @@
-"""Leaving, and the stop rule: what becomes of a scaling's workers when it is stopped half-way."""
+"""The stop rule: what becomes of a scaling's workers when it is stopped half-way."""
 
 from __future__ import annotations
 
@@ -9,56 +9,18 @@ from et_operator.model.jobs import (
     ScalingKind,
     ScalingRecord,
     WorkerId,
-    WorkerRecord,
     WorkerState,
 )
-from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
+from et_operator.planning.leaving import leave
 from launcher.documents import MemberState
 
-FORCED = "Forced"
-"""Reason of a leaving worker whose drain time-out is over."""
 SUSPENDED = "Suspended"
 FINISHED = "JobFinished"
 _NUMBER_STAYS = frozenset({SUSPENDED, FINISHED})
 """A number that somebody wrote into the spec outlives these, and is met at the next start."""
 SUPERSEDED = "Superseded"
 """Reason of a scaling that ended because somebody wrote another number of replicas."""
-
-
-def leave(draft: Draft, name: str, uid: str, reason: str) -> None:
-    """Record that this worker leaves, and in which config it is first named draining."""
-    record = draft.find_record(name)
-    if record is not None and record.state in {WorkerState.LEAVING, WorkerState.GONE}:
-        return
-    member, view = draft.view.members.get(uid), draft.view
-    is_draining = member is not None and member.state is MemberState.DRAINING
-    held = view.is_held(uid)
-    generation = view.written_generation if is_draining else draft.next_generation
-    draft.remember(
-        WorkerRecord(
-            name,
-            uid,
-            WorkerState.LEAVING,
-            reason,
-            since=draft.now,
-            generation=generation if held else None,
-            waiting_since=draft.now if held else None,
-        )
-    )
-
-
-def select_roster(draft: Draft) -> list[Pod]:
-    """The live workers that are not leaving."""
-    out = {
-        r.uid for r in draft.status.workers if r.state in {WorkerState.LEAVING, WorkerState.GONE}
-    }
-    return [pod for pod in draft.view.select_live_workers() if pod.uid not in out]
-
-
-def select_unborn(draft: Draft) -> list[WorkerRecord]:
-    """Names that were decided and whose pods are yet to come."""
-    return [r for r in draft.select_records(WorkerState.JOINING) if not r.uid]
 
 
 def stop_scaling(draft: Draft, reason: str, message: str) -> None:

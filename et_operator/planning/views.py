@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from et_operator.model.jobs import JobStatus
+from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord
 from et_operator.model.names import Role
 from et_operator.model.pods import Pod
+from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
 from launcher.documents import Member, MemberState, Report
 
@@ -38,6 +39,18 @@ class View:
         self.now = now
         self.job = snapshot.job
         self.status: JobStatus = snapshot.job.status
+
+    @property
+    def spec(self) -> JobSpec:
+        """The spec of a job that is known to be valid."""
+        if self.job.spec is None:
+            raise ValueError(f"{self.job.key}: a job without a usable spec is not planned")
+        return self.job.spec
+
+    def find_scaling(self, record: ScalingRecord) -> Scaling | None:
+        """The object that asked for this scaling, if one did and is still there."""
+        scalings = self.snapshot.scalings
+        return next((s for s in scalings if record.uid and s.uid == record.uid), None)
 
     @cached_property
     def pods(self) -> dict[str, Pod]:
@@ -126,6 +139,11 @@ class View:
         """Whether the written config holds this worker in any state but gone."""
         member = self.members.get(uid)
         return member is not None and member.state is not MemberState.GONE
+
+    def was_held(self, uid: str) -> bool:
+        """The same, and where that config was lost, whether it may have."""
+        is_lost = self.snapshot.config is None and self.status.generation > 1
+        return is_lost or self.is_held(uid)
 
     def has_notice(self, pod: Pod) -> bool:
         """Whether its node is cordoned or is said to go away."""

@@ -25,6 +25,7 @@ from et_operator.model.resources import (
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
     Json,
+    Ref,
     Resource,
 )
 from et_operator.model.scalings import Scaling
@@ -54,13 +55,21 @@ def get_piece_index(piece: Piece) -> Hashable:
     return ("runtime", piece.namespace) if piece.is_runtime else piece.child.owner_uid
 
 
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody else's object under a name of ours: when it was seen, and whether we watch it."""
+
+    seen: datetime
+    is_watched: bool
+
+
 @dataclass(slots=True)
 class Answers:
     """What the server answered to writes for one job; lost with the process, which costs a try."""
 
-    refusal: Refusal | None = None
-    taken: dict[str, datetime] = field(default_factory=dict)
-    """Names held by somebody else's objects, and when that was last seen."""
+    refusals: dict[Resource, Refusal] = field(default_factory=dict)
+    taken: dict[Ref, Holder] = field(default_factory=dict)
+    """Names held by somebody else's objects."""
 
 
 def get_scaling_index(scaling: Scaling) -> JobKey:

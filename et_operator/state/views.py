@@ -47,8 +47,8 @@ def build_snapshot(store: Store, key: JobKey, shipped: RuntimeFiles) -> Snapshot
         ),
         nodes=select_nodes(store, pods),
         are_nodes_known=store.are_nodes_known,
-        taken=frozenset(answers.taken),
-        refusal=answers.refusal,
+        taken=frozenset(ref.name for ref in answers.taken),
+        refusals=dict(answers.refusals),
         complete_since=store.complete_since,
     )
 

@@ -26,7 +26,7 @@ def build_config(
         for m in view.members.values()
         if (state := _find_state(m.state, records.get(m.uid))) is not None
     ]
-    members += _restore_leaving(view, status, slots)
+    members += _restore_lost(view, status, slots)
     members += [Member(p.name, p.uid, slots, MemberState.ACTIVE, p.container) for p in fresh]
     return HostConfig(
         job=job.key.name,
@@ -75,13 +75,16 @@ def _find_state(written: MemberState, record: WorkerRecord | None) -> MemberStat
     return written
 
 
-def _restore_leaving(view: View, status: JobStatus, slots: int) -> list[Member]:
-    """Draining members that were written once and are not there now: somebody lost the config."""
+def _restore_lost(view: View, status: JobStatus, slots: int) -> list[Member]:
+    """Members that were written once and are not there now: somebody lost the config."""
     found = []
     for record in status.workers:
+        if not record.uid or record.uid in view.members:
+            continue
         pod = view.pods.get(record.uid)
-        is_leaving = record.state is WorkerState.LEAVING and record.generation is not None
-        if is_leaving and pod is not None and record.uid not in view.members:
-            member = Member(pod.name, pod.uid, slots, MemberState.DRAINING, pod.container)
-            found.append(member)
+        container = pod.container if pod is not None else ""
+        if record.state is WorkerState.GONE and view.snapshot.config is None:
+            found.append(Member(record.name, record.uid, slots, MemberState.GONE, container))
+        elif record.state is WorkerState.LEAVING and record.generation is not None and pod:
+            found.append(Member(record.name, record.uid, slots, MemberState.DRAINING, container))
     return found

@@ -1,17 +1,21 @@
-"""Generations of the config: a new number is recorded before a new content is written."""
+"""What the config tells the broker: who is a member, since which generation, in which state.
+
+A new number is recorded before a new content is written.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
 
+from et_operator.model.actions import Action, Create, Patch
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Pod
+from et_operator.model.resources import CONFIG_MAPS, Ref
 from et_operator.planning.drafts import Draft
-from et_operator.planning.manifests.hosts import build_config
+from et_operator.planning.manifests.hosts import build_config, build_config_data, build_config_map
 from et_operator.planning.membership import forget_old_ends
 from et_operator.planning.scripting import build_orders
-from et_operator.planning.stopping import select_roster, select_unborn
 from launcher.documents import HostConfig
 
 GATHERING = timedelta(seconds=1)
@@ -29,7 +33,7 @@ def number_config(draft: Draft) -> None:
     view = draft.view
     written = view.snapshot.config
     if written is None:
-        draft.change(generation=max(draft.status.generation, 1))
+        draft.change(generation=draft.next_generation)
         return
     if draft.status.generation > written.generation:
         return
@@ -41,13 +45,27 @@ def number_config(draft: Draft) -> None:
     draft.change(generation=written.generation + 1)
 
 
+def write_config(draft: Draft) -> list[Action]:
+    """Create or patch <job>-config when a newer generation was recorded."""
+    view = draft.view
+    child = view.snapshot.config_object
+    if view.status.generation <= view.written_generation:
+        return []
+    config = build_desired_config(draft)
+    if child is None:
+        return [Create(CONFIG_MAPS, build_config_map(view, config))]
+    ref = Ref(CONFIG_MAPS, view.job.key.namespace, child.name)
+    body = {"data": build_config_data(config)}
+    return [Patch(ref, child.uid, body, child.resource_version)]
+
+
 def select_fresh(draft: Draft) -> tuple[Pod, ...]:
     """Running workers that are to become members now."""
     view = draft.view
-    roster = [pod for pod in select_roster(draft) if pod.uid not in view.members]
+    roster = [pod for pod in draft.select_roster() if pod.uid not in view.members]
     running = [pod for pod in roster if pod.is_container_running]
     joining = [pod for pod in running if _is_joining(draft, pod)]
-    is_anyone_late = len(running) < len(roster) or bool(select_unborn(draft))
+    is_anyone_late = len(running) < len(roster) or bool(draft.select_unborn())
     if not joining or not is_anyone_late:
         return tuple(running)
     end = min(pod.started or pod.created for pod in joining) + GATHERING
