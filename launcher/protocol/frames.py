@@ -36,24 +36,24 @@ DEAD_SECONDS = 30.0
 
 # type            value    # from -> to
 HELLO = 1  # broker -> agent {job, epoch, launcher, brokerStart, connection, pod}
-WELCOME = 2  # agent -> broker {instance, epoch, sessions:[{id, state, ...}], closed, terminating}
+WELCOME = 2  # agent -> broker {instance, epoch, sessions, closed, terminating}
 REJECT = 3  # agent -> broker, broker -> shim {reason}: the stream is over
-SPAWN = 4  # shim -> broker -> agent {host, command, env?, window}
+SPAWN = 4  # shim -> broker -> agent {host, command, env, window}
 SPAWNED = 5  # agent -> broker -> shim {pid, instance}
 DATA = 6  # agent -> broker -> shim
 ACK = 7  # shim -> broker -> agent
 DROPPED = 8  # agent -> broker -> shim {to}
 SIGNAL = 9  # shim -> broker -> agent {signal}
-EXIT = 10  # agent -> broker -> shim {code, produced: [stdout, stderr], reason}
-EXIT_ACK = 11  # shim (or broker for an unclaimed session) -> agent
-RESUME = 12  # shim -> broker -> agent {host, instance, received: [stdout, stderr], window}
-LOST = 13  # agent or broker -> shim {reason, code}: this session does not exist (any more)
+EXIT = 10  # agent -> broker -> shim {code, produced, reason}: produced are bytes [stdout, stderr]
+EXIT_ACK = 11  # shim -> broker -> agent: or the broker in the place of a shim that died
+RESUME = 12  # shim -> broker -> agent {host, instance, received, window}: received as produced
+LOST = 13  # agent -> broker -> shim {reason, code}: or the broker itself; this session does not exist (any more)
 CLOSE_IF_IDLE = 14  # broker -> agent
 CLOSED = 15  # agent -> broker: no session, no marked process, and no SPAWN will be accepted
 BUSY = 16  # agent -> broker {sessions, processes}
 TERMINATING = 17  # agent -> broker {seconds}: PID 1 got SIGTERM
-PING = 18  # broker -> agent, each PING_SECONDS
-PONG = 19  # agent -> broker, with the payload of the PING
+PING = 18  # broker -> agent: each PING_SECONDS
+PONG = 19  # agent -> broker: with the payload of the PING
 # only on the broker's unix socket
 HOSTS = 20  # hostdiscovery -> broker {nonce}
 HOSTS_LIST = 21  # broker -> hostdiscovery {text}
