@@ -178,7 +178,7 @@ class Relay:
         elif frame.type in (frames.DATA, frames.DROPPED) and not session.find_flow(frame).take(
             frame
         ):
-            # On its way to this shim already, from before a cut.
+            # The shim has it, will have it, or could not place it.
             return
         if session.peer is None:
             self._answer_alone(session, frame)

@@ -21,7 +21,10 @@ class Flow:
     """Come from the agent for the shim's present connection, or acknowledged before."""
 
     def take(self, frame: Frame) -> bool:
-        """Count DATA or DROPPED; whether it brings anything new. Raises ProtocolError."""
+        """Count DATA or DROPPED; whether the shim lacks it. Raises ProtocolError."""
+        if frame.offset > self.passed:
+            # Sent before the agent heard that the shim has come back: it will be sent again.
+            return False
         if frame.type == frames.DROPPED:
             end = frames.decode_json(frame).get("to")
             if type(end) is not int or not frame.offset <= end <= frames.MAX_OFFSET:

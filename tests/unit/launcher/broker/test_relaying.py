@@ -330,7 +330,8 @@ def test_a_closed_pod_refuses_new_sessions_and_finishes_old_ones():
 
 def test_an_agent_that_sends_more_than_its_window_is_dropped():
     relay, _ = make_running()
-    relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, frames.WINDOW - frames.MAX_DATA))
+    for offset in range(0, frames.WINDOW, frames.MAX_DATA):
+        relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, offset))
     with pytest.raises(ProtocolError):
         relay.take_agent_frame("uid-0", make_data(1, frames.WINDOW))
 
@@ -338,8 +339,9 @@ def test_an_agent_that_sends_more_than_its_window_is_dropped():
 def test_after_a_loss_the_window_begins_where_the_loss_ended():
     relay, wire = make_running()
     relay.take_agent_frame("uid-0", make_dropped(0, 1_800_000))
-    relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, 1_800_000))
-    assert [name for name, _, _ in wire.take_peer(SHIM)] == ["DROPPED", "DATA"]
+    for offset in range(1_800_000, 1_800_000 + frames.WINDOW, frames.MAX_DATA):
+        relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, offset))
+    assert [name for name, _, _ in wire.take_peer(SHIM)] == ["DROPPED"] + ["DATA"] * 8
     with pytest.raises(ProtocolError):
         relay.take_agent_frame("uid-0", make_data(1, 1_800_000 + frames.WINDOW))
 
@@ -388,6 +390,17 @@ def test_after_a_cut_a_slow_shim_is_sent_nothing_twice():
     assert wire.take_peer(SHIM) == [("DATA", A, (frames.STDOUT, 60))]
     relay.take_shim_frame(OTHER, RESUME)
     relay.take_agent_frame("uid-0", make_data(100, 7))
+    assert wire.take_peer(OTHER) == [("DATA", A, (frames.STDOUT, 7))]
+
+
+def test_what_was_under_way_to_a_lost_connection_leaves_no_gap_on_the_next():
+    relay, wire = make_running()
+    relay.lose_peer(SHIM, 0.0)
+    relay.take_agent_frame("uid-0", make_data(100))
+    relay.take_shim_frame(OTHER, RESUME)
+    relay.take_agent_frame("uid-0", make_data(50, 100))
+    assert wire.take_peer(OTHER) == []
+    relay.take_agent_frame("uid-0", make_data(143, 7))
     assert wire.take_peer(OTHER) == [("DATA", A, (frames.STDOUT, 7))]
 
 
