@@ -28,6 +28,7 @@ from et_operator.planning.scripting import (
     is_script_done,
 )
 from et_operator.planning.stopping import (
+    PREEMPTED,
     SUPERSEDED,
     end_scaling,
     stop_scaling,
@@ -190,9 +191,10 @@ def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | 
         draft.wake_at(scaling.started + PATIENCE)
         return None
     joined = sum(pod is not None and pod.uid in draft.view.listed for pod in pods)
-    if find_refusal(draft, rival, scaling.base + joined) is not None:
+    is_kept = scaling.kind is ScalingKind.REPLICAS
+    if find_refusal(draft, rival, scaling.target if is_kept else scaling.base + joined) is not None:
         return None
-    return "Preempted", f"ScaleIn {rival.name} goes first, for these workers are not there yet"
+    return PREEMPTED, f"ScaleIn {rival.name} goes first, for these workers are not there yet"
 
 
 def _follow(draft: Draft, scaling: ScalingRecord) -> None:

@@ -19,6 +19,8 @@ SUSPENDED = "Suspended"
 FINISHED = "JobFinished"
 _NUMBER_STAYS = frozenset({SUSPENDED, FINISHED})
 """A number that somebody wrote into the spec outlives these, and is met at the next start."""
+PREEMPTED = "Preempted"
+"""Reason of a scaling that ended because a ScaleIn does not wait for its workers."""
 SUPERSEDED = "Superseded"
 """Reason of a scaling that ended because somebody wrote another number of replicas."""
 
@@ -27,10 +29,16 @@ def stop_scaling(draft: Draft, reason: str, message: str) -> None:
     """End the scaling that is going on, if one is, with what has been reached so far.
 
     Draining is one-way: victims that a written config named draining finish leaving, the others
-    stay. Added workers that were listed stay, the others leave or are never created.
+    stay. Added workers that were listed stay, the others leave or are never created. But a number
+    that a user wrote into the spec is not taken back by a ScaleIn, which counts from there: its
+    workers stay awaited, and as they do not run they are the first to be chosen as victims.
     """
     scaling = draft.status.scaling
     if scaling is None or scaling.outcome is not None:
+        return
+    if scaling.kind is ScalingKind.REPLICAS and reason == PREEMPTED:
+        draft.change(decided_replicas=scaling.target)
+        end_scaling(draft, Outcome(succeeded=False, reason=reason, message=message))
         return
     lost = sum(not _keep_victim(draft, victim) for victim in scaling.victims)
     won = sum(_keep_added(draft, added) for added in scaling.added)

@@ -304,6 +304,20 @@ def test_superseded_before_its_own_number_was_written() -> None:
     assert len(world.workers) == 5
 
 
+def test_a_scale_in_counts_from_the_number_that_a_user_set_and_takes_who_is_pending() -> None:
+    world = start(2)
+    world.edit(replicas=3)
+    world.settle()
+    assert "job-worker-2" in world.workers
+
+    world.add(make_scaling(IN, "less", count=1, created=START + timedelta(seconds=9)))
+    world.go_on()
+
+    assert world.scaling_reason("less") == "ScaleSucceeded"
+    assert world.replicas == 2
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-1"]
+
+
 def test_scale_in_never_waits_behind_a_scale_out_that_waits_for_pods() -> None:
     world = start(3)
     world.add(make_scaling(OUT, "more", count=2))
