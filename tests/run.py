@@ -49,6 +49,7 @@ def main() -> int:
 
 PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
@@ -57,7 +58,8 @@ STEPS = (
     ("images", "the images", [PY, "-m", "devcluster", "images"]),
     ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),
-    ("e2e", "end to end", [*PYTEST, "-m", "cluster", "--timeout=600", "tests/e2e"]),
+    ("e2e", "end to end", [*E2E, "-m", "cluster and not alone", "-n", "3", "--dist", "worksteal"]),
+    ("e2e-alone", "end to end, what breaks the cluster itself", [*E2E, "-m", "alone"]),
     ("demo", "the demo", [PY, "examples/demo/main.py", "--quiet"]),
     ("devcluster", "the cluster itself", [*PYTEST, "-m", "cluster", "tests/cluster"]),
 )  # fmt: skip

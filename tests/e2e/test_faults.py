@@ -32,6 +32,7 @@ def test_a_killed_worker_is_replaced_under_a_new_name(world: World) -> None:
     assert world.status("trainingjobs", "loss")["failures"]["user"] == 0
 
 
+@pytest.mark.alone
 @pytest.mark.point("api-restart")
 def test_the_api_server_restarts_while_a_job_trains_and_the_job_notices_nothing(
     world: World,
@@ -54,6 +55,7 @@ def test_the_api_server_restarts_while_a_job_trains_and_the_job_notices_nothing(
     assert uids >= {p.metadata.uid for p in world.pods()}
 
 
+@pytest.mark.alone
 @pytest.mark.point("operator-killed")
 def test_an_operator_killed_in_the_middle_of_a_scale_in_finishes_with_the_same_victims(
     world: World,
