@@ -1,0 +1,46 @@
+import pytest
+
+from et_operator.cli import read_settings
+
+
+def test_flags_come_before_the_environment() -> None:
+    settings = read_settings(
+        ["--broker-image", "mine", "--namespaces", "a, b,"], {"BROKER_IMAGE": "theirs"}
+    )
+
+    assert settings.broker_image == "mine"
+    assert settings.namespaces == ("a", "b")
+
+
+def test_the_environment_alone_is_enough_in_a_pod() -> None:
+    environ = {
+        "BROKER_IMAGE": "image",
+        "BROKER_PULL_SECRETS": "one,two",
+        "POD_NAMESPACE": "system",
+        "POD_NAME": "et-operator-0",
+        "LOG_LEVEL": "debug",
+    }
+
+    settings = read_settings([], environ)
+
+    assert settings.broker_pull_secrets == ("one", "two")
+    assert (settings.own_namespace, settings.identity) == ("system", "et-operator-0")
+    assert settings.log_level == "debug"
+
+
+def test_without_a_broker_image_it_says_which_flag_is_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_settings([], {})
+
+    assert ended.value.code == 2
+    assert "--broker-image (or BROKER_IMAGE) is missing" in capsys.readouterr().err
+
+
+def test_a_word_for_a_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv, environ in ((["--workers", "many"], {}), ([], {"WORKERS": "many"})):
+        with pytest.raises(SystemExit):
+            read_settings(["--broker-image", "i", *argv], environ)
+
+        assert "--workers" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""The closing table of `make test` must not be green when something did not run."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from points import POINTS
+from run import Result, build_row, close
+
+
+def prove_all() -> dict[str, list[Result]]:
+    return {point.key: [Result("a test", passed=True, seconds=1)] for point in POINTS}
+
+
+def test_all_proven_is_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert close(prove_all()) == 0
+    assert f"{len(POINTS)} passed, 0 failed" in capsys.readouterr().out
+
+
+def test_a_point_without_a_test_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    results = prove_all()
+    del results[POINTS[3].key]
+
+    assert close(results) == 1
+    assert "NOT RUN" in capsys.readouterr().out
+
+
+def test_one_bad_test_of_a_point_fails_it() -> None:
+    results = [Result("good", passed=True, seconds=1), Result("bad", passed=False, seconds=2)]
+
+    assert build_row(POINTS[0], results)[0] == "FAILED"
+    assert build_row(POINTS[0], results)[2].startswith("bad")
+
+
+def test_a_step_that_fails_beside_the_points_fails_the_run() -> None:
+    results = prove_all() | {"e2e": [Result("pytest", passed=False, seconds=3)]}
+
+    assert close(results) == 1
