@@ -105,6 +105,7 @@ def children_of(pid: int) -> list[int]:
 
 def kill_with_children(process: subprocess.Popen[bytes]) -> None:
     """Like the end of a container: nothing is left, every child leads a group of its own."""
+    process.send_signal(signal.SIGSTOP)  # or it would see its children end
     for child in children_of(process.pid):
         os.killpg(child, signal.SIGKILL)
     process.kill()
