@@ -36,6 +36,9 @@ from et_operator.model.scalings import Scaling, ScalingStatus
 
 ANNOTATION_SUSPENDED = "job-supervisor.kube-ai.io/job-suspended"
 """et-operator's way to suspend a job."""
+MAX_SLOTS = 1024
+"""More ranks than a host can have; a host list is read whole every second."""
+
 _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _OUR_FIELDS = ("epoch", "generation", "observedGeneration")
@@ -116,7 +119,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     if launcher.get_integer("replicas", minimum=0) not in (None, 1):
         raise launcher.fail("replicas", "a job has one launcher, set it to 1 or leave it out")
     worker = _decode_worker(roles.require_object("worker"))
-    slots = spec.get_integer("slotsPerWorker", minimum=1) or count_gpus(worker.template)
+    slots = spec.get_integer("slotsPerWorker", minimum=1, maximum=MAX_SLOTS) or count_gpus(worker.template)
     given = {
         "attach_mode": spec.get_choice("launcherAttachMode", AttachMode),
         "launcher_creation": spec.get_choice("launcherCreationPolicy", LauncherCreation),

@@ -55,8 +55,8 @@ class Fields:
             raise self.fail(key, "is required")
         return value
 
-    def get_integer(self, key: str, *, minimum: int) -> int | None:
-        """The whole number in `key`."""
+    def get_integer(self, key: str, *, minimum: int, maximum: int | None = None) -> int | None:
+        """The whole number in `key`, within its bounds."""
         value = self.body.get(key)
         if value is None:
             return None
@@ -64,6 +64,8 @@ class Fields:
             raise self.fail(key, "must be a whole number")
         if value < minimum:
             raise self.fail(key, f"must be {minimum} or more")
+        if maximum is not None and value > maximum:
+            raise self.fail(key, f"must be {maximum} or less")
         return value
 
     def get_seconds(self, key: str, *, minimum: int) -> timedelta | None:

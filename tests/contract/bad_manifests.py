@@ -234,6 +234,7 @@ BAD_CHOICES = [
         ("launcherCreationPolicy", "Never", "Unsupported value", "must be one of AtStartup"),
         ("restartPolicy", "Maybe", "Unsupported value", "must be one of Never, OnFailure"),
         ("slotsPerWorker", 0, "greater than or equal to 1", "must be 1 or more"),
+        ("slotsPerWorker", 1025, "less than or equal to 1024", "must be 1024 or less"),
         ("backoffLimit", -1, "greater than or equal to 0", "must be 0 or more"),
         ("backoffLimit", 1.5, "must be of type integer", "must be a whole number"),
         ("activeDeadlineSeconds", 0, "greater than or equal to 1", "must be 1 or more"),
