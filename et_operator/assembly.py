@@ -44,9 +44,12 @@ from et_operator.serving import build_app, serve
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
+from et_operator.sweeping import Sweeper
 from launcher.contract import PROTOCOL_VERSION
 
 STOP_GRACE = timedelta(seconds=20)
+NO_ANSWER = frozenset({0, 500, 502, 503, 504})
+"""Codes of requests (0: no connection) after which our view may be behind."""
 SILENCE = 180.0
 """Seconds without a word from the API server after which a replica is not ready."""
 
@@ -75,15 +78,17 @@ async def run(settings: Settings) -> None:
     configure_logging(settings.log_format, settings.log_level)
     clock = SystemClock()
     metrics = Metrics()
+    store = Store()
+
+    def observe(verb: str, resource: Resource, code: int, seconds: float) -> None:
+        metrics.note_request(verb, resource.plural, code, seconds)
+        if code in NO_ANSWER:
+            store.note_outage(clock.now())
+
     with stop_on_signals() as stop:
         async with connect() as connection:
-            api = Rest(
-                connection,
-                observe=lambda verb, resource, code, seconds: metrics.note_request(
-                    verb, resource.plural, code, seconds
-                ),
-            )
-            operator = Operator(settings, api, clock, metrics)
+            api = Rest(connection, observe=observe)
+            operator = Operator(settings, api, store, clock=clock, metrics=metrics)
             app = build_app(
                 metrics,
                 healthy=lambda: "",
@@ -99,11 +104,13 @@ async def run(settings: Settings) -> None:
 class Operator:
     """All parts of one replica, wired."""
 
-    def __init__(self, settings: Settings, api: Rest, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, api: Rest, store: Store, *, clock: Clock, metrics: Metrics
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
-        self._store = Store()
+        self._store = store
         self._ingest = Ingest(self._store)
         self._queue: WorkQueue[JobKey] = WorkQueue(clock, on_wait=metrics.queue_seconds.observe)
         self._lease = Lease(
@@ -123,6 +130,8 @@ class Operator:
             instance=settings.identity,
             on_drop=lambda _: metrics.events_lost.inc(),
         )
+        shipped = read_runtime(settings)
+        self._sweeper = Sweeper(store=self._store, api=guarded, clock=clock, shipped=shipped)
         self._reconciler = Reconciler(
             store=self._store,
             api=guarded,
@@ -134,7 +143,7 @@ class Operator:
             ),
             queue=self._queue,
             clock=clock,
-            shipped=read_runtime(settings),
+            shipped=shipped,
             metrics=metrics,
         )
         self._reflectors = {
@@ -222,7 +231,7 @@ class Operator:
             for scaling in table:
                 self._queue.add(JobKey(scaling.value.namespace, scaling.value.job_name))
         workers = {f"worker {n}": self._reconciler.work for n in range(self._settings.workers)}
-        await run_for_ever({**workers, "events": self._recorder.run})
+        await run_for_ever({**workers, "events": self._recorder.run, "sweep": self._sweeper.run})
 
 
 def read_runtime(settings: Settings) -> RuntimeFiles:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from et_operator.codec.times import parse_time
 from et_operator.model.names import LABEL_RUNTIME
 from et_operator.model.resources import Json
 from et_operator.model.snapshots import Child
@@ -18,6 +21,7 @@ def decode_child(obj: Json) -> Child:
         resource_version=metadata.get("resourceVersion", ""),
         owner_uid=find_owner_uid(metadata),
         digest=(metadata.get("labels") or {}).get(LABEL_RUNTIME, ""),
+        created=parse_time(metadata.get("creationTimestamp")),
     )
 
 
@@ -25,6 +29,12 @@ def find_owner_uid(metadata: Json) -> str | None:
     """The uid of the object's controller."""
     owners = metadata.get("ownerReferences") or ()
     return next((owner.get("uid") for owner in owners if owner.get("controller")), None)
+
+
+def find_mounted_config_maps(pods: Iterable[Json]) -> frozenset[str]:
+    """Names of the ConfigMaps that are volumes of these pods."""
+    volumes = (v for pod in pods for v in (pod.get("spec") or {}).get("volumes") or ())
+    return frozenset(v["configMap"].get("name", "") for v in volumes if v.get("configMap"))
 
 
 def decode_role_names(role: Json) -> frozenset[str]:

@@ -22,6 +22,7 @@ class Child:
     resource_version: str
     owner_uid: str | None
     digest: str = ""
+    created: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def check_deadline(draft: Draft) -> bool:
     if not has_passed(draft.now, start, limit):
         draft.wake_at(start + limit)
         return False
-    fail(draft, "DeadlineExceeded", f"the job ran longer than {limit.total_seconds():.0f} s")
+    fail(draft, "DeadlineExceeded", f"activeDeadlineSeconds ({limit.total_seconds():.0f}) are over")
     return True
 
 

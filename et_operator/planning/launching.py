@@ -89,7 +89,8 @@ def respond_to_failure(draft: Draft, ending: Ending) -> None:
     if ending.is_infrastructure:
         draft.change(failures=replace(failures, infrastructure=failures.infrastructure + 1))
         if backoff.count > INFRASTRUCTURE_LIMIT:
-            fail(draft, "InfrastructureFailures", ending.message)
+            message = f"the platform ended {backoff.count} launchers in a row: {ending.message}"
+            fail(draft, "InfrastructureFailures", message)
         else:
             restart(draft, ending)
         return
@@ -97,7 +98,9 @@ def respond_to_failure(draft: Draft, ending: Ending) -> None:
     if not _is_worth_a_retry(draft.spec.restart_policy, ending.code):
         fail(draft, ending.reason, ending.message)
     elif draft.status.failures.user > draft.spec.backoff_limit:
-        fail(draft, "BackoffLimitExceeded", ending.message)
+        limit = draft.spec.backoff_limit
+        message = f"failed more often than backoffLimit {limit} allows: {ending.message}"
+        fail(draft, "BackoffLimitExceeded", message)
     else:
         restart(draft, ending)
 
@@ -145,7 +148,8 @@ def follow(draft: Draft) -> None:
     if code == 0 or (code is None and pod.phase == "Succeeded"):
         succeed(draft, "the launcher ended with 0")
     else:
-        fail(draft, "LauncherFailed", f"the launcher ended with exit code {code}")
+        how = f"ended with exit code {code}" if code is not None else "failed"
+        fail(draft, "LauncherFailed", f"the launcher pod {pod.name} {how}")
 
 
 def can_launch(draft: Draft) -> bool:

@@ -202,7 +202,8 @@ def _note_deletion(draft: Draft, pod: Pod) -> None:
         return
     _count_wait(draft)
     why = f" ({pod.disruption_reason})" if pod.disruption_reason else ""
-    draft.tell("WorkerLeaving", f"worker {pod.name} is being deleted{why}")
+    message = f"somebody deletes worker {pod.name}{why}: it leaves the host list and is replaced"
+    draft.tell("WorkerLeaving", message)
 
 
 def _note_outcome(draft: Draft, record: WorkerRecord, reason: str) -> None:

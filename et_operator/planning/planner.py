@@ -116,18 +116,18 @@ def act(draft: Draft) -> list[Action]:
     if has_finished(view.status):
         return [
             *clean_up(draft),
-            *write_replicas(draft),
+            *write_replicas(view),
             *answer_scalings(draft),
             *delete_job(draft),
         ]
     if is_only_followed(view):
         return answer_scalings(draft)
     if is_suspended(view.status):
-        return [*delete_all(view), *write_replicas(draft), *answer_scalings(draft)]
+        return [*delete_all(view), *write_replicas(view), *answer_scalings(draft)]
     return [
         *delete_leavers(view),
         *delete_old_failures(view),
-        *write_replicas(draft),
+        *write_replicas(view),
         *create_all(draft),
         *answer_scalings(draft),
     ]

@@ -17,7 +17,7 @@ from et_operator.model.jobs import (
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.resources import TRAINING_JOBS, Ref
 from et_operator.model.scalings import Scaling
-from et_operator.planning.drafts import Draft, is_refused
+from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import is_suspended
 from et_operator.planning.leaving import leave
 from et_operator.planning.membership import explain_victim, rank_victims, reserve_names
@@ -31,6 +31,7 @@ from et_operator.planning.stopping import (
     PREEMPTED,
     SUPERSEDED,
     end_scaling,
+    name_scaling,
     stop_scaling,
 )
 from et_operator.planning.views import View, has_passed
@@ -59,12 +60,11 @@ def put_away_scaling(draft: Draft) -> None:
         _put_away(draft, scaling)
 
 
-def write_replicas(draft: Draft) -> list[Action]:
+def write_replicas(view: View) -> list[Action]:
     """The one patch of `worker.replicas` with the annotation that says for whom, if it is due."""
-    view = draft.view
     scaling, job = view.status.scaling, view.job
     number = _find_due_number(view)
-    if scaling is None or number is None or is_refused(draft, TRAINING_JOBS):
+    if scaling is None or number is None:
         return []
     body: dict[str, object] = {"spec": {"etReplicaSpecs": {"worker": {"replicas": number}}}}
     if scaling.kind is not ScalingKind.REPLICAS:
@@ -123,10 +123,9 @@ def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> 
         draft.change(scaling=replace(record, added=tuple(WorkerId(name) for name in added)))
     else:
         _start_leaving(draft, record, names)
-    who = f"{record.kind.value} {record.name}".strip()
     choice = draft.status.scaling.choice if draft.status.scaling else ""
     why = f" ({choice})" if choice else ""
-    draft.tell("Scaling", f"{who}: {record.base} -> {record.target} workers{why}")
+    draft.tell("Scaling", f"{name_scaling(record)}: {record.base} -> {record.target} workers{why}")
 
 
 def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) -> None:
@@ -159,14 +158,23 @@ def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
         live = view.find_scaling(scaling)
         if live is None or live.deletion_requested:
             return "Cancelled", "it was deleted before it had ended"
-        bound = _find_bound(view.spec.worker, scaling.target)
-        if bound is not None and not _is_applied(view, scaling):
-            return bound
+        if (bar := _find_bar(view, scaling)) is not None:
+            return bar
         if (late := _find_lateness(draft, scaling, live)) is not None:
             return late
         if has_failed_for_good(scaling, live):
             return "ScriptFailed", _describe_script(scaling)
     return _find_preemption(draft, scaling)
+
+
+def _find_bar(view: View, scaling: ScalingRecord) -> tuple[str, str] | None:
+    """What keeps its number out of the spec, where it is not written yet."""
+    if _is_applied(view, scaling):
+        return None
+    words = _find_refusal_since(view, scaling)
+    if words:
+        return "Refused", f"the API server refuses {scaling.target} replicas: {words}"
+    return _find_bound(view.spec.worker, scaling.target)
 
 
 def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple[str, str] | None:
@@ -207,11 +215,11 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
     if scaling.target < scaling.base:
         advance_script(draft, scaling, live, is_due=_are_victims_off_the_list(draft, scaling))
         if not _select_leaving(draft, scaling):
-            _succeed(draft, f"{len(scaling.victims)} workers left")
+            _succeed(draft, f"the job has {scaling.target} workers")
     elif _are_added_listed(draft, scaling):
         advance_script(draft, scaling, live, is_due=True)
         if is_script_done(scaling, live):
-            _succeed(draft, f"{len(scaling.added)} workers joined")
+            _succeed(draft, f"the job has {scaling.target} workers")
 
 
 def _succeed(draft: Draft, message: str) -> None:
@@ -271,8 +279,15 @@ def _find_due_number(view: View) -> int | None:
     if scaling.outcome is None:
         return None if is_applied else scaling.target
     final = scaling.final
-    is_due = final is not None and final != current
-    return final if is_due and _find_bound(spec.worker, final or 0) is None else None
+    if final is None or final == current or _find_bound(spec.worker, final) is not None:
+        return None
+    return None if _find_refusal_since(view, scaling) else final  # what the spec says is met then
+
+
+def _find_refusal_since(view: View, scaling: ScalingRecord) -> str:
+    """The server's words, if it has refused this scaling's number."""
+    refusal = view.snapshot.refusals.get(TRAINING_JOBS)
+    return refusal.message if refusal is not None and refusal.at >= scaling.started else ""
 
 
 def _select_leaving(draft: Draft, scaling: ScalingRecord) -> list[WorkerId]:

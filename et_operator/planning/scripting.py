@@ -98,7 +98,7 @@ def _await_result(
 
 def _end(draft: Draft, attempt: ScriptAttempt, code: int, output: str) -> ScriptAttempt:
     if code != 0:
-        message = f"attempt {attempt.number} of the script ended with {code}"
+        message = f"attempt {attempt.number} of the script ended with exit code {code}"
         draft.tell("ScriptFailed", message, is_warning=True)
     return replace(attempt, code=code, output=output, next_at=draft.now + PAUSE if code else None)
 

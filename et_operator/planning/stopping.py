@@ -61,9 +61,16 @@ def end_scaling(draft: Draft, outcome: Outcome, final: int | None = None) -> Non
     verb = "succeeded" if outcome.succeeded else "was stopped"
     draft.tell(
         "ScaleSucceeded" if outcome.succeeded else "ScaleFailed",
-        f"{scaling.kind.value} {scaling.name or scaling.target} {verb}: {outcome.message}",
+        f"{name_scaling(scaling)} {verb}: {outcome.message}",
         is_warning=not outcome.succeeded,
     )
+
+
+def name_scaling(scaling: ScalingRecord) -> str:
+    """What people know it by."""
+    if scaling.kind is ScalingKind.REPLICAS:
+        return f"the change of worker.replicas to {scaling.target}"
+    return f"{scaling.kind.value} {scaling.name}"
 
 
 def _keep_victim(draft: Draft, victim: WorkerId) -> bool:

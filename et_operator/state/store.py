@@ -114,6 +114,7 @@ class Store:
         }
         self.answers: dict[JobKey, Answers] = {}
         self._synced: dict[tuple[Resource, str | None], datetime | None] = {}
+        self._last_outage: datetime | None = None
 
     def expect_list(self, resource: Resource, namespace: str | None) -> None:
         """A list of this kind must be seen before the view is complete."""
@@ -123,12 +124,21 @@ class Store:
         """A complete list of this kind was taken."""
         self._synced[(resource, namespace)] = at
 
+    def note_outage(self, at: datetime) -> None:
+        """The API server did not answer: what is known may be old, though no list is missing."""
+        self._last_outage = at
+
     @property
     def complete_since(self) -> datetime | None:
-        """When the last of the expected lists was taken; None while one is missing."""
+        """Since when there is a view with nothing missing; None while a list is.
+
+        That is when the last of the expected lists was taken, or the server last did not answer.
+        """
         times = list(self._synced.values())
         known = [t for t in times if t is not None]
-        return max(known) if times and len(known) == len(times) else None
+        if not times or len(known) < len(times):
+            return None
+        return max(known) if self._last_outage is None else max(*known, self._last_outage)
 
     @property
     def are_nodes_known(self) -> bool:

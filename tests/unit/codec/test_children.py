@@ -9,6 +9,7 @@ from et_operator.codec.children import (
     decode_host_config,
     decode_job_report,
     decode_role_names,
+    find_mounted_config_maps,
 )
 from et_operator.model.snapshots import Child
 from launcher.documents import HostConfig, Report, encode_config, encode_report
@@ -62,3 +63,13 @@ def test_the_report_of_this_epoch_only():
 
 def test_a_report_under_another_epochs_key_is_none():
     assert decode_job_report({"data": {"report-3": encode_report(REPORT)}}, 3) is None
+
+
+def test_the_config_maps_that_pods_mount():
+    pods = [
+        {"spec": {"volumes": [{"name": "a", "configMap": {"name": "one"}}, {"name": "b"}]}},
+        {"spec": {"volumes": [{"name": "c", "emptyDir": {}}]}},
+        {"spec": {"volumes": None}},
+        {"spec": {"volumes": [{"name": "a", "configMap": {"name": "two"}}]}},
+    ]
+    assert find_mounted_config_maps(pods) == {"one", "two"}

@@ -159,3 +159,13 @@ def test_the_view_is_complete_since_the_last_of_its_lists(store: Store, ingest: 
     assert store.complete_since == NOW + timedelta(seconds=3)
     store.expect_list(PODS, None)
     assert store.complete_since is None
+
+
+def test_an_outage_makes_the_view_younger_and_never_complete(store: Store) -> None:
+    store.expect_list(PODS, None)
+    store.note_outage(NOW)
+    assert store.complete_since is None
+    store.note_synced(PODS, None, NOW - timedelta(seconds=9))
+    assert store.complete_since == NOW
+    store.note_synced(PODS, None, NOW + timedelta(seconds=9))
+    assert store.complete_since == NOW + timedelta(seconds=9)

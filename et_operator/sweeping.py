@@ -1,0 +1,70 @@
+"""Once an hour: away with the runtimes of former versions that nobody uses any more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+
+import structlog
+
+from et_operator.codec.children import find_mounted_config_maps
+from et_operator.errors import EtOperatorError
+from et_operator.kube.api import Api
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.names import SELECTOR_OURS
+from et_operator.model.resources import PODS
+from et_operator.model.snapshots import Child, RuntimeFiles
+from et_operator.planning.sweeping import find_candidates, plan_sweep
+from et_operator.runtime.clock import Clock
+from et_operator.state.store import Store
+
+PERIOD = timedelta(hours=1)
+
+log = structlog.get_logger()
+
+
+class Sweeper:
+    """Looks through all namespaces; asks the server only where something could go."""
+
+    def __init__(self, *, store: Store, api: Api, clock: Clock, shipped: RuntimeFiles) -> None:
+        self._store = store
+        self._api = api
+        self._clock = clock
+        self._shipped = shipped
+
+    async def run(self) -> None:
+        """Never ends. What fails is tried again an hour later."""
+        while True:
+            await self._clock.sleep(PERIOD)
+            for namespace, candidates in self._find_candidates().items():
+                try:
+                    await self._sweep(namespace, candidates)
+                except EtOperatorError as error:
+                    log.warning("runtimes not swept", namespace=namespace, error=str(error))
+
+    def _find_candidates(self) -> dict[str, tuple[Child, ...]]:
+        jobs: dict[str, list[TrainingJob]] = defaultdict(list)
+        for entry in self._store.jobs:
+            jobs[entry.value.key.namespace].append(entry.value)
+        runtimes: dict[str, list[Child]] = defaultdict(list)
+        for piece in (entry.value for entry in self._store.config_maps):
+            if piece.is_runtime:
+                runtimes[piece.namespace].append(piece.child)
+        found = {
+            namespace: find_candidates(
+                children,
+                shipped=self._shipped.runtime,
+                jobs=jobs[namespace],
+                now=self._clock.now(),
+            )
+            for namespace, children in runtimes.items()
+        }
+        return {namespace: children for namespace, children in found.items() if children}
+
+    async def _sweep(self, namespace: str, candidates: tuple[Child, ...]) -> None:
+        pods = await self._api.list(PODS, namespace, label_selector=SELECTOR_OURS)
+        for delete in plan_sweep(namespace, candidates, find_mounted_config_maps(pods.items)):
+            await self._api.delete(
+                delete.ref, uid=delete.uid, resource_version=delete.resource_version
+            )
+            log.info("swept", what=str(delete.ref))

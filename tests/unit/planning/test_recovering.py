@@ -1,0 +1,313 @@
+"""What others have removed, refused or changed under the operator's hands, and late news."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from et_operator.model.actions import Patch
+from et_operator.model.jobs import (
+    CleanPodPolicy,
+    JobStatus,
+    RestartPolicy,
+    ScalingKind,
+    WorkerState,
+)
+from et_operator.model.pods import Termination
+from et_operator.model.resources import SCALE_OUTS
+from et_operator.model.snapshots import Refusal
+from launcher.documents import MemberState
+from tests.planning_makers import World, make_job, make_scaling
+
+IN, OUT = ScalingKind.IN, ScalingKind.OUT
+
+
+def start(replicas: int = 3, **spec: object) -> World:
+    world = World(make_job(replicas, **spec))
+    world.start()
+    world.wait(20)
+    return world
+
+
+def lose_config(world: World) -> None:
+    world.config = None
+    del world.children["job-config"]
+
+
+# ------------------------------------------------------------------ the config
+def test_a_config_that_somebody_removed_comes_back_as_news() -> None:
+    world = start()
+    assert world.config is not None
+    before = world.config
+    lose_config(world)
+    world.settle()
+    assert world.config is not None
+    assert world.config.generation == before.generation + 1
+    assert set(world.config.members) == set(before.members)
+
+
+def test_a_victim_chosen_while_the_config_is_lost_is_drained_all_the_same() -> None:
+    world = start()
+    lose_config(world)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    assert not world.pods["job-worker-2"].is_deleting
+    assert world.states()["job-worker-2"] == "draining"
+    world.serve()
+    world.settle()
+    assert world.pods["job-worker-2"].is_deleting
+
+
+def test_a_worker_that_ended_is_gone_in_the_config_that_comes_back() -> None:
+    world = start()
+    world.end("job-worker-1", 1)
+    world.settle()
+    lose_config(world)
+    world.settle()
+    assert world.states()["job-worker-1"] == "gone"
+
+
+def test_a_job_whose_status_somebody_removed_goes_on_in_the_next_epoch() -> None:
+    world = start()
+    world.job = replace(world.job, status=JobStatus())
+    world.settle()
+    assert world.status.epoch == 2
+    assert world.status.generation > 2
+    assert world.pods["job-launcher"].is_deleting
+
+
+# ------------------------------------------------------------------ draining clocks
+def test_the_drain_time_out_does_not_begin_before_the_config_is_written() -> None:
+    world = start(drain_timeout=timedelta(seconds=100))
+    world.add(make_scaling(IN, "less", count=1))
+    world.step()  # decided; then the API server is away for longer than the time-out
+    world.wait(1000)
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    assert [r.reason for r in world.status.workers] == ["ScaleIn"]
+    world.wait(100)
+    world.settle()
+    assert world.pods["job-worker-2"].is_deleting
+
+
+def test_a_victim_that_an_unknown_write_named_gets_its_time_and_an_end() -> None:
+    world = start(drain_timeout=timedelta(seconds=100))
+    world.add(make_scaling(IN, "less", count=1))
+    world.step()
+    [record] = world.status.workers
+    status = replace(world.status, workers=(replace(record, generation=None, waiting_since=None),))
+    world.job = replace(world.job, status=status)
+    world.settle()
+    [record] = world.status.workers
+    assert record.generation is not None
+    world.wait(1000)
+    world.settle()
+    world.wait(1000)
+    world.settle()
+    assert world.pods["job-worker-2"].is_deleting
+
+
+# ------------------------------------------------------------------ the end
+def test_what_has_begun_to_leave_leaves_although_the_job_ends_and_pods_are_kept() -> None:
+    world = start(clean_pod_policy=CleanPodPolicy.NONE)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.finish(0)
+    world.settle()
+    world.reap()
+    world.settle()
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-1"]
+    assert world.scaling_reason("less") == "JobFinished"
+    assert world.replicas == 2
+
+
+def test_clean_up_does_not_wait_for_a_number_that_is_refused() -> None:
+    world = start()
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.finish(0)
+    world.step()
+    actions = world.step().actions
+    assert not isinstance(actions[0], Patch)
+
+
+def test_a_disrupted_launcher_is_judged_when_its_broker_has_told_or_its_pod_has_ended() -> None:
+    world = start(restart_policy=RestartPolicy.NEVER)
+    world.delete("job-launcher")
+    world.put("job-launcher", is_container_running=False, termination=Termination(0))
+    world.settle()
+    assert world.status.epoch == 1
+    assert world.report is not None
+    world.report = replace(world.report, ended=0)
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
+def test_a_disrupted_launcher_that_never_tells_is_replaced() -> None:
+    world = start()
+    world.delete("job-launcher")
+    world.put("job-launcher", is_container_running=False, termination=Termination(0))
+    world.settle()
+    world.reap("job-launcher")
+    world.settle()
+    assert world.status.epoch == 2
+
+
+# ------------------------------------------------------------------ scalings
+def test_a_script_does_not_run_again_in_the_next_launcher() -> None:
+    world = start(2, restart_policy=RestartPolicy.ON_FAILURE)
+    world.add(make_scaling(IN, "less", count=1, script="/s.sh"))
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    assert world.config is not None
+    assert world.config.scripts
+    world.end("job-launcher", 1)
+    world.settle()
+    assert world.scaling_phase("less") == "ScaleFailed"
+    assert world.scaling_reason("less") == "LauncherEnded"
+    assert not world.config.scripts
+
+
+def test_a_script_that_was_not_begun_waits_for_the_next_launcher() -> None:
+    world = start(2, restart_policy=RestartPolicy.ON_FAILURE, maximum=4)
+    world.add(make_scaling(OUT, "more", count=1, script="/s.sh"))
+    world.settle()
+    world.end("job-launcher", 1)
+    world.go_on(3)
+    assert world.config is not None
+    assert world.scaling_phase("more") == "Scaling"
+    assert world.config.scripts
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "reason"),
+    [(IN, {"min_replicas": 3}, "BelowMin"), (OUT, {"max_replicas": 3}, "AboveMax")],
+)
+def test_bounds_that_change_before_the_number_is_written_stop_the_scaling(
+    kind: ScalingKind, bounds: dict[str, int], reason: str
+) -> None:
+    world = start(minimum=1, maximum=9)
+    world.add(make_scaling(kind, "s", count=1))
+    world.step()
+    assert world.job.spec is not None
+    world.edit(worker=replace(world.job.spec.worker, **bounds))  # type: ignore[arg-type]
+    world.go_on(2)
+    assert world.scaling_reason("s") == reason
+    assert world.replicas == 3
+    assert len(world.workers) == 3
+
+
+def test_a_number_that_may_not_be_written_back_is_met_as_it_stands() -> None:
+    world = start(minimum=1)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()  # 3 -> 2, the victim drains
+    del world.scalings["less-uid"]
+    world.step()
+    assert world.status.scaling is not None
+    world.job = replace(
+        world.job,
+        status=replace(world.status, scaling=replace(world.status.scaling, final=0)),
+    )
+    world.go_on(3)
+    assert world.replicas == 2
+    assert len(world.workers) == 2
+
+
+def test_owners_that_a_scaling_has_already_are_kept() -> None:
+    world = start()
+    owner = {"kind": "Pipeline", "uid": "p", "name": "p", "apiVersion": "x/v1"}
+    world.add(make_scaling(OUT, "more", count=1, owners=(owner,)))
+    plans = [world.step() for _ in range(3)]
+    [adoption] = [
+        action
+        for plan in plans
+        for action in plan.actions
+        if isinstance(action, Patch) and action.ref.resource == SCALE_OUTS
+        if not action.subresource
+    ]
+    owners = adoption.body["metadata"]["ownerReferences"]
+    assert [o["uid"] for o in owners] == ["p", "job-uid"]
+
+
+def test_a_scaling_that_a_former_job_of_the_name_owns_is_not_this_jobs() -> None:
+    world = start()
+    owner = {"kind": "TrainingJob", "uid": "former", "name": "job", "controller": True}
+    world.add(make_scaling(OUT, "more", count=1, owners=(owner,), owner_uid="former"))
+    world.settle()
+    assert world.scaling_reason("more") == "JobReplaced"
+    assert world.replicas == 3
+
+
+# ------------------------------------------------------------------ suspension
+def test_a_job_that_was_created_suspended_can_be_scaled_before_it_starts() -> None:
+    world = World(make_job(2, suspend=True, maximum=5))
+    world.settle()
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    assert world.scaling_phase("more") == "ScaleSucceeded"
+    assert (world.replicas, world.pods) == (4, {})
+    world.edit(suspend=False)
+    world.start()
+    assert len(world.workers) == 4
+
+
+def test_a_launcher_that_ended_before_the_suspension_does_not_hold_back_a_new_runtime() -> None:
+    world = start()
+    world.end("job-launcher", 1)
+    world.edit(suspend=True)
+    world.go_on(2)
+    assert list(world.pods) == ["job-launcher"]
+    world.shipped = replace(world.shipped, runtime=replace(world.shipped.runtime, digest="d2"))
+    world.edit(suspend=False)
+    world.settle()
+    assert world.status.runtime is not None
+    assert world.status.runtime.digest == "d2"
+
+
+# ------------------------------------------------------------------ refusals
+def test_a_refusal_that_is_long_past_is_not_told_any_more() -> None:
+    world = start()
+    snapshot = world.snapshot
+    refusals = {SCALE_OUTS: Refusal("words", 1, world.now, "more")}
+    world.snapshot = lambda: replace(snapshot(), refusals=refusals)  # type: ignore[method-assign]
+    world.settle()
+    assert world.condition("WritesRefused") == "True"
+    assert world.requeue_after == timedelta(minutes=10)
+    world.wait(600)
+    world.settle()
+    assert world.condition("WritesRefused") == "False"
+
+
+# ------------------------------------------------------------------ numbers
+def test_numbers_alone_are_not_written_while_pods_go() -> None:
+    world = start(5)
+    world.finish(0)
+    world.settle()
+    before = world.writes
+    for number in range(4):
+        world.reap(f"job-worker-{number}")
+        world.settle()
+    assert world.writes == before
+    world.reap("job-worker-4")
+    world.settle()
+    assert world.writes == before + 1
+    assert world.status.replicas == 0
+
+
+def test_a_worker_that_is_gone_is_gone_although_its_node_comes_back() -> None:
+    world = start()
+    world.delete("job-worker-0")
+    world.nodes["n1"] = replace(world.nodes["n1"], is_ready=False)
+    world.settle()
+    assert world.states()["job-worker-0"] == "gone"
+    world.nodes["n1"] = replace(world.nodes["n1"], is_ready=True)
+    world.settle()
+    [record] = [r for r in world.status.workers if r.name == "job-worker-0"]
+    assert record.state is WorkerState.GONE
+    assert world.config is not None
+    [member] = [m for m in world.config.members if m.name == "job-worker-0"]
+    assert member.state is MemberState.GONE

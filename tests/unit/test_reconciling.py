@@ -1,0 +1,370 @@
+"""One pass against a cluster in memory: what the server's answers do to the next pass."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import structlog
+
+from et_operator.assembly import WATCHED
+from et_operator.codec.encoding import encode_status_patch
+from et_operator.errors import OutcomeUnknown, Refused
+from et_operator.kube.executing import Executor
+from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.names import build_labels
+from et_operator.model.plans import Report
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    PODS,
+    ROLES,
+    SCALE_OUTS,
+    SERVICE_ACCOUNTS,
+    TRAINING_JOBS,
+    Json,
+    Ref,
+    Resource,
+)
+from et_operator.model.snapshots import RuntimeFiles
+from et_operator.reconciling import Reconciler
+from et_operator.runtime.measuring import Metrics
+from et_operator.runtime.workqueue import ShutDown, WorkQueue
+from et_operator.state.ingesting import Ingest
+from et_operator.state.store import Store
+from tests.fakes.clients import Call, CallLog, FakeApi, Fault, Moment
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.makers import make_job, make_scale_out
+
+KEY = JobKey("team", "train")
+SHIPPED = RuntimeFiles(Runtime("d1", "broker:1"), {"launcher/boot.py": ""})
+
+
+@pytest.fixture(autouse=True)
+def quiet_logs() -> Iterator[None]:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
+
+
+class Bench:
+    """A reconciler with a real queue, and a cluster that it sees by lists instead of watches."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.cluster = FakeCluster(self.clock.now)
+        self.log = CallLog()
+        self.store = Store()
+        self.ingest = Ingest(self.store)
+        self.queue: WorkQueue[JobKey] = WorkQueue(self.clock)  # type: ignore[arg-type]
+        self.metrics = Metrics()
+        self.events: list[Report] = []
+        self.api = FakeApi(self.cluster, self.log)
+        self.reconciler = self.build(self.api)
+
+    def build(self, api: FakeApi) -> Reconciler:
+        return Reconciler(
+            store=self.store,
+            api=api,
+            executor=Executor(api, self, encode_status_patch, pod_creations=4),
+            queue=self.queue,
+            clock=self.clock,
+            shipped=SHIPPED,
+            metrics=self.metrics,
+        )
+
+    def record(self, report: Report) -> None:
+        self.events.append(report)
+
+    def create(self, resource: Resource, manifest: dict[str, Any]) -> dict[str, Any]:
+        return self.cluster.create(resource, "team", manifest)
+
+    def look(self) -> None:
+        """Take a complete list of every kind."""
+        for resource, selector in WATCHED.items():
+            items = self.cluster.list(resource, label_selector=selector)
+            version = str(self.cluster.history.revision)
+            self.ingest.sync(resource, None, items, version=version, at=self.clock.now())
+
+    async def pass_over(self, times: int = 1) -> tuple[str, timedelta | None]:
+        for _ in range(times):
+            result = await self.reconciler.reconcile(KEY)
+        return result
+
+    def names(self, resource: Resource) -> list[str]:
+        return [o["metadata"]["name"] for o in self.cluster.list(resource, "team")]
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        job = self.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
+        return next((c for c in job["status"]["conditions"] if c["type"] == kind), {})
+
+    def writes(self, resource: Resource) -> list[Call]:
+        return [c for c in self.log.calls if c.is_write and c.ref.resource == resource]
+
+
+async def begin(**fields: Any) -> Bench:
+    """A job whose first decision is recorded, right before anything is created for it."""
+    bench = Bench()
+    bench.create(TRAINING_JOBS, make_job(**fields))
+    bench.look()
+    await bench.pass_over()
+    return bench
+
+
+def refuse(resource: Resource, words: str) -> Fault:
+    def strike(call: Call, moment: Moment) -> None:
+        if moment is Moment.BEFORE and call.verb == "create" and call.ref.resource == resource:
+            raise Refused(403, "Forbidden", words)
+
+    return strike
+
+
+# ------------------------------------------------------------------ conflicts
+async def test_a_conflict_reads_the_object_again_and_the_next_pass_goes_on() -> None:
+    bench = Bench()
+    bench.create(TRAINING_JOBS, make_job())
+    bench.look()
+    ref = Ref(TRAINING_JOBS, "team", "train")
+    bench.cluster.patch(ref, {"metadata": {"annotations": {"seen": "later"}}})
+    outcome, _ = await bench.pass_over()
+    assert outcome == "conflict"
+    assert bench.store.find_job(KEY).annotations == {"seen": "later"}  # type: ignore[union-attr]
+    assert (await bench.pass_over())[0] == "changed"
+    assert bench.cluster.get(ref)["status"]["epoch"] == 1
+
+
+async def test_a_namesake_of_a_job_that_is_gone_gets_nothing_of_its_decisions() -> None:
+    bench = Bench()
+    bench.create(TRAINING_JOBS, make_job(workers=3))
+    bench.look()
+    ref = Ref(TRAINING_JOBS, "team", "train")
+    bench.cluster.remove(ref)
+    namesake = bench.create(TRAINING_JOBS, make_job(workers=1))
+    assert (await bench.pass_over())[0] == "conflict"
+    await bench.pass_over(3)
+    pods = bench.cluster.list(PODS, "team")
+    assert [pod["metadata"]["name"] for pod in pods] == ["train-launcher", "train-worker-0"]
+    owners = {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods}
+    assert owners == {namesake["metadata"]["uid"]}
+
+
+async def test_a_write_that_changed_nothing_does_not_ask_for_another_pass() -> None:
+    class Deaf(FakeApi):
+        async def patch(self, ref: Ref, body: Any, **how: Any) -> Json:
+            return self._cluster.get(ref)
+
+    bench = Bench()
+    bench.create(TRAINING_JOBS, make_job())
+    bench.look()
+    bench.reconciler = bench.build(Deaf(bench.cluster, bench.log))
+    outcome, again = await bench.pass_over()
+    assert (outcome, again, bench.queue.depth) == ("changed", None, 0)
+
+
+# ------------------------------------------------------------------ names
+async def test_an_object_of_ours_that_was_not_seen_yet_is_taken_in() -> None:
+    bench = await begin()
+    bench.log.faults.append(lose_answers(PODS))
+    await bench.pass_over()
+    bench.log.faults.clear()
+    outcome, _ = await bench.pass_over()
+    assert outcome == "changed"
+    await bench.pass_over(2)
+    assert bench.names(PODS) == ["train-launcher", "train-worker-0", "train-worker-1"]
+    assert not bench.store.answers[KEY].taken
+
+
+def lose_answers(resource: Resource) -> Fault:
+    def strike(call: Call, moment: Moment) -> None:
+        is_it = call.is_write and call.ref.resource == resource
+        if is_it and moment is Moment.AFTER:
+            raise OutcomeUnknown("the connection ended")
+
+    return strike
+
+
+async def test_a_name_that_somebody_else_holds_is_waited_for() -> None:
+    bench = await begin()
+    bench.create(SERVICE_ACCOUNTS, {"metadata": {"name": "train-launcher"}})
+    await bench.pass_over()
+    _, again = await bench.pass_over()
+    assert again == timedelta(seconds=1)
+    assert bench.condition("NameTaken")["status"] == "Unknown"
+    assert len(bench.writes(SERVICE_ACCOUNTS)) == 1
+    bench.cluster.remove(Ref(SERVICE_ACCOUNTS, "team", "train-launcher"))
+    await bench.pass_over()
+    assert len(bench.writes(SERVICE_ACCOUNTS)) == 1  # nobody tells us of what we do not watch
+    await bench.clock.advance(timedelta(seconds=60))
+    await bench.pass_over(3)
+    assert "train-launcher" in bench.names(PODS)
+
+
+async def test_what_a_former_job_of_the_name_holds_is_followed_to_its_end() -> None:
+    bench = await begin()
+    owner = {
+        "apiVersion": TRAINING_JOBS.api_version,
+        "kind": "TrainingJob",
+        "name": "train",
+        "uid": "former",
+        "controller": True,
+    }
+    labels = build_labels("train")
+    bench.create(
+        CONFIG_MAPS,
+        {"metadata": {"name": "train-report", "labels": labels, "ownerReferences": [owner]}},
+    )
+    bench.look()
+    await bench.pass_over(2)
+    assert bench.names(PODS) == []
+    bench.cluster.remove(Ref(CONFIG_MAPS, "team", "train-report"))
+    bench.look()
+    await bench.clock.advance(timedelta(seconds=1))
+    await bench.pass_over(3)
+    assert "train-launcher" in bench.names(PODS)
+
+
+async def test_two_jobs_share_the_runtime_that_either_has_made() -> None:
+    bench = await begin()
+    metadata = {
+        "name": "edl-runtime-d1",
+        "labels": {"group-name": "kai.alibabacloud.com", "kai.alibabacloud.com/runtime": "d1"},
+    }
+    bench.create(CONFIG_MAPS, {"metadata": metadata})
+    await bench.pass_over(3)
+    assert not bench.store.answers[KEY].taken
+    assert "train-launcher" in bench.names(PODS)
+
+
+# ------------------------------------------------------------------ refusals
+async def test_refused_pods_are_told_with_the_servers_words_and_tried_again_later() -> None:
+    bench = await begin(workers=6)
+    bench.log.faults.append(refuse(PODS, "exceeded quota: small"))
+    assert (await bench.pass_over())[0] == "refused"
+    assert bench.store.answers[KEY].refusals[PODS].count == 1  # a pass counts once
+    _, again = await bench.pass_over()
+    told = bench.condition("PodsRefused")
+    assert told["status"] == "True"
+    assert "exceeded quota: small" in told["message"]
+    assert bench.condition("WritesRefused") == {}
+    tries = len(bench.writes(PODS))
+    _, again = await bench.pass_over()
+    assert again == timedelta(seconds=10)
+    assert len(bench.writes(PODS)) == tries
+    bench.log.faults.clear()
+    await bench.clock.advance(timedelta(seconds=10))
+    await bench.pass_over(3)
+    assert len(bench.names(PODS)) == 7
+    assert bench.condition("PodsRefused")["status"] == "False"
+
+
+async def test_a_refused_role_is_told_as_itself_and_no_pod_comes_before_it() -> None:
+    bench = await begin()
+    bench.log.faults.append(refuse(ROLES, "attempting to grant RBAC permissions"))
+    await bench.pass_over(2)
+    told = bench.condition("WritesRefused")
+    assert told["status"] == "True"
+    assert "Role train-launcher: attempting to grant RBAC permissions" in told["message"]
+    assert bench.condition("PodsRefused") == {}
+    assert bench.names(PODS) == []
+    bench.log.faults.clear()
+    await bench.pass_over(3)
+    assert "train-launcher" in bench.names(PODS)
+    assert bench.condition("WritesRefused")["status"] == "False"
+
+
+async def test_a_number_of_replicas_that_is_refused_ends_the_scaling_with_the_words() -> None:
+    bench = await begin(workers=1)
+    await bench.pass_over(3)
+    bench.create(SCALE_OUTS, make_scale_out("more"))
+    bench.look()
+
+    def strike(call: Call, moment: Moment) -> None:
+        is_spec = call.ref.resource == TRAINING_JOBS and not call.subresource
+        if is_spec and call.is_write and moment is Moment.BEFORE:
+            raise Refused(403, "Forbidden", "denied by policy")
+
+    bench.log.faults.append(strike)
+    await bench.pass_over(8)
+    status = bench.cluster.get(Ref(SCALE_OUTS, "team", "more"))["status"]
+    assert status["conditions"][-1]["type"] == "ScaleFailed"
+    assert status["conditions"][-1]["reason"] == "Refused"
+    assert "denied by policy" in status["conditions"][-1]["message"]
+    assert bench.names(PODS) == ["train-launcher", "train-worker-0"]
+    job = bench.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
+    assert "scaling" not in job["status"]
+
+
+# ------------------------------------------------------------------ unknown outcomes
+async def test_a_write_of_unknown_outcome_is_read_before_anything_else_is_done() -> None:
+    bench = Bench()
+    bench.create(TRAINING_JOBS, make_job())
+    bench.look()
+    bench.log.faults.append(lose_answers(TRAINING_JOBS))
+    await bench.pass_over()
+    assert [call.verb for call in bench.log.calls] == ["patch", "get"]
+    assert bench.store.find_job(KEY).status.epoch == 1  # type: ignore[union-attr]
+
+
+async def test_a_job_that_vanished_is_forgotten() -> None:
+    bench = Bench()
+    bench.create(TRAINING_JOBS, make_job())
+    bench.look()
+    bench.cluster.remove(Ref(TRAINING_JOBS, "team", "train"))
+    await bench.pass_over()
+    assert bench.store.find_job(KEY) is None
+    assert await bench.pass_over() == ("unchanged", None)
+
+
+# ------------------------------------------------------------------ defects
+async def test_a_defect_met_by_one_job_does_not_stop_another() -> None:
+    bench = Bench()
+    for name in ("broken", "train"):
+        bench.create(TRAINING_JOBS, make_job(name))
+    bench.look()
+    broken = JobKey("team", "broken")
+    bench.store.jobs.amend(
+        ("team", "broken"),
+        bench.store.find_job(broken).uid,
+        lambda job: replace(job, status=None),  # type: ignore[arg-type, union-attr]
+    )
+    bench.queue.add(broken)
+    bench.queue.add(KEY)
+    has_written = asyncio.Event()
+
+    def note(call: Call, moment: Moment) -> None:
+        if call.is_write and moment is Moment.AFTER:
+            has_written.set()
+
+    bench.log.faults.append(note)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(until_shut_down(bench.reconciler))
+        await has_written.wait()
+        bench.queue.shut_down()
+    assert bench.cluster.get(Ref(TRAINING_JOBS, "team", "train"))["status"]["epoch"] == 1
+    assert bench.queue.delayed == 1
+
+
+async def until_shut_down(reconciler: Reconciler) -> None:
+    with suppress(ShutDown):
+        await reconciler.work()
+
+
+# ------------------------------------------------------------------ orphans
+async def test_scalings_of_no_job_are_told_so_after_their_grace() -> None:
+    bench = Bench()
+    for name in ("one", "two"):
+        bench.create(SCALE_OUTS, make_scale_out(name))
+    bench.look()
+    assert await bench.pass_over() == ("unchanged", timedelta(seconds=30))
+    await bench.clock.advance(timedelta(seconds=30))
+    await bench.pass_over()
+    for name in ("one", "two"):
+        status = bench.cluster.get(Ref(SCALE_OUTS, "team", name))["status"]
+        assert status["conditions"][-1]["reason"] == "JobNotFound"
+        assert "team/train" in status["conditions"][-1]["message"]
