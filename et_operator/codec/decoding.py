@@ -119,7 +119,9 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     if launcher.get_integer("replicas", minimum=0) not in (None, 1):
         raise launcher.fail("replicas", "a job has one launcher, set it to 1 or leave it out")
     worker = _decode_worker(roles.require_object("worker"))
-    slots = spec.get_integer("slotsPerWorker", minimum=1, maximum=MAX_SLOTS) or count_gpus(worker.template)
+    slots = spec.get_integer("slotsPerWorker", minimum=1, maximum=MAX_SLOTS) or count_gpus(
+        worker.template
+    )
     given = {
         "attach_mode": spec.get_choice("launcherAttachMode", AttachMode),
         "launcher_creation": spec.get_choice("launcherCreationPolicy", LauncherCreation),
