@@ -186,7 +186,7 @@ class Reconciler:
         if result.status is not None:
             done.discard(TRAINING_JOBS)  # that was the status, not the job
         refused = {get_resource(f.action): f for f in execution.refusals if f.action is not None}
-        if not done and not refused:
+        if not refused and key not in self._store.answers:
             return
         refusals = self._answers(key).refusals
         for resource in done:

@@ -103,7 +103,8 @@ def _describe_running(draft: Draft) -> None:
     if running < _find_least(draft) or is_true(draft.status.conditions, "Running"):
         return
     draft.set_condition("Running", "True", "JobRunning", "the launcher and its workers run")
-    draft.tell("Running", f"the launcher and {running} workers run")
+    wanted = draft.status.decided_replicas
+    draft.tell("Running", f"the launcher runs, with {running} of {wanted} workers")
     draft.clear_condition("Restarting", "Restarted")
 
 
