@@ -36,7 +36,7 @@ from et_operator.reconciling import Reconciler
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.workqueue import ShutDown, WorkQueue
 from et_operator.state.ingesting import Ingest
-from et_operator.state.store import Store
+from et_operator.state.store import Answers, Store
 from tests.fakes.clients import Call, CallLog, FakeApi, Fault, Moment
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
@@ -177,7 +177,7 @@ async def test_an_object_of_ours_that_was_not_seen_yet_is_taken_in() -> None:
     assert outcome == "changed"
     await bench.pass_over(2)
     assert bench.names(PODS) == ["train-launcher", "train-worker-0", "train-worker-1"]
-    assert not bench.store.answers[KEY].taken
+    assert not bench.store.answers.get(KEY, Answers()).taken
 
 
 def lose_answers(resource: Resource) -> Fault:
@@ -237,7 +237,7 @@ async def test_two_jobs_share_the_runtime_that_either_has_made() -> None:
     }
     bench.create(CONFIG_MAPS, {"metadata": metadata})
     await bench.pass_over(3)
-    assert not bench.store.answers[KEY].taken
+    assert not bench.store.answers.get(KEY, Answers()).taken
     assert "train-launcher" in bench.names(PODS)
 
 
