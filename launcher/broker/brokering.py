@@ -63,6 +63,7 @@ class Broker:
         self._relay = Relay(wire, find=self.hosts.find, started_at=now, on_spawn=self._note_spawn)
         self._launching = Launching()
         self._nudging = Nudging()
+        self._has_begun = bool(memory.report.exits)
         self._drains: dict[str, Drain] = {}
         self._departures = Departures()
         self._kept: Memory | None = None
@@ -102,6 +103,7 @@ class Broker:
         self._now = now
         self.connected.add(uid)
         if welcome.sessions:
+            self._has_begun = True
             self.hosts.join(uid)
         for session in welcome.sessions:
             if session.ended is not None:
@@ -305,6 +307,7 @@ class Broker:
             was_offered=self.hosts.was_offered(uid),
             is_claimed=self._relay.has_claims(uid) or running[uid] > 0,
             starting=starting,
+            has_begun=self._has_begun,
         )
 
     def _last_idle_read(self, running: Counter[str]) -> float | None:
@@ -328,6 +331,7 @@ class Broker:
             self._drains[uid].note_end(self.hosts.leaving[uid])
 
     def _note_spawn(self, uid: str) -> None:
+        self._has_begun = True
         self.hosts.join(uid)
         if uid in self._drains:
             self._drains[uid].note_spawn(self.hosts.leaving[uid], self._now)

@@ -3,7 +3,8 @@
 Asking too early is the danger: horovodrun may have taken its copy of the list just before the host
 was taken off, and be starting processes there still. An agent that has closed refuses them, which
 horovodrun takes for a failed worker. So the agent is asked at once only when nothing can be under
-way any more; otherwise after two reads of the shorter list and the time that the starts need.
+way any more; otherwise after two reads of the shorter list and what the starts need: time, and
+further reads, for a read costs horovodrun what a start costs and becomes slow where starts do.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -20,6 +21,11 @@ READS = 2
 SETTLE_SECONDS = 3.0
 START_SECONDS = 0.2
 """What horovodrun needs to start one slot."""
+MORE_READS = 8
+"""At most so many further reads, one for each slot that may be starting."""
+FIRST_START_SECONDS = 60.0
+"""The same while the user's command has not started anything: between its first list and its first
+process may lie imports, on a machine on which everybody imports."""
 GONE_SECONDS = 8.0
 """At the latest then, the shims of a pod that is gone stop waiting."""
 
@@ -46,6 +52,8 @@ class Sight:
     """A shim waits for a session there."""
     starting: int
     """Slots of the job, as horovodrun knows it, that have no process (yet)."""
+    has_begun: bool = True
+    """The user's command has started a process somewhere."""
 
 
 @dataclass(slots=True)
@@ -96,9 +104,12 @@ class Drain:
         if self.has_ended or unknown:
             return 0.0
         leaving = sight.leaving
-        if leaving.served_at is None or leaving.reads - self._spawned_reads < READS:
+        reads = READS + min(sight.starting, MORE_READS)
+        if leaving.served_at is None or leaving.reads - self._spawned_reads < reads:
             return None
         since = max(leaving.served_at, self._spawned_at or 0.0)
+        if not sight.has_begun:
+            return since + FIRST_START_SECONDS
         return since + SETTLE_SECONDS + START_SECONDS * sight.starting
 
 

@@ -131,13 +131,19 @@ def make_frame(kind: int, session: bytes = frames.NO_SESSION, **body: Any) -> Fr
     return decode(frames.encode_json(kind, body, session))[0]
 
 
-def make_started() -> Bench:
-    """Two workers listed, the command started, a session on each."""
+def make_told() -> Bench:
+    """Two workers listed, the command told to start."""
     bench = Bench()
     bench.configure({0: ACTIVE, 1: ACTIVE})
     bench.welcome(0)
     bench.welcome(1)
     bench.peer(PID1, frames.LAUNCH, nonce="nonce")
+    return bench
+
+
+def make_started() -> Bench:
+    """Two workers listed, the command started, a session on each."""
+    bench = make_told()
     for index in (0, 1):
         session = bytes([index]) * 15 + b"s"
         bench.peer(10 + index, frames.SPAWN, session, host=f"job-worker-{index}", command="train")
@@ -243,7 +249,7 @@ def test_a_graceful_scale_in():
     assert bench.report.closed == {"uid-1"}
 
 
-def test_a_spare_host_is_asked_after_two_reads_and_some_seconds():
+def test_a_spare_host_is_asked_after_some_reads_and_some_seconds():
     bench = make_started()
     bench.configure({2: ACTIVE})
     bench.welcome(2)
@@ -251,8 +257,9 @@ def test_a_spare_host_is_asked_after_two_reads_and_some_seconds():
     bench.configure({2: DRAINING})
     bench.read()
     bench.wait(60.0)
-    assert bench.asked() == []
     bench.read()
+    assert bench.asked() == []
+    bench.read()  # two, and one for the slot without a process
     assert bench.asked() == ["uid-2"]
 
 
@@ -289,8 +296,21 @@ def test_an_end_first_heard_of_in_a_welcome_proves_nothing():
     bench.welcome(1, replace(NOBODY, sessions=(ended,)))
     assert bench.asked() == []
     assert bench.report.exits["uid-1"][0].code == 134
-    bench.read()
+    for _ in range(3):
+        bench.read()
     bench.wait(4.0)
+    assert bench.asked() == ["uid-1"]
+
+
+def test_nothing_is_asked_on_time_alone_before_the_command_has_started_anything():
+    bench = make_told()
+    bench.configure({1: DRAINING})
+    for _ in range(9):
+        bench.read()
+    bench.wait(30.0)
+    assert bench.asked() == []
+    bench.peer(30, frames.SPAWN, A, host="job-worker-0", command="train")
+    bench.wait(0.0)
     assert bench.asked() == ["uid-1"]
 
 

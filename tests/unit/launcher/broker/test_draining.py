@@ -32,12 +32,26 @@ def test_without_a_stream_a_host_that_was_never_offered_is_closed_by_us():
 
 def test_two_reads_and_the_time_for_starts_come_before_the_question():
     drain = Drain()
-    sight = replace(make_sight(reads=2, served_at=10.0), starting=5)
-    assert drain.due(sight) == 14.0
-    assert drain.decide(sight, 13.9) is Step.WAIT
-    assert drain.decide(sight, 14.0) is Step.ASK
+    sight = make_sight(reads=2, served_at=10.0)
+    assert drain.due(sight) == 13.0
+    assert drain.decide(sight, 12.9) is Step.WAIT
+    assert drain.decide(sight, 13.0) is Step.ASK
     assert drain.decide(make_sight(reads=1, served_at=10.0), 99.0) is Step.WAIT
     assert drain.decide(make_sight(), 99.0) is Step.WAIT
+
+
+def test_each_slot_that_may_be_starting_asks_for_a_further_read_and_more_time():
+    drain = Drain()
+    sight = replace(make_sight(reads=6, served_at=10.0), starting=5)
+    assert drain.due(sight) is None
+    assert drain.due(replace(sight, leaving=Leaving(7, 10.0))) == 14.0
+    many = replace(make_sight(reads=10, served_at=10.0), starting=100)
+    assert drain.due(many) == 33.0
+
+
+def test_before_anything_was_started_a_minute_goes_by():
+    sight = replace(make_sight(reads=9, served_at=10.0), has_begun=False)
+    assert Drain().due(sight) == 70.0
 
 
 def test_the_end_of_a_session_after_the_read_needs_no_waiting():
