@@ -27,6 +27,7 @@ def main(arguments: list[str]) -> int:
     # what follows kubectl is kubectl's, dashes and all
     mine = arguments[:1] if arguments[:1] == ["kubectl"] else arguments
     options = _make_parser().parse_args(mine)
+    archives: list[Path] = []
     try:
         cluster = find_cluster()
         checks.check_platform()
@@ -36,10 +37,11 @@ def main(arguments: list[str]) -> int:
         if options.command in ("status", "kubeconfig"):
             return _show(cluster, options.command)
         if options.command == "images":  # each artifact has a lock of its own
-            _build_images(cluster, options.only)
-            return 0
+            archives = _build_images(cluster, options.only)
+            if not options.load:
+                return 0
         with locks.hold(cluster.cache / "locks" / f"cluster-{cluster.name}"):
-            _carry_out(cluster, options)
+            _carry_out(cluster, options, archives)
     except (DevclusterError, OSError) as error:  # of the latter such as a full disk
         reporting.say(f"devcluster: {error}")
         return 1
@@ -59,26 +61,30 @@ def _show(cluster: Cluster, command: str) -> int:
     return 0 if healthy else 1
 
 
-def _carry_out(cluster: Cluster, options: argparse.Namespace) -> None:
+def _carry_out(cluster: Cluster, options: argparse.Namespace, archives: list[Path]) -> None:
     if options.command == "up":
         lifecycles.bring_up(cluster, options.nodes, options.simulated)
         reporting.say(f"cluster {cluster.name} is up; export KUBECONFIG={cluster.kubeconfig}")
     elif options.command == "down":
         lifecycles.take_down(cluster)
         reporting.say(f"cluster {cluster.name} is down")
-    elif options.command == "load":
+    elif options.command in ("load", "images"):
         controlplane.find_client(cluster)
-        images.load(nodes.list_nodes(cluster), options.archive)
+        for archive in archives or [options.archive]:
+            images.load(nodes.list_nodes(cluster), archive)
     elif options.command == "deploy":
         deploying.deploy(cluster)
     elif options.command == "fault":
         faults.cause(cluster, options.fault, options.node)
 
 
-def _build_images(cluster: Cluster, only: str | None) -> None:
+def _build_images(cluster: Cluster, only: str | None) -> list[Path]:
+    archives = []
     for image in (images.OPERATOR, images.TRAINER):
         if only in (None, image.title):
-            reporting.answer(str(images.find_image(cluster.cache, image)))
+            archives.append(images.find_image(cluster.cache, image))
+            reporting.answer(str(archives[-1]))
+    return archives
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -103,6 +109,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "images", help="build the images that changed and print their archives"
     )
     build.add_argument("only", nargs="?", choices=[images.OPERATOR.title, images.TRAINER.title])
+    build.add_argument("--load", action="store_true", help="and load them into every node")
     load = commands.add_parser("load", help="load an image archive into every node")
     load.add_argument("archive", type=Path)
     commands.add_parser("deploy", help="build, load and start this checkout's operator")

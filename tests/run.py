@@ -55,7 +55,7 @@ STEPS = (
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
-    ("images", "the images", [PY, "-m", "devcluster", "images"]),
+    ("images", "the images", [PY, "-m", "devcluster", "images", "--load"]),
     ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),
     ("e2e", "end to end", [*E2E, "-m", "cluster and not alone", "-n", "3", "--dist", "worksteal"]),

@@ -32,7 +32,7 @@ def prepare_embedded() -> Place:
     run(["devcluster/prerequisites.sh"], "installing what the cluster needs")
     for words, what in (
         (["up"], "the cluster"),
-        (["images"], "the images"),
+        (["images", "--load"], "the images"),
         (["deploy"], "the operator"),
     ):
         run([sys.executable, "-m", "devcluster", *words], what)

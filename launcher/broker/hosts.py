@@ -18,11 +18,11 @@ from hostdiscovery.hosts import Host, format_hosts
 from launcher.documents import HostConfig, Member, MemberState
 
 GATHER_SECONDS = 0.3
-"""How long the first of several members waits for the others."""
-EXPECT_SECONDS = 2.0
-"""The same while workers that the job wants are not even members yet. Two changes of the list
-within one reset of Horovod are one too many: it forgets the second (horovod/common/elastic.py,
-on_reset), and the host then waits for a nudge."""
+"""How long the first of several members waits for the others before the training has begun."""
+JOIN_SECONDS = 3.0
+"""The same while the training runs, for workers too that the job wants and that are not members
+yet. Two changes of the list within one reset of Horovod are one too many: it forgets the second
+(horovod/common/elastic.py, on_reset), and the host then waits for a nudge."""
 
 _STEP = {MemberState.ACTIVE: 0, MemberState.DRAINING: 1, MemberState.GONE: 2}
 
@@ -212,9 +212,9 @@ class HostList:
         first = min(self._welcomed.values())
         there = len(self.memory.listed) + len(self._welcomed)
         coming = sum(1 for uid in self.members if self._is_listable(uid)) - len(self._welcomed)
-        wanted = self.config.replicas if self.config and self.memory.started else 0
-        if there + coming < wanted:
-            return first + EXPECT_SECONDS
+        if self.memory.started:
+            wanted = self.config.replicas if self.config else 0
+            return first + JOIN_SECONDS if coming or there < wanted else first
         return first + GATHER_SECONDS if coming else first
 
     # ------------------------------------------------------------ inside

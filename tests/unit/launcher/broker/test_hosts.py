@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.broker.hosts import (
-    EXPECT_SECONDS,
     GATHER_SECONDS,
+    JOIN_SECONDS,
     HostList,
     HostMemory,
     Verdict,
@@ -220,9 +220,10 @@ def test_a_host_that_joins_a_training_waits_for_those_the_job_still_wants():
     hosts = make_listed(1)
     hosts.configure(replace(make_config(2, make_member(0), make_member(1)), replicas=3))
     hosts.welcome("uid-1", 5.0)
-    assert hosts.due() == 5.0 + EXPECT_SECONDS
+    assert hosts.due() == 5.0 + JOIN_SECONDS
 
     hosts.configure(replace(make_config(3, *map(make_member, range(3))), replicas=3))
+    assert hosts.due() == 5.0 + JOIN_SECONDS
     hosts.welcome("uid-2", 6.0)
 
     assert hosts.due() == 5.0
