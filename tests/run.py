@@ -44,7 +44,17 @@ def main() -> int:
             break
     for key, result in read_points():
         results.setdefault(key, []).append(result)
+    leave(has_failed=any(not result.passed for found in results.values() for result in found))
     return close(results)
+
+
+def leave(*, has_failed: bool) -> None:
+    """Take the cluster down, unless somebody will want to look at what failed on it."""
+    if has_failed and not os.environ.get("CI"):
+        print("\n==> the cluster stays up to be looked at; `make down` takes it away")
+        return
+    command = [PY, "-m", "devcluster", "down"]
+    subprocess.run(command, cwd=ROOT, env=build_environment(), check=False)
 
 
 PY = sys.executable
