@@ -157,6 +157,7 @@ def _build(cache: Path, image: Image, new: Path) -> None:
             step.detail = "writing the archive"
             target = f"oci-archive:{new}:{image.name}"
             _run_buildah(cache, ["push", "--quiet", image.name, target], step)
+        _unmount_store(cache)
 
 
 def _make_base(base: Base, path: Path) -> None:
@@ -186,6 +187,15 @@ def _import_base(cache: Path, base: Base, archive: Path) -> None:
     with reporting.step(f"importing {base.name}") as step:
         _run_buildah(cache, ["bud", "--isolation=chroot", f"--tag={base.name}", str(folder)], step)
     shutil.rmtree(folder)
+
+
+def _unmount_store(cache: Path) -> None:
+    """Take down what buildah leaves mounted in its store; the caller holds its lock."""
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    points = [line.split()[1] for line in mounts]
+    for point in sorted(points, reverse=True):  # deepest first
+        if Path(point).is_relative_to(cache / "buildah"):
+            attempt(["umount", point])
 
 
 def _buildah(cache: Path) -> list[str]:
