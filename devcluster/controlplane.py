@@ -30,16 +30,6 @@ _AUDIT_POLICY = {
 }
 
 
-def start_control_plane(cluster: Cluster, kube: Path) -> Client:
-    """Start whatever of the control plane does not run, and return once the API server is ready."""
-    start_etcd(cluster, kube)
-    start_api_server(cluster, kube)
-    client = start_relay(cluster)
-    wait_ready(cluster, client)
-    start_controllers(cluster, kube)
-    return client
-
-
 def start_etcd(cluster: Cluster, kube: Path) -> None:
     """Start etcd unless it runs; its data need not survive the machine, so nothing is synced."""
     arguments = {

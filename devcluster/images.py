@@ -12,7 +12,7 @@ from devcluster import building, hostsettings, locks, nodes, ociimages, reportin
 from devcluster.checks import IMAGE_PROGRAMS, check_programs
 from devcluster.commands import attempt
 from devcluster.failures import DevclusterError
-from devcluster.settings import CHECKOUT, OPERATOR_IMAGE, PAUSE_IMAGE, TRAINER_IMAGE, Cluster, Node
+from devcluster.settings import CHECKOUT, OPERATOR_IMAGE, PAUSE_IMAGE, TRAINER_IMAGE, Node
 
 _SUITE = "bookworm"
 _KEPT_ARCHIVES = 3
@@ -239,8 +239,3 @@ def _drop_old_archives(newest: Path, image: Image) -> None:
     for path in archives[:-_KEPT_ARCHIVES]:
         if path != newest:
             path.unlink(missing_ok=True)
-
-
-def load_pause(cluster: Cluster, targets: Iterable[Node]) -> None:
-    """Load the image of pod sandboxes into these nodes."""
-    load(targets, find_pause_image(cluster.cache))

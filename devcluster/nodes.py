@@ -125,11 +125,6 @@ def run_ctr(node: Node, *arguments: str | Path) -> str:
     )
 
 
-def remove_states(cluster: Cluster) -> None:
-    """Remove what the nodes kept, but for their images."""
-    shutil.rmtree(cluster.state / "nodes", ignore_errors=True)
-
-
 def _start_runtime(node: Node) -> None:
     if not any(processes.find(node.cluster, f"{node.name}-{name}") for name in _PARTS):
         _make_fresh(node)

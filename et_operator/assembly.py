@@ -43,7 +43,7 @@ from et_operator.runtime.workqueue import WorkQueue
 from et_operator.serving import build_app, serve
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
-from et_operator.state.store import Store
+from et_operator.state.store import Store, get_scaling_index
 from et_operator.sweeping import Sweeper
 from launcher.contract import PROTOCOL_VERSION
 
@@ -229,7 +229,7 @@ class Operator:
             self._queue.add(entry.value.key)
         for table in (self._store.scale_ins, self._store.scale_outs):
             for scaling in table:
-                self._queue.add(JobKey(scaling.value.namespace, scaling.value.job_name))
+                self._queue.add(get_scaling_index(scaling.value))
         workers = {f"worker {n}": self._reconciler.work for n in range(self._settings.workers)}
         await run_for_ever({**workers, "events": self._recorder.run, "sweep": self._sweeper.run})
 
