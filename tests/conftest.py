@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+# Programs under test inherit what is ignored here: under nohup, or as a job in the background of
+# a script, that would be signals that they are to be sent.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,6 +28,15 @@ EXIT_MISCONFIGURED = 78
 DEFAULT_GRACE = "30"
 MAX_CONNECTIONS = 32
 HANG_SECONDS = 2.0
+_CAUGHT = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGCHLD,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
 RETRY_SECONDS = 1.0
 """How long nothing is accepted after file descriptors ran out."""
 DEFECT_SECONDS = 0.1
@@ -266,7 +275,7 @@ def _catch_signals() -> socket.socket:
     for end in (wakeup, writer):
         end.settimeout(0)
     signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
-        # Caught and not ignored: children inherit what is ignored.
+    for number in _CAUGHT:
+        # Caught and not ignored: children inherit what is ignored, also by who started us.
         signal.signal(number, lambda _number, _frame: None)
     return wakeup

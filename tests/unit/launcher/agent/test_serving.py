@@ -86,6 +86,13 @@ def test_a_session_ignores_and_blocks_no_signal_of_ours(peer: Peer) -> None:
     assert [int(line.split()[1], 16) & ~libc for line in out.splitlines()] == [0, 0]
 
 
+def test_a_session_gets_the_signals_that_the_agent_was_started_to_ignore(worker: Worker) -> None:
+    ignoring = ("sh", "-c", "trap '' HUP INT QUIT TERM USR1 USR2; exec \"$@\"", "sh")
+    peer = worker.start(prefix=ignoring).hello()
+    _, out, _ = peer.run("grep SigIgn /proc/self/status")
+    assert int(out.split()[1], 16) & 0b11111111111111 == 0
+
+
 def test_a_session_inherits_no_file_of_ours(peer: Peer) -> None:
     _, out, _ = peer.run("ls /proc/self/fd")
     assert set(out.split()) <= {b"0", b"1", b"2", b"3"}
