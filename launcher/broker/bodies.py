@@ -50,6 +50,12 @@ def read_exit(frame: Frame) -> SessionExit:
     return _build_exit(frame.session, frames.decode_json(frame))
 
 
+def read_pong(frame: Frame) -> float | None:
+    """When the PING that it answers was sent; None when that is not said. Raises ProtocolError."""
+    sent = frames.decode_json(frame).get("sent")
+    return sent if type(sent) is float else None
+
+
 def read_opening(frame: Frame) -> dict[str, Any]:
     """The checked body of SPAWN or RESUME; `received` by stream."""
     body = frames.decode_json(frame)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-from launcher.broker.bodies import Welcome, read_exit
+from launcher.broker.bodies import Welcome, read_exit, read_pong
 from launcher.broker.draining import Departures, Drain, Sight, Step
 from launcher.broker.facts import OUTPUT_KEPT, Ledger
 from launcher.broker.hosts import HostList, Verdict
@@ -136,7 +136,9 @@ class Broker:
             self.hosts.remove(uid)
         elif frame.type == frames.TERMINATING:
             self.hosts.remove(uid)
-        elif frame.type not in (frames.PONG, frames.BUSY):
+        elif frame.type == frames.PONG:
+            self._note_pong(uid, frame)
+        elif frame.type != frames.BUSY:
             raise ProtocolError(f"an agent sends no {frames.NAMES.get(frame.type, frame.type)}")
 
     def take_peer_frame(self, peer: int, frame: Frame, now: float) -> None:
@@ -146,7 +148,7 @@ class Broker:
         if handle is not None:
             handle(peer, frame)
         else:
-            self._relay.take_shim_frame(peer, frame)
+            self._relay.take_shim_frame(peer, frame, now)
 
     def lose_peer(self, peer: int, now: float) -> None:
         """A connection of our socket ended."""
@@ -213,6 +215,10 @@ class Broker:
     def has_sessions(self) -> bool:
         """Whether a process may run in a worker."""
         return self._relay.count_running().total() > 0
+
+    def build_ping(self, now: float) -> bytes:
+        """A question that only the agent answers, and that tells us how long the way is."""
+        return frames.encode_json(frames.PING, {"sent": now})
 
     def build_hello(self, uid: str, connection: int) -> bytes:
         """The first frame of a stream; `connection` rises with each stream of ours to this pod."""
@@ -329,6 +335,11 @@ class Broker:
         is_new = self.ledger.end_session(uid, ended)
         if is_new and uid in self._drains:
             self._drains[uid].note_end(self.hosts.leaving[uid])
+
+    def _note_pong(self, uid: str, frame: Frame) -> None:
+        sent = read_pong(frame)
+        if sent is not None and sent <= self._now:
+            self._relay.note_round_trip(uid, self._now - sent)
 
     def _note_spawn(self, uid: str) -> None:
         self._has_begun = True

@@ -12,20 +12,18 @@ No I/O, no clock: frames go in, and go out through the `Wire` that was handed in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from launcher import contract
 from launcher.broker.bodies import KnownSession, read_opening
 from launcher.broker.sessions import Session
+from launcher.broker.windows import Windows
 from launcher.documents import Member
 from launcher.protocol import frames
 from launcher.protocol.claims import ENDING_SIGNALS
 from launcher.protocol.frames import Frame, ProtocolError
 
-POOL = 64 * 1024 * 1024
-"""Bytes under way to all shims together."""
-LEAST_WINDOW = frames.MAX_DATA
 RESUME_SECONDS = 5.0
 """A shim that is away for longer has died."""
 CLAIM_SECONDS = 30.0
@@ -81,7 +79,7 @@ class Relay:
         self._alone: dict[bytes, Session] = {}
         self._attached: set[str] = set()
         self._refused: dict[str, str] = {}
-        self._expected = 0
+        self._windows = Windows(self._sessions)
         self._term_seconds = TERM_SECONDS
 
     # ------------------------------------------------------------ from the config
@@ -89,7 +87,7 @@ class Relay:
     def bind(self, expected: int) -> None:
         """The config was read: `expected` slots, and host names have their meaning."""
         self._is_bound = True
-        self._expected = expected
+        self._windows.expect(expected)
         for session in [session for session in self._sessions.values() if not session.uid]:
             if session.peer is None:
                 self._forget(session)
@@ -109,7 +107,7 @@ class Relay:
 
     # ------------------------------------------------------------ from shims
 
-    def take_shim_frame(self, peer: int, frame: Frame) -> None:
+    def take_shim_frame(self, peer: int, frame: Frame, now: float) -> None:
         """One frame of a shim's connection; raises ProtocolError: hang up."""
         if frame.type in (frames.SPAWN, frames.RESUME):
             self._open(peer, frame)
@@ -121,7 +119,7 @@ class Relay:
         if session.id != frame.session:
             raise ProtocolError("a frame of a session that this connection has not opened")
         if frame.type == frames.ACK:
-            self._acknowledge(session, frame)
+            self._acknowledge(session, frame, now)
         elif frame.type == frames.SIGNAL:
             self._signal(session, frame)
         elif frame.type == frames.EXIT_ACK:
@@ -163,6 +161,11 @@ class Relay:
     def detach(self, uid: str) -> None:
         """The stream is cut. Sessions stay; nobody is told."""
         self._attached.discard(uid)
+        self._windows.forget_round_trip(uid)
+
+    def note_round_trip(self, uid: str, seconds: float) -> None:
+        """A PING to this pod was answered."""
+        self._windows.note_round_trip(uid, seconds)
 
     def take_agent_frame(self, uid: str, frame: Frame) -> None:
         """One frame about a session; raises ProtocolError: drop the stream."""
@@ -175,11 +178,11 @@ class Relay:
             session.opening = None
         elif frame.type == frames.EXIT:
             session.is_exited = True
-        elif frame.type in (frames.DATA, frames.DROPPED) and not session.find_flow(frame).take(
-            frame
-        ):
-            # The shim has it, will have it, or could not place it.
-            return
+        elif frame.type in _OUTPUT:
+            if not session.find_flow(frame).take(frame):
+                # The shim has it, will have it, or could not place it.
+                return
+            self._windows.check(session)
         if session.peer is None:
             self._answer_alone(session, frame)
         else:
@@ -239,6 +242,8 @@ class Relay:
         if session is None:
             session = self._sessions[frame.session] = Session(frame.session, body["host"])
         self._adopt(session, peer)
+        wish = body.get("window")
+        session.most_window = min(wish if type(wish) is int else frames.WINDOW, frames.MOST_WINDOW)
         session.go_on_from(body.get("received") or dict.fromkeys(frames.STREAMS, 0))
         if frame.type == frames.SPAWN:
             session.opening = body
@@ -279,25 +284,22 @@ class Relay:
         if session.uid not in self._attached:
             return
         if session.opening is not None:
-            body = {**session.opening, "window": self._grant_window(session.opening)}
+            body = {**session.opening, "window": self._windows.open(session)}
             self._wire.to_agent(session.uid, frames.encode_json(frames.SPAWN, body, session.id))
             session.is_sent = True
             self._on_spawn(session.uid)
         else:
-            self._wire.to_agent(session.uid, session.encode_resume(self._grant_window({})))
+            self._wire.to_agent(session.uid, session.encode_resume(self._windows.open(session)))
         if session.ending is not None:
             self._wire.to_agent(session.uid, session.encode_signal(session.ending))
 
-    def _grant_window(self, wanted: Mapping[str, Any]) -> int:
-        share = POOL // max(self._expected, len(self._sessions), 1)
-        wish = wanted.get("window")
-        most = wish if type(wish) is int else frames.WINDOW
-        return max(LEAST_WINDOW, min(frames.WINDOW, share, most))
-
-    def _acknowledge(self, session: Session, frame: Frame) -> None:
+    def _acknowledge(self, session: Session, frame: Frame, now: float) -> None:
         flow = session.find_flow(frame)
         flow.received = max(flow.received, frame.offset)
-        self._pass_on(session, frame)
+        # Without a payload: windows are ours to give.
+        self._pass_on(session, frame._replace(payload=b""))
+        for changed in self._windows.widen(session, now):
+            self._send(changed, changed.encode_window())
 
     def _signal(self, session: Session, frame: Frame) -> None:
         number = frames.decode_json(frame).get("signal")

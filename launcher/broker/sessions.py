@@ -32,12 +32,14 @@ class Flow:
             self.skipped = max(self.skipped, end)
         else:
             end = frame.offset + len(frame.payload)
-            ahead = end - max(self.received, self.skipped)
-            if ahead > frames.WINDOW:
-                raise ProtocolError(f"DATA {ahead} bytes ahead of what was acknowledged")
         is_new = end > self.passed
         self.passed = max(self.passed, end)
         return is_new
+
+    @property
+    def under_way(self) -> int:
+        """Bytes that have come and are not acknowledged."""
+        return max(0, self.passed - max(self.received, self.skipped))
 
 
 @dataclass(slots=True)
@@ -57,6 +59,13 @@ class Session:
     instance: str = ""
     flows: dict[int, Flow] = field(default_factory=dict)
     """By stream."""
+    window: int = 0
+    """Bytes that its agent may send ahead, see windows.py; 0 before it was told."""
+    most_window: int = frames.WINDOW
+    """What its shim takes at most."""
+    round_at: float = 0.0
+    """When the present round trip began, and what was acknowledged then."""
+    round_from: int = 0
     ending: int | None = None
     """The last signal that should end it."""
     is_exited: bool = False
@@ -74,6 +83,16 @@ class Session:
             stream: Flow(received=count, passed=count) for stream, count in received.items()
         }
 
+    @property
+    def received(self) -> int:
+        """Bytes acknowledged, of both streams."""
+        return sum(flow.received for flow in self.flows.values())
+
+    @property
+    def under_way(self) -> int:
+        """Bytes that have come and are not acknowledged, of both streams."""
+        return sum(flow.under_way for flow in self.flows.values())
+
     def find_flow(self, frame: Frame) -> Flow:
         """The stream that a frame is about; raises ProtocolError."""
         flow = self.flows.get(frame.flags)
@@ -90,6 +109,12 @@ class Session:
             "window": window,
         }
         return frames.encode_json(frames.RESUME, body, self.id)
+
+    def encode_window(self) -> bytes:
+        """The ACK that says how large the window is now."""
+        payload = b'{"window":%d}' % self.window
+        offset = self.flows[frames.STDOUT].received
+        return frames.encode(frames.ACK, self.id, payload, flags=frames.STDOUT, offset=offset)
 
     def encode_signal(self, number: int) -> bytes:
         """SIGNAL."""

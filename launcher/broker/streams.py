@@ -212,7 +212,8 @@ class Talk:
     async def _ping(self) -> None:
         while True:
             await asyncio.sleep(frames.PING_SECONDS)
-            self._outbox.put_first(frames.encode(frames.PING))
+            now = asyncio.get_running_loop().time()
+            self._outbox.put_first(self._broker.build_ping(now))
 
     async def _receive(self, stream: Duplex) -> None:
         decoder = frames.Decoder()
@@ -238,6 +239,7 @@ class Talk:
             self.welcomed_at = now
             self._wires.open_stream(self._member.uid, self._outbox)
             self._broker.take_welcome(self._member.uid, welcome, now)
+            self._outbox.put(self._broker.build_ping(now))
         elif frame.type != frames.PONG:
             raise ProtocolError(f"{frames.NAMES[frame.type]} before WELCOME")
         if frame.type not in (frames.DATA, frames.PONG):

@@ -36,6 +36,9 @@ from launcher.protocol.frames import Frame, ProtocolError
 GONE = 137
 """Exit code when the session cannot be heard of any more and no EXIT told better."""
 
+ACK_STEP = frames.WINDOW // 4
+"""Bytes written after which an acknowledgement does not wait for more."""
+
 ENDING_SIGNALS = (1, 2, 3, 9, 15)
 """HUP INT QUIT KILL TERM: said again after a cut, for one may have been lost in it."""
 
@@ -86,8 +89,8 @@ class _Inlet:
 class Claim:
     """See the module. `session` is 16 random bytes; `env` is added to the process's environment.
 
-    `window` is how many bytes the agent may send ahead of the acknowledgements; the broker may
-    lower it on the way.
+    `window` is how many bytes the agent may send ahead of the acknowledgements at most; the broker
+    grants what the way needs.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class Claim:
         host: str,
         command: str,
         env: Optional[Mapping[str, str]] = None,
-        window: int = frames.WINDOW,
+        window: int = frames.MOST_WINDOW,
     ) -> None:
         self.session = session
         self.host = host
@@ -292,10 +295,10 @@ class Claim:
         self._inlets[frames.STDERR].say(f"edl: {self.host}: {text}\n")
 
     def _tell(self, stream: int, *, again: bool = False) -> None:
-        """Acknowledge: when all is written, or a quarter of the window."""
+        """Acknowledge: when all is written, or ACK_STEP of it."""
         inlet = self._inlets[stream]
         news = inlet.safe - inlet.told
-        if again or (news and (not inlet.spans or news >= self.window // 4)):
+        if again or (news and (not inlet.spans or news >= ACK_STEP)):
             inlet.told = inlet.safe
             self._outgoing += frames.encode(
                 frames.ACK, self.session, flags=stream, offset=inlet.safe

@@ -28,7 +28,10 @@ STREAMS = (STDOUT, STDERR)
 _NO_TYPES = {"VERSION", "STDOUT", "STDERR"}
 
 WINDOW = 256 * 1024
-"""Bytes of one session, both streams together, that may be sent and not yet acknowledged."""
+"""Bytes of one session, both streams together, that may be sent and not yet acknowledged; what a
+session begins with."""
+MOST_WINDOW = 2 * 1024 * 1024
+"""What it may grow to where the way is long; the agent's ring holds twice as much."""
 PING_SECONDS = 10.0
 """How often a broker sends PING."""
 DEAD_SECONDS = 30.0
@@ -41,7 +44,7 @@ REJECT = 3  # agent -> broker, broker -> shim {reason}: the stream is over
 SPAWN = 4  # shim -> broker -> agent {host, command, env, window}
 SPAWNED = 5  # agent -> broker -> shim {pid, instance}
 DATA = 6  # agent -> broker -> shim
-ACK = 7  # shim -> broker -> agent
+ACK = 7  # shim -> broker -> agent {window}: from the broker, when the window has changed
 DROPPED = 8  # agent -> broker -> shim {to}
 SIGNAL = 9  # shim -> broker -> agent {signal}
 EXIT = 10  # agent -> broker -> shim {code, produced, reason}: produced are bytes [stdout, stderr]
@@ -150,4 +153,6 @@ class Decoder:
         end = HEADER.size + length
         if len(self._buffer) < end:
             return None, 0
-        return Frame(kind, session, flags, offset, bytes(self._buffer[HEADER.size : end])), end
+        with memoryview(self._buffer) as view:  # a slice of the buffer itself is a copy more
+            payload = bytes(view[HEADER.size : end])
+        return Frame(kind, session, flags, offset, payload), end

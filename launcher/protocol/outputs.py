@@ -137,6 +137,7 @@ def _dropped(session: bytes, number: int, stream: _Stream) -> bytes:
 
 def _data(session: bytes, number: int, stream: _Stream, credit: int) -> bytes:
     first = stream.sent - stream.start
-    data = bytes(stream.data[first : first + min(credit, frames.MAX_DATA)])
+    with memoryview(stream.data) as view:
+        data = bytes(view[first : first + min(credit, frames.MAX_DATA)])
     start, stream.sent = stream.sent, stream.sent + len(data)
     return frames.encode(frames.DATA, session, data, flags=number, offset=start)

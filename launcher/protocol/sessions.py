@@ -57,9 +57,12 @@ class Session:
         self.state = state
 
     def acknowledge(self, frame: Frame) -> None:
-        """Bytes are safe."""
+        """Bytes are safe; with a payload, the window is another from now on."""
         state = step_frame(SESSION, self.state, frame)
+        body = frames.decode_json(frame)
         self.output.acknowledge(frame.flags, frame.offset)
+        if "window" in body:
+            self.output.window = _window(body)
         self.state = state
 
     def acknowledge_exit(self, frame: Frame) -> None:
@@ -135,6 +138,5 @@ class Session:
 
 def _window(body: Dict[str, Any]) -> int:
     window = body.get("window")
-    return max(
-        frames.MAX_DATA, min(window if type(window) is int else frames.WINDOW, frames.WINDOW)
-    )
+    wanted = window if type(window) is int else frames.WINDOW
+    return max(frames.MAX_DATA, min(wanted, frames.MOST_WINDOW))

@@ -14,7 +14,7 @@ from launcher.shim.connecting import Line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Optional
+    from typing import Dict, Optional, Tuple
 
     from launcher.protocol.claims import Claim
 
@@ -34,6 +34,8 @@ SPAWN_SECONDS = 120.0
 _FAREWELL_SECONDS = 1.0
 _ATOMIC = 4096
 """PIPE_BUF: a pipe that poll calls writable takes this much without blocking."""
+_CHUNK = 64 * 1024
+"""What a pipe holds: much more in one write would only be copied in vain."""
 _CLOSED = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
@@ -52,7 +54,11 @@ class Attachment:
         self._line = Line(broker)
         self._parent = parent
         self._signals = signals
-        self._outputs: Dict[int, int] = {frames.STDOUT: 1, frames.STDERR: 2}
+        self._outputs: Dict[int, int] = {}
+        self._sizes: Dict[int, int] = {}
+        """Bytes per write that cannot block."""
+        for stream, fd in ((frames.STDOUT, 1), (frames.STDERR, 2)):
+            self._outputs[stream], self._sizes[stream] = _open_anew(fd)
         self._spawn_until: Optional[float] = monotonic() + SPAWN_SECONDS
         """None once a SPAWN was sent: from then on the process may exist."""
         self._kill_at: Optional[float] = None
@@ -134,8 +140,7 @@ class Attachment:
         data = self._claim.unwritten(stream)
         try:
             if events & select.POLLOUT and len(data):
-                size = _ATOMIC if stat.S_ISFIFO(os.fstat(fd).st_mode) else len(data)
-                self._claim.wrote(stream, os.write(fd, data[:size]))
+                self._claim.wrote(stream, os.write(fd, data[: self._sizes[stream]]))
             elif events & _CLOSED:
                 self._close(stream, now)
         except BlockingIOError:
@@ -187,3 +192,17 @@ class Attachment:
             poll.poll((until - now) * 1000)
             now = monotonic()
             self._line.flush(now)
+
+
+def _open_anew(fd: int) -> Tuple[int, int]:
+    """An output as we write to it, and how much at once.
+
+    A pipe is opened anew, so that O_NONBLOCK is ours alone; where that is not allowed, small
+    writes do not block either. Others take what they get.
+    """
+    try:
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return fd, _CHUNK
+        return os.open("/proc/self/fd/%d" % fd, os.O_WRONLY | os.O_NONBLOCK), _CHUNK
+    except OSError:
+        return fd, _ATOMIC

@@ -46,7 +46,8 @@ class Bench:
 
     def to_peer(self, peer: int, data: bytes) -> bool:
         for frame in decode(data):
-            self.peers.append((peer, frames.NAMES[frame.type], frames.decode_json(frame)))
+            body = {} if frame.type == frames.DATA else frames.decode_json(frame)
+            self.peers.append((peer, frames.NAMES[frame.type], body))
         return not self.deaf
 
     def hang_up(self, peer: int) -> None:
@@ -469,6 +470,27 @@ def test_an_agent_that_breaks_a_rule_is_dropped(kind: int):
     bench = make_started()
     with pytest.raises(ProtocolError):
         bench.hear(0, kind)
+
+
+def test_an_answered_ping_tells_how_long_the_way_is_and_widens_a_window():
+    bench = Bench()
+    bench.configure({0: ACTIVE})
+    bench.welcome(0)
+    bench.peer(SHIM, frames.SPAWN, A, host="job-worker-0", command="c", window=2**21)
+    bench.hear(0, frames.SPAWNED, A, pid=1, instance="i")
+    bench.hear(0, frames.PONG, sent="never")
+    bench.hear(0, frames.PONG, sent=bench.now - 0.04)
+    bench.agents = []
+    for number in range(16):
+        offset = number * frames.MAX_DATA
+        data = Frame(frames.DATA, A, 1, offset, b"x" * frames.MAX_DATA)
+        bench.broker.take_agent_frame("uid-0", data, bench.now)
+        if number in (7, 15):
+            bench.now += 0.04
+            ack = Frame(frames.ACK, A, 1, offset + frames.MAX_DATA, b'{"window":1}')
+            bench.broker.take_peer_frame(SHIM, ack, bench.now)
+    # Two that were passed on, and one of the broker's own.
+    assert bench.agents == [("uid-0", "ACK")] * 3
 
 
 def test_nothing_is_due_in_a_job_that_trains():

@@ -137,7 +137,7 @@ class Chain:
 
     def shim_speaks(self) -> None:
         if self.from_shim:
-            self.relay.take_shim_frame(self.peer, self.from_shim.popleft())
+            self.relay.take_shim_frame(self.peer, self.from_shim.popleft(), 0.0)
 
     def shim_reads(self) -> None:
         if self.to_shim:

@@ -11,11 +11,11 @@ from launcher.broker.bodies import KnownSession
 from launcher.broker.relaying import (
     CLAIM_SECONDS,
     LAST_SECONDS,
-    LEAST_WINDOW,
     RESUME_SECONDS,
     TERM_SECONDS,
     Relay,
 )
+from launcher.broker.windows import LEAST_WINDOW
 from launcher.documents import Member, MemberState, SessionExit
 from launcher.protocol import frames
 from launcher.protocol.frames import Frame, ProtocolError
@@ -103,7 +103,7 @@ def make_relay(*, bound: bool = True, attached: bool = True) -> tuple[Relay, Fak
 
 def make_running() -> tuple[Relay, FakeWire]:
     relay, wire, _ = make_relay()
-    relay.take_shim_frame(SHIM, SPAWN)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
     relay.take_agent_frame("uid-0", SPAWNED)
     wire.take_agent()
     wire.take_peer(SHIM)
@@ -112,7 +112,7 @@ def make_running() -> tuple[Relay, FakeWire]:
 
 def test_a_session_from_spawn_to_its_end():
     relay, wire, spawned = make_relay()
-    relay.take_shim_frame(SHIM, SPAWN)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
     body = {"host": "w-0", "command": "true", "env": {}, "window": frames.WINDOW}
     assert wire.take_agent() == [("SPAWN", A, body)]
     assert spawned == ["uid-0"]
@@ -121,8 +121,8 @@ def test_a_session_from_spawn_to_its_end():
         relay.take_agent_frame("uid-0", frame)
     assert [name for name, _, _ in wire.take_peer(SHIM)] == ["SPAWNED", "DATA", "EXIT"]
     assert relay.count_running()["uid-0"] == 0
-    relay.take_shim_frame(SHIM, make_ack(3))
-    relay.take_shim_frame(SHIM, EXIT_ACK)
+    relay.take_shim_frame(SHIM, make_ack(3), 0.0)
+    relay.take_shim_frame(SHIM, EXIT_ACK, 0.0)
     assert wire.take_agent() == [("ACK", A, (1, 3)), ("EXIT_ACK", A, {})]
     relay.lose_peer(SHIM, 1.0)
     assert relay.due() is None
@@ -130,7 +130,7 @@ def test_a_session_from_spawn_to_its_end():
 
 def test_a_host_that_nobody_knows_is_refused():
     relay, wire, _ = make_relay()
-    relay.take_shim_frame(SHIM, make_frame(frames.SPAWN, host="nobody", command="true"))
+    relay.take_shim_frame(SHIM, make_frame(frames.SPAWN, host="nobody", command="true"), 0.0)
     assert wire.take_peer(SHIM) == [
         ("LOST", A, {"reason": "no worker nobody in this job", "code": 255})
     ]
@@ -139,9 +139,9 @@ def test_a_host_that_nobody_knows_is_refused():
 
 def test_before_the_config_is_read_a_session_waits_for_its_meaning():
     relay, wire, _ = make_relay(bound=False, attached=False)
-    relay.take_shim_frame(SHIM, RESUME)
+    relay.take_shim_frame(SHIM, RESUME, 0.0)
     relay.take_shim_frame(
-        OTHER, make_frame(frames.RESUME, B, host="x", instance="i", received=[0, 0])
+        OTHER, make_frame(frames.RESUME, B, host="x", instance="i", received=[0, 0]), 0.0
     )
     assert wire.peers == {}
     relay.bind(1)
@@ -152,8 +152,8 @@ def test_before_the_config_is_read_a_session_waits_for_its_meaning():
 
 def test_a_spawn_waits_for_the_stream_and_takes_its_signal_along():
     relay, wire, _ = make_relay(attached=False)
-    relay.take_shim_frame(SHIM, SPAWN)
-    relay.take_shim_frame(SHIM, SIGTERM)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
+    relay.take_shim_frame(SHIM, SIGTERM, 0.0)
     assert wire.take_agent() == []
     relay.attach("uid-0", [])
     assert [name for name, _, _ in wire.take_agent()] == ["SPAWN", "SIGNAL"]
@@ -161,7 +161,7 @@ def test_a_spawn_waits_for_the_stream_and_takes_its_signal_along():
 
 def test_a_shim_that_leaves_before_its_spawn_was_sent_leaves_nothing():
     relay, wire, _ = make_relay(attached=False)
-    relay.take_shim_frame(SHIM, SPAWN)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
     relay.lose_peer(SHIM, 0.0)
     assert relay.due() is None
     relay.attach("uid-0", [])
@@ -170,7 +170,7 @@ def test_a_shim_that_leaves_before_its_spawn_was_sent_leaves_nothing():
 
 def test_a_spawn_lost_in_a_cut_whose_shim_has_died_is_forgotten():
     relay, wire, _ = make_relay()
-    relay.take_shim_frame(SHIM, SPAWN)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
     relay.detach("uid-0")
     relay.lose_peer(SHIM, 0.0)
     wire.take_agent()
@@ -183,10 +183,10 @@ def test_a_spawn_lost_in_a_cut_whose_shim_has_died_is_forgotten():
 def test_after_a_cut_the_session_is_resumed_from_what_was_acknowledged():
     relay, wire = make_running()
     relay.take_agent_frame("uid-0", make_data(100))
-    relay.take_shim_frame(SHIM, make_ack(40))
-    relay.take_shim_frame(SHIM, SIGTERM)
+    relay.take_shim_frame(SHIM, make_ack(40), 0.0)
+    relay.take_shim_frame(SHIM, SIGTERM, 0.0)
     relay.detach("uid-0")
-    relay.take_shim_frame(SHIM, make_ack(60))
+    relay.take_shim_frame(SHIM, make_ack(60), 0.0)
     wire.take_agent()
     relay.attach("uid-0", RUNNING)
     (name, _, body), signal = wire.take_agent()
@@ -196,7 +196,7 @@ def test_after_a_cut_the_session_is_resumed_from_what_was_acknowledged():
 
 def test_after_a_cut_an_unanswered_spawn_is_said_again():
     relay, wire, spawned = make_relay()
-    relay.take_shim_frame(SHIM, SPAWN)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
     relay.detach("uid-0")
     relay.attach("uid-0", [])
     assert [name for name, _, _ in wire.take_agent()] == ["SPAWN", "SPAWN"]
@@ -205,7 +205,7 @@ def test_after_a_cut_an_unanswered_spawn_is_said_again():
 
 def test_a_second_connection_takes_the_session_over():
     relay, wire = make_running()
-    relay.take_shim_frame(OTHER, RESUME)
+    relay.take_shim_frame(OTHER, RESUME, 0.0)
     assert wire.ended == [SHIM]
     relay.lose_peer(SHIM, 0.0)
     assert relay.due() is None
@@ -237,7 +237,7 @@ def test_a_shim_that_comes_back_in_time_saves_its_process():
     relay.lose_peer(SHIM, 10.0)
     relay.take_agent_frame("uid-0", make_data(10))
     assert wire.take_agent() == []
-    relay.take_shim_frame(OTHER, RESUME)
+    relay.take_shim_frame(OTHER, RESUME, 0.0)
     assert relay.due() is None
     assert [name for name, _, _ in wire.take_agent()] == ["RESUME"]
 
@@ -255,7 +255,7 @@ def test_an_end_during_a_cut_of_a_session_that_was_given_up_is_acknowledged():
 
 def test_when_the_users_command_has_ended_nobody_is_waited_for():
     relay, wire = make_running()
-    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
     relay.lose_peer(OTHER, 9.0)
     wire.take_agent()
     relay.end_all(10.0)
@@ -302,7 +302,7 @@ def test_an_exit_ack_lost_in_a_cut_is_said_again():
     relay, wire = make_running()
     relay.take_agent_frame("uid-0", EXIT)
     relay.detach("uid-0")
-    relay.take_shim_frame(SHIM, EXIT_ACK)
+    relay.take_shim_frame(SHIM, EXIT_ACK, 0.0)
     relay.attach("uid-0", EXITED)
     relay.advance(CLAIM_SECONDS)
     assert wire.take_agent() == [("EXIT_ACK", A, {})]
@@ -311,36 +311,39 @@ def test_an_exit_ack_lost_in_a_cut_is_said_again():
 def test_a_pod_that_is_gone_ends_what_ran_there_and_refuses_what_did_not():
     relay, wire = make_running()
     relay.detach("uid-0")
-    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
     relay.release("uid-0", "gone")
     assert wire.take_peer(SHIM) == [("LOST", A, {"reason": "gone", "code": 137})]
     assert wire.take_peer(OTHER) == [("LOST", B, {"reason": "gone", "code": 255})]
-    relay.take_shim_frame(3, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    relay.take_shim_frame(3, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
     assert wire.take_peer(3)[0][2]["code"] == 255
 
 
 def test_a_closed_pod_refuses_new_sessions_and_finishes_old_ones():
     relay, wire = make_running()
     relay.refuse("uid-0", "leaving")
-    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
     assert wire.take_peer(OTHER) == [("LOST", B, {"reason": "leaving", "code": 255})]
     relay.take_agent_frame("uid-0", EXIT)
     assert wire.take_peer(SHIM)[0][0] == "EXIT"
 
 
-def test_an_agent_that_sends_more_than_its_window_is_dropped():
-    relay, _ = make_running()
-    for offset in range(0, frames.WINDOW, frames.MAX_DATA):
+def flood(relay: Relay, start: int, end: int) -> None:
+    for offset in range(start, end, frames.MAX_DATA):
         relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, offset))
-    with pytest.raises(ProtocolError):
+
+
+def test_an_agent_that_sends_more_than_any_window_is_dropped():
+    relay, _ = make_running()
+    flood(relay, 0, frames.WINDOW)
+    with pytest.raises(ProtocolError, match="ahead of what was acknowledged"):
         relay.take_agent_frame("uid-0", make_data(1, frames.WINDOW))
 
 
 def test_after_a_loss_the_window_begins_where_the_loss_ended():
     relay, wire = make_running()
     relay.take_agent_frame("uid-0", make_dropped(0, 1_800_000))
-    for offset in range(1_800_000, 1_800_000 + frames.WINDOW, frames.MAX_DATA):
-        relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, offset))
+    flood(relay, 1_800_000, 1_800_000 + frames.WINDOW)
     assert [name for name, _, _ in wire.take_peer(SHIM)] == ["DROPPED"] + ["DATA"] * 8
     with pytest.raises(ProtocolError):
         relay.take_agent_frame("uid-0", make_data(1, 1_800_000 + frames.WINDOW))
@@ -388,7 +391,7 @@ def test_after_a_cut_a_slow_shim_is_sent_nothing_twice():
     relay.take_agent_frame("uid-0", make_data(60))
     relay.take_agent_frame("uid-0", make_data(90, 60))
     assert wire.take_peer(SHIM) == [("DATA", A, (frames.STDOUT, 60))]
-    relay.take_shim_frame(OTHER, RESUME)
+    relay.take_shim_frame(OTHER, RESUME, 0.0)
     relay.take_agent_frame("uid-0", make_data(100, 7))
     assert wire.take_peer(OTHER) == [("DATA", A, (frames.STDOUT, 7))]
 
@@ -397,20 +400,20 @@ def test_what_was_under_way_to_a_lost_connection_leaves_no_gap_on_the_next():
     relay, wire = make_running()
     relay.lose_peer(SHIM, 0.0)
     relay.take_agent_frame("uid-0", make_data(100))
-    relay.take_shim_frame(OTHER, RESUME)
+    relay.take_shim_frame(OTHER, RESUME, 0.0)
     relay.take_agent_frame("uid-0", make_data(50, 100))
     assert wire.take_peer(OTHER) == []
     relay.take_agent_frame("uid-0", make_data(143, 7))
     assert wire.take_peer(OTHER) == [("DATA", A, (frames.STDOUT, 7))]
 
 
-def test_the_windows_of_all_sessions_fit_into_the_pool():
+def test_beginnings_take_half_of_the_pool():
     relay, wire, _ = make_relay()
-    relay.bind(1024)
-    relay.take_shim_frame(SHIM, SPAWN)
+    relay.bind(512)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
     assert wire.take_agent()[0][2]["window"] == 64 * 1024
     relay.bind(100_000)
-    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"))
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
     assert wire.take_agent()[0][2]["window"] == LEAST_WINDOW
 
 
@@ -433,14 +436,14 @@ def test_the_windows_of_all_sessions_fit_into_the_pool():
 def test_a_shim_that_breaks_a_rule_is_told(frame: Frame):
     relay, _ = make_running()
     with pytest.raises(ProtocolError):
-        relay.take_shim_frame(SHIM, frame)
+        relay.take_shim_frame(SHIM, frame, 0.0)
 
 
 def test_frames_of_sessions_that_are_over_are_ignored():
     relay, wire = make_running()
-    relay.take_shim_frame(SHIM, EXIT_ACK)
+    relay.take_shim_frame(SHIM, EXIT_ACK, 0.0)
     wire.take_agent()
-    relay.take_shim_frame(SHIM, make_ack(1))
+    relay.take_shim_frame(SHIM, make_ack(1), 0.0)
     relay.take_agent_frame("uid-0", make_data(1))
     relay.take_agent_frame("another", EXIT)
     assert wire.take_agent() == []

@@ -404,14 +404,27 @@ def test_the_window_of_the_broker_holds_within_limits(bench: Bench) -> None:
     bench.spawn(ONE, window=1)
     bench.spawn(TWO, window=1 << 30)
     for session in (ONE, TWO):
-        bench.agent.output(session, 1, b"x" * 1_000_000)
+        bench.agent.output(session, 1, b"x" * 3_000_000)
     sent = {ONE: 0, TWO: 0}
     decoder = frames.Decoder()
     while (data := bench.agent.next_data(1)) is not None:
         decoder.feed(data)
     for frame in decoder:
         sent[frame.session] += len(frame.payload)
-    assert sent == {ONE: frames.MAX_DATA, TWO: frames.WINDOW}
+    assert sent == {ONE: frames.MAX_DATA, TWO: frames.MOST_WINDOW}
+
+
+def test_an_acknowledgement_may_change_the_window(running: Bench) -> None:
+    running.agent.output(ONE, 1, b"x" * frames.MOST_WINDOW)
+    while running.agent.next_data(1) is not None:
+        pass
+    wider = {"session": ONE, "flags": 1}
+    running.send(frames.ACK, {"window": frames.WINDOW + 5}, **wider)
+    decoder = frames.Decoder()
+    decoder.feed(running.agent.next_data(1) or b"")
+    assert [(frame.offset, len(frame.payload)) for frame in decoder] == [(frames.WINDOW, 5)]
+    running.send(frames.ACK, {"window": 0}, **wider, offset=5)
+    assert running.agent.next_data(1) is None
 
 
 def test_sessions_and_streams_take_turns(running: Bench) -> None:

@@ -62,14 +62,17 @@ def said(blob: bytes) -> list[tuple[str, Any]]:
 
 
 def test_it_opens_with_spawn_until_it_is_known_to_be_started(claim: Claim) -> None:
-    body = {"host": "w-0", "command": "train", "env": {"A": "1"}, "window": frames.WINDOW}
+    body = {"host": "w-0", "command": "train", "env": {"A": "1"}, "window": frames.MOST_WINDOW}
     assert said(claim.opening()) == [("SPAWN", body)]
     assert said(claim.opening()) == [("SPAWN", body)]
     control(claim, frames.SPAWNED, instance="i", pid=7)
     data(claim, b"hello")
     claim.wrote(1, 2)
     assert said(claim.opening()) == [
-        ("RESUME", {"host": "w-0", "instance": "i", "received": [2, 0], "window": frames.WINDOW})
+        (
+            "RESUME",
+            {"host": "w-0", "instance": "i", "received": [2, 0], "window": frames.MOST_WINDOW},
+        )
     ]
 
 

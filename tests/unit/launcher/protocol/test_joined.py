@@ -41,7 +41,7 @@ class Link:
     def __init__(self, code: int) -> None:
         self.code = code
         self.agent = Agent(instance="i", job="j", pod="p", epoch=1, grace=30)
-        self.claim = Claim(session=SESSION, host="h", command="c")
+        self.claim = Claim(session=SESSION, host="h", command="c", window=frames.WINDOW)
         self.spawns = 0
         self.connection = 0
         self.is_connected = False

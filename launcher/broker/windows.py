@@ -1,0 +1,102 @@
+"""How many bytes each session may have under way: as many as its path needs, out of one pool.
+
+A session gets at most one window per round trip, and through an API server a round trip may take
+long. So a session begins with a small window, and whoever is acknowledged nearly a whole one within
+a round trip gets a larger one. A slow reader never is, so its window stays small. Half of the pool
+is for beginnings, the other half for who needs more; what a session no longer uses is taken back
+when others want it.
+
+No I/O, no clock: all times are monotonic seconds handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from launcher.broker.sessions import Session
+from launcher.protocol import frames
+from launcher.protocol.frames import ProtocolError
+
+POOL = 64 * 1024 * 1024
+"""Bytes under way to all shims together; more only where LEAST_WINDOW for each is more."""
+LEAST_WINDOW = frames.MAX_DATA
+IDLE_SECONDS = 10.0
+"""A session that was acknowledged nothing for so long gives back what it got beyond its share."""
+
+
+class Windows:
+    """The windows of `sessions`, which is the relay's own table."""
+
+    def __init__(self, sessions: Mapping[bytes, Session]) -> None:
+        self._sessions = sessions
+        self._expected = 0
+        self._round_trips: dict[str, float] = {}
+
+    def expect(self, slots: int) -> None:
+        """So many sessions are to come in all."""
+        self._expected = slots
+
+    def note_round_trip(self, uid: str, seconds: float) -> None:
+        """A frame to this pod was answered; the quickest answer of a stream counts."""
+        self._round_trips[uid] = min(seconds, self._round_trips.get(uid, seconds))
+
+    def forget_round_trip(self, uid: str) -> None:
+        """The stream has ended; the next one may take another way."""
+        self._round_trips.pop(uid, None)
+
+    def open(self, session: Session) -> int:
+        """The window for SPAWN or RESUME: after a cut the same as before."""
+        window = session.window or min(self._share(), max(self._free(), 0))
+        session.window = max(LEAST_WINDOW, min(window, session.most_window))
+        return session.window
+
+    def widen(self, session: Session, now: float) -> list[Session]:
+        """Bytes were acknowledged: the sessions whose window has changed, this one or idle ones."""
+        round_trip = self._round_trips.get(session.uid)
+        seconds = now - session.round_at
+        if round_trip is None or seconds < round_trip:
+            return []
+        taken = session.received - session.round_from
+        session.round_at, session.round_from = now, session.received
+        wanted = min(int(2 * taken * round_trip / max(seconds, 1e-6)), session.most_window)
+        if wanted <= session.window:
+            return []
+        missing = wanted - session.window - self._free()
+        changed = self._reclaim(missing, now) if missing > 0 else []
+        window = min(wanted, session.window + max(self._free(), 0))
+        if window > session.window:
+            session.window = window
+            changed.append(session)
+        return changed
+
+    def check(self, session: Session) -> None:
+        """Raise ProtocolError for an agent that sends too much.
+
+        More than the window is forgiven while the pool has room: the agent may not have heard yet
+        that it became smaller.
+        """
+        ahead = session.under_way
+        if ahead <= session.window:
+            return
+        all_ahead = sum(each.under_way for each in self._sessions.values())
+        if ahead > max(session.most_window, session.window) or all_ahead > POOL:
+            raise ProtocolError(f"DATA {ahead} bytes ahead of what was acknowledged")
+
+    # ------------------------------------------------------------ inside
+
+    def _share(self) -> int:
+        return min(frames.WINDOW, POOL // 2 // max(self._expected, len(self._sessions), 1))
+
+    def _free(self) -> int:
+        return POOL - sum(session.window for session in self._sessions.values())
+
+    def _reclaim(self, missing: int, now: float) -> list[Session]:
+        changed = []
+        share = max(LEAST_WINDOW, self._share())
+        for session in self._sessions.values():
+            is_idle = now >= session.round_at + IDLE_SECONDS
+            if missing > 0 and is_idle and session.window > share:
+                missing -= session.window - share
+                session.window = share
+                changed.append(session)
+        return changed

@@ -1,0 +1,52 @@
+"""A broker as its container runs it, but for where it finds things.
+
+python broker.py <folder> <url> <job> <epoch>
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from et_operator.kube.connecting import Connection, open_session
+from et_operator.kube.execing import ExecStream, open_exec
+from et_operator.kube.rest import Rest
+from launcher import contract
+from launcher.broker.__main__ import configure_logging, raise_file_limit
+from launcher.broker.assembly import Assembly, Paths
+from launcher.broker.memories import Identity
+from launcher.documents import Member
+
+
+async def authorize() -> Mapping[str, str]:
+    return {}
+
+
+async def run(folder: Path, url: str, identity: Identity) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    paths = Paths(folder / "broker.sock", folder / "hosts", folder / "state")
+    async with open_session() as session:
+        connection = Connection(session, url, "ns", authorize)
+
+        def open_bridge(member: Member) -> AbstractAsyncContextManager[ExecStream]:
+            return open_exec(
+                connection,
+                "ns",
+                member.name,
+                container=member.container,
+                command=contract.BRIDGE_COMMAND,
+            )
+
+        await Assembly(identity, paths, api=Rest(connection), opener=open_bridge).run(stop)
+
+
+if __name__ == "__main__":
+    configure_logging()
+    raise_file_limit()
+    place, url, job, epoch = sys.argv[1:]
+    asyncio.run(run(Path(place), url, Identity(job, "ns", "job-uid", int(epoch), "launcher-uid")))

@@ -1,0 +1,201 @@
+"""A job without pods: agents, broker, shims and discovery as real processes, one API server.
+
+Where a test needs many workers, hundreds of agents are as many processes in one folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from launcher import contract
+from launcher.documents import HostConfig, Member, MemberState, Report
+from launcher.protocol import frames
+from tests.fakes.apiserver import ROOT, ApiServer, dial_agent, dial_bridge, serving
+
+PATIENCE = 60.0
+JOB = "job"
+AGENT = """
+import os, sys; from launcher.agent import serving
+sys.exit(serving.main([], os.environb, sys.argv[1]))
+"""
+SHIM = "import sys; from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[2:], sys.argv[1]))"
+
+
+class World:
+    """One job. `count` workers of `slots` slots; the shims are started by tests."""
+
+    def __init__(self, folder: Path, *, count: int = 1, slots: int = 1) -> None:
+        self.folder = folder
+        self.bridges: list[subprocess.Popen[bytes]] = []
+        self.server = ApiServer(dial_bridge(folder, self.bridges))
+        self.states = {f"{JOB}-worker-{n}": MemberState.ACTIVE for n in range(count)}
+        self.slots = slots
+        self.broker: asyncio.subprocess.Process | None = None
+        self.agents: dict[str, asyncio.subprocess.Process] = {}
+        self.url = ""
+        self._generation = 0
+        self._stack = AsyncExitStack()
+
+    @property
+    def workers(self) -> list[str]:
+        return list(self.states)
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "broker.sock"
+
+    @property
+    def report(self) -> Report:
+        return self.server.read_report(JOB) or Report(1, "launcher-uid", 0)
+
+    @property
+    def log(self) -> str:
+        """What the broker has logged, one JSON object a line."""
+        return (self.folder / "broker.log").read_text()
+
+    def use_sockets(self) -> None:
+        """Join exec calls to the agents' sockets: no process for each stream."""
+        self.server.dial = dial_agent(self.folder)
+
+    def configure(self, **states: MemberState) -> None:
+        """Write the next generation; names with _ for -."""
+        self.states.update((name.replace("_", "-"), state) for name, state in states.items())
+        self._generation += 1
+        members = tuple(
+            Member(name, f"uid-{name}", self.slots, state, "main")
+            for name, state in self.states.items()
+        )
+        wanted = sum(state is MemberState.ACTIVE for state in self.states.values())
+        self.server.write_config(
+            HostConfig(JOB, "ns", "job-uid", self._generation, 1, wanted, 1, members)
+        )
+
+    # ------------------------------------------------------------ processes
+
+    async def start(self) -> None:
+        """The server, every agent and a broker; returns when all hosts are listed."""
+        self.url = await self._stack.enter_async_context(serving(self.server))
+        for name in self.workers:
+            await self.start_agent(name)
+        self.configure()
+        await self.start_broker()
+        await until(lambda: self.listed == len(self.workers))
+
+    @property
+    def listed(self) -> int:
+        """Hosts on the list that horovodrun would read."""
+        path = self.folder / "hosts"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    async def start_agent(self, name: str) -> None:
+        """PID 1 of a worker."""
+        env = {
+            contract.ENV_JOB_UID: "job-uid",
+            contract.ENV_POD_UID: f"uid-{name}",
+            contract.ENV_EPOCH: "1",
+        }
+        path = str(self.folder / f"{name}.sock")
+        agent = await self._run([sys.executable, "-S", "-c", AGENT, path], env, self.folder / name)
+        self.agents[name] = agent
+        await until(Path(path).exists)
+
+    async def start_broker(self) -> None:
+        """A broker, or the next one."""
+        script = ROOT / "tests" / "transport" / "broker.py"
+        command = [sys.executable, str(script), str(self.folder), self.url, JOB, "1"]
+        self.broker = await self._run(command, {}, self.folder / "broker")
+
+    async def kill_broker(self) -> None:
+        """SIGKILL."""
+        assert self.broker is not None
+        self.broker.kill()
+        await self.broker.wait()
+
+    async def _run(
+        self, command: list[str], env: dict[str, str], log: Path
+    ) -> asyncio.subprocess.Process:
+        with log.with_suffix(".log").open("ab") as stream:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stream,
+            )
+        self._stack.push_async_callback(end_process, process)
+        return process
+
+    async def start_shim(
+        self, command: str, host: str = f"{JOB}-worker-0", stdout: int = subprocess.PIPE
+    ) -> asyncio.subprocess.Process:
+        """What horovodrun runs for a slot."""
+        shim = await asyncio.create_subprocess_exec(
+            sys.executable, "-S", "-c", SHIM, str(self.socket), host, command,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self._stack.push_async_callback(end_process, shim)
+        return shim
+
+    def cut(self) -> None:
+        """Break every stream, as a network does: the bridges stay behind."""
+        self.server.cut()
+
+    async def close(self) -> None:
+        """End all of it."""
+        await self._stack.aclose()
+        for bridge in self.bridges:
+            bridge.kill()
+            bridge.wait()
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[World]:
+    """A started world, ended however the test ends."""
+    try:
+        await world.start()
+        yield world
+    finally:
+        await world.close()
+
+
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    if process.stdout is not None:
+        await process.communicate()
+    await process.wait()
+
+
+async def until(is_so: Callable[[], object], patience: float = PATIENCE) -> None:
+    async with asyncio.timeout(patience):
+        while not is_so():  # noqa: ASYNC110 (other processes set no event)
+            await asyncio.sleep(0.01)
+
+
+def measure_memory(pids: Iterable[int]) -> int:
+    """Bytes that these processes hold: their own, and their share of what is shared."""
+    total = 0
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def measure_cpu(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def frames_of(data: bytes) -> list[frames.Frame]:
+    decoder = frames.Decoder()
+    decoder.feed(data)
+    return list(decoder)
