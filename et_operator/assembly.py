@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 
 import structlog
 
+from et_operator import __version__
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.errors import NotLeader
 from et_operator.kube.connecting import connect
@@ -96,7 +97,7 @@ async def run(settings: Settings) -> None:
                 refresh=operator.measure,
             )
             async with serve(app, settings.http_port):
-                log.info("operator started", identity=settings.identity)
+                log.info("operator started", version=__version__, identity=settings.identity)
                 await supervise(operator.tasks, stop=stop, clock=clock, grace=STOP_GRACE)
                 log.info("operator stopped")
 

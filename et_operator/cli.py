@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
+from et_operator import __version__
 from et_operator.assembly import run
 from et_operator.errors import EtOperatorError
 from et_operator.settings import Settings
@@ -22,6 +23,7 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         prog="et-operator",
         description="Runs elastic training jobs (TrainingJob, ScaleIn, ScaleOut) on Kubernetes.",
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument(
         "--broker-image",
         default=environ.get("BROKER_IMAGE", ""),

@@ -54,5 +54,7 @@ POINTS = (
     Point("api-restart", "the API server restarts: no host delisted, no exit", TRAINING),
     Point("operator-killed", "kill -9 in a scaling: finished with the same victims", TRAINING),
     Point("no-token", "no token in any user container", TRAINING),
+    # packages: what people install
+    Point("distributions", "sdist and wheel build, install alone and run", PYTHON),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

@@ -65,6 +65,7 @@ STEPS = (
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
+    ("packages", "wheel and sdist", [*PYTEST, "tests/packaging"]),
     ("images", "the images", [PY, "-m", "devcluster", "images", "--load"]),
     ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),

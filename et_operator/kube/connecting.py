@@ -12,12 +12,12 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from et_operator import __version__
 from et_operator.errors import Unreachable
 from et_operator.kube.translating import translate_answer
 
@@ -85,7 +85,7 @@ def open_session(tls: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=tls or True),
-        headers={"User-Agent": f"et-operator/{find_version()}"},
+        headers={"User-Agent": f"et-operator/{__version__}"},
         timeout=aiohttp.ClientTimeout(total=None),
         raise_for_status=raise_for_answer,
         read_bufsize=2**18,
@@ -103,14 +103,6 @@ async def raise_for_answer(response: aiohttp.ClientResponse) -> None:
                 if len(body) > MAX_REASON:
                     break
         raise translate_answer(response.status, bytes(body), response.headers)
-
-
-def find_version() -> str:
-    """The version of this package."""
-    try:
-        return version("et-operator")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def load_pod_access(environ: Mapping[str, str], mount: Path) -> Access:

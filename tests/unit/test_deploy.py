@@ -17,6 +17,7 @@ from tests.makers import make_job
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm"
 GROUP = "kai.alibabacloud.com"
 
 READ = {"get", "list", "watch"}
@@ -42,6 +43,7 @@ def load_all() -> list[dict[str, Any]]:
     return [
         document
         for path in sorted(DEPLOY.rglob("*.yaml"))
+        if not path.is_relative_to(CHART)  # templates; tests/packaging compares what they say
         for document in yaml.safe_load_all(path.read_text())
     ]
 
