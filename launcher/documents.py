@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from hostdiscovery.hosts import Host, format_hosts
+
 
 class MemberState(StrEnum):
     """ACTIVE may be listed; DRAINING must leave; GONE has ended, final for its uid."""
@@ -100,6 +102,10 @@ class Report:
     version: int = 1
 
 
+_MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
+"""What reading a value of another type or size raises."""
+
+
 class InvalidDocument(ValueError):  # noqa: N818 (names say what is so)
     """A document that cannot be read: the message names the field."""
 
@@ -143,6 +149,8 @@ def decode_config(text: str) -> HostConfig:
     """Inverse of encode_config; raises InvalidDocument."""
     body = _load(text)
     try:
+        members = tuple(_decode_member(m) for m in body.get("members", ()))
+        _check_members(members)
         return HostConfig(
             job=str(body["job"]),
             namespace=str(body["namespace"]),
@@ -151,11 +159,11 @@ def decode_config(text: str) -> HostConfig:
             epoch=int(body["epoch"]),
             replicas=int(body["replicas"]),
             min_replicas=int(body["minReplicas"]),
-            members=tuple(_decode_member(m) for m in body.get("members", ())),
+            members=members,
             scripts=tuple(_decode_order(s) for s in body.get("scripts", ())),
             version=int(body.get("version", 1)),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except _MALFORMED as error:
         raise InvalidDocument(f"config: {type(error).__name__}: {error}") from error
 
 
@@ -214,18 +222,26 @@ def decode_report(text: str) -> Report:
             problems={str(k): str(v) for k, v in body.get("problems", {}).items()},
             version=int(body.get("version", 1)),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except _MALFORMED as error:
         raise InvalidDocument(f"report: {type(error).__name__}: {error}") from error
 
 
 def _load(text: str) -> dict[str, Any]:
     try:
         body = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidDocument(f"not JSON: {error}") from error
     if not isinstance(body, dict):
         raise InvalidDocument("not a JSON object")
     return body
+
+
+def _check_members(members: tuple[Member, ...]) -> None:
+    """Raise ValueError for what would make a list that horovodrun must never see."""
+    if len({member.uid for member in members}) != len(members):
+        raise ValueError("a uid is there twice")
+    alive = [member for member in members if member.state is not MemberState.GONE]
+    format_hosts(Host(member.name, member.slots) for member in alive)
 
 
 def _decode_member(body: Mapping[str, Any]) -> Member:

@@ -11,6 +11,7 @@ from launcher.protocol.frames import Frame, ProtocolError
 
 _MOST_SESSIONS = 8192
 _MOST_REASON = 200
+_MOST_CODE = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,6 @@ def _read_session(body: Any) -> KnownSession:
 
 def _build_exit(key: bytes, body: dict[str, Any]) -> SessionExit:
     code = body.get("code")
-    if type(code) is not int:
-        raise ProtocolError("an end without a code")
+    if type(code) is not int or not 0 <= code <= _MOST_CODE:
+        raise ProtocolError(f"an end with code {str(code)[:20]}")
     return SessionExit(key.hex(), code, str(body.get("reason") or "")[:_MOST_REASON])

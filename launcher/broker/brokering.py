@@ -62,9 +62,10 @@ class Broker:
         self._shelf = shelf
         self._relay = Relay(wire, find=self.hosts.find, started_at=now, on_spawn=self._note_spawn)
         self._launching = Launching()
-        self._nudging = Nudging()
+        self._nudging = Nudging(number=memory.nudges)
         self._has_begun = bool(memory.report.exits)
         self._drains: dict[str, Drain] = {}
+        self._told = memory.told
         self._departures = Departures()
         self._kept: Memory | None = None
         self._text: str | None = None
@@ -89,7 +90,7 @@ class Broker:
         members = self.hosts.members.values()
         for member in members:
             if member.state is MemberState.DRAINING:
-                self._drains.setdefault(member.uid, Drain())
+                self._drains.setdefault(member.uid, Drain(member.uid in self._told))
             elif member.state is MemberState.GONE:
                 self.lose_stream(member.uid)
                 self._departures.note_gone(member.uid, now)
@@ -351,7 +352,10 @@ class Broker:
 
     def _keep(self) -> None:
         self.ledger.list(self.hosts.memory.ever_listed)
-        memory = Memory(self.ledger.report, self.hosts.memory)
+        told = {uid for uid, drain in self._drains.items() if drain.has_ended}
+        self._told = self._told.difference(self._drains).union(told)
+        hosts, nudges = self.hosts.memory, self._nudging.number
+        memory = Memory(self.ledger.report, hosts, self._told, nudges)
         if memory != self._kept:
             self._kept = memory
             self._shelf.keep(memory)

@@ -13,12 +13,13 @@ from et_operator.errors import EtOperatorError
 from et_operator.kube.api import Api
 from et_operator.model.resources import Json, Ref
 from launcher import contract
+from launcher.broker.retrying import delay
 from launcher.documents import HostConfig, InvalidDocument, decode_config
 
 WATCH = timedelta(seconds=60)
 READ_SECONDS = 30.0
-FIRST_SECONDS = 0.5
-MOST_SECONDS = 15.0
+REST_SECONDS = 0.25
+"""At most, after a watch that ended as it should: a server may end every watch at once."""
 
 log = structlog.get_logger()
 
@@ -74,7 +75,8 @@ class Follower:
             except EtOperatorError as error:
                 failures += 1
                 log.warning("config not watched", failures=failures, reason=str(error))
-            await asyncio.sleep(self._delay(failures))
+            chance = self._chance()
+            await asyncio.sleep(delay(failures, chance) if failures else REST_SECONDS * chance)
 
     async def _read_often(self) -> None:
         while True:
@@ -101,10 +103,3 @@ class Follower:
             self._complain(str(error))
             return
         self._take(config)
-
-    def _delay(self, failures: int) -> float:
-        """At least a little, for a server may end every watch at once."""
-        if not failures:
-            return FIRST_SECONDS * self._chance() / 2
-        full = min(FIRST_SECONDS * 2.0 ** min(failures - 1, 10), MOST_SECONDS)
-        return full * (1 - self._chance() / 2)

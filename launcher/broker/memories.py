@@ -36,6 +36,10 @@ class Memory:
 
     report: Report
     hosts: HostMemory = field(default_factory=HostMemory)
+    told: frozenset[str] = frozenset()
+    """Uids of draining workers whose end proved that they knew of it, see draining.Drain."""
+    nudges: int = 0
+    """Pseudo hosts that were ever shown: a name is used once."""
 
 
 def recall(path: Path, identity: Identity) -> Memory:
@@ -67,6 +71,8 @@ def encode_memory(memory: Memory) -> str:
         "servedGeneration": hosts.served_generation,
         "nonce": hosts.nonce,
         "started": hosts.started,
+        "told": sorted(memory.told),
+        "nudges": memory.nudges,
     }
     return json.dumps(body)
 
@@ -84,8 +90,13 @@ def decode_memory(text: str) -> Memory:
             nonce=str(body["nonce"]),
             started=bool(body["started"]),
         )
-        return Memory(decode_report(json.dumps(body["report"])), hosts)
-    except (KeyError, TypeError, ValueError) as error:
+        return Memory(
+            decode_report(json.dumps(body["report"])),
+            hosts,
+            told=frozenset(map(str, body["told"])),
+            nudges=int(body["nudges"]),
+        )
+    except (ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidDocument(f"memory: {type(error).__name__}: {error}") from error
 
 

@@ -31,7 +31,8 @@ class Nudging:
     """
 
     shown: Host | None = None
-    _number: int = 0
+    number: int = 0
+    """Of the last one."""
     _given: int = 0
     _round: float | None = None
     _next_at: float | None = None
@@ -55,9 +56,9 @@ class Nudging:
         self._follow(served_at)
         if self._next_at is None or now < self._next_at or self.shown is not None:
             return
-        self._number += 1
+        self.number += 1
         self._given += 1
-        self.shown = nudge_host(self._number)
+        self.shown = nudge_host(self.number)
         self._next_at = now + EVERY_SECONDS if self._given < LIMIT else None
 
     def _follow(self, served_at: float | None) -> None:

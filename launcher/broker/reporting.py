@@ -17,12 +17,11 @@ from et_operator.kube.api import Api
 from et_operator.model.resources import Ref
 from launcher import contract
 from launcher.broker.facts import Ledger
+from launcher.broker.retrying import delay
 from launcher.documents import InvalidDocument, decode_report, encode_report
 
 EVERY_SECONDS = 1.0
 LEAST_SECONDS = 0.05
-FIRST_SECONDS = 0.5
-MOST_SECONDS = 15.0
 
 log = structlog.get_logger()
 
@@ -108,8 +107,7 @@ class Reporter:
             except EtOperatorError as error:
                 failures += 1
                 log.warning("report not written", failures=failures, reason=str(error))
-                full = min(FIRST_SECONDS * 2.0 ** min(failures - 1, 10), MOST_SECONDS)
-                await asyncio.sleep(full * (1 - self._chance() / 2))
+                await asyncio.sleep(delay(failures, self._chance()))
             else:
                 return
 

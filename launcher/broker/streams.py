@@ -19,6 +19,7 @@ import structlog
 from et_operator.errors import ApiError, EtOperatorError
 from launcher.broker.bodies import read_welcome
 from launcher.broker.brokering import Broker
+from launcher.broker.retrying import delay
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
 from launcher.documents import Member
 from launcher.protocol import frames
@@ -26,8 +27,6 @@ from launcher.protocol.frames import Frame, ProtocolError
 
 HANDSHAKES = 32
 """At once: a job that starts does not flood the API server."""
-FIRST_SECONDS = 0.5
-MOST_SECONDS = 15.0
 STEADY_SECONDS = 10.0
 """A stream that lived as long counts as one that works."""
 FORBIDDEN_SECONDS = 60.0
@@ -68,8 +67,7 @@ class Patience:
         """Seconds; `chance` in [0, 1) is the dice."""
         if self.failures == 0 or (self.failures == 1 and lived > 0):
             return 0.0
-        full = min(FIRST_SECONDS * 2.0 ** min(self.failures - 1, 10), MOST_SECONDS)
-        return full * (1 - chance / 2)
+        return delay(self.failures, chance)
 
 
 class Streams:

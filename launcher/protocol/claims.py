@@ -28,10 +28,16 @@ unchanged by the frame that raised it.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from launcher.protocol import frames
 from launcher.protocol.frames import Frame, ProtocolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
+    from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
+
+    _Span = List[Any]
+    """[data not yet written, offset where the stream stands after it or None for our own text]."""
 
 GONE = 137
 """Exit code when the session cannot be heard of any more and no EXIT told better."""
@@ -41,9 +47,6 @@ ACK_STEP = frames.WINDOW // 4
 
 ENDING_SIGNALS = (1, 2, 3, 9, 15)
 """HUP INT QUIT KILL TERM: said again after a cut, for one may have been lost in it."""
-
-_Span = List[Any]
-"""[data not yet written, offset where the stream stands after it or None for our own text]."""
 
 
 class _Inlet:

@@ -13,7 +13,10 @@ from __future__ import annotations
 import json
 import struct
 from collections import namedtuple
-from typing import Any, Dict, Iterator, Optional, Tuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
+    from typing import Any, Dict, Iterator, Optional, Tuple
 
 HEADER = struct.Struct("!BBH16sQI")
 VERSION = 1

@@ -414,6 +414,27 @@ def test_a_restarted_broker_goes_on_with_the_list_and_asks_for_nothing_twice():
     assert bench.report.closed == frozenset()
 
 
+def test_a_restarted_broker_knows_who_was_told_to_leave_and_which_nudges_were_shown():
+    before = make_started()
+    before.configure({1: DRAINING})
+    before.read()
+    before.wait(10.0)
+    assert before.text == "job-worker-0:1\nedl-nudge-1:0\n"
+    end_session(before, 1)
+    assert before.kept is not None
+    bench = Bench(before.kept)
+    bench.generation = before.generation - 1
+    bench.settle()
+    bench.configure({0: ACTIVE, 1: DRAINING})
+    bench.welcome(1)
+    assert bench.asked() == ["uid-1"]
+    bench.configure({2: ACTIVE}, replicas=2)
+    bench.welcome(2)
+    bench.read()
+    bench.wait(10.0)
+    assert bench.text == "job-worker-0:1\njob-worker-2:1\nedl-nudge-2:0\n"
+
+
 def test_a_script_is_ordered_once_for_each_connection_until_it_is_done():
     bench = make_started()
     bench.scripts = (ORDER,)

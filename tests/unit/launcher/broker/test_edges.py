@@ -21,7 +21,8 @@ from launcher.broker.facts import Ledger
 from launcher.broker.following import Follower
 from launcher.broker.memories import Identity, Memory
 from launcher.broker.reporting import Reporter
-from launcher.broker.streams import FIRST_SECONDS, HANDSHAKES, MOST_SECONDS, Patience, Streams
+from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
+from launcher.broker.streams import HANDSHAKES, Patience, Streams
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
 from launcher.documents import (
     HostConfig,

@@ -39,6 +39,8 @@ uids = st.frozensets(texts, max_size=3)
             nonce=texts,
             started=st.booleans(),
         ),
+        told=uids,
+        nudges=st.integers(),
     )
 )
 def test_memory_survives_the_file(memory: Memory):

@@ -1,0 +1,16 @@
+"""How long the broker waits after a failure: one answer for streams, config and report."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from et_operator.runtime.backoff import Backoff
+
+FIRST_SECONDS = 0.5
+MOST_SECONDS = 15.0
+RETRYING = Backoff(timedelta(seconds=FIRST_SECONDS), timedelta(seconds=MOST_SECONDS), jitter=0.5)
+
+
+def delay(failures: int, chance: float) -> float:
+    """Seconds before the next attempt, after so many failures in a row (>= 1)."""
+    return RETRYING.delay(failures, chance).total_seconds()
