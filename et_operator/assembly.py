@@ -24,6 +24,7 @@ from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.resources import (
     CONFIG_MAPS,
+    NETWORK_POLICIES,
     NODES,
     PODS,
     ROLE_BINDINGS,
@@ -63,6 +64,7 @@ WATCHED = {
     SERVICE_ACCOUNTS: SELECTOR_OURS,
     ROLES: SELECTOR_OURS,
     ROLE_BINDINGS: SELECTOR_OURS,
+    NETWORK_POLICIES: SELECTOR_OURS,
     NODES: "",
 }
 """Every kind that is watched, with its label selector."""

@@ -148,6 +148,7 @@ class World:
             role=self.children.get("Role"),
             role_names=self.role_names,
             role_binding=self.children.get("RoleBinding"),
+            network_policy=self.children.get("NetworkPolicy"),
             runtimes=self.runtimes,
             nodes=self.nodes,
             taken=self.taken,

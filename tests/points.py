@@ -56,5 +56,10 @@ POINTS = (
     Point("no-token", "no token in any user container", TRAINING),
     # packages: what people install
     Point("distributions", "sdist and wheel build, install alone and run", PYTHON),
+    # security: the claims of its page in docs
+    Point("stolen-token", "a broker's token reaches its own job and nothing else", REAL),
+    Point("no-escalation", "the operator's token grants no more than it holds", REAL),
+    Point("exec-policy", "the exec policy pins the brokers' command", REAL),
+    Point("network-policy", "a job's pods are reached by each other alone (shape)", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

@@ -58,6 +58,11 @@ def build_access_name(job: str) -> str:
     return f"{job}-launcher"
 
 
+def build_network_name(job: str) -> str:
+    """The NetworkPolicy around the job's pods."""
+    return job
+
+
 def build_runtime_name(digest: str) -> str:
     """The immutable ConfigMap with agent, shim and hostdiscovery; `digest` is its hash."""
     return f"edl-runtime-{digest}"
@@ -66,8 +71,7 @@ def build_runtime_name(digest: str) -> str:
 def build_labels(job: str, role: Role | None = None) -> dict[str, str]:
     """The labels of everything that belongs to a job; with the role for pods."""
     labels = {
-        LABEL_GROUP: GROUP,
-        LABEL_JOB: job,
+        **build_job_labels(job),
         "app.kubernetes.io/name": "trainingjob",
         "app.kubernetes.io/instance": job,
         "app.kubernetes.io/managed-by": MANAGED_BY,
@@ -76,6 +80,11 @@ def build_labels(job: str, role: Role | None = None) -> dict[str, str]:
         labels[LABEL_ROLE] = role.value
         labels["app.kubernetes.io/component"] = role.value
     return labels
+
+
+def build_job_labels(job: str) -> dict[str, str]:
+    """The labels that tell a job's own objects from all others of its namespace."""
+    return {LABEL_GROUP: GROUP, LABEL_JOB: job}
 
 
 def build_worker_selector(job: str) -> str:

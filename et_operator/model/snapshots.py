@@ -52,10 +52,10 @@ class Snapshot:
     """One job, its children and its scalings, as believed now.
 
     `pods` are those whose controller owner is this job's uid, dying ones included. `taken` are
-    names of pods, ConfigMaps and access objects in the namespace that this job would use and that
-    belong to somebody else. `config` and `report` are the decoded ConfigMaps with their identity.
-    `complete_since` is when the lists behind this view were first complete; it is None while they
-    are not, and then nothing may be concluded from something being absent.
+    names of objects in the namespace that this job would use and that belong to somebody else.
+    `config` and `report` are the decoded ConfigMaps with their identity. `complete_since` is when
+    the lists behind this view were first complete; it is None while they are not, and then nothing
+    may be concluded from something being absent.
     """
 
     job: TrainingJob
@@ -70,6 +70,7 @@ class Snapshot:
     role: Child | None = None
     role_names: frozenset[str] = frozenset()
     role_binding: Child | None = None
+    network_policy: Child | None = None
     runtimes: frozenset[str] = frozenset()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     are_nodes_known: bool = True

@@ -7,11 +7,13 @@ from et_operator.model.jobs import Runtime, WorkerState
 from et_operator.model.names import (
     build_access_name,
     build_config_name,
+    build_network_name,
     build_report_name,
     build_runtime_name,
 )
 from et_operator.model.resources import (
     CONFIG_MAPS,
+    NETWORK_POLICIES,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -30,6 +32,7 @@ from et_operator.planning.manifests.access import (
     list_exec_names,
 )
 from et_operator.planning.manifests.launcher import build_launcher
+from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
 from et_operator.planning.publishing import write_config
@@ -53,7 +56,7 @@ def create_all(draft: Draft) -> list[Action]:
 
 
 def create_access(view: View) -> list[Action]:
-    """ServiceAccount, Role, RoleBinding, the report, and the runtime of the namespace."""
+    """The broker's account and rights, the policy around the pods, the report, the runtime."""
     job, snapshot = view.job, view.snapshot
     last = view.status.last_worker_index
     actions: list[Action] = []
@@ -68,6 +71,8 @@ def create_access(view: View) -> list[Action]:
         actions.append(Patch(ref, snapshot.role.uid, body, snapshot.role.resource_version))
     if snapshot.role_binding is None:
         actions.append(Create(ROLE_BINDINGS, build_role_binding(job)))
+    if snapshot.network_policy is None:
+        actions.append(Create(NETWORK_POLICIES, build_network_policy(job)))
     if snapshot.report_object is None:
         actions.append(Create(CONFIG_MAPS, build_report_map(job)))
     return [*actions, *_create_runtime(view)]
@@ -114,6 +119,7 @@ def _find_missing_objects(view: View) -> tuple[str, ...]:
     wanted = {
         build_config_name(job): snapshot.config_object,
         build_report_name(job): snapshot.report_object,
+        build_network_name(job): snapshot.network_policy,
         build_access_name(job): None if None in access else access[0],
     }
     return tuple(name for name, found in wanted.items() if found is None)

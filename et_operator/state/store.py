@@ -16,6 +16,7 @@ from et_operator.model.names import LABEL_RUNTIME
 from et_operator.model.pods import Node, Pod
 from et_operator.model.resources import (
     CONFIG_MAPS,
+    NETWORK_POLICIES,
     NODES,
     PODS,
     ROLE_BINDINGS,
@@ -87,6 +88,7 @@ DECODERS: dict[Resource, Callable[[Json], object | None]] = {
     SERVICE_ACCOUNTS: decode_piece,
     ROLES: decode_piece,
     ROLE_BINDINGS: decode_piece,
+    NETWORK_POLICIES: decode_piece,
 }
 """What is watched, and how each kind becomes a noun; None: not one of ours."""
 
@@ -111,6 +113,7 @@ class Store:
             SERVICE_ACCOUNTS: Table(get_piece_index),
             ROLES: Table(get_piece_index),
             ROLE_BINDINGS: Table(get_piece_index),
+            NETWORK_POLICIES: Table(get_piece_index),
         }
         self.answers: dict[JobKey, Answers] = {}
         self._synced: dict[tuple[Resource, str | None], datetime | None] = {}

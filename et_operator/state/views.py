@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from et_operator.codec.children import decode_host_config, decode_job_report, decode_role_names
 from et_operator.model.jobs import JobKey, TrainingJob
-from et_operator.model.names import build_access_name, build_config_name, build_report_name
+from et_operator.model.names import (
+    build_access_name,
+    build_config_name,
+    build_network_name,
+    build_report_name,
+)
 from et_operator.model.pods import Node, Pod
 from et_operator.model.resources import (
     CONFIG_MAPS,
+    NETWORK_POLICIES,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
@@ -42,6 +48,9 @@ def build_snapshot(store: Store, key: JobKey, shipped: RuntimeFiles) -> Snapshot
         role=get_child(role),
         role_names=decode_role_names(role.body) if role else frozenset(),
         role_binding=get_child(find_piece(store, job, ROLE_BINDINGS, build_access_name(key.name))),
+        network_policy=get_child(
+            find_piece(store, job, NETWORK_POLICIES, build_network_name(key.name))
+        ),
         runtimes=frozenset(
             piece.child.name for piece in store.config_maps.select(("runtime", key.namespace))
         ),

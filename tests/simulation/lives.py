@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from et_operator.model.resources import (
     CONFIG_MAPS,
+    NETWORK_POLICIES,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -26,7 +27,7 @@ from tests.simulation.worlds import World
 
 Life = Callable[[World], Awaitable[None]]
 
-CHILDREN = (PODS, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
+CHILDREN = (PODS, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES)
 
 
 async def start(world: World, *, workers: int = 2, **fields: object) -> None:

@@ -10,7 +10,7 @@ from tests.simulation.invariants import OPERATOR
 from tests.simulation.worlds import World
 
 WORKERS = 8
-CHILDREN = ("ServiceAccount", "Role", "RoleBinding", "report", "config")
+CHILDREN = ("ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "report", "config")
 START = WORKERS + 1 + len(CHILDREN)
 """Pods and the objects that they need."""
 SHARED = 1

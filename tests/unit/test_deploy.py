@@ -34,6 +34,7 @@ RIGHTS = {
     ("", "serviceaccounts"): READ | {"create"},
     ("rbac.authorization.k8s.io", "roles"): READ | {"create", "patch"},
     ("rbac.authorization.k8s.io", "rolebindings"): READ | {"create"},
+    ("networking.k8s.io", "networkpolicies"): READ | {"create"},
     ("", "nodes"): READ,
     ("events.k8s.io", "events"): {"create", "patch"},
 }

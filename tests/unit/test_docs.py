@@ -68,3 +68,13 @@ def get_name(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
+def test_every_test_that_a_page_names_exists(page: Path):
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.read_text("utf-8"))
+    assert not [
+        f"{path}::{test}"
+        for path, test in named
+        if not (ROOT / path).exists() or (test and f"def {test}(" not in (ROOT / path).read_text())
+    ]

@@ -11,6 +11,7 @@ from et_operator.model.actions import Create
 from et_operator.model.jobs import JobSpec, Runtime, TrainingJob, WorkerSpec
 from et_operator.planning.manifests.access import build_role, build_role_binding
 from et_operator.planning.manifests.hosts import build_config_data
+from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
 from et_operator.settings import Settings
@@ -220,6 +221,17 @@ def test_the_role_grants_no_more_than_its_job_needs() -> None:
     }
     binding = build_role_binding(make_job())
     assert binding["subjects"][0]["name"] == "job-launcher"
+
+
+def test_only_pods_of_the_same_job_reach_its_pods() -> None:
+    policy = build_network_policy(make_job())
+    mine = {"matchLabels": {"group-name": "kai.alibabacloud.com", "training-job-name": "job"}}
+    assert policy["spec"] == {
+        "podSelector": mine,
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": mine}]}],
+    }
+    assert policy["metadata"]["ownerReferences"][0]["uid"] == make_job().uid
 
 
 @pytest.mark.parametrize("state", list(MemberState))
