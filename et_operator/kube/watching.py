@@ -16,10 +16,10 @@ from typing import TypeAlias
 
 import structlog
 
-from et_operator.errors import ApiError, EtOperatorError, Expired
+from et_operator.errors import ApiError, EtOperatorError, Expired, Unreachable
 from et_operator.kube.api import Api, WatchEvent
 from et_operator.model.resources import Json, Resource
-from et_operator.runtime.backoff import CONNECTING, Backoff
+from et_operator.runtime.backoff import CONNECTING, KNOCKING
 from et_operator.runtime.clock import Clock
 from et_operator.runtime.racing import Interrupted, run_unless
 
@@ -78,7 +78,6 @@ class Reflector:
         tell: called with each sighting, in order; must not block.
         label_selector: which objects.
         field_selector: which objects.
-        backoff: between failures.
         chance: the dice for jitter, in [0, 1).
     """
 
@@ -92,7 +91,6 @@ class Reflector:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        backoff: Backoff = CONNECTING,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._api = api
@@ -102,10 +100,10 @@ class Reflector:
         self._tell = tell
         self._labels = label_selector
         self._fields = field_selector
-        self._backoff = backoff
         self._chance = chance
         self._version = ""  # where to watch on from; "" asks for a list
         self._failures = 0
+        self._absences = 0
         self._empty_watches = 0
         self._list_wanted = asyncio.Event()
         self._list_taken = asyncio.Condition()
@@ -208,12 +206,18 @@ class Reflector:
     async def _wait_out(self, error: EtOperatorError | None) -> None:
         """Pause after a failure or a watch that ended early, as long as the server asked at least.
 
-        Only good watches count failures from zero: a list that works says nothing of them.
+        Only good watches count failures from zero: a list that works says nothing of them. A server
+        that cannot be reached is counted by itself, so that it is not kept waiting once it is back.
         """
-        self._failures += 1
         if isinstance(error, Expired):
             self._version = ""
-        delay = self._backoff.delay(self._failures, self._chance())
+        if isinstance(error, Unreachable):
+            self._absences += 1
+            delay = KNOCKING.delay(self._absences, self._chance())
+        else:
+            self._absences = 0
+            self._failures += 1
+            delay = CONNECTING.delay(self._failures, self._chance())
         if isinstance(error, ApiError) and error.retry_after is not None:
             delay = max(delay, error.retry_after)
         log.info(
@@ -221,6 +225,6 @@ class Reflector:
             what=self.name,
             why=str(error) if error else "the watch ended early",
             seconds=round(delay.total_seconds(), 1),
-            failures=self._failures,
+            failures=self._failures + self._absences,
         )
         await self._clock.sleep(delay)

@@ -27,3 +27,6 @@ class Backoff:
 
 RECONCILING = Backoff(timedelta(seconds=0.2), timedelta(seconds=60))
 CONNECTING = Backoff(timedelta(seconds=0.8), timedelta(seconds=30))
+"""For a server that answers, and not well: it may be overloaded."""
+KNOCKING = Backoff(timedelta(seconds=0.8), timedelta(seconds=5), jitter=0.5)
+"""For a server that is not there: attempts cost it nothing, and what is learned late costs time."""

@@ -201,13 +201,27 @@ async def test_no_answer_makes_a_hot_loop(script: Script):
 
 async def test_lists_that_fail_are_tried_again_less_and_less_often():
     server = Server(FakeClock())
-    server.listing = Unreachable("away")
+    server.listing = ServerFailed(503, "", "")
     async with reflecting(server) as reflector:
         await server.clock.advance(100 * SECOND)
         assert not reflector.is_synced
         assert reflector.last_contact is None
     pauses = [round(b - a, 1) for a, b in zip(server.lists, server.lists[1:], strict=False)]
     assert pauses == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0]
+
+
+async def test_a_server_that_comes_back_is_found_within_seconds_and_not_kept_waiting():
+    server = Server(FakeClock())
+    server.listing = Unreachable("away")
+    async with reflecting(server):
+        await server.clock.advance(100 * SECOND)
+        assert server.lists[-1] >= 1095
+        assert len(server.lists) < 25
+        server.listing = ServerFailed(503, "", "starting")
+        await server.clock.advance(5 * SECOND)
+        tries = len(server.lists)
+        await server.clock.advance(2 * SECOND)
+        assert len(server.lists) > tries
 
 
 async def test_a_watch_that_lived_makes_the_next_failure_the_first_again():

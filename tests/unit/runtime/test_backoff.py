@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et_operator.runtime.backoff import CONNECTING, RECONCILING
+from et_operator.runtime.backoff import CONNECTING, KNOCKING, RECONCILING
 
 
 def test_a_delay_doubles_until_its_limit():
@@ -18,3 +18,10 @@ def test_a_delay_stays_within_its_bounds_whatever_the_dice(failures: int, chance
     delay = CONNECTING.delay(failures, chance)
     assert CONNECTING.first * (1 - CONNECTING.jitter) <= delay <= CONNECTING.limit
     assert delay > timedelta(0)
+
+
+def test_after_the_longest_absence_the_server_is_tried_within_seconds_and_not_by_all_at_once():
+    delays = [KNOCKING.delay(1000, chance / 10).total_seconds() for chance in range(10)]
+    assert max(delays) <= 5
+    assert min(delays) >= 2.5
+    assert len(set(delays)) == len(delays)
