@@ -58,6 +58,7 @@ class WorkQueue(Generic[K]):
         self._timers: list[tuple[float, int, K]] = []  # may hold entries that `_due` overrules
         self._sequence = 0
         self._failures: dict[K, int] = {}
+        self._resting: dict[K, float] = {}  # until when nothing makes the key due
         self._some_ready = asyncio.Event()
         self._timer_changed = asyncio.Event()
         self._is_shut_down = False
@@ -87,10 +88,11 @@ class WorkQueue(Generic[K]):
         """Make a key due now, which overrules a delay, or later; the earliest wish wins."""
         if self._is_shut_down:
             return
-        if after is None or after <= timedelta(0):
+        now = self._clock.monotonic()
+        at = max(now + after.total_seconds() if after else now, self._resting.get(key, now))
+        if at <= now:
             self._make_due(key)
             return
-        at = self._clock.monotonic() + after.total_seconds()
         if key in self._ready or key in self._again or self._due.get(key, at + 1) <= at:
             return
         self._due[key] = at
@@ -101,10 +103,17 @@ class WorkQueue(Generic[K]):
             self._timer_changed.set()
 
     def retry(self, key: K, at_least: timedelta | None = None) -> timedelta:
-        """Make a key due after one more failure; returns the delay, never below `at_least`."""
+        """Make a key due after one more failure; returns the delay, never below `at_least`.
+
+        So long as somebody asked to wait (`at_least`), nothing else makes the key due: events come
+        all the time, and an overloaded server would get one more request for each of them.
+        """
         self._failures[key] = self._failures.get(key, 0) + 1
         delay = self._backoff.delay(self._failures[key], self._chance())
         delay = max(delay, at_least or delay)
+        if at_least is not None:
+            self._resting[key] = self._clock.monotonic() + at_least.total_seconds()
+            self._again.pop(key, None)
         self.add(key, delay)
         return delay
 
@@ -155,6 +164,7 @@ class WorkQueue(Generic[K]):
 
     def _make_due(self, key: K) -> None:
         self._due.pop(key, None)
+        self._resting.pop(key, None)
         place = self._again if key in self._processing else self._ready
         place.setdefault(key, self._clock.monotonic())
         self._some_ready.set()

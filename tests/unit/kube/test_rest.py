@@ -193,6 +193,39 @@ async def test_a_throttled_request_tells_how_long_to_wait():
     assert caught.value.retry_after == timedelta(seconds=4)
 
 
+PRIORITY_LEVEL = {
+    "Retry-After": "1",
+    "X-Kubernetes-PF-FlowSchema-UID": "f",
+    "X-Kubernetes-PF-PriorityLevel-UID": "p",
+}
+"""What priority and fairness adds to the answer to a request that finds its queue full."""
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "details", "kind", "wait"),
+    [
+        pytest.param(429, PRIORITY_LEVEL, None, Throttled, 1, id="priority-and-fairness"),
+        pytest.param(429, {}, {"retryAfterSeconds": 7}, Throttled, 7, id="in-the-body"),
+        pytest.param(503, {"Retry-After": "3"}, None, ServerFailed, 3, id="unavailable"),
+    ],
+)
+async def test_a_write_that_is_put_off_is_sent_once_and_tells_for_how_long(
+    status: int, headers: dict[str, str], details: Any, kind: type[Exception], wait: int
+):
+    calls = []
+
+    async def answer(request: web.Request) -> web.Response:
+        calls.append(request.method)
+        body = {"kind": "Status", "message": "too many requests", "details": details}
+        return web.json_response(body, status=status, headers=headers)
+
+    async with rest(answer) as api:
+        with pytest.raises(kind) as caught:
+            await api.create(PODS, "team", {})
+    assert caught.value.retry_after == timedelta(seconds=wait)  # type: ignore[attr-defined]
+    assert calls == ["POST"]
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]"], ids=["empty", "html", "list"])
 async def test_a_success_that_says_nothing_is_an_unknown_outcome(body: bytes):
     async def answer(_: web.Request) -> web.Response:

@@ -79,6 +79,26 @@ async def test_failures_are_waited_out_longer_each_time_until_a_success():
         assert [*delays, queue.retry("a").total_seconds()] == [0.2, 0.4, 0.8, 0.2]
 
 
+async def test_no_event_makes_a_key_due_while_the_server_asked_to_wait():
+    clock = FakeClock()
+    async with running(clock) as queue:
+        queue.add("a")
+        await queue.get()
+        queue.add("a")  # an event, while the worker has it
+        queue.retry("a", at_least=5 * SECOND)
+        queue.done("a")
+        queue.add("a")
+        queue.add("a", SECOND)
+        assert (queue.depth, queue.delayed) == (0, 1)
+        await clock.advance(5 * SECOND)
+        assert queue.depth == 1
+        queue.add("a")
+        await queue.get()
+        queue.done("a")
+        queue.add("a")
+        assert queue.depth == 1  # the wait is over
+
+
 async def test_a_retry_comes_no_earlier_than_the_server_asked():
     clock = FakeClock()
     async with running(clock) as queue:
