@@ -142,7 +142,7 @@ class Operator:
                 guarded,
                 self._recorder,
                 encode_status_patch,
-                pod_creations=settings.pod_creations,
+                pod_requests=settings.pod_requests,
             ),
             queue=self._queue,
             clock=clock,

@@ -34,6 +34,8 @@ TAKEN_FOR = timedelta(seconds=60)
 LOOK_AT_HOLDERS = timedelta(seconds=1)
 """Most often they are the children of a former job of the same name, on their way out."""
 
+MISSING = NotFound(404, "NotFound", "what was to be deleted is not there")
+
 log = structlog.get_logger()
 
 
@@ -93,21 +95,33 @@ class Reconciler:
         started = self._clock.monotonic()
         result = plan(snapshot, now)
         self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
+        if await self._is_mistaken(result):
+            return "stale", timedelta()
         outcome, again = await self._carry_out(key, snapshot.job, result)
         answers = self._store.answers.get(key)
         if answers is not None and answers.taken:
-            again = min(again or LOOK_AT_HOLDERS, LOOK_AT_HOLDERS)
+            again = find_shortest(again, LOOK_AT_HOLDERS)
         return outcome, again
+
+    async def _is_mistaken(self, result: Plan) -> bool:
+        """Whether a live read shows what the plan rests on to be otherwise than it was believed."""
+        changed: set[JobKey] = set()
+        for ref in result.premises:
+            try:
+                changed |= self._ingest.upsert(ref.resource, await self._api.get(ref))
+            except NotFound:
+                changed |= self._ingest.forget_name(ref)
+        return bool(changed)
 
     async def _close_orphans(self, key: JobKey) -> tuple[str, timedelta | None]:
         """Scalings that name no job: the store forgets the job, they are told so after a while."""
         self._store.answers.pop(key, None)
-        outcome, soonest = "unchanged", None
+        outcome: str = "unchanged"
+        soonest: timedelta | None = None
         for scaling in self._store.find_scalings(key):
             result = plan_orphan(scaling, self._clock.now(), self._store.complete_since)
             outcome, again = await self._carry_out(key, None, result)
-            if again is not None:
-                soonest = again if soonest is None else min(soonest, again)
+            soonest = find_shortest(soonest, again)
         return outcome, soonest
 
     async def _carry_out(
@@ -140,6 +154,9 @@ class Reconciler:
         for deleted in execution.deleted:
             self._ingest.note_deletion(deleted.ref, deleted.uid, self._clock.now())
             self._queue.add(key)
+        for missing in execution.missing:
+            await self._read_again(key, job, Failure(missing, MISSING))
+            self._queue.retry(key)
         self._note_refusals(key, result, execution)
         for failure in (*execution.conflicts, *execution.unknowns):
             await self._read_again(key, job, failure)
@@ -225,6 +242,11 @@ class Reconciler:
             self._metrics.actions.labels("write", written.resource.kind).inc()
         for deleted in execution.deleted:
             self._metrics.actions.labels("delete", deleted.ref.resource.kind).inc()
+
+
+def find_shortest(*waits: timedelta | None) -> timedelta | None:
+    """The shortest of these waits: zero is one, None is none."""
+    return min((wait for wait in waits if wait is not None), default=None)
 
 
 def is_usable(found: Json, job: TrainingJob | None) -> bool:

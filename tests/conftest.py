@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 # Programs under test inherit what is ignored here: under nohup, or as a job in the background of
 # a script, that would be signals that they are to be sent.
@@ -36,3 +38,11 @@ def pytest_runtest_makereport(
         with Path(path).open("a") as stream:
             stream.write(json.dumps(line) + "\n")
     return report
+
+
+@pytest.fixture
+def quiet_logs() -> Iterator[None]:
+    """Nothing but what is critical is logged: these tests make things go wrong on purpose."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()

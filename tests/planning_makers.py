@@ -427,7 +427,8 @@ class World:
 
     def _read_report(self) -> BrokerReport | None:
         report = self.report
-        return report if report is not None and report.epoch == self.status.epoch else None
+        epoch = self.status.epoch or (report.epoch if report else 0)  # as decode_job_report
+        return report if report is not None and report.epoch == epoch else None
 
     def _next(self) -> str:
         self._version += 1

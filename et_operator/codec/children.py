@@ -57,10 +57,20 @@ def decode_host_config(config_map: Json) -> HostConfig | None:
 
 
 def decode_job_report(config_map: Json, epoch: int) -> Report | None:
-    """What the broker of this very epoch wrote; None where there is nothing that can be read."""
-    text = (config_map.get("data") or {}).get(f"{contract.REPORT_KEY_PREFIX}{epoch}")
+    """What the broker of this very epoch wrote; None where there is nothing that can be read.
+
+    Epoch 0, of which there is no launcher, stands for the newest: the job's status may be lost.
+    """
+    data: Json = config_map.get("data") or {}
+    epoch = epoch or max(map(_read_epoch, data), default=0)
+    text = data.get(f"{contract.REPORT_KEY_PREFIX}{epoch}")
     try:
         report = decode_report(text) if text else None
     except InvalidDocument:
         return None
     return report if report is not None and report.epoch == epoch else None
+
+
+def _read_epoch(key: str) -> int:
+    number = key.removeprefix(contract.REPORT_KEY_PREFIX)
+    return int(number) if number.isdecimal() and number != key else 0

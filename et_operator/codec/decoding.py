@@ -42,6 +42,19 @@ MAX_SLOTS = 1024
 _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _OUR_FIELDS = ("epoch", "generation", "observedGeneration")
+_FOR_PEOPLE = frozenset(
+    {
+        "phase",
+        "observedGeneration",
+        "replicaStatuses",
+        "targetWorkers",
+        "currentWorkers",
+        "currentScaler",
+        "replicas",
+        "selector",
+    }
+)
+"""Fields of a job's status that are computed anew in each pass; the others are decisions."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -69,8 +82,9 @@ def decode_job(obj: Json) -> TrainingJob:
         annotations=annotations,
         deletion_requested=bool(metadata.get("deletionTimestamp")),
         invalid=invalid,
-        warnings=(*_find_ignored(obj), *(() if is_foreign else problems)),
+        warnings=tuple(_find_ignored(obj)),
         is_foreign=is_foreign,
+        unread={} if is_foreign else {k: v for k, v in problems.items() if k not in _FOR_PEOPLE},
     )
 
 

@@ -26,21 +26,22 @@ _WIRE_NAMES: dict[tuple[type, str], str] = {
 }
 
 
-def decode_status(kind: type[Status], body: Json) -> tuple[Status, tuple[str, ...]]:
-    """What `body` says, as a `kind`, and sentences about what in it could not be used.
+def decode_status(kind: type[Status], body: Json) -> tuple[Status, dict[str, str]]:
+    """What `body` says, as a `kind`; for each field that cannot be read, why not.
 
-    A field of the status that cannot be read has its default, as if it had never been written:
-    nobody but an operator writes there, and a job must not fail for what is not its author's.
+    Such a field, by its name on the wire, has its default. It is for the caller to say what may
+    still be done: nobody but an operator writes there, and a job must not fail for what is not its
+    author's.
     """
     values: dict[str, Any] = {}
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     for name, key, hint, _ in describe_fields(kind):
         try:
             if body.get(key) is not None:
                 values[name] = _decode(hint, body[key], f"status.{key}")
         except InvalidObject as error:
-            problems.append(f"{error}; it is not used")
-    return kind(**values), tuple(problems)
+            problems[key] = str(error)
+    return kind(**values), problems
 
 
 def encode_status(status: object) -> dict[str, Any]:

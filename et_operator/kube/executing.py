@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
@@ -20,7 +20,7 @@ from et_operator.errors import (
     ServerFailed,
 )
 from et_operator.kube.api import Api
-from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.actions import Action, Create, Delete, Patch, get_resource
 from et_operator.model.jobs import JobStatus, TrainingJob
 from et_operator.model.plans import Plan, Report
 from et_operator.model.resources import PODS, TRAINING_JOBS, Json, Ref, Resource
@@ -50,16 +50,27 @@ class Failure:
     error: EtOperatorError
 
 
-Answer: TypeAlias = Written | Delete | Failure
-"""What came of one action; Delete itself when its object is gone or going."""
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What was to be deleted is not there."""
+
+    action: Delete
+
+
+Answer: TypeAlias = Written | Delete | Missing | Failure
+"""What came of one action; Delete itself when its object goes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What came of a plan: everything up to the first failure, in order."""
+    """What came of a plan: everything up to the first failure, in order.
+
+    `missing` are deletions of what was not there any more, which is no failure.
+    """
 
     written: tuple[Written, ...] = ()
     deleted: tuple[Delete, ...] = ()
+    missing: tuple[Delete, ...] = ()
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -99,22 +110,23 @@ class Executor:
     Args:
         api: where to write.
         records: told the reports of plans that were done completely.
-        encode_status: a job's status as the body of a merge patch, {"status": ...}.
-        pod_creations: pods of one plan that may be in creation at once.
+        encode_status: a job's status as the body of a merge patch, {"status": ...}, without the
+            fields that could not be read.
+        pod_requests: pods of one plan that may be in creation, or in deletion, at once.
     """
 
     def __init__(
         self,
         api: Api,
         records: Records,
-        encode_status: Callable[[JobStatus], Json],
+        encode_status: Callable[[JobStatus, Collection[str]], Json],
         *,
-        pod_creations: int,
+        pod_requests: int,
     ) -> None:
         self._api = api
         self._records = records
         self._encode_status = encode_status
-        self._pod_creations = pod_creations
+        self._pod_requests = pod_requests
 
     async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
         """Status, then the actions, then the reports; a failure ends it. Raises no EtOperatorError.
@@ -137,17 +149,17 @@ class Executor:
 
     async def _write_status(self, status: JobStatus, job: TrainingJob) -> Answer:
         ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
-        body = pin(self._encode_status(status), job.uid, job.resource_version)
+        body = pin(self._encode_status(status, job.unread), job.uid, job.resource_version)
         try:
             return Written(TRAINING_JOBS, await self._api.patch(ref, body, subresource="status"))
         except EtOperatorError as error:
             return Failure(None, error)
 
     async def _execute_batch(self, batch: tuple[Action, ...]) -> list[Answer]:
-        """Run actions that need no order; none is begun after a failure."""
+        """Run actions that need no order; none is begun after a failure that others may share."""
         answers: dict[int, Answer] = {}
         queue = iter(enumerate(batch))
-        runners = min(self._pod_creations, len(batch))
+        runners = min(self._pod_requests, len(batch))
         async with asyncio.TaskGroup() as group:
             for _ in range(runners):
                 group.create_task(self._drain(queue, answers))
@@ -157,7 +169,7 @@ class Executor:
         """One of the runners that share a batch. A quota that is used up refuses all the rest."""
         for number, action in queue:
             answers[number] = await self._run(action)
-            if any(isinstance(answer, Failure) for answer in answers.values()):
+            if any(is_shared(answer) for answer in answers.values()):
                 return
 
     async def _run(self, action: Action) -> Answer:
@@ -182,24 +194,34 @@ class Executor:
                         ref, uid=uid, resource_version=resource_version, grace_seconds=grace_seconds
                     )
                 except NotFound:
-                    return action
+                    return Missing(action)
                 return action
             case _:
                 assert_never(action)
 
 
 def split_batches(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
-    """Consecutive creations of pods together, everything else alone."""
-    for together, group in groupby(actions, is_pod_creation):
-        if together:
-            yield tuple(group)
-        else:
+    """Consecutive creations of pods together, and deletions of pods; everything else alone."""
+    for kind, group in groupby(actions, get_batch_kind):
+        if kind is None:
             yield from ((action,) for action in group)
+        else:
+            yield tuple(group)
 
 
-def is_pod_creation(action: Action) -> bool:
-    """Whether it may run beside its like."""
-    return isinstance(action, Create) and action.resource == PODS
+def get_batch_kind(action: Action) -> type[Action] | None:
+    """What it may run beside: its like, where it is about a pod."""
+    return type(action) if get_resource(action) == PODS and not isinstance(action, Patch) else None
+
+
+def is_shared(answer: Answer) -> bool:
+    """Whether it is a failure that the next request may meet as well.
+
+    That one pod has changed meanwhile says nothing of those that are to be deleted after it.
+    """
+    if not isinstance(answer, Failure):
+        return False
+    return not (isinstance(answer.action, Delete) and isinstance(answer.error, Conflict))
 
 
 def pin(body: Json, uid: str, resource_version: str | None) -> Json:
@@ -213,11 +235,12 @@ def pin(body: Json, uid: str, resource_version: str | None) -> Json:
 
 def sort_answers(answers: Iterable[Answer]) -> Execution:
     """Answers by what they are."""
-    kinds: Mapping[type, list[Any]] = {Written: [], Delete: [], Failure: []}
+    kinds: Mapping[type, list[Any]] = {Written: [], Delete: [], Missing: [], Failure: []}
     for answer in answers:
         kinds[type(answer)].append(answer)
     return Execution(
         written=tuple(kinds[Written]),
         deleted=tuple(kinds[Delete]),
+        missing=tuple(answer.action for answer in kinds[Missing]),
         failures=tuple(kinds[Failure]),
     )

@@ -267,7 +267,11 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """One TrainingJob as last seen; `invalid` says what its author must change, if anything."""
+    """One TrainingJob as last seen; `invalid` says what its author must change, if anything.
+
+    `unread` are the fields of its status, by their names on the wire, that hold decisions and
+    cannot be read, each with the reason: as written by a newer operator, or by hand.
+    """
 
     key: JobKey
     uid: str
@@ -282,3 +286,4 @@ class TrainingJob:
     invalid: str = ""
     warnings: tuple[str, ...] = ()
     is_foreign: bool = False
+    unread: Mapping[str, str] = field(default_factory=dict)

@@ -25,11 +25,16 @@ class Report:
 class Plan:
     """Status first (if it differs), then the actions in order, then the reports.
 
-    If the status write fails, none of the actions runs. Consecutive Create actions of pods may run
-    in parallel; anything else keeps its order. An action that fails stops the ones after it.
+    If the status write fails, none of the actions runs. Consecutive creations of pods may run in
+    parallel, and so may consecutive deletions of pods; anything else keeps its order. An action
+    that fails stops the ones after it.
+
+    `premises` are objects that the decision rests on and that its write does not pin: each is read
+    live first, and where one is not as it was believed to be, nothing of the plan is done.
     """
 
     status: JobStatus | None = None
     actions: tuple[Action, ...] = ()
     reports: tuple[Report, ...] = ()
     requeue_after: timedelta | None = None
+    premises: tuple[Ref, ...] = ()

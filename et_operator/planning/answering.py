@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 from et_operator.codec.encoding import encode_scaling_status_patch
 from et_operator.model.actions import Action, Delete, Patch
 from et_operator.model.conditions import Condition, find_condition
-from et_operator.model.jobs import Outcome, ScalingKind, ScalingRecord
+from et_operator.model.jobs import Outcome, ScalingRecord
 from et_operator.model.phases import ScalingPhase
 from et_operator.model.plans import Plan, Report
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, Ref
+from et_operator.model.resources import Ref
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished
 from et_operator.planning.manifests.owning import build_owner
-from et_operator.planning.scaling import find_next, find_refusal
+from et_operator.planning.scaling import build_ref, find_next, find_refusal
 from et_operator.planning.views import has_passed
 
 ORPHAN_GRACE = timedelta(seconds=30)
@@ -49,14 +49,8 @@ def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None
         return Plan(requeue_after=end - now)
     message = f"there is no TrainingJob {scaling.namespace}/{scaling.job_name}"
     status = conclude(scaling, Outcome(succeeded=False, reason="JobNotFound", message=message), now)
-    report = Report(build_ref(scaling), scaling.uid, "JobNotFound", message, is_warning=True)
+    report = Report(_build_ref(scaling), scaling.uid, "JobNotFound", message, is_warning=True)
     return Plan(actions=(_patch_status(scaling, status),), reports=(report,))
-
-
-def build_ref(scaling: Scaling) -> Ref:
-    """Where it is in the API."""
-    resource = SCALE_INS if scaling.kind is ScalingKind.IN else SCALE_OUTS
-    return Ref(resource, scaling.namespace, scaling.name)
 
 
 def find_expiry(scaling: Scaling) -> datetime | None:
@@ -83,7 +77,7 @@ def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
         return
     refusal = _refuse(draft, scaling)
     if refusal is not None:
-        ref = build_ref(scaling)
+        ref = _build_ref(scaling)
         text = refusal.message
         draft.reports.append(Report(ref, scaling.uid, refusal.reason, text, is_warning=True))
         yield _patch_status(scaling, conclude(scaling, refusal, draft.now))
@@ -91,7 +85,7 @@ def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
     if scaling.owner_uid is None and scaling.status.job_uid == "":
         owners = [*scaling.owners, build_owner(draft.view.job)]
         body = {"metadata": {"ownerReferences": owners}}
-        yield Patch(build_ref(scaling), scaling.uid, body, scaling.resource_version)
+        yield Patch(_build_ref(scaling), scaling.uid, body, scaling.resource_version)
         return  # its status has to wait for the new resourceVersion
     status = _derive(draft, scaling)
     if status != scaling.status:
@@ -171,9 +165,13 @@ def _fail(reason: str, message: str) -> Outcome:
 
 def _patch_status(scaling: Scaling, status: ScalingStatus) -> Patch:
     body = encode_scaling_status_patch(status)
-    ref = build_ref(scaling)
+    ref = _build_ref(scaling)
     return Patch(ref, scaling.uid, body, scaling.resource_version, subresource="status")
 
 
+def _build_ref(scaling: Scaling) -> Ref:
+    return build_ref(scaling.namespace, scaling.kind, scaling.name)
+
+
 def _delete(scaling: Scaling) -> Delete:
-    return Delete(build_ref(scaling), scaling.uid, scaling.resource_version)
+    return Delete(_build_ref(scaling), scaling.uid, scaling.resource_version)

@@ -32,6 +32,7 @@ class Draft:
         self.view = View(snapshot, now)
         self.status = snapshot.job.status
         self.reports: list[Report] = []
+        self.premises: list[Ref] = []
         self._wake: datetime | None = None
 
     @property
@@ -71,6 +72,10 @@ class Draft:
     def wake_at(self, moment: datetime) -> None:
         """Look again then, at the latest."""
         self._wake = moment if self._wake is None else min(self._wake, moment)
+
+    def rest_on(self, ref: Ref) -> None:
+        """What was just decided cannot be taken back: this object must be as it is believed."""
+        self.premises.append(ref)
 
     def tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
         """An Event on the job, once what was decided is written."""

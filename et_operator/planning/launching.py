@@ -6,8 +6,13 @@ from dataclasses import dataclass, replace
 
 from et_operator.model.conditions import is_true
 from et_operator.model.jobs import AttachMode, LauncherCreation, RestartPolicy
-from et_operator.model.names import build_launcher_name, build_worker_selector
+from et_operator.model.names import (
+    build_launcher_name,
+    build_report_name,
+    build_worker_selector,
+)
 from et_operator.model.pods import Pod
+from et_operator.model.resources import CONFIG_MAPS, Ref
 from et_operator.planning.drafts import Draft, count_failure
 from et_operator.planning.finishing import fail, succeed
 from et_operator.planning.scripting import is_script_done
@@ -38,9 +43,15 @@ class Ending:
 
 
 def begin(draft: Draft) -> None:
-    """The first decision about a job: what it runs, and that its first launcher comes."""
+    """The first decision about a job: what it runs, and that its first launcher comes.
+
+    Where somebody removed the status of a job whose last launcher has ended, the next pass judges
+    that end; where it lives, a new launcher ends the sessions of the old one.
+    """
+    epoch, ended = _find_last_launcher(draft.view)
     draft.change(
-        epoch=_find_last_epoch(draft.view) + 1,
+        epoch=epoch if ended else epoch + 1,
+        launcher_uid=ended,
         runtime=draft.view.snapshot.shipped.runtime,
         start_time=draft.now,
         selector=build_worker_selector(draft.view.job.key.name),
@@ -82,7 +93,14 @@ def judge_launcher(view: View) -> Ending | None:
 
 
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
-    """Restart the launcher, or give the job up."""
+    """Restart the launcher, or give the job up.
+
+    The platform is blamed only after a live read of the report: the launcher's object may go, and
+    be seen to go, before the news that its command had ended with 0.
+    """
+    key = draft.view.job.key
+    if ending.is_infrastructure:
+        draft.rest_on(Ref(CONFIG_MAPS, key.namespace, build_report_name(key.name)))
     backoff = count_failure(draft.status.launch_backoff, draft.now)
     draft.change(launch_backoff=backoff)
     failures = draft.status.failures
@@ -116,6 +134,7 @@ def restart(draft: Draft, ending: Ending) -> None:
         epoch=draft.status.epoch + 1,
         launcher_uid="",
         restart_count=draft.status.restart_count + 1,
+        early_losses=None,
     )
     draft.set_condition("Restarting", "True", ending.reason, ending.message)
     draft.tell("Restarting", f"restarting the launcher: {ending.message}", is_warning=True)
@@ -125,7 +144,7 @@ def is_only_followed(view: View) -> bool:
     """Whether the job is never scaled, replaced or restarted by us."""
     job = view.job
     is_foreign = job.is_foreign or is_true(job.status.conditions, "Foreign")
-    return is_foreign or bool(job.invalid) or job.spec is None
+    return is_foreign or bool(job.invalid) or job.spec is None or bool(job.unread)
 
 
 def follow(draft: Draft) -> None:
@@ -134,6 +153,8 @@ def follow(draft: Draft) -> None:
     if job.is_foreign or is_true(job.status.conditions, "Foreign"):
         message = "this job was started by another operator and is followed to its end"
         draft.set_condition("Foreign", "True", "StartedElsewhere", message)
+    elif job.unread:
+        _tell_damage(draft)
     elif job.status.epoch == 0:
         fail(draft, "InvalidSpec", job.invalid or "the spec cannot be used")
         return
@@ -150,6 +171,16 @@ def follow(draft: Draft) -> None:
     else:
         how = f"ended with exit code {code}" if code is not None else "failed"
         fail(draft, "LauncherFailed", f"the launcher pod {pod.name} {how}")
+
+
+def _tell_damage(draft: Draft) -> None:
+    """Nothing is guessed: what a decision was that cannot be read, only its writer knows."""
+    if is_true(draft.status.conditions, "StatusDamaged"):
+        return
+    faults = "; ".join(draft.view.job.unread.values())
+    message = f"{faults}: the job is only followed until that is corrected, or its operator is back"
+    draft.set_condition("StatusDamaged", "True", "Unreadable", message)
+    draft.tell("StatusDamaged", message, is_warning=True)
 
 
 def can_launch(draft: Draft) -> bool:
@@ -196,10 +227,16 @@ def _has_told(view: View) -> bool:
     return view.report is not None and view.report.ended is not None
 
 
-def _find_last_epoch(view: View) -> int:
-    """0 for a new job; more where somebody has removed the status of one that ran."""
-    config = view.snapshot.config
-    return max(config.epoch if config else 0, *(p.epoch or 0 for p in view.snapshot.pods), 0)
+def _find_last_launcher(view: View) -> tuple[int, str]:
+    """(epoch, uid if it has ended, else ""); the epoch of a new job is 0."""
+    config, report, pods = view.snapshot.config, view.snapshot.report, view.snapshot.pods
+    told = report.epoch if report else 0
+    epoch = max(config.epoch if config else 0, told, *(p.epoch or 0 for p in pods), 0)
+    for pod in view.launchers:
+        if epoch and pod.epoch == epoch:
+            return epoch, pod.uid if pod.termination is not None else ""
+    has_ended = report is not None and report.epoch == epoch and report.ended is not None
+    return epoch, report.launcher_uid if report is not None and has_ended else ""
 
 
 def _judge_exit(pod: Pod, code: int) -> Ending:

@@ -48,22 +48,28 @@ def note_workers(draft: Draft) -> None:
 
 
 def check_early_losses(draft: Draft) -> bool:
-    """Give the job up when no worker comes to life; whether that was so."""
-    losses = draft.status.early_losses
-    if losses is None or losses.count < EARLY_LIMIT:
+    """Give the job up when no worker comes to life; whether that was so.
+
+    Judged at each further loss. A job that trains is not given up: one bad node can end every
+    replacement, and the workers that the job has are worth more than those that it misses.
+    """
+    message = describe_early_losses(draft)
+    is_news = draft.status.early_losses != draft.view.status.early_losses
+    if not message or not is_news or draft.view.is_training:
         return False
-    last = max(
-        (r for r in draft.select_records(WorkerState.GONE)),
-        key=lambda r: r.since or draft.now,
-        default=None,
-    )
-    detail = f"; the last one, {last.name}: {last.reason}" if last else ""
-    fail(
-        draft,
-        "WorkersFailing",
-        f"{losses.count} workers in a row ended before they could be used{detail}",
-    )
+    fail(draft, "WorkersFailing", message)
     return True
+
+
+def describe_early_losses(draft: Draft) -> str:
+    """That too many workers in a row ended before they could be used, and how; "" if not so."""
+    losses = draft.status.early_losses
+    if losses is None or losses.count < EARLY_LIMIT or _has_worker_listed_since(draft, losses):
+        return ""
+    ended = draft.select_records(WorkerState.GONE)
+    last = max(ended, key=lambda r: r.since or draft.now, default=None)
+    detail = f"; the last one, {last.name}: {last.reason}" if last else ""
+    return f"{EARLY_LIMIT} or more workers in a row ended before they could be used{detail}"
 
 
 def keep_roster(draft: Draft) -> None:

@@ -55,7 +55,8 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     decide(draft)
     if draft.has_decided:
         describe(draft)
-        return Plan(draft.status, (), tuple(draft.reports), draft.requeue_after)
+        reports, premises = tuple(draft.reports), tuple(draft.premises)
+        return Plan(draft.status, (), reports, draft.requeue_after, premises)
     actions = tuple(act(draft))
     answers = tuple(draft.reports)
     describe(draft)

@@ -15,7 +15,7 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
-from et_operator.model.resources import TRAINING_JOBS, Ref
+from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Ref
 from et_operator.model.scalings import Scaling
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import is_suspended
@@ -36,6 +36,9 @@ from et_operator.planning.stopping import (
 )
 from et_operator.planning.views import View, has_passed
 
+REFUSALS = 5
+"""So often in a row, within about three seconds, a number of replicas is refused by a server that
+means it: a webhook that restarts, or a right that has just been granted, refuses less often."""
 PATIENCE = timedelta(seconds=60)
 """How long a ScaleIn waits for a ScaleOut whose workers run and only have to be listed."""
 
@@ -77,6 +80,8 @@ def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] |
     """Why this scaling cannot be started on a job of `base` workers; None if it can."""
     if scaling.invalid:
         return "InvalidSpec", scaling.invalid
+    if draft.view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid:
+        return "RecordLost", "it was begun, and the job's record of it is lost: the number stays"
     names = {pod.name for pod in draft.select_roster()}
     unknown = [name for name in scaling.pod_names if name not in names]
     if unknown:
@@ -89,6 +94,11 @@ def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
     waiting = (s for s in view.snapshot.scalings if kind in {None, s.kind})
     waiting = (s for s in waiting if is_waiting_for_turn(view, s))
     return min(waiting, key=lambda s: (s.created, s.uid), default=None)
+
+
+def build_ref(namespace: str, kind: ScalingKind, name: str) -> Ref:
+    """Where a ScaleIn or ScaleOut is in the API."""
+    return Ref(SCALE_INS if kind is ScalingKind.IN else SCALE_OUTS, namespace, name)
 
 
 def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:
@@ -109,6 +119,7 @@ def _start_next(draft: Draft) -> None:
     if scaling is None or find_refusal(draft, scaling, base) is not None:
         return  # its refusal is written to its own status, and then the next one has its turn
     target = _find_target(scaling, base)
+    draft.rest_on(build_ref(scaling.namespace, scaling.kind, scaling.name))
     record = ScalingRecord(scaling.kind, scaling.name, scaling.uid, base, target, draft.now)
     _start(draft, record, scaling.pod_names)
 
@@ -156,6 +167,8 @@ def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
         return SUPERSEDED, f"somebody set worker.replicas to {number} meanwhile"
     if scaling.kind is not ScalingKind.REPLICAS:
         live = view.find_scaling(scaling)
+        if live is None:
+            draft.rest_on(_build_record_ref(view, scaling))
         if live is None or live.deletion_requested:
             return "Cancelled", "it was deleted before it had ended"
         if (bar := _find_bar(view, scaling)) is not None:
@@ -232,6 +245,8 @@ def _put_away(draft: Draft, scaling: ScalingRecord) -> None:
         return  # first its end is recorded, then what the end does to the number is written
     live = draft.view.find_scaling(scaling)
     phase = live.status.phase if live is not None else None
+    if live is None and scaling.uid:
+        draft.rest_on(_build_record_ref(draft.view, scaling))
     if live is None or (phase is not None and phase.is_final):
         draft.change(scaling=None)
 
@@ -285,9 +300,15 @@ def _find_due_number(view: View) -> int | None:
 
 
 def _find_refusal_since(view: View, scaling: ScalingRecord) -> str:
-    """The server's words, if it has refused this scaling's number."""
+    """The server's words, if it refuses this scaling's number again and again."""
     refusal = view.snapshot.refusals.get(TRAINING_JOBS)
-    return refusal.message if refusal is not None and refusal.at >= scaling.started else ""
+    if refusal is None or refusal.at < scaling.started or refusal.count < REFUSALS:
+        return ""
+    return refusal.message
+
+
+def _build_record_ref(view: View, record: ScalingRecord) -> Ref:
+    return build_ref(view.job.key.namespace, record.kind, record.name)
 
 
 def _select_leaving(draft: Draft, scaling: ScalingRecord) -> list[WorkerId]:

@@ -15,6 +15,7 @@ from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
 from et_operator.planning.launching import is_image_unfit, is_only_followed
+from et_operator.planning.membership import describe_early_losses
 from et_operator.planning.views import View
 
 SETTLING = timedelta(seconds=5)
@@ -134,6 +135,7 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "PodsRefused", "PodsRefused", pods)
     others = [_tell_refusal(draft, kind, r) for kind, r in refusals.items() if kind != PODS]
     _show(draft, "WritesRefused", "WritesRefused", "; ".join(filter(None, others)))
+    _show(draft, "WorkersFailing", "EarlyLosses", describe_early_losses(draft))
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
     _show(draft, "ImagePullFailing", "ImagePull", _find_waiting(view, _PULL_REASONS))
     _show(draft, "ContainerConfigInvalid", "Config", _find_waiting(view, _CONFIG_REASONS))
@@ -143,6 +145,7 @@ def _describe_troubles(draft: Draft) -> None:
     text = "; ".join(f"{reason}: {message}" for reason, message in problems)
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
     draft.clear_condition("InvalidSpec", "Corrected")
+    draft.clear_condition("StatusDamaged", "Corrected")
     _describe_taken_names(draft)
 
 

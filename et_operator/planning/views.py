@@ -98,6 +98,13 @@ class View:
         return any(pod.termination is None and not self.is_gone(pod) for pod in self.launchers)
 
     @cached_property
+    def is_training(self) -> bool:
+        """Whether the user's command has read a list and has a worker of it."""
+        has_read = self.report is not None and self.report.served_generation > 0
+        listed = any(pod.uid in self.listed for pod in self.select_live_workers())
+        return self.is_launcher_running and has_read and listed
+
+    @cached_property
     def members(self) -> dict[str, Member]:
         """What the written config says, by uid."""
         config = self.snapshot.config

@@ -65,6 +65,11 @@ class Ingest:
         old = self._store.tables[ref.resource].remove((ref.namespace, ref.name), uid)
         return self._find_keys([old]) if old is not None else set()
 
+    def forget_name(self, ref: Ref) -> set[JobKey]:
+        """Whatever was believed to have this name is known to be gone."""
+        uid = self._store.tables[ref.resource].find_uid((ref.namespace, ref.name))
+        return set() if uid is None else self.forget(ref, uid)
+
     def note_deletion(self, ref: Ref, uid: str, at: datetime) -> None:
         """A deletion of ours was accepted: believe it until its event comes."""
         table = self._store.tables[ref.resource]

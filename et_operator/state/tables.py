@@ -53,6 +53,11 @@ class Table(Generic[T]):
         entry = self._entries.get(place)
         return entry.value if entry else None
 
+    def find_uid(self, place: Place) -> str | None:
+        """The uid of the object at this place."""
+        entry = self._entries.get(place)
+        return entry.uid if entry else None
+
     def select(self, key: Hashable) -> list[T]:
         """The objects whose index is `key`, by name."""
         group = self._groups.get(key, {})

@@ -94,7 +94,7 @@ class SimulatedOperator:
         self._reconciler = Reconciler(
             store=self.store,
             api=api,
-            executor=Executor(api, self, encode_status_patch, pod_creations=4),
+            executor=Executor(api, self, encode_status_patch, pod_requests=4),
             queue=self.agenda,  # type: ignore[arg-type]
             clock=clock,
             shipped=SHIPPED,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import structlog
 
 from et_operator.assembly import WATCHED
 from et_operator.codec.encoding import encode_status_patch
@@ -32,47 +30,40 @@ from et_operator.model.resources import (
     Resource,
 )
 from et_operator.model.snapshots import RuntimeFiles
-from et_operator.reconciling import Reconciler
+from et_operator.planning.scaling import REFUSALS
+from et_operator.reconciling import Reconciler, find_shortest
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.workqueue import ShutDown, WorkQueue
-from et_operator.state.ingesting import Ingest
-from et_operator.state.store import Answers, Store
-from tests.fakes.clients import Call, CallLog, FakeApi, Fault, Moment
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from et_operator.state.store import Answers
+from launcher.contract import REPORT_KEY_PREFIX
+from launcher.documents import Report as BrokerReport
+from launcher.documents import encode_report
+from tests.fakes import benches
+from tests.fakes.clients import Call, FakeApi, Fault, Moment
 from tests.makers import make_job, make_scale_out
 
 KEY = JobKey("team", "train")
 SHIPPED = RuntimeFiles(Runtime("d1", "broker:1"), {"launcher/boot.py": ""})
 
 
-@pytest.fixture(autouse=True)
-def quiet_logs() -> Iterator[None]:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("quiet_logs")
 
 
-class Bench:
+class Bench(benches.Bench):
     """A reconciler with a real queue, and a cluster that it sees by lists instead of watches."""
 
     def __init__(self) -> None:
-        self.clock = FakeClock()
-        self.cluster = FakeCluster(self.clock.now)
-        self.log = CallLog()
-        self.store = Store()
-        self.ingest = Ingest(self.store)
+        super().__init__()
         self.queue: WorkQueue[JobKey] = WorkQueue(self.clock)  # type: ignore[arg-type]
         self.metrics = Metrics()
         self.events: list[Report] = []
-        self.api = FakeApi(self.cluster, self.log)
         self.reconciler = self.build(self.api)
 
     def build(self, api: FakeApi) -> Reconciler:
         return Reconciler(
             store=self.store,
             api=api,
-            executor=Executor(api, self, encode_status_patch, pod_creations=4),
+            executor=Executor(api, self, encode_status_patch, pod_requests=4),
             queue=self.queue,
             clock=self.clock,
             shipped=SHIPPED,
@@ -82,15 +73,8 @@ class Bench:
     def record(self, report: Report) -> None:
         self.events.append(report)
 
-    def create(self, resource: Resource, manifest: dict[str, Any]) -> dict[str, Any]:
-        return self.cluster.create(resource, "team", manifest)
-
-    def look(self) -> None:
-        """Take a complete list of every kind."""
-        for resource, selector in WATCHED.items():
-            items = self.cluster.list(resource, label_selector=selector)
-            version = str(self.cluster.history.revision)
-            self.ingest.sync(resource, None, items, version=version, at=self.clock.now())
+    def look(self, selectors: Mapping[Resource, str] = WATCHED) -> None:
+        super().look(selectors)
 
     async def pass_over(self, times: int = 1) -> tuple[str, timedelta | None]:
         for _ in range(times):
@@ -104,6 +88,10 @@ class Bench:
         job = self.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
         return next((c for c in job["status"]["conditions"] if c["type"] == kind), {})
 
+    def status(self) -> dict[str, Any]:
+        job = self.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
+        return dict(job["status"])
+
     def writes(self, resource: Resource) -> list[Call]:
         return [c for c in self.log.calls if c.is_write and c.ref.resource == resource]
 
@@ -115,6 +103,23 @@ async def begin(**fields: Any) -> Bench:
     bench.look()
     await bench.pass_over()
     return bench
+
+
+async def begin_to_run() -> Bench:
+    """A job whose pods are there, with the launcher's uid in its status."""
+    bench = await begin()
+    await bench.pass_over(3)
+    return bench
+
+
+def end_launcher(bench: Bench, *, ended: int | None) -> None:
+    """Its broker tells how the command ended (None: it does not), and the pod is gone."""
+    launcher = Ref(PODS, "team", "train-launcher")
+    uid = bench.cluster.get(launcher)["metadata"]["uid"]
+    report = encode_report(BrokerReport(1, uid, 1, ended=ended))
+    patch = {"data": {f"{REPORT_KEY_PREFIX}1": report}}
+    bench.cluster.patch(Ref(CONFIG_MAPS, "team", "train-report"), patch)
+    bench.cluster.remove(launcher)
 
 
 def refuse(resource: Resource, words: str) -> Fault:
@@ -290,7 +295,10 @@ async def test_a_number_of_replicas_that_is_refused_ends_the_scaling_with_the_wo
             raise Refused(403, "Forbidden", "denied by policy")
 
     bench.log.faults.append(strike)
-    await bench.pass_over(8)
+    await bench.pass_over(1 + REFUSALS)
+    status = bench.cluster.get(Ref(SCALE_OUTS, "team", "more")).get("status", {})
+    assert "phase" not in status
+    await bench.pass_over(4)
     status = bench.cluster.get(Ref(SCALE_OUTS, "team", "more"))["status"]
     assert status["conditions"][-1]["type"] == "ScaleFailed"
     assert status["conditions"][-1]["reason"] == "Refused"
@@ -319,6 +327,66 @@ async def test_a_job_that_vanished_is_forgotten() -> None:
     await bench.pass_over()
     assert bench.store.find_job(KEY) is None
     assert await bench.pass_over() == ("unchanged", None)
+
+
+# ------------------------------------------------------------------ what a decision rests on
+async def test_a_command_that_ended_well_is_not_run_again_if_its_pod_is_seen_to_go_first() -> None:
+    bench = await begin_to_run()
+    end_launcher(bench, ended=0)
+    bench.look({PODS: WATCHED[PODS]})  # the report's watch lags behind
+    await bench.pass_over(4)
+    assert bench.status()["phase"] == "Succeeded"
+    assert bench.status()["epoch"] == 1
+
+
+async def test_a_launcher_that_did_not_tell_its_end_is_restarted() -> None:
+    bench = await begin_to_run()
+    end_launcher(bench, ended=None)
+    bench.look()
+    await bench.pass_over(2)
+    assert bench.status()["epoch"] == 2
+
+
+async def test_an_end_is_not_judged_while_the_report_cannot_be_read() -> None:
+    bench = await begin_to_run()
+    end_launcher(bench, ended=0)
+    bench.look({PODS: WATCHED[PODS]})
+
+    def strike(call: Call, moment: Moment) -> None:
+        if call.verb == "get":
+            raise OutcomeUnknown("no answer")
+
+    bench.log.faults.append(strike)
+    with pytest.raises(OutcomeUnknown):
+        await bench.pass_over()
+    assert bench.status()["epoch"] == 1
+
+
+async def test_a_scaling_that_has_ended_is_not_begun_again_by_who_has_not_seen_its_end() -> None:
+    bench = await begin_to_run()
+    bench.create(SCALE_OUTS, make_scale_out("more"))
+    ref = Ref(SCALE_OUTS, "team", "more")
+    bench.look()
+    ended = {"status": {"phase": "ScaleSucceeded"}}
+    bench.cluster.patch(ref, ended, subresource="status")
+    await bench.pass_over(3)
+    assert "scaling" not in bench.status()
+    assert len(bench.names(PODS)) == 3
+
+
+# ------------------------------------------------------------------ deletions of what is not there
+async def test_what_is_not_there_any_more_is_forgotten_at_once() -> None:
+    bench = await begin_to_run()
+    bench.cluster.patch(
+        Ref(TRAINING_JOBS, "team", "train"), {"spec": {"suspend": True}}, subresource=""
+    )
+    bench.look()
+    await bench.pass_over()
+    launcher = Ref(PODS, "team", "train-launcher")
+    bench.cluster.remove(launcher)
+    await bench.pass_over(2)
+    assert bench.writes(PODS)[-1].verb == "delete"
+    assert {c.ref.name for c in bench.writes(PODS)[-2:]} == {"train-worker-0", "train-worker-1"}
 
 
 # ------------------------------------------------------------------ defects
@@ -353,6 +421,12 @@ async def test_a_defect_met_by_one_job_does_not_stop_another() -> None:
 async def until_shut_down(reconciler: Reconciler) -> None:
     with suppress(ShutDown):
         await reconciler.work()
+
+
+def test_the_shortest_of_waits_may_be_none_at_all() -> None:
+    second = timedelta(seconds=1)
+    assert find_shortest(None, second, timedelta()) == timedelta()
+    assert find_shortest(None, None) is None
 
 
 # ------------------------------------------------------------------ orphans

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-import structlog
 
 from et_operator.errors import Refused
 from et_operator.model.jobs import Runtime
@@ -16,42 +13,31 @@ from et_operator.model.names import LABEL_RUNTIME, build_labels
 from et_operator.model.resources import CONFIG_MAPS, PODS, Json
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.manifests.runtimes import build_runtime, build_runtime_volume
-from et_operator.state.ingesting import Ingest
-from et_operator.state.store import Store
 from et_operator.sweeping import PERIOD, Sweeper
-from tests.fakes.clients import Call, CallLog, FakeApi, Moment
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from tests.fakes import benches
+from tests.fakes.clients import Call, Moment
 from tests.makers import make_pod
 
 SHIPPED = RuntimeFiles(Runtime("new", "broker:2"), {"launcher/boot.py": ""})
 
 
-@pytest.fixture(autouse=True)
-def quiet_logs() -> Iterator[None]:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("quiet_logs")
 
 
-class Bench:
+class Bench(benches.Bench):
     def __init__(self) -> None:
-        self.clock = FakeClock()
-        self.cluster = FakeCluster(self.clock.now)
-        self.log = CallLog()
-        self.store = Store()
-        api = FakeApi(self.cluster, self.log)
-        self.sweeper = Sweeper(store=self.store, api=api, clock=self.clock, shipped=SHIPPED)
+        super().__init__()
+        self.sweeper = Sweeper(store=self.store, api=self.api, clock=self.clock, shipped=SHIPPED)
 
     def add_runtime(self, digest: str, namespace: str = "team") -> None:
         files = RuntimeFiles(Runtime(digest, "broker:1"), {})
-        self.cluster.create(CONFIG_MAPS, namespace, build_runtime(namespace, files))
+        self.create(CONFIG_MAPS, build_runtime(namespace, files), namespace)
 
     def add_pod(self, digest: str, namespace: str = "team") -> None:
         pod: Json = make_pod("worker", labels=build_labels("train"))
         volumes = [build_runtime_volume(Runtime(digest, "broker:1"))]
         manifest = {**pod, "spec": {**pod["spec"], "volumes": volumes}}
-        self.cluster.create(PODS, namespace, manifest)
+        self.create(PODS, manifest, namespace)
 
     def list_runtimes(self) -> set[str]:
         found = self.cluster.list(CONFIG_MAPS, label_selector=LABEL_RUNTIME)
@@ -60,9 +46,7 @@ class Bench:
         }
 
     async def sweep(self, hours: int) -> None:
-        items = self.cluster.list(CONFIG_MAPS)
-        version = str(self.cluster.history.revision)
-        Ingest(self.store).sync(CONFIG_MAPS, None, items, version=version, at=self.clock.now())
+        self.look({CONFIG_MAPS: ""})
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.sweeper.run())
             for _ in range(hours):

@@ -176,13 +176,13 @@ def test_a_job_is_foreign_when_only_another_operator_wrote_its_status(
     assert decode_job(make_job() | {"status": status}).is_foreign is is_foreign
 
 
-def test_a_part_of_the_status_that_cannot_be_read_is_named_and_the_rest_is_used():
-    manifest = make_job() | {"status": {"epoch": 3, "scaling": {"kind": "Sideways"}}}
-    decoded = decode_job(manifest)
+def test_a_decision_that_cannot_be_read_is_named_and_the_rest_is_used():
+    status = {"epoch": 3, "phase": "Sleeping", "scaling": {"kind": "Sideways"}}
+    decoded = decode_job(make_job() | {"status": status})
     assert decoded.status == JobStatus(epoch=3)
-    assert decoded.invalid == ""
-    [warning] = decoded.warnings
-    assert "status.scaling.kind: is 'Sideways'" in warning
+    assert (decoded.invalid, decoded.warnings) == ("", ())
+    assert list(decoded.unread) == ["scaling"]  # the phase is for people and computed anew
+    assert "status.scaling.kind: is 'Sideways'" in decoded.unread["scaling"]
 
 
 def test_a_scale_in_by_names_ignores_a_count_of_zero_and_names_said_twice():

@@ -68,6 +68,10 @@ class Server:
     async def delete(
         self, ref: Ref, *, uid: str, resource_version: str | None, grace_seconds: int | None
     ) -> None:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0)
+        self.in_flight -= 1
         self._answer(ref.name, ("delete", ref.name, uid, resource_version, grace_seconds), {})
 
     def _answer(self, name: str, request: tuple[Any, ...], content: Json) -> Json:
@@ -91,14 +95,14 @@ async def execute(
     *actions: Action,
     status: JobStatus | None = None,
     reports: Reports | None = None,
-    pod_creations: int = 4,
+    pod_requests: int = 4,
 ) -> Execution:
     sink = Reports() if reports is None else reports
     executor = Executor(
         server,  # type: ignore[arg-type]
         sink,
-        lambda status: {"status": {"epoch": status.epoch}},
-        pod_creations=pod_creations,
+        lambda status, _: {"status": {"epoch": status.epoch}},
+        pod_requests=pod_requests,
     )
     return await executor.execute(Plan(status, actions, (REPORT,)), JOB)
 
@@ -154,12 +158,41 @@ async def test_actions_run_in_their_order_and_pods_side_by_side():
     assert result.deleted == (actions[-1],)
 
 
-async def test_an_object_that_is_gone_already_counts_as_deleted():
+async def test_that_an_object_is_gone_already_is_no_failure():
     server = Server()
     server.errors["old"] = NotFound(404, "NotFound", "gone")
     delete = Delete(Ref(PODS, "team", "old"), "u")
     result = await execute(server, delete)
-    assert (result.deleted, result.is_complete) == ((delete,), True)
+    assert (result.missing, result.deleted, result.is_complete) == ((delete,), (), True)
+
+
+def make_deletions(count: int) -> list[Delete]:
+    return [Delete(Ref(PODS, "team", f"p{n}"), f"u{n}", "5") for n in range(count)]
+
+
+async def test_pods_are_deleted_side_by_side_and_no_more_than_allowed_at_once():
+    server = Server()
+    deletions = make_deletions(1000)
+    result = await execute(server, *deletions)
+    assert sorted(server.names) == sorted(d.ref.name for d in deletions)
+    assert server.most_in_flight == 4
+    assert result.is_complete
+
+
+async def test_a_pod_that_has_changed_does_not_hold_up_the_deletion_of_the_others():
+    server = Server()
+    server.errors["p1"] = Conflict(409, "Conflict", "modified")
+    result = await execute(server, *make_deletions(20), make_creation("after"))
+    assert len(result.deleted) == 19
+    assert [f.action for f in result.conflicts] == make_deletions(2)[1:]
+    assert "after" not in server.names
+
+
+async def test_a_server_that_is_overloaded_is_asked_for_no_further_deletion():
+    server = Server()
+    server.errors["p1"] = Throttled(429, "", "", timedelta(seconds=1))
+    await execute(server, *make_deletions(100))
+    assert len(server.requests) <= 2 * 4
 
 
 @pytest.mark.parametrize(

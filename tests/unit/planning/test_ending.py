@@ -295,6 +295,40 @@ def test_ten_workers_in_a_row_that_never_live_fail_the_job() -> None:
     assert world.status.last_worker_index < 12
 
 
+def test_a_bad_node_does_not_fail_a_job_that_trains() -> None:
+    world = start(minimum=1)
+    world.end("job-worker-1", 1)
+    for _ in range(14):
+        world.settle()
+        world.wait(60)
+        world.settle()
+        world.end(world.workers[-1], 1)
+    world.settle()
+    assert world.phase() == "Running"
+    assert world.condition("WorkersFailing") == "True"
+    world.end("job-launcher", 1)  # which is not made up for by old losses
+    world.settle()
+    assert world.reason("Failed") == "LauncherFailed"
+
+
+def test_workers_that_failed_before_a_restart_do_not_fail_the_next_launcher() -> None:
+    world = start(minimum=1, restart_policy=RestartPolicy.ON_FAILURE)
+    world.end("job-worker-1", 1)
+    for _ in range(14):
+        world.settle()
+        world.wait(60)
+        world.settle()
+        world.end(world.workers[-1], 1)
+    world.settle()
+    world.end("job-launcher", 1)
+    world.settle()
+    world.wait(60)
+    world.settle()
+    world.end(world.workers[-1], 1)
+    world.settle()
+    assert world.condition("Failed") is None
+
+
 def test_ssh_attach_mode_is_accepted_and_said() -> None:
     world = start(attach_mode=AttachMode.SSH)
     assert "AttachMode" in {event.reason for event in world.events if not event.is_warning}

@@ -78,6 +78,49 @@ def test_a_job_whose_status_somebody_removed_goes_on_in_the_next_epoch() -> None
     assert world.pods["job-launcher"].is_deleting
 
 
+@pytest.mark.parametrize("has_pod", [True, False], ids=["its pod is there", "its pod is gone"])
+def test_a_job_that_had_ended_is_not_run_again_though_its_status_was_removed(
+    has_pod: bool,
+) -> None:
+    world = start()
+    world.finish(0)
+    if not has_pod:
+        del world.pods["job-launcher"]
+    world.job = replace(world.job, status=JobStatus())
+    world.go_on(2)
+    assert world.phase() == "Succeeded"
+    assert world.status.epoch == 1
+
+
+def test_a_scaling_whose_record_was_removed_is_not_done_twice() -> None:
+    world = start(minimum=1)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    assert world.replicas == 2
+    world.job = replace(world.job, status=replace(world.status, scaling=None))
+    world.go_on(3)
+    assert world.scaling_reason("less") == "RecordLost"
+    assert (world.replicas, len(world.workers)) == (2, 2)
+
+
+def test_a_job_with_a_decision_that_cannot_be_read_is_followed_and_nothing_else() -> None:
+    world = start()
+    world.job = replace(world.job, unread={"scaling": "status.scaling: is not an object"})
+    world.end("job-worker-0", 1)
+    world.settle()
+    [told] = [c for c in world.status.conditions if c.type == "StatusDamaged"]
+    assert told.status == "True"
+    assert told.message.startswith("status.scaling: is not an object: the job is only followed")
+    assert world.log[-1] == "status"
+    world.job = replace(world.job, unread={})
+    world.settle()
+    assert world.condition("StatusDamaged") == "False"
+    world.job = replace(world.job, unread={"scaling": "status.scaling: is not an object"})
+    world.finish(0)
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
 # ------------------------------------------------------------------ draining clocks
 def test_the_drain_time_out_does_not_begin_before_the_config_is_written() -> None:
     world = start(drain_timeout=timedelta(seconds=100))
