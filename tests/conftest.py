@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import settings
+
+# How long an example takes says something about the machine alone.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 # Programs under test inherit what is ignored here: under nohup, or as a job in the background of
 # a script, that would be signals that they are to be sent.
