@@ -20,6 +20,7 @@ class Point:
 
 PYTHON = "python 3.11"
 REAL = "Kubernetes 1.36.3"
+JOINED = "real agents, broker and shims; an API server on loopback"
 TRAINING = "Kubernetes 1.36.3, Horovod 0.28.1"
 
 POINTS = (
@@ -61,5 +62,19 @@ POINTS = (
     Point("no-escalation", "the operator's token grants no more than it holds", REAL),
     Point("exec-policy", "the exec policy pins the brokers' command", REAL),
     Point("network-policy", "a job's pods are reached by each other alone (shape)", REAL),
+    # transport: both ends joined without a cluster; numbers are those of docs/failures.md
+    Point("case-15", "the API server restarts: all sessions go on, no byte is lost", JOINED),
+    Point("case-16", "an exit lost in a cut is told again and counts once", JOINED),
+    Point("case-17", "an exec call's Success is no success of the command", JOINED),
+    Point("case-18", "a burst arrives whole, hashed on both sides, before its code", JOINED),
+    Point("case-19", "binary, a line of 1 MB, progress bars: the same bytes", JOINED),
+    Point("case-20", "a killed shim ends its process before it is believed dead", JOINED),
+    Point("case-25", "discovery answers without a broker, and with one that hangs", JOINED),
+    Point("case-33", "a host that left comes back under a new name only", JOINED),
+    Point("case-35", "64 workers start together: 32 handshakes at once", JOINED),
+    Point("flow-alone", "a stalled reader holds back its own session alone", JOINED),
+    Point("flow-bounded", "stopped shims cost the broker no more than their windows", JOINED),
+    Point("flow-far", "on a long way the window grows to 2 MiB", JOINED),
+    Point("garbage", "who sends garbage is dropped with a reason", JOINED),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

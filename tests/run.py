@@ -63,6 +63,7 @@ E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
+    ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
     ("packages", "wheel and sdist", [*PYTEST, "tests/packaging"]),

@@ -2,6 +2,7 @@
 
 Nothing here blocks. What is queued for a shim is bounded by its session's window, what is queued
 for an agent by what its shims acknowledge; a stream that takes nothing for half a minute is dead.
+Where either is more, somebody floods us or does not read, and that connection is ended.
 """
 
 from __future__ import annotations
@@ -9,9 +10,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+import structlog
+
+from launcher.protocol.frames import MAX_PAYLOAD, MOST_WINDOW, ProtocolError
+
 MESSAGE = 32 * 1024
 """Bytes: what is smaller is sent together, what is larger in pieces, for the servers on the way
 have limits of their own."""
+PEER_HELD = 2 * MOST_WINDOW
+"""Bytes queued for one connection of our socket."""
+AGENT_HELD = 32 * MAX_PAYLOAD
+"""Bytes queued for one agent: the SPAWNs of many slots, each with an environment."""
+
+log = structlog.get_logger()
 
 
 class Outbox:
@@ -20,25 +31,35 @@ class Outbox:
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
         self._filled = asyncio.Event()
+        self._held = 0
 
     def put(self, frame: bytes) -> None:
-        """Send after all others."""
-        self._frames.append(frame)
+        """Send after all others; what is too much ends the stream."""
+        self._held += len(frame)
+        if self._held <= AGENT_HELD:
+            self._frames.append(frame)
         self._filled.set()
 
     def put_first(self, frame: bytes) -> None:
         """Send before all others."""
+        self._held += len(frame)
         self._frames.appendleft(frame)
         self._filled.set()
 
     async def take(self) -> bytes:
-        """The next frames, at least one; the only reader waits until there is one."""
+        """The next frames, at least one; the only reader waits until there is one.
+
+        Raises ProtocolError when more was put than may wait.
+        """
         await self._filled.wait()
+        if self._held > AGENT_HELD:
+            raise ProtocolError(f"more than {AGENT_HELD} bytes wait for the agent")
         taken = bytearray()
         while self._frames and len(taken) < MESSAGE:
             taken += self._frames.popleft()
         if not self._frames:
             self._filled.clear()
+        self._held -= len(taken)
         return bytes(taken)
 
 
@@ -83,6 +104,10 @@ class Wires:
         """See relaying.Wire. True when the kernel took it or will: writing is tried at once."""
         transport = self._peers.get(peer)
         if transport is None or transport.is_closing():
+            return False
+        if transport.get_write_buffer_size() > PEER_HELD:
+            log.warning("connection ended", peer=peer, reason="it does not read what it is sent")
+            transport.abort()
             return False
         transport.write(data)
         return not transport.is_closing()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -27,6 +28,7 @@ ROOT = Path(launcher.__file__).parents[1]
 BRIDGE = ROOT / "launcher" / "agent" / "bridge.py"
 MESSAGE = 32 * 1024
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+WINDOW = re.compile(rb'{"window":(\d+)}')
 MAPS = "/api/v1/namespaces/{namespace}/configmaps"
 
 Dial = Callable[[str], socket.socket]
@@ -77,6 +79,8 @@ class ApiServer:
         self.answer_after: Callable[[], Any] | None = None
         """Awaited before an exec call is answered."""
         self.exec_calls = 0
+        self.windows: set[int] = set()
+        """What brokers have told agents of windows, in acknowledgements."""
         self._version = 0
         self._changed = asyncio.Event()
         self._thawed = asyncio.Event()
@@ -198,6 +202,7 @@ class ApiServer:
         loop = asyncio.get_running_loop()
         async for data in self._delay(self._receive(ws)):
             await self._unfreeze(pod)
+            self.windows.update(int(found[1]) for found in WINDOW.finditer(data))
             await loop.sock_sendall(sock, data[1:])
         raise ConnectionError("the client has gone")
 

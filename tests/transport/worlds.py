@@ -16,6 +16,7 @@ from pathlib import Path
 from launcher import contract
 from launcher.documents import HostConfig, Member, MemberState, Report
 from launcher.protocol import frames
+from tests.fakes.agents import Agents
 from tests.fakes.apiserver import ROOT, ApiServer, dial_agent, dial_bridge, serving
 
 PATIENCE = 60.0
@@ -39,6 +40,7 @@ class World:
         self.broker: asyncio.subprocess.Process | None = None
         self.agents: dict[str, asyncio.subprocess.Process] = {}
         self.url = ""
+        self.has_processes = True
         self._generation = 0
         self._stack = AsyncExitStack()
 
@@ -63,6 +65,13 @@ class World:
         """Join exec calls to the agents' sockets: no process for each stream."""
         self.server.dial = dial_agent(self.folder)
 
+    def use_no_processes(self) -> Agents:
+        """Workers of which only the agent's state machine is real."""
+        agents = Agents()
+        self.server.dial = agents.dial
+        self.has_processes = False
+        return agents
+
     def configure(self, **states: MemberState) -> None:
         """Write the next generation; names with _ for -."""
         self.states.update((name.replace("_", "-"), state) for name, state in states.items())
@@ -81,8 +90,9 @@ class World:
     async def start(self) -> None:
         """The server, every agent and a broker; returns when all hosts are listed."""
         self.url = await self._stack.enter_async_context(serving(self.server))
-        for name in self.workers:
-            await self.start_agent(name)
+        if self.has_processes:
+            for name in self.workers:
+                await self.start_agent(name)
         self.configure()
         await self.start_broker()
         await until(lambda: self.listed == len(self.workers))
@@ -143,6 +153,13 @@ class World:
         self._stack.push_async_callback(end_process, shim)
         return shim
 
+    async def ask_hosts(self) -> None:
+        """What `discover_hosts.sh` asks; returns when the broker has answered or hung up."""
+        reader, writer = await asyncio.open_unix_connection(self.socket)
+        writer.write(frames.encode_json(frames.HOSTS, {"nonce": ""}))
+        await reader.read(1)
+        writer.close()
+
     def cut(self) -> None:
         """Break every stream, as a network does: the bridges stay behind."""
         self.server.cut()
@@ -177,6 +194,12 @@ async def until(is_so: Callable[[], object], patience: float = PATIENCE) -> None
     async with asyncio.timeout(patience):
         while not is_so():  # noqa: ASYNC110 (other processes set no event)
             await asyncio.sleep(0.01)
+
+
+def pids_of(shim: asyncio.subprocess.Process) -> list[int]:
+    """A shim's two processes, the child first."""
+    children = Path(f"/proc/{shim.pid}/task/{shim.pid}/children").read_text().split()
+    return [*map(int, children), shim.pid]
 
 
 def measure_memory(pids: Iterable[int]) -> int:

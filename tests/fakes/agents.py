@@ -1,0 +1,111 @@
+"""Agents without processes, for as many streams as a test likes: the real state machine, no fork.
+
+Their sessions are started at once and run until `end` is called; nothing is written but by `write`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+from launcher.protocol import effects, frames
+from launcher.protocol.agents import Agent
+
+
+class Agents:
+    """`dial` is what exec means for them, see apiserver.Dial."""
+
+    def __init__(self, job: str = "job-uid") -> None:
+        self._job = job
+        self._agents: dict[str, Agent] = {}
+        self._peers: dict[tuple[str, int], socket.socket] = {}
+        self._last_number = 0
+        self._epoch = 1
+
+    def dial(self, pod: str) -> socket.socket:
+        """A bridge's socket."""
+        if pod not in self._agents:
+            uid = f"uid-{pod}"
+            self._agents[pod] = Agent(
+                instance=pod, job=self._job, pod=uid, epoch=self._epoch, grace=30
+            )
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        self._last_number += 1
+        number = self._last_number
+        self._peers[pod, number] = theirs
+        self._agents[pod].connected(number, self._now())
+        decoder = frames.Decoder()
+        asyncio.get_running_loop().add_reader(theirs, self._read, pod, number, decoder)
+        return ours
+
+    def sessions(self, pod: str) -> list[bytes]:
+        """What runs there."""
+        return [key for key, session in self._agents[pod]._sessions.items() if session.is_alive]
+
+    def write(self, pod: str, session: bytes, data: bytes) -> None:
+        """A session prints."""
+        self._agents[pod].output(session, frames.STDOUT, data)
+        self._flush(pod)
+
+    def end(self, pod: str, session: bytes, code: int) -> None:
+        """A session ends."""
+        agent = self._agents[pod]
+        for stream in frames.STREAMS:
+            self._carry_out(pod, agent.output_ended(session, stream))
+        self._carry_out(pod, agent.ended(session, code, "exited", self._now()))
+        self._flush(pod)
+
+    # ------------------------------------------------------------ inside
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _read(self, pod: str, number: int, decoder: frames.Decoder) -> None:
+        try:
+            data = self._peers[pod, number].recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self._close(pod, number)
+            return
+        decoder.feed(data)
+        try:
+            for frame in decoder:
+                self._carry_out(pod, self._agents[pod].receive(number, frame, self._now()))
+        except frames.ProtocolError as error:
+            self._carry_out(pod, self._agents[pod].drop(number, str(error)))
+        self._flush(pod)
+
+    def _carry_out(self, pod: str, wanted: list[Any]) -> None:
+        agent = self._agents[pod]
+        for effect in wanted:
+            if isinstance(effect, effects.Send):
+                self._send(pod, effect.connection, effect.data)
+            elif isinstance(effect, effects.Spawn):
+                self._carry_out(pod, agent.started(effect.session, 1))
+            elif isinstance(effect, effects.Signal):
+                self.end(pod, effect.session, 128 + effect.number)
+            elif isinstance(effect, effects.Survey):
+                self._carry_out(pod, agent.surveyed(0, self._now()))
+            elif isinstance(effect, effects.Hang):
+                self._close(pod, effect.connection)
+
+    def _flush(self, pod: str) -> None:
+        for key in [key for key in self._peers if key[0] == pod]:
+            while (data := self._agents[pod].next_data(key[1])) is not None:
+                self._send(pod, key[1], data)
+
+    def _send(self, pod: str, number: int, data: bytes) -> None:
+        peer = self._peers.get((pod, number))
+        if peer is not None:
+            # Little is said here: what a socket's buffer cannot hold is a test gone wrong.
+            assert peer.send(data) == len(data)
+
+    def _close(self, pod: str, number: int) -> None:
+        peer = self._peers.pop((pod, number), None)
+        if peer is not None:
+            asyncio.get_running_loop().remove_reader(peer)
+            peer.close()
+            self._carry_out(pod, self._agents[pod].disconnected(number))

@@ -1,0 +1,222 @@
+"""Failures of an exec transport, each with its number in the list of docs/failures.md.
+
+Broker, agents, bridges and shims are real processes; the API server is the one on loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from launcher.broker.streams import HANDSHAKES
+from launcher.documents import MemberState
+from tests.fakes.apiserver import ROOT
+from tests.transport.worlds import PATIENCE, World, pids_of, running, until
+
+COUNT = 20_000
+LINES = b"".join(b"%d\n" % number for number in range(1, COUNT + 1))
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with running(World(tmp_path)) as started:
+        yield started
+
+
+async def finish(shim: asyncio.subprocess.Process) -> tuple[int | None, bytes]:
+    async with asyncio.timeout(PATIENCE):
+        output, _ = await shim.communicate()
+    return shim.returncode, output
+
+
+async def read_line(shim: asyncio.subprocess.Process) -> bytes:
+    assert shim.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        return await shim.stdout.readline()
+
+
+def hold(world: World, command: str) -> str:
+    """The command, which does not end before `release`."""
+    return f"{command}; while ! test -e {world.folder}/go; do sleep 0.05; done"
+
+
+def release(world: World) -> None:
+    (world.folder / "go").touch()
+
+
+@pytest.mark.point("case-15")
+async def test_15_the_api_server_restarts_and_all_sessions_go_on(tmp_path: Path):
+    async with running(World(tmp_path, count=3)) as world:
+        command = hold(world, f"seq {COUNT}; echo $?")
+        shims = [await world.start_shim(f"{command}; exit 3", name) for name in world.workers]
+        assert [await read_line(shim) for shim in shims] == [b"1\n"] * 3
+        world.server.is_away = True
+        world.cut()
+        await until(lambda: world.log.count('"event": "stream ended"') >= 9)
+        assert world.listed == 3
+        assert world.report.exits == {}
+        world.server.is_away = False
+        release(world)
+        for code, rest in [await finish(shim) for shim in shims]:
+            assert code == 3
+            assert b"1\n" + rest == LINES + b"0\n"
+        await until(lambda: len(world.report.exits) == 3)
+        assert {len(exits) for exits in world.report.exits.values()} == {1}
+
+
+@pytest.mark.point("case-16")
+async def test_16_an_exit_lost_in_a_cut_is_told_again_and_counts_once(world: World):
+    shim = await world.start_shim(hold(world, "echo up") + "; exit 5")
+    assert await read_line(shim) == b"up\n"
+    world.server.frozen.add(world.workers[0])
+    release(world)
+    log = world.folder / f"{world.workers[0]}.log"
+    await until(lambda: " ended: exited, code 5" in log.read_text())
+    assert shim.returncode is None
+    world.cut()
+    world.server.thaw()
+    assert await finish(shim) == (5, b"")
+    await until(lambda: bool(world.report.exits))
+    assert [[ended.code for ended in exits] for exits in world.report.exits.values()] == [[5]]
+
+
+@pytest.mark.point("case-17")
+async def test_17_a_success_of_the_exec_call_is_no_success_of_the_command(world: World):
+    shim = await world.start_shim(hold(world, "echo up") + "; exit 6")
+    assert await read_line(shim) == b"up\n"
+    world.server.says_success = True
+    calls = world.server.exec_calls
+    world.cut()
+    await until(lambda: world.server.exec_calls >= calls + 3)
+    assert shim.returncode is None
+    assert world.report.exits == {}
+    world.server.says_success = False
+    release(world)
+    assert await finish(shim) == (6, b"")
+
+
+SHOUT = """
+import hashlib, os, sys
+size, path = int(sys.argv[1]), sys.argv[2]
+block, seen = os.urandom(1 << 20), hashlib.sha256()
+while size:
+    part = block[:size]
+    seen.update(part)
+    sys.stdout.buffer.write(part)
+    size -= len(part)
+sys.stdout.flush()
+open(path, "w").write(seen.hexdigest())
+sys.exit(3)
+"""
+
+
+@pytest.mark.point("case-18")
+async def test_18_a_burst_arrives_whole_before_its_exit_code(world: World):
+    size = int(os.environ.get("BURST_BYTES", "50000000"))
+    script, told = world.folder / "shout.py", world.folder / "told"
+    script.write_text(SHOUT)
+    reader, writer = os.pipe()
+    with open(reader, "rb", buffering=0) as ours:  # noqa: ASYNC230, PTH123 (a pipe of our own)
+        shim = await world.start_shim(f"{sys.executable} {script} {size} {told}", stdout=writer)
+        os.close(writer)
+        seen = await asyncio.to_thread(hash_all, ours)
+    assert (await finish(shim))[0] == 3
+    assert seen == told.read_text()
+
+
+def hash_all(file: object) -> str:
+    seen = hashlib.sha256()
+    while data := file.read(1 << 20):  # type: ignore[attr-defined]  # a raw file
+        seen.update(data)
+    return seen.hexdigest()
+
+
+@pytest.mark.point("case-19")
+async def test_19_bytes_of_any_kind_are_the_same_on_both_sides(world: World):
+    progress = b"".join(b"\r%3d %%" % percent for percent in range(101))
+    content = bytes(range(256)) * 300 + b"\xff\xfe\xc3" + b"x" * 1_000_000 + b"\n" + progress
+    path = world.folder / "content"
+    path.write_bytes(content)
+    assert await finish(await world.start_shim(f"cat {path}")) == (0, content)
+    shim = await world.start_shim(f"cat {path} >&2; exit 1")
+    async with asyncio.timeout(PATIENCE):
+        out, err = await shim.communicate()
+    assert (shim.returncode, out, err) == (1, b"", content)
+
+
+@pytest.mark.point("case-20")
+@pytest.mark.parametrize("whole", [False, True], ids=["parent", "both"])
+async def test_20_a_killed_shim_ends_its_process_before_it_is_believed_dead(
+    world: World, whole: bool
+):
+    told = world.folder / "told"
+    script = f"trap 'echo term >{told}; exit 9' TERM; echo up; while :; do sleep 0.05; done"
+    shim = await world.start_shim(script)
+    assert await read_line(shim) == b"up\n"
+    if whole:
+        for pid in pids_of(shim):
+            os.kill(pid, signal.SIGKILL)
+    shim.kill()
+    await until(told.exists)
+    await until(lambda: bool(world.report.exits))
+    assert [[ended.code for ended in exits] for exits in world.report.exits.values()] == [[9]]
+
+
+DISCOVER = """
+import sys; from hostdiscovery.discover import discover
+sys.stdout.write(discover(sys.argv[1], sys.argv[2], "nonce"))
+"""
+
+
+@pytest.mark.point("case-25")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_25_discovery_goes_on_without_a_broker(world: World, number: signal.Signals):
+    assert world.broker is not None
+    world.broker.send_signal(number)
+    if number == signal.SIGKILL:
+        await world.broker.wait()
+    asked = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DISCOVER, str(world.socket), str(world.folder / "hosts"),
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert await finish(asked) == (0, f"{world.workers[0]}:1\n".encode())
+    world.broker.send_signal(signal.SIGCONT) if number == signal.SIGSTOP else None
+
+
+@pytest.mark.point("case-33")
+async def test_33_a_host_that_left_comes_back_under_a_new_name_only(tmp_path: Path):
+    world = World(tmp_path, count=2)
+    world.use_no_processes()
+    async with running(world):
+        world.configure(job_worker_1=MemberState.DRAINING)
+        await until(lambda: world.listed == 1)
+        world.configure(job_worker_1=MemberState.ACTIVE)
+        world.configure(job_worker_2=MemberState.ACTIVE)
+        await until(lambda: world.listed == 2)
+        assert (tmp_path / "hosts").read_text() == "job-worker-0:1\njob-worker-2:1\n"
+
+
+@pytest.mark.point("case-35")
+async def test_35_many_workers_that_start_together_are_met_32_at_a_time(tmp_path: Path):
+    world = World(tmp_path, count=64)
+    server = world.server
+    world.use_no_processes()
+
+    async def until_32_ask() -> None:
+        await until(lambda: server.most_handshakes >= HANDSHAKES)
+        # A 33rd would have come while the broker answered all these.
+        for _ in range(50):
+            await world.ask_hosts()
+
+    server.answer_after = until_32_ask
+    async with running(world):
+        assert server.most_handshakes == HANDSHAKES
+        assert server.exec_calls == 64
