@@ -60,11 +60,12 @@ class Access:
 
 @asynccontextmanager
 async def connect(
-    *, kubeconfig: str | None = None, context: str | None = None
+    *, kubeconfig: str | None = None, context: str | None = None, program: str = "et-operator"
 ) -> AsyncIterator[Connection]:
     """A connection to the cluster that the environment means, closed at the end.
 
-    `kubeconfig`, else $KUBECONFIG, else the pod's own account, else ~/.kube/config.
+    The cluster is that of `kubeconfig`, else $KUBECONFIG, else the pod's own account, else
+    ~/.kube/config. `program` is what the audit log calls us.
 
     Raises:
         Unreachable: no configuration, or one that cannot be used.
@@ -74,18 +75,20 @@ async def connect(
         access = load_pod_access(os.environ, MOUNT)
     else:
         access = await load_kubeconfig_access(path or DEFAULT_KUBECONFIG, context)
-    async with open_session(access.tls) as session:
+    async with open_session(access.tls, program) as session:
         yield Connection(session, access.url, access.namespace, access.authorize, access.options)
 
 
-def open_session(tls: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
+def open_session(
+    tls: ssl.SSLContext | None = None, program: str = "et-operator"
+) -> aiohttp.ClientSession:
     """A session as a Connection needs it.
 
     It has no limit of connections, because each watch and each exec holds one for long.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=tls or True),
-        headers={"User-Agent": f"et-operator/{__version__}"},
+        headers={"User-Agent": f"{program}/{__version__}"},
         timeout=aiohttp.ClientTimeout(total=None),
         raise_for_status=raise_for_answer,
         read_bufsize=2**18,

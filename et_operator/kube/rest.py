@@ -23,7 +23,8 @@ from et_operator.kube.connecting import Connection
 from et_operator.kube.translating import translate_status, translated
 from et_operator.model.resources import Json, Ref, Resource
 
-FIELD_MANAGER = "et-operator"
+WRITING: Mapping[str, str] = {"fieldManager": "et-operator"}
+"""What is said with every write."""
 
 Guard = Callable[[], None]
 """Called last before a write is sent; raises NotLeader where it must not be."""
@@ -84,6 +85,7 @@ class Rest:
         guard: asked last before each write.
         observe: told of each request.
         limits: on time and page size.
+        writing: query parameters of every create and patch.
     """
 
     def __init__(
@@ -93,15 +95,23 @@ class Rest:
         guard: Guard | None = None,
         observe: Observe | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        writing: Mapping[str, str] = WRITING,
     ) -> None:
         self._connection = connection
         self._guard = guard
         self._observe = observe
         self._limits = limits
+        self._writing = writing
 
     def guarded(self, guard: Guard) -> Rest:
         """The same, but every write must pass `guard`."""
-        return Rest(self._connection, guard=guard, observe=self._observe, limits=self._limits)
+        return Rest(
+            self._connection,
+            guard=guard,
+            observe=self._observe,
+            limits=self._limits,
+            writing=self._writing,
+        )
 
     async def list(
         self,
@@ -156,8 +166,8 @@ class Rest:
     async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
         """See Api.create."""
         path = build_path(resource, namespace)
-        params = {"fieldManager": FIELD_MANAGER}
-        return await self._call(Request("create", "POST", resource, path, params, manifest))
+        request = Request("create", "POST", resource, path, self._writing, manifest)
+        return await self._call(request)
 
     async def patch(
         self,
@@ -169,9 +179,8 @@ class Rest:
     ) -> Json:
         """See Api.patch."""
         path = build_ref_path(ref, subresource)
-        params = {"fieldManager": FIELD_MANAGER}
         return await self._call(
-            Request("patch", "PATCH", ref.resource, path, params, body, content_type)
+            Request("patch", "PATCH", ref.resource, path, self._writing, body, content_type)
         )
 
     async def delete(
@@ -193,6 +202,18 @@ class Rest:
         }
         path = build_ref_path(ref)
         await self._call(Request("delete", "DELETE", ref.resource, path, body=omit_none(options)))
+
+    async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The lines of a container's log that are not blank, without their ends.
+
+        Args:
+            ref: the pod.
+            params: as the API server's own: container, follow, sinceTime, tailLines, timestamps.
+        """
+        request = Request("get", "GET", ref.resource, build_ref_path(ref, "log"), params)
+        async with self._send(request) as response, aclosing(read_lines(response)) as lines:
+            async for line in lines:
+                yield line
 
     async def _list_pages(
         self, resource: Resource, namespace: str | None, params: Mapping[str, str], *, page: int

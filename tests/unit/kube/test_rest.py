@@ -429,3 +429,30 @@ def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], data: st.DataObje
         return [line async for line in read_lines(Chunks(chunks))]  # type: ignore[arg-type]
 
     assert asyncio.run(read()) == [line for line in lines if line.strip()]
+
+
+async def test_a_log_is_read_line_by_line_with_the_servers_own_parameters():
+    seen: list[tuple[str, dict[str, str]]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append((request.path, dict(request.query)))
+        return web.Response(body=b"one\n\ntwo")
+
+    async with rest(handler) as api, aclosing(api.read_log(POD, {"follow": "true"})) as lines:
+        assert [line async for line in lines] == [b"one", b"two"]
+    assert seen == [("/api/v1/namespaces/team/pods/w-1/log", {"follow": "true"})]
+
+
+async def test_whoever_writes_says_so_with_every_write():
+    seen: list[dict[str, str]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(dict(request.query))
+        return web.json_response({"kind": "Pod"})
+
+    writing = {"fieldManager": "et", "fieldValidation": "Strict"}
+    async with rest(handler, writing=writing) as api:
+        await api.create(PODS, "team", {})
+        await api.guarded(lambda: None).patch(POD, {})
+
+    assert seen == [writing, writing]

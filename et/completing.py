@@ -1,0 +1,78 @@
+"""What the shell offers after a Tab: quickly, and nothing where anything is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from et.clusters import Cluster
+
+PATIENCE = 3.0
+"""Seconds after which a Tab is better left unanswered."""
+
+
+def complete_jobs(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the namespace's jobs."""
+
+    async def find(cluster: Cluster) -> list[str]:
+        from et.clusters import get_meta
+        from et.reading import read_jobs
+
+        return [get_meta(job, "name") for job in await read_jobs(cluster)]
+
+    return _complete(context, incomplete, find)
+
+
+def complete_workers(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the job's workers."""
+    job = context.params.get("job")
+
+    async def find(cluster: Cluster) -> list[str]:
+        from et.reading import read_job
+        from et_operator.codec.decoding import decode_job
+
+        return list(decode_job(await read_job(cluster, str(job))).status.target_workers)
+
+    return _complete(context, incomplete, find) if job else []
+
+
+def complete_contexts(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the kubeconfig's contexts."""
+    from pathlib import Path
+
+    from et.clusters import list_contexts
+    from et.errors import EtError
+
+    path = context.params.get("kubeconfig") or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    try:
+        names = list_contexts(Path(str(path)).expanduser())
+    except EtError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _complete(
+    context: typer.Context, incomplete: str, find: Callable[[Cluster], Awaitable[list[str]]]
+) -> list[str]:
+    from et.clusters import Place
+    from et.errors import EtError
+    from et.running import find_rig
+    from et_operator.errors import EtOperatorError
+
+    said: dict[str, Any] = context.params
+    place = Place(said.get("kubeconfig"), said.get("context"), said.get("namespace"))
+
+    async def ask() -> list[str]:
+        async with asyncio.timeout(PATIENCE), find_rig(context).open(place) as cluster:
+            return await find(cluster)
+
+    try:
+        names = asyncio.run(ask())
+    except (EtError, EtOperatorError, TimeoutError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]

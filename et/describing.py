@@ -1,0 +1,155 @@
+"""`et describe`: what a job is, who works for it, and how it came to that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from et.clusters import Cluster
+from et.frames import list_troubles
+from et.listing import describe_scaling
+from et.reading import read_events, read_job, read_pods, read_scalings
+from et.screens import Screen, format_clock, format_duration, style_phase
+from et.stories import JOB, Entry, tell_story
+from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.codec.times import format_time
+from et_operator.model.jobs import TrainingJob, WorkerState
+from et_operator.model.names import Role
+from et_operator.model.pods import Pod
+from et_operator.model.resources import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Everything about one job at one time."""
+
+    job: TrainingJob
+    stored: Json
+    scalings: Sequence[Json]
+    pods: Sequence[Pod]
+    story: Sequence[Entry]
+
+
+async def read_account(cluster: Cluster, name: str) -> Account:
+    """Read all of it."""
+    stored = await read_job(cluster, name)
+    job = decode_job(stored)
+    scalings = await read_scalings(cluster, job)
+    pods = await read_pods(cluster, job)
+    events = await read_events(cluster, job.key.namespace)
+    story = tell_story(job, [decode_scaling(s) for s in scalings], events)
+    return Account(job, stored, scalings, pods, story)
+
+
+async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool) -> None:
+    """Show it."""
+    account = await read_account(cluster, name)
+    if as_json:
+        screen.show_json(encode_account(account))
+        return
+    now = cluster.clock.now()
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for label, value in _list_facts(account.job, now):
+        facts.add_row(label, value)
+    screen.out.print(facts)
+    if account.pods:
+        screen.say("")
+        rows = [_describe_pod(account.job, pod, now) for pod in account.pods]
+        screen.show_rows(("POD", "STATE", "NODE", "AGE"), rows)
+    screen.say("")
+    show_story(screen, account, now)
+
+
+def encode_account(account: Account) -> dict[str, Any]:
+    """The same for programs."""
+    story = [
+        {
+            "time": format_time(entry.at),
+            "about": entry.about,
+            "reason": entry.what,
+            "message": entry.text,
+            "type": "Warning" if entry.is_warning else "Normal",
+            "count": entry.count,
+        }
+        for entry in account.story
+    ]
+    return {"job": account.stored, "scalings": list(account.scalings), "story": story}
+
+
+def show_story(screen: Screen, account: Account, now: datetime) -> None:
+    """One line a thing that happened, with the time of day and since the job was submitted."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("TIME", no_wrap=True)
+    table.add_column("AFTER", justify="right", no_wrap=True)
+    table.add_column("WHAT HAPPENED", overflow="fold")
+    for entry in account.story:
+        after = format_duration(entry.at - account.job.created)
+        table.add_row(format_clock(entry.at, now), after, _tell(entry))
+    screen.out.print(table)
+
+
+def _tell(entry: Entry) -> Text:
+    about = "" if entry.about == JOB else f"{entry.about}: "
+    text = Text.assemble((f"{about}{entry.what}", "yellow" if entry.is_warning else "bold"))
+    text.append(f"  {entry.text}")
+    if entry.count > 1:
+        text.append(f" ({entry.count} times)", style="dim")
+    return text
+
+
+def _list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    status, worker = job.status, job.spec.worker if job.spec else None
+    yield "job", Text(f"{job.key.name}  (namespace {job.key.namespace})")
+    phase = style_phase(status.phase or "")
+    began, ended = status.start_time or job.created, status.completion_time or now
+    yield "phase", phase.append(f"  for {format_duration(ended - began)}", style="default")
+    if worker is not None:
+        most = f", at most {worker.max_replicas}" if worker.max_replicas else ""
+        least = f"at least {worker.min_replicas or 1}"
+        running = len(status.current_workers)
+        yield "workers", f"{running} running, {worker.replicas} wanted, {least}{most}"
+        yield "command", _find_command(job)
+    if describe_scaling(job) != "-":
+        yield "scaling", describe_scaling(job)
+    if status.restart_count:
+        failures = status.failures
+        detail = f"{failures.user} by the command, {failures.infrastructure} by the cluster"
+        yield "restarts", f"{status.restart_count} (failures: {detail})"
+    for trouble in (*([job.invalid] if job.invalid else []), *list_troubles(job)):
+        yield "trouble", Text(trouble, style="yellow")
+
+
+def _find_command(job: TrainingJob) -> str:
+    containers = (
+        (job.spec.launcher_template.get("spec") or {}).get("containers") if job.spec else ()
+    )
+    first = containers[0] if containers else {}
+    return " ".join(map(str, (*(first.get("command") or ()), *(first.get("args") or ()))))
+
+
+def _describe_pod(job: TrainingJob, pod: Pod, now: datetime) -> tuple[str | Text, ...]:
+    return (pod.name, describe_state(job, pod), pod.node or "-", format_duration(now - pod.created))
+
+
+def describe_state(job: TrainingJob, pod: Pod) -> Text:
+    """In a word or two what the pod does, or what it waits for."""
+    leaving = {r.uid for r in job.status.workers if r.state is WorkerState.LEAVING}
+    if pod.uid in leaving or pod.is_deleting:
+        return Text("leaving", style="yellow")
+    if pod.termination is not None:
+        code = pod.termination.exit_code
+        if code == 0:
+            return Text("ended", style="dim" if pod.role is Role.WORKER else "green")
+        return Text(f"ended with {code}", style="red")
+    if pod.is_container_running:
+        return Text("running", style="green")
+    if pod.unschedulable_message:
+        return Text("no node takes it", style="yellow")
+    return Text(pod.waiting_reason or pod.phase.lower(), style="yellow")

@@ -1,0 +1,80 @@
+"""What goes wrong, as one sentence for the person who typed the command."""
+
+from __future__ import annotations
+
+import re
+
+from et_operator.errors import (
+    AlreadyExists,
+    ApiError,
+    EtOperatorError,
+    Expired,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    ServerFailed,
+    Throttled,
+    Unreachable,
+)
+from et_operator.model.resources import GROUP
+
+FORBIDDEN = 403
+UNAUTHORIZED = 401
+_INVALID = re.compile(r'^\S+ "[^"]*" is invalid: ')
+_VALUE = re.compile(r'(Invalid value: )(?:"(?:object|array|string|integer)"|[^:]{0,200}): ')
+_NEXT = re.compile(r", (?=(?:spec|metadata|status|<nil>)[.\[:<])")
+_UNKNOWN_KIND = "could not find the requested resource"
+
+
+class EtError(Exception):
+    """The command cannot be done; the message is a sentence that says what to change."""
+
+
+def explain(error: EtOperatorError) -> str:
+    """The error of a request in words for a user; several complaints are lines of their own."""
+    if isinstance(error, NotFound):
+        return _explain_missing(error)
+    if isinstance(error, AlreadyExists):
+        return f"{_name(error.message)}: choose another name, or delete that one"
+    if isinstance(error, Refused):
+        return _explain_refusal(error)
+    if isinstance(error, (Throttled, ServerFailed, Expired)):
+        return f"the API server cannot answer now ({error.status}): {error.message}; try again"
+    if isinstance(error, ApiError):
+        return error.message
+    if isinstance(error, Unreachable):
+        return f"the cluster cannot be reached: {error}"
+    if isinstance(error, OutcomeUnknown):
+        return f"the API server has not answered: {error}; look before you try again"
+    return str(error)
+
+
+def _explain_missing(error: NotFound) -> str:
+    if _UNKNOWN_KIND in error.message or error.message.startswith("404 page not found"):
+        return (
+            f"this cluster does not know {GROUP}: the operator is not installed on it "
+            "(kubectl apply --server-side -k deploy)"
+        )
+    return f"{_name(error.message)}; `et list -A` shows the jobs there are"
+
+
+def _explain_refusal(error: Refused) -> str:
+    if error.status == UNAUTHORIZED:
+        return "the API server does not know you: log in again, or choose another --context"
+    if error.status == FORBIDDEN:
+        return f"you may not do this: {_name(error.message)}"
+    found = _INVALID.match(error.message)
+    if found is None:
+        return f"the API server refuses this: {error.message}"
+    causes = _NEXT.split(error.message[found.end() :].strip("[]"))
+    return "\n  ".join(["the API server refuses this:", *map(_tidy, dict.fromkeys(causes))])
+
+
+def _tidy(cause: str) -> str:
+    """A cause without the copy of the whole object that the server puts in front of its words."""
+    return _VALUE.sub("", cause)
+
+
+def _name(message: str) -> str:
+    """`trainingjobs.kai.alibabacloud.com "x" not found` without the group."""
+    return message.replace(f".{GROUP}", "")

@@ -1,0 +1,106 @@
+"""Objects as they change, from a watch: whoever waits hears of each change when it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from et.clusters import Cluster, get_meta
+from et.errors import EtError
+from et_operator.errors import (
+    EtOperatorError,
+    Expired,
+    OutcomeUnknown,
+    ServerFailed,
+    Throttled,
+    Unreachable,
+)
+from et_operator.kube.watching import Deleted, Reflector, Sighting, Synced
+from et_operator.model.resources import Json, Ref
+from et_operator.runtime.clock import Clock
+from et_operator.runtime.racing import run_unless, run_within
+
+LOOK = timedelta(seconds=30)
+GIVE_UP = timedelta(minutes=5)
+"""How long a server may say nothing. It sends a bookmark each minute, if nothing else."""
+
+TRANSIENT = (Unreachable, OutcomeUnknown, ServerFailed, Throttled, Expired)
+"""Errors that another try may not meet."""
+
+See = Callable[[Json | None], bool]
+"""Told of an object, None once it is gone; True: enough was seen."""
+
+
+async def follow(cluster: Cluster, ref: Ref, see: See) -> None:
+    """Tell `see` of the object now and after each change, until it has seen enough.
+
+    Raises:
+        NotFound, Refused: at once, if it cannot be read.
+        EtError: the server has said nothing for five minutes.
+    """
+    first = await cluster.api.get(ref)
+    if see(first):
+        return
+    sightings: asyncio.Queue[Sighting] = asyncio.Queue()
+    reflector = Reflector(
+        cluster.api,
+        cluster.clock,
+        ref.resource,
+        ref.namespace,
+        sightings.put_nowait,
+        field_selector=f"metadata.name={ref.name}",
+    )
+    work = run_unless(reflector.run(), _consume(sightings, get_meta(first, "uid"), see))
+    await run_unless(_watch_contact(cluster, reflector), work)
+
+
+async def follow_within(cluster: Cluster, ref: Ref, see: See, limit: timedelta) -> None:
+    """The same, for so long; TimeoutError after it."""
+    await run_within(cluster.clock, limit, follow(cluster, ref, see))
+
+
+async def _consume(sightings: asyncio.Queue[Sighting], uid: str, see: See) -> None:
+    while True:
+        found = _find_object(await sightings.get())
+        is_same = found is not None and get_meta(found, "uid") == uid
+        if see(found if is_same else None) or not is_same:
+            return
+
+
+def _find_object(sighting: Sighting) -> Json | None:
+    if isinstance(sighting, Synced):
+        return sighting.items[0] if sighting.items else None
+    return None if isinstance(sighting, Deleted) else sighting.object
+
+
+async def _watch_contact(cluster: Cluster, reflector: Reflector) -> None:
+    """Ends, with an error, when the server has been silent for too long."""
+    began = cluster.clock.monotonic()
+    while True:
+        await cluster.clock.sleep(LOOK)
+        heard = reflector.last_contact or began
+        if cluster.clock.monotonic() - heard > GIVE_UP.total_seconds():
+            minutes = GIVE_UP.total_seconds() / 60
+            raise EtError(f"the API server has said nothing for {minutes:.0f} minutes")
+
+
+class Patience:
+    """Bears with a server that does not answer, for five minutes at a stretch."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def calm(self) -> None:
+        """The server has answered."""
+        self._since = None
+
+    def bear(self, error: EtOperatorError) -> None:
+        """Take a failure: raised again if another try cannot help, or help has not come."""
+        if not isinstance(error, TRANSIENT):
+            raise error
+        now = self._clock.monotonic()
+        self._since = now if self._since is None else self._since
+        if now - self._since > GIVE_UP.total_seconds():
+            raise error

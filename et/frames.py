@@ -1,0 +1,188 @@
+"""What is seen of a job at one moment, as a picture for a terminal or a line for a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from et.reading import explain_end, has_ended
+from et.screens import format_duration, style_phase
+from et.steps import Progress, Step
+from et.stories import describe_outcomes, name_scaling
+from et_operator.model.jobs import ScalingKind, ScalingRecord, TrainingJob, WorkerState
+from et_operator.model.scalings import Scaling
+
+SHOWN = 6
+"""Scalings that are shown, the newest."""
+BAR = 20
+USUAL = frozenset(
+    {"Created", "Running", "HostsListed", "Scaling", "Suspended", "Succeeded", "Failed"}
+)
+"""Conditions that are no trouble when they are true; the end is shown on its own."""
+
+
+@dataclass(slots=True)
+class View:
+    """One job. `changes` are those of `worker.replicas` itself, which leave no object behind."""
+
+    job: TrainingJob
+    progress: Progress = field(default_factory=Progress)
+    scalings: tuple[Scaling, ...] = ()
+    changes: dict[datetime, ScalingRecord] = field(default_factory=dict)
+    note: str = ""
+    is_gone: bool = False
+
+    def take(self, job: TrainingJob) -> None:
+        """The job as it is now."""
+        self.job = job
+        record = job.status.scaling
+        if record is not None and record.kind is ScalingKind.REPLICAS:
+            self.changes[record.started] = record
+
+
+def draw(view: View, now: datetime) -> Table:
+    """The picture: a title, then what is known, each fact on its line."""
+    job, status = view.job, view.job.status
+    began, ended = status.start_time or job.created, status.completion_time or now
+    title = Text.assemble((job.key.name, "bold"), "  ", style_phase(status.phase or ""))
+    title.append(f"  {format_duration(ended - began)}", style="dim")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in _list_facts(view):
+        table.add_row(label, value)
+    page = Table.grid()
+    page.add_row(title)
+    page.add_row(table)
+    return page
+
+
+def summarise(view: View) -> str:
+    """The same in a line."""
+    job, newest = view.job, view.progress.newest
+    parts = [f"{job.status.phase or '-':<10}", f"workers {_count_workers(job)}"]
+    parts += [f"{label} {value}" for label, value in _list_progress(newest)]
+    record = job.status.scaling
+    if record is not None and record.outcome is None:
+        parts.append(f"scaling {record.base} -> {record.target}")
+    return "  ".join(parts)
+
+
+def find_stage(view: View) -> tuple[object, ...]:
+    """What must change for a line to be worth more than the step it tells."""
+    status = view.job.status
+    is_scaling = status.scaling is not None and status.scaling.outcome is None
+    return (status.phase, status.current_workers, is_scaling, view.progress.newest.size)
+
+
+def list_scalings(view: View) -> Iterator[str]:
+    """A line for each scaling there was or is, oldest first."""
+    found = [(s.created, _describe_scaling(s)) for s in view.scalings]
+    found += [(at, _describe_change(record)) for at, record in view.changes.items()]
+    for _, line in sorted(found):
+        yield line
+
+
+def list_troubles(job: TrainingJob) -> Iterator[str]:
+    """Conditions that somebody should look at."""
+    for condition in job.status.conditions:
+        if condition.type not in USUAL and condition.status == "True":
+            yield f"{condition.type}: {condition.message or condition.reason}"
+
+
+def _list_facts(view: View) -> Iterator[tuple[str, str | Text]]:
+    job = view.job
+    yield "workers", _describe_workers(job)
+    yield from _list_training(view)
+    lines = list(list_scalings(view))
+    left_out = len(lines) - SHOWN
+    if left_out > 0:
+        lines = [f"... {left_out} before these", *lines[-SHOWN:]]
+    for index, line in enumerate(lines):
+        yield "scalings" if index == 0 else "", line
+    for trouble in list_troubles(job):
+        yield "trouble", Text(trouble, style="yellow")
+    if view.note:
+        yield "note", Text(view.note, style="yellow")
+    if has_ended(job):
+        style = "green" if job.status.phase == "Succeeded" else "red"
+        yield "end", Text(explain_end(job), style=style)
+
+
+def _list_training(view: View) -> Iterator[tuple[str, str | Text]]:
+    newest = view.progress.newest
+    facts = _list_progress(newest)
+    if not facts:
+        yield "training", Text("no step was seen in the launcher's log yet", style="dim")
+        return
+    if newest.total and newest.number is not None:
+        full = round(BAR * min(newest.number / newest.total, 1.0))
+        bar = Text("#" * full, style="green").append("." * (BAR - full), style="dim")
+        yield "training", bar.append(f" {newest.number / newest.total:.0%}", style="default")
+    yield from facts
+    if len(view.progress.sizes) > 1:
+        yield "sizes seen", " -> ".join(map(str, view.progress.sizes))
+
+
+def _list_progress(newest: Step) -> list[tuple[str, str]]:
+    loss = None if newest.loss is None else f"{newest.loss:.5g}"
+    size = None if newest.size is None else str(newest.size)
+    found = (
+        ("epoch", _count(newest.epoch, newest.epochs)),
+        ("step", _count(newest.number, newest.total)),
+        ("loss", loss),
+        ("world size", size),
+    )
+    return [(label, value) for label, value in found if value is not None]
+
+
+def _count(number: int | None, total: int | None) -> str | None:
+    if number is None:
+        return None
+    return f"{number}/{total}" if total is not None else str(number)
+
+
+def _count_workers(job: TrainingJob) -> str:
+    wanted = job.spec.worker.replicas if job.spec else "?"
+    return f"{len(job.status.current_workers)}/{wanted}"
+
+
+def _describe_workers(job: TrainingJob) -> Text:
+    text = Text(f"{_count_workers(job)} running")
+    worker = job.spec.worker if job.spec else None
+    if worker is not None:
+        most = f", at most {worker.max_replicas}" if worker.max_replicas else ""
+        text.append(f"  (at least {worker.min_replicas or 1}{most})", style="dim")
+    for state, style in ((WorkerState.JOINING, "cyan"), (WorkerState.LEAVING, "yellow")):
+        names = [record.name for record in job.status.workers if record.state is state]
+        if names:
+            text.append(f"\n{state.value.lower()}: {', '.join(names)}", style=style)
+    return text
+
+
+def _describe_scaling(scaling: Scaling) -> str:
+    status, name = scaling.status, name_scaling(scaling)
+    if not status.conditions:
+        return f"{name}: not seen by the operator yet"
+    last = status.conditions[-1]
+    if status.phase is None or not status.phase.is_final:
+        return f"{name}: {last.message}"
+    if last.type == "ScaleFailed":
+        return f"{name} failed ({last.reason}): {last.message}"
+    began, ended = status.start_time, status.completion_time
+    lasted = f" in {(ended - began).total_seconds():.1f} s" if began and ended else ""
+    changes = next((c.message for c in status.conditions if c.type == "Scaling"), last.message)
+    outcomes = describe_outcomes(status.workers)
+    return f"{name}: {changes}{lasted}" + (f"; {outcomes}" if outcomes else "")
+
+
+def _describe_change(record: ScalingRecord) -> str:
+    outcomes = describe_outcomes(record.workers)
+    text = f"Replicas: {record.base} -> {record.target} workers"
+    if record.outcome is not None and not record.outcome.succeeded:
+        text += f", stopped ({record.outcome.reason}): {record.outcome.message}"
+    return text + (f"; {outcomes}" if outcomes else "")

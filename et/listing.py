@@ -1,0 +1,55 @@
+"""`et list`: one line a job."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from et.clusters import Cluster
+from et.reading import read_jobs
+from et.screens import Screen, format_duration, style_phase
+from et_operator.codec.decoding import decode_job
+from et_operator.model.jobs import TrainingJob
+
+HEADER = ("NAME", "PHASE", "WORKERS", "MIN", "MAX", "RESTARTS", "SCALING", "AGE")
+
+
+async def show_list(cluster: Cluster, screen: Screen, *, everywhere: bool, as_json: bool) -> None:
+    """All jobs of the namespace, or of all namespaces."""
+    found = await read_jobs(cluster, everywhere=everywhere)
+    if as_json:
+        screen.show_json({"apiVersion": "v1", "kind": "List", "items": found})
+        return
+    jobs = [decode_job(item) for item in found]
+    if not jobs:
+        where = "any namespace" if everywhere else f"namespace {cluster.namespace}"
+        screen.hint(f"there is no TrainingJob in {where}")
+        return
+    header = ("NAMESPACE", *HEADER) if everywhere else HEADER
+    rows = []
+    for job in jobs:
+        age = format_duration(cluster.clock.now() - job.created)
+        row = (job.key.name, *_describe(job), age)
+        rows.append((job.key.namespace, *row) if everywhere else row)
+    screen.show_rows(header, rows)
+
+
+def _describe(job: TrainingJob) -> tuple[str | Text, ...]:
+    status = job.status
+    worker = job.spec.worker if job.spec else None
+    wanted = worker.replicas if worker else "?"
+    return (
+        style_phase(status.phase or ""),
+        f"{len(status.current_workers)}/{wanted}",
+        str(worker.min_replicas or 1) if worker else "?",
+        str(worker.max_replicas or "-") if worker else "?",
+        str(status.restart_count),
+        describe_scaling(job),
+    )
+
+
+def describe_scaling(job: TrainingJob) -> str:
+    """`ScaleIn 4 -> 3` while one goes on."""
+    record = job.status.scaling
+    if record is None or record.outcome is not None:
+        return "-"
+    return f"{record.kind.value} {record.base} -> {record.target}"

@@ -1,0 +1,105 @@
+"""Logs of several containers: lines with their times, in one stream, none lost and none twice."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from et.clusters import Cluster
+from et.reading import read_log_lines
+from et_operator.codec.times import format_time, parse_time
+from et_operator.errors import NotFound
+from et_operator.model.pods import Pod
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line that one container printed at one moment."""
+
+    at: datetime
+    pod: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a log is read from: its last lines, or those of the last while; else all of it."""
+
+    tail: int | None = None
+    since: timedelta | None = None
+
+
+@dataclass(slots=True)
+class PodLog:
+    """The log of a pod's own container, as far as it was read; read again, it goes on there.
+
+    The server finds a place in a log to the second only. So the place is a time, and how many
+    lines of that very time were taken.
+    """
+
+    cluster: Cluster
+    pod: Pod
+    beginning: Beginning = field(default_factory=Beginning)
+    at: datetime | None = None
+    taken: int = 0
+    is_gone: bool = False
+
+    async def read(self, *, is_following: bool) -> AsyncGenerator[LogLine, None]:
+        """Lines that were not read yet, until there is none; following: until the log ends."""
+        params = self._build_params() | ({"follow": "true"} if is_following else {})
+        start, skip = self.at, self.taken
+        try:
+            async with aclosing(read_log_lines(self.cluster, self.pod, params)) as texts:
+                async for text in texts:
+                    line = parse_line(self.pod.name, text, self.at or _LONG_AGO)
+                    if start is not None and line.at <= start and (line.at < start or skip):
+                        skip -= line.at == start
+                        continue
+                    self.taken = self.taken + 1 if line.at == self.at else 1
+                    self.at = line.at
+                    yield line
+        except NotFound:
+            self.is_gone = True  # the pod, and its log with it
+
+    def _build_params(self) -> dict[str, str]:
+        params = {"timestamps": "true"}
+        if self.at is not None and self.at > _LONG_AGO:
+            return params | {"sinceTime": format_time(self.at.replace(microsecond=0))}
+        if self.beginning.tail is not None:
+            params["tailLines"] = str(self.beginning.tail)
+        if self.beginning.since is not None:
+            params["sinceSeconds"] = str(max(1, int(self.beginning.since.total_seconds())))
+        return params
+
+
+def parse_line(pod: str, text: str, fallback: datetime) -> LogLine:
+    """A line as the server sends it with `timestamps`; one without a time has that before it."""
+    stamp, _, rest = text.partition(" ")
+    at = parse_time(stamp)
+    return LogLine(fallback, pod, text) if at is None else LogLine(at, pod, rest)
+
+
+async def merge(logs: Sequence[PodLog]) -> AsyncGenerator[LogLine, None]:
+    """What the logs have now, in the order of time."""
+    async with AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(aclosing(log.read(is_following=False))) for log in logs
+        ]
+        heads: list[tuple[datetime, int, LogLine]] = []
+        for index, stream in enumerate(streams):
+            async for line in stream:
+                heapq.heappush(heads, (line.at, index, line))
+                break
+        while heads:
+            _, index, line = heads[0]
+            yield line
+            async for following in streams[index]:
+                heapq.heapreplace(heads, (following.at, index, following))
+                break
+            else:
+                heapq.heappop(heads)

@@ -1,0 +1,106 @@
+"""What there is to know of a job: the one reader for the command line and the demo."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+from et.clusters import Cluster, get_meta
+from et.errors import EtError
+from et_operator.codec.decoding import decode_scaling
+from et_operator.codec.pods import decode_pod
+from et_operator.errors import NotFound
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.names import LABEL_JOB, Role
+from et_operator.model.pods import Pod
+from et_operator.model.resources import (
+    PODS,
+    SCALE_INS,
+    SCALE_OUTS,
+    TRAINING_JOBS,
+    Json,
+    Ref,
+    Resource,
+)
+
+EVENTS = Resource("", "v1", "events", "Event")
+"""The older form of Events: it is the one that the roles view and edit may read everywhere."""
+SCALINGS = (SCALE_INS, SCALE_OUTS)
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+async def read_job(cluster: Cluster, name: str) -> Json:
+    """The job as it is stored; EtError when there is none."""
+    try:
+        return await cluster.api.get(Ref(TRAINING_JOBS, cluster.namespace, name))
+    except NotFound as error:
+        if name not in error.message:
+            raise  # not the job is missing but its kind, or the namespace
+        raise EtError(
+            f"there is no TrainingJob {name!r} in namespace {cluster.namespace!r}; "
+            "`et list -A` shows all that there are"
+        ) from error
+
+
+async def read_jobs(cluster: Cluster, *, everywhere: bool = False) -> list[Json]:
+    """All jobs of the namespace, or of all, by namespace and name."""
+    namespace = None if everywhere else cluster.namespace
+    listing = await cluster.api.list(TRAINING_JOBS, namespace)
+    return sorted(listing.items, key=lambda j: (get_meta(j, "namespace"), get_meta(j, "name")))
+
+
+async def read_scalings(cluster: Cluster, job: TrainingJob) -> list[Json]:
+    """The ScaleIns and ScaleOuts that were made for this very job, oldest first."""
+    found: list[Json] = []
+    for resource in SCALINGS:
+        listing = await cluster.api.list(resource, job.key.namespace)
+        for item in listing.items:
+            scaling = decode_scaling(item)
+            if scaling.job_name == job.key.name and not scaling.is_of_other(job.uid):
+                found.append(item)
+    return sorted(found, key=lambda s: (get_meta(s, "creationTimestamp"), get_meta(s, "uid")))
+
+
+async def read_pods(cluster: Cluster, job: TrainingJob) -> list[Pod]:
+    """The job's pods: launchers by epoch, then workers by index."""
+    selector = f"{LABEL_JOB}={job.key.name}"
+    listing = await cluster.api.list(PODS, job.key.namespace, label_selector=selector)
+    pods = [pod for item in listing.items if (pod := decode_pod(item)) is not None]
+    mine = [pod for pod in pods if pod.owner_uid == job.uid]
+    return sorted(mine, key=lambda p: (p.role is Role.WORKER, p.epoch or 0, p.index or 0))
+
+
+async def read_events(cluster: Cluster, namespace: str) -> list[Json]:
+    """All Events of a namespace that the server still has."""
+    return list((await cluster.api.list(EVENTS, namespace)).items)
+
+
+async def read_log_lines(
+    cluster: Cluster, pod: Pod, params: Mapping[str, str]
+) -> AsyncGenerator[str, None]:
+    """The lines of the pod's own container, without its sidecars."""
+    ref = Ref(PODS, pod.namespace, pod.name)
+    stream = cluster.logs.read_log(ref, {"container": pod.container, **params})
+    async with aclosing(stream) as lines:
+        async for line in lines:
+            yield line.decode("utf-8", "replace").rstrip("\r")
+
+
+def has_ended(job: TrainingJob) -> bool:
+    """Whether nothing of it will run again."""
+    return job.status.phase in ENDED
+
+
+def explain_end(job: TrainingJob) -> str:
+    """Why it ended, in the operator's words."""
+    for condition in job.status.conditions:
+        if condition.type in ENDED and condition.status == "True":
+            return condition.message or condition.reason
+    return ""
+
+
+def find_launcher(pods: list[Pod], job: TrainingJob) -> Pod | None:
+    """The launcher that counts, once there is one."""
+    launchers = [pod for pod in pods if pod.role is Role.LAUNCHER]
+    chosen = [pod for pod in launchers if pod.uid == job.status.launcher_uid]
+    return next(reversed(chosen or launchers), None)

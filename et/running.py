@@ -1,0 +1,86 @@
+"""One command: the cluster is opened, the work done, and what went wrong said in a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import typer
+from rich.text import Text
+
+from et.clusters import Cluster, Place, open_cluster
+from et.errors import EtError, explain
+from et.screens import Screen
+from et_operator.errors import EtOperatorError
+
+FAILED = 1
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+Work = Callable[[Cluster, Screen], Awaitable[object]]
+"""What a command does. False: it went as it should, and what was waited for has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """What a command works with; tests hand in their own as the context's `obj`."""
+
+    open: Callable[[Place], AbstractAsyncContextManager[Cluster]]
+    screen: Screen
+
+
+def run(context: typer.Context, place: Place, work: Work) -> None:
+    """Do the work on the cluster of this place, and exit as it went."""
+    rig = find_rig(context)
+    try:
+        code = asyncio.run(_run(rig, place, work))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:  # `et logs | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = BROKEN_PIPE
+    raise typer.Exit(code)
+
+
+def run_alone(context: typer.Context, work: Callable[[Screen], None]) -> NoReturn:
+    """Do work that asks no cluster, and exit."""
+    screen = find_rig(context).screen
+    try:
+        work(screen)
+    except EtError as error:
+        complain(screen, error)
+        raise typer.Exit(FAILED) from error
+    raise typer.Exit(0)
+
+
+def find_rig(context: typer.Context) -> Rig:
+    """The tests' own, or the real one."""
+    found: Any = context.find_root().obj
+    return found if isinstance(found, Rig) else Rig(open_cluster, Screen())
+
+
+async def _run(rig: Rig, place: Place, work: Work) -> int:
+    try:
+        async with rig.open(place) as cluster:
+            return FAILED if await work(cluster, rig.screen) is False else 0
+    except (EtError, EtOperatorError, ExceptionGroup) as error:
+        complain(rig.screen, error)
+        return FAILED
+
+
+def complain(screen: Screen, error: Exception) -> None:
+    """Say it; anything that is not an error of ours is raised again."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, EtOperatorError):
+        words = explain(error)
+    elif isinstance(error, EtError):
+        words = str(error)
+    else:
+        raise error
+    screen.err.print(Text.assemble(("et: ", "bold red"), words), soft_wrap=True)

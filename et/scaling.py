@@ -1,0 +1,190 @@
+"""`et scale`: more or fewer workers, and how each of them came or went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from et.clusters import Cluster, get_meta
+from et.errors import EtError
+from et.following import See, follow_within
+from et.manifests import build_scaling
+from et.reading import explain_end, has_ended, read_job
+from et.screens import Screen
+from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.model.jobs import ScalingKind, ScalingRecord, TrainingJob, WorkerOutcome
+from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
+from et_operator.model.scalings import Scaling
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One of three: a number of workers, a difference, or workers by name."""
+
+    to: int | None = None
+    by: int | None = None
+    remove: Sequence[str] = ()
+    wait: timedelta | None = None
+
+
+async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_json: bool) -> bool:
+    """Ask for it and, where `wish.wait` says for how long, see it done; whether it succeeded."""
+    found = await read_job(cluster, name)
+    job = decode_job(found)
+    if has_ended(job):
+        raise EtError(f"{name} has ended ({job.status.phase}): {explain_end(job)}")
+    quiet = Screen(screen.err, screen.err) if as_json else screen
+    if wish.to is not None:
+        return await _set_replicas(cluster, screen, quiet, job, wish, as_json=as_json)
+    resource, body = _build(job, wish)
+    created = await cluster.api.create(resource, cluster.namespace, body)
+    scaling = decode_scaling(created)
+    quiet.say(f"{resource.kind} {scaling.name} is created for {name}")
+    ref = Ref(resource, cluster.namespace, scaling.name)
+    waiting = ScalingWait(quiet, created)
+    if wish.wait is not None:
+        await _wait(cluster, ref, waiting.see, wish.wait, f"{resource.kind} {scaling.name}")
+    if as_json:
+        screen.show_json(waiting.newest)
+    return waiting.has_succeeded or wish.wait is None
+
+
+def complete_names(job: str, names: Sequence[str]) -> list[str]:
+    """Workers may be named in short: `1` or `worker-1` for `<job>-worker-1`."""
+    full = []
+    for name in names:
+        short = name.removeprefix(f"{job}-").removeprefix("worker-")
+        full.append(f"{job}-worker-{short}" if short.isdecimal() else name)
+    return full
+
+
+def _build(job: TrainingJob, wish: Wish) -> tuple[Resource, Json]:
+    name = job.key.name
+    if wish.remove:
+        delete = {"podNames": complete_names(name, wish.remove)}
+        return SCALE_INS, build_scaling(SCALE_INS, name, {"toDelete": delete})
+    by = wish.by or 0
+    if by > 0:
+        return SCALE_OUTS, build_scaling(SCALE_OUTS, name, {"toAdd": {"count": by}})
+    return SCALE_INS, build_scaling(SCALE_INS, name, {"toDelete": {"count": -by}})
+
+
+async def _set_replicas(
+    cluster: Cluster, screen: Screen, quiet: Screen, job: TrainingJob, wish: Wish, *, as_json: bool
+) -> bool:
+    ref = Ref(TRAINING_JOBS, cluster.namespace, job.key.name)
+    before = job.spec.worker.replicas if job.spec else 0
+    target = wish.to or 0
+    await cluster.api.patch(ref, {"spec": {"replicas": target}}, subresource="scale")
+    quiet.say(f"{job.key.name}: {before} -> {target} workers asked for")
+    waiting = ReplicasWait(quiet, target)
+    if wish.wait is not None:
+        await _wait(cluster, ref, waiting.see, wish.wait, f"the change to {target} workers")
+    if as_json:
+        screen.show_json(waiting.newest or await cluster.api.get(ref))
+    return waiting.has_succeeded or wish.wait is None
+
+
+async def _wait(cluster: Cluster, ref: Ref, see: See, limit: timedelta, what: str) -> None:
+    try:
+        await follow_within(cluster, ref, see, limit)
+    except TimeoutError as error:
+        seconds = limit.total_seconds()
+        raise EtError(
+            f"{what} is not done after {seconds:.0f} s; it goes on, et describe tells more"
+        ) from error
+
+
+@dataclass(slots=True)
+class ScalingWait:
+    """Watches a ScaleIn or ScaleOut, and tells of each worker once."""
+
+    screen: Screen
+    newest: Json
+    has_succeeded: bool = False
+    told: set[str] = field(default_factory=set)
+
+    def see(self, obj: Json | None) -> bool:
+        """Take the scaling as it is now; True when it has ended."""
+        if obj is None:
+            self.screen.say(f"{get_meta(self.newest, 'name')} was deleted: it is cancelled")
+            return True
+        self.newest = obj
+        scaling = decode_scaling(obj)
+        status = scaling.status
+        tell_outcomes(self.screen, status.workers, self.told)
+        if status.phase is None or not status.phase.is_final:
+            return False
+        self.has_succeeded = status.phase == "ScaleSucceeded"
+        if self.has_succeeded:
+            for name in status.add_pods:
+                self.screen.say(f"  {name} joined")
+        self.screen.say(self._conclude(scaling))
+        return True
+
+    def _conclude(self, scaling: Scaling) -> str:
+        name, last = f"{scaling.kind.value} {scaling.name}", scaling.status.conditions[-1]
+        if self.has_succeeded:
+            return f"{name} succeeded: {last.message}"
+        return f"{name} failed ({last.reason}): {last.message}"
+
+
+@dataclass(slots=True)
+class ReplicasWait:
+    """Watches a job until the number of workers that was asked for is there."""
+
+    screen: Screen
+    target: int
+    newest: Json | None = None
+    has_succeeded: bool = False
+    told: set[str] = field(default_factory=set)
+    record: ScalingRecord | None = None
+
+    def see(self, obj: Json | None) -> bool:
+        """Take the job as it is now; True when the change is over, one way or another."""
+        if obj is None:
+            self.screen.say("the job was deleted")
+            return True
+        self.newest = obj
+        job = decode_job(obj)
+        current = job.status.scaling
+        if current is not None and self._is_mine(current):
+            self.record = current
+            tell_outcomes(self.screen, current.workers, self.told)
+        elif self.record is None and not self._is_over(job):
+            return False
+        record = self.record
+        if record is not None and record.outcome is None and current == record:
+            return False
+        return self._conclude(job)
+
+    def _is_mine(self, record: ScalingRecord) -> bool:
+        return record.kind is ScalingKind.REPLICAS and record.target == self.target
+
+    def _is_over(self, job: TrainingJob) -> bool:
+        """Whether nothing is left to be decided, or nothing will be."""
+        wanted = job.spec.worker.replicas if job.spec else None
+        is_decided = job.status.scaling is None and job.status.decided_replicas == wanted
+        return is_decided or has_ended(job)
+
+    def _conclude(self, job: TrainingJob) -> bool:
+        outcome = self.record.outcome if self.record else None
+        reached = job.status.decided_replicas
+        self.has_succeeded = outcome.succeeded if outcome else reached == self.target
+        if self.has_succeeded:
+            for worker in self.record.added if self.record else ():
+                self.screen.say(f"  {worker.name} joined")
+            self.screen.say(f"{job.key.name} has {self.target} workers")
+            return True
+        why = outcome.message if outcome else f"it has {reached} workers, {job.status.phase}"
+        self.screen.say(f"{job.key.name} was not brought to {self.target} workers: {why}")
+        return True
+
+
+def tell_outcomes(screen: Screen, workers: Sequence[WorkerOutcome], told: set[str]) -> None:
+    """A line for each worker that has left since the last look."""
+    for worker in workers:
+        if worker.name not in told:
+            told.add(worker.name)
+            screen.say(f"  {worker.name} left: {worker.result.value} after {worker.seconds:.1f} s")

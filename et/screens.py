@@ -1,0 +1,95 @@
+"""Where answers go: a terminal with colours, or a pipe with none and lines of any length."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 100_000
+"""Columns of a pipe: whoever reads it cuts lines himself."""
+PHASES = {
+    "Created": "yellow",
+    "Running": "green",
+    "Scaling": "cyan",
+    "Restarting": "yellow",
+    "Suspended": "magenta",
+    "Succeeded": "bold green",
+    "Failed": "bold red",
+    "ScaleSucceeded": "green",
+    "ScaleFailed": "red",
+}
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+class Screen:
+    """Two consoles: `out` for answers, `err` for what is only for the person in front of it."""
+
+    def __init__(self, out: Console | None = None, err: Console | None = None) -> None:
+        self.out = out or build_console()
+        self.err = err or build_console(stderr=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a part of the screen can be drawn again."""
+        return self.out.is_terminal and not self.out.is_dumb_terminal
+
+    def say(self, text: str | Text) -> None:
+        """A line, as it is."""
+        self.out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def hint(self, text: str) -> None:
+        """A line for a person; not part of the answer."""
+        self.err.print(Text(text, style="dim"), soft_wrap=True)
+
+    def show_json(self, body: Any) -> None:
+        """JSON as kubectl would print it."""
+        self.say(json.dumps(body, indent=2, ensure_ascii=False))
+
+    def show_rows(self, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+        """A table without lines, in as many columns as the terminal has."""
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for title in header:
+            table.add_column(title, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        self.out.print(table)
+
+
+def build_console(*, stderr: bool = False) -> Console:
+    """A console that leaves text alone: no emoji, no markup, no guesses at numbers."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(
+        stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False
+    )
+
+
+def style_phase(phase: str) -> Text:
+    """The phase in its colour."""
+    return Text(phase or "-", style=PHASES.get(phase, ""))
+
+
+def format_duration(duration: timedelta) -> str:
+    """`45s`, `3m20s`, `5h2m`, `12d`: two units at most."""
+    seconds = max(int(duration.total_seconds()), 0)
+    if seconds < 2 * MINUTE:
+        return f"{seconds}s"
+    if seconds < 2 * HOUR:
+        return f"{seconds // MINUTE}m{seconds % MINUTE}s"
+    if seconds < 2 * DAY:
+        return f"{seconds // HOUR}h{seconds % HOUR // MINUTE}m"
+    return f"{seconds // DAY}d"
+
+
+def format_clock(moment: datetime, now: datetime) -> str:
+    """The time of day where the user is, with the date if it was on another day."""
+    local, today = moment.astimezone(), now.astimezone()
+    form = "%H:%M:%S" if local.date() == today.date() else "%m-%d %H:%M:%S"
+    return local.strftime(form)

@@ -1,0 +1,155 @@
+"""The story of a job, in the order in which it happened.
+
+Three tell it: Events (in most words, but the server forgets them after an hour), the job's own
+conditions, and its scalings. What two of them tell is told once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+
+from et.clusters import get_meta
+from et_operator.codec.times import parse_time
+from et_operator.model.conditions import Condition
+from et_operator.model.jobs import TrainingJob, WorkerOutcome
+from et_operator.model.resources import Json
+from et_operator.model.scalings import Scaling
+
+JOB = "job"
+SAME = timedelta(seconds=15)
+"""An Event and a condition of one kind that are no further apart tell of the same."""
+ORDINARY = frozenset({"JobFinished", "Done", "JobResumed", "Restarted"})
+"""Reasons of a condition that is no longer true which something else in the story tells."""
+_SCALING = re.compile(r"^(ScaleIn|ScaleOut) ([a-z0-9.-]+)(?::| was stopped| succeeded)")
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened. `about` is the job, a scaling or a pod; `what` a word for it."""
+
+    at: datetime
+    about: str
+    what: str
+    text: str
+    is_warning: bool = False
+    count: int = 1
+
+
+def tell_story(
+    job: TrainingJob, scalings: Iterable[Scaling], events: Iterable[Json]
+) -> list[Entry]:
+    """Everything that happened to the job, oldest first."""
+    scalings = list(scalings)
+    outcomes = {name_scaling(s): describe_outcomes(s.status.workers) for s in scalings}
+    told = [
+        replace(entry, text=f"{entry.text}; {outcomes[entry.about]}")
+        if entry.what.startswith("Scale") and outcomes.get(entry.about)
+        else entry
+        for event in events
+        if (entry := read_event(event, job, scalings)) is not None
+    ]
+    others = chain(_read_job(job), *(_read_scaling(scaling) for scaling in scalings))
+    new = [entry for entry in others if not any(_is_same(entry, other) for other in told)]
+    return sorted([*told, *new], key=lambda entry: entry.at)
+
+
+def read_event(event: Json, job: TrainingJob, scalings: Iterable[Scaling]) -> Entry | None:
+    """An Event of the job or one of its scalings, or a warning about one of its pods."""
+    about: Json = event.get("involvedObject") or {}
+    uid, name, kind = about.get("uid"), str(about.get("name") or ""), about.get("kind")
+    reason, text = str(event.get("reason") or ""), " ".join(str(event.get("message")).split())
+    is_warning = event.get("type") == "Warning"
+    scaling = next((s for s in scalings if s.uid == uid), None)
+    if uid == job.uid:
+        named = _SCALING.match(text)
+        subject = f"{named[1]} {named[2]}" if named else JOB
+        text = text[named.end() :].strip(": ") if named else text
+    elif scaling is not None:
+        subject = name_scaling(scaling)
+    elif kind == "Pod" and is_warning and name.startswith(f"{job.key.name}-"):
+        subject = name
+        if not re.fullmatch(r"(launcher(-r\d+)?|worker-\d+)", name[len(job.key.name) + 1 :]):
+            return None
+    else:
+        return None
+    at = find_time(event)
+    if at < job.created:
+        return None  # of a former job's pods of the same name
+    return Entry(at, subject, reason, text, is_warning, find_count(event))
+
+
+def find_time(event: Json) -> datetime:
+    """When it happened first: newer Events have eventTime, older ones firstTimestamp."""
+    texts = (event.get("eventTime"), event.get("firstTimestamp"), event.get("lastTimestamp"))
+    times = (parse_time(text) for text in (*texts, get_meta(event, "creationTimestamp")))
+    return next((time for time in times if time is not None), _LONG_AGO)
+
+
+def find_count(event: Json) -> int:
+    """How often it happened."""
+    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
+
+
+def name_scaling(scaling: Scaling) -> str:
+    """`ScaleIn shrink`, as the operator's Events name it."""
+    return f"{scaling.kind.value} {scaling.name}"
+
+
+def describe_wish(scaling: Scaling) -> str:
+    """What a scaling asks for."""
+    if scaling.pod_names:
+        return f"{', '.join(scaling.pod_names)} must go"
+    number = scaling.count or 0
+    return f"{number} {'worker' if number == 1 else 'workers'} {_DIRECTION[scaling.kind.value]}"
+
+
+def describe_outcomes(workers: Iterable[WorkerOutcome]) -> str:
+    """How each worker left."""
+    return ", ".join(f"{w.name} {w.result.value} after {w.seconds:.1f} s" for w in workers)
+
+
+_DIRECTION = {"ScaleIn": "less", "ScaleOut": "more"}
+
+
+def _read_job(job: TrainingJob) -> Iterator[Entry]:
+    yield Entry(job.created, JOB, "Submitted", "the job was submitted")
+    for condition in job.status.conditions:
+        at = condition.last_transition_time
+        if at is None:
+            continue
+        text = condition.message or condition.reason
+        if condition.status == "True":
+            yield Entry(at, JOB, condition.type, text, condition.type == "Failed")
+        elif condition.reason not in ORDINARY:
+            ended = f"no longer {condition.type} ({condition.reason})"
+            yield Entry(at, JOB, condition.type, f"{ended}: {text}" if condition.message else ended)
+
+
+def _read_scaling(scaling: Scaling) -> Iterator[Entry]:
+    name = name_scaling(scaling)
+    yield Entry(scaling.created, name, "Asked", describe_wish(scaling))
+    for condition in scaling.status.conditions:
+        if condition.last_transition_time is not None and condition.type != "Created":
+            yield _read_scaling_condition(scaling, name, condition, condition.last_transition_time)
+
+
+def _read_scaling_condition(
+    scaling: Scaling, name: str, condition: Condition, at: datetime
+) -> Entry:
+    failed = condition.type == "ScaleFailed"
+    text = f"{condition.reason}: {condition.message}" if failed else condition.message
+    outcomes = (
+        describe_outcomes(scaling.status.workers) if condition.type.startswith("Scale") else ""
+    )
+    return Entry(at, name, condition.type, f"{text}; {outcomes}" if outcomes else text, failed)
+
+
+def _is_same(entry: Entry, event: Entry) -> bool:
+    """Whether an Event told it already; a refused scaling's Event has the reason for its word."""
+    words = {entry.what, entry.text.partition(":")[0] if entry.is_warning else entry.what}
+    return entry.about == event.about and event.what in words and abs(entry.at - event.at) <= SAME

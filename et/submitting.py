@@ -1,0 +1,66 @@
+"""`et submit`: make objects, and tell what the API server has against them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import yaml
+
+from et.clusters import Cluster, get_meta
+from et.errors import EtError
+from et.manifests import Objects
+from et.screens import Screen
+from et.watching import watch
+from et_operator.model.resources import TRAINING_JOBS, Json
+
+
+async def submit_and_watch(
+    cluster: Cluster,
+    screen: Screen,
+    objects: Objects,
+    *,
+    namespace: str,
+    as_json: bool,
+    is_watching: bool,
+) -> bool:
+    """Submit, and with `is_watching` watch the one job until its end; whether it succeeded."""
+    jobs = [manifest for resource, manifest in objects if resource is TRAINING_JOBS]
+    if is_watching and len(jobs) != 1:
+        raise EtError(f"--watch is for one TrainingJob, there are {len(jobs)}")
+    created = await submit(cluster, screen, objects, namespace=namespace, as_json=as_json)
+    if not is_watching:
+        return True
+    job = next(obj for obj in created if obj["kind"] == TRAINING_JOBS.kind)
+    there = replace(cluster, namespace=get_meta(job, "namespace"))
+    return await watch(there, screen, get_meta(job, "name"))
+
+
+async def submit(
+    cluster: Cluster, screen: Screen, objects: Objects, *, namespace: str, as_json: bool
+) -> list[Json]:
+    """Create them in order; an object's own namespace counts where `namespace` is empty."""
+    created = []
+    for resource, manifest in objects:
+        place = namespace or get_meta(manifest, "namespace") or cluster.namespace
+        body = {**manifest, "metadata": {**manifest["metadata"], "namespace": place}}
+        stored = await cluster.api.create(resource, place, body)
+        created.append(stored)
+        name = get_meta(stored, "name")
+        if as_json:
+            continue
+        screen.say(f"{resource.kind} {name} is created in namespace {place}")
+        if resource is TRAINING_JOBS:
+            screen.hint(f"follow it:  et watch {name} -n {place}   et logs -f {name} -n {place}")
+    if as_json:
+        screen.show_json(created[0] if len(created) == 1 else created)
+    return created
+
+
+def show_manifests(screen: Screen, objects: Objects, *, as_json: bool) -> None:
+    """What would be sent."""
+    if as_json:
+        bodies = [manifest for _, manifest in objects]
+        screen.show_json(bodies[0] if len(bodies) == 1 else bodies)
+        return
+    text = yaml.safe_dump_all([dict(m) for _, m in objects], sort_keys=False, width=100)
+    screen.say(text.rstrip("\n"))

@@ -1,0 +1,143 @@
+"""`et logs`: the launcher and all workers in one stream, each line with its name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from rich.text import Text
+
+from et.clusters import Cluster
+from et.errors import EtError
+from et.following import TRANSIENT, Patience
+from et.logs import Beginning, LogLine, PodLog, merge
+from et.reading import has_ended, read_job, read_pods
+from et.scaling import complete_names
+from et.screens import Screen
+from et_operator.codec.decoding import decode_job
+from et_operator.errors import EtOperatorError
+from et_operator.model.names import Role
+from et_operator.model.pods import Pod
+
+LOOK = timedelta(seconds=2)
+"""How often a follower looks for new workers, and opens a log again that broke off."""
+COLORS = ("cyan", "green", "yellow", "blue", "magenta", "bright_cyan", "bright_green", "bright_red")
+LAUNCHER = "launcher"
+
+
+async def show_logs(
+    cluster: Cluster, screen: Screen, name: str, beginning: Beginning, only: Sequence[str] = ()
+) -> None:
+    """What the job's containers have printed, in the order of time."""
+    tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
+    pods = await tail.look()
+    if not pods and not tail.has_ended:
+        screen.hint(f"no container of {name} has started yet")
+    await tail.show(pods)
+
+
+async def follow_logs(
+    cluster: Cluster, screen: Screen, name: str, beginning: Beginning, only: Sequence[str] = ()
+) -> None:
+    """The same, and then every line when it is printed, until the job has ended."""
+    tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
+    await tail.show(await tail.look())
+    await tail.follow()
+
+
+@dataclass(slots=True)
+class Tail:
+    """The logs of one job: which pods have one, and how far each was shown."""
+
+    cluster: Cluster
+    screen: Screen
+    job: str
+    beginning: Beginning
+    only: frozenset[str]
+    has_ended: bool = False
+    uid: str = ""
+    logs: dict[str, PodLog] = field(default_factory=dict)
+    width: int = len(LAUNCHER)
+
+    async def look(self) -> list[Pod]:
+        """Read the job and its pods; those whose container has started."""
+        job = decode_job(await read_job(self.cluster, self.job))
+        self.has_ended = has_ended(job) or (self.uid not in {"", job.uid})
+        self.uid = self.uid or job.uid
+        pods = [pod for pod in await read_pods(self.cluster, job) if self._is_wanted(pod)]
+        for pod in pods:
+            if pod.uid in self.logs:
+                self.logs[pod.uid].pod = pod
+        return [pod for pod in pods if pod.has_container_started or pod.is_terminal]
+
+    async def show(self, pods: Sequence[Pod]) -> None:
+        """Print what these pods have printed so far."""
+        logs = [self._open(pod) for pod in pods]
+        async with aclosing(merge(logs)) as lines:
+            async for line in lines:
+                self._print(line)
+
+    async def follow(self) -> None:
+        """Print what is printed from now on, by workers that are yet to come too."""
+        tasks: dict[str, asyncio.Task[None]] = {}
+        patience = Patience(self.cluster.clock)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    for pod in await self.look():
+                        if pod.uid not in tasks:
+                            tasks[pod.uid] = group.create_task(self._follow(self._open(pod)))
+                    patience.calm()
+                except EtError:  # the job was deleted; what its pods still say is shown
+                    self.has_ended = True
+                except EtOperatorError as error:
+                    patience.bear(error)
+                if self.has_ended and all(task.done() for task in tasks.values()):
+                    return
+                await self.cluster.clock.sleep(LOOK)
+
+    async def _follow(self, log: PodLog) -> None:
+        """One log to its end, opened again where it broke off while `follow` has patience."""
+        while True:
+            was_over = log.pod.is_terminal or log.pod.termination is not None
+            try:
+                async with aclosing(log.read(is_following=True)) as lines:
+                    async for line in lines:
+                        self._print(line)
+                if was_over or log.is_gone or self.has_ended:
+                    return
+            except TRANSIENT:
+                pass
+            await self.cluster.clock.sleep(LOOK)
+
+    def _open(self, pod: Pod) -> PodLog:
+        self.width = max(self.width, len(self._shorten(pod.name)))
+        return self.logs.setdefault(pod.uid, PodLog(self.cluster, pod, self.beginning))
+
+    def _is_wanted(self, pod: Pod) -> bool:
+        if not self.only:
+            return True
+        return pod.name in self.only or (pod.role is Role.LAUNCHER and LAUNCHER in self.only)
+
+    def _shorten(self, pod: str) -> str:
+        return pod.removeprefix(f"{self.job}-")
+
+    def _print(self, line: LogLine) -> None:
+        name = self._shorten(line.pod)
+        text = line.text
+        if self.screen.out.is_terminal:  # what a terminal would show of a progress bar
+            text = next((part for part in reversed(text.split("\r")) if part), "")
+        shown = Text(f"{name:<{self.width}} | ", style=choose_color(name), end="")
+        shown.append_text(Text.from_ansi(text, style="default"))
+        self.screen.say(shown)
+
+
+def choose_color(name: str) -> str:
+    """The same for the same worker each time; the launcher has one of its own."""
+    index = name.rsplit("-", 1)[-1]
+    if name.startswith(LAUNCHER) or not index.isdecimal():
+        return "bold"
+    return COLORS[int(index) % len(COLORS)]

@@ -1,0 +1,161 @@
+"""`et watch`: a job as it trains, until its end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from rich.live import Live
+
+from et.clusters import Cluster
+from et.errors import explain
+from et.following import TRANSIENT, follow
+from et.frames import View, draw, find_stage, list_scalings, summarise
+from et.logs import Beginning, PodLog
+from et.reading import explain_end, find_launcher, has_ended, read_job, read_pods, read_scalings
+from et.screens import Screen, format_clock
+from et.steps import Step
+from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.errors import EtOperatorError
+from et_operator.model.resources import TRAINING_JOBS, Json, Ref
+from et_operator.runtime.racing import run_unless
+
+TICK = timedelta(seconds=0.5)
+LOOK = timedelta(seconds=2)
+QUIET = 10.0
+"""Without a live screen: the least seconds between two lines that tell only of steps."""
+TAIL = 1000
+"""Lines of the log that are read to find the newest step."""
+
+
+async def watch(cluster: Cluster, screen: Screen, name: str) -> bool:
+    """Show the job until it has ended; whether it succeeded."""
+    watcher = Watcher(cluster, screen, View(decode_job(await read_job(cluster, name))))
+    ref = Ref(TRAINING_JOBS, cluster.namespace, name)
+    with watcher.open():
+        # The work is over with the job; what only tells of it is then cut short.
+        await run_unless(watcher.tell(), follow(cluster, ref, watcher.see))
+        await watcher.close()
+    job = watcher.view.job
+    if watcher.view.is_gone:
+        screen.say(f"{name} was deleted")
+    elif not screen.is_live:
+        screen.say(f"{name} has {str(job.status.phase).lower()}: {explain_end(job)}")
+    return job.status.phase == "Succeeded" and not watcher.view.is_gone
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Keeps the view up to date, and the screen with it."""
+
+    cluster: Cluster
+    screen: Screen
+    view: View
+    live: Live | None = None
+    log: PodLog | None = None
+    said: set[str] = field(default_factory=set)
+    stage: object = None
+    step: Step | None = None
+    told: float = 0.0
+
+    def open(self) -> Live | nullcontext[None]:
+        """The part of the screen that is drawn again and again, where there can be one."""
+        if not self.screen.is_live:
+            return nullcontext()
+        self.live = Live(console=self.screen.out, auto_refresh=False, transient=False)
+        return self.live
+
+    def see(self, obj: Json | None) -> bool:
+        """Take the job as it is now; True when it has ended."""
+        if obj is None:
+            self.view.is_gone = True
+            return True
+        self.view.take(decode_job(obj))
+        self.refresh()
+        return has_ended(self.view.job)
+
+    async def tell(self) -> None:
+        """Read the log, the scalings and the clock; never ends."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._read_logs())
+            group.create_task(self._read_scalings())
+            while True:
+                self.refresh()
+                await self.cluster.clock.sleep(TICK)
+
+    async def close(self) -> None:
+        """The last look, with what was said while the job ended."""
+        try:
+            await self._look_at_scalings()
+            await self._read_log(is_following=False)
+        except EtOperatorError as error:
+            self.view.note = f"the end of the log is missing: {error}"
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draw, or print a line if there is something new."""
+        now = self.cluster.clock.now()
+        if self.live is not None:
+            self.live.update(draw(self.view, now), refresh=True)
+            return
+        self._print()
+
+    def _print(self) -> None:
+        view, clock = self.view, self.cluster.clock
+        for line in list_scalings(view):
+            if line not in self.said:
+                self.said.add(line)
+                self.screen.say(f"{format_clock(clock.now(), clock.now())}  {line}")
+        stage, seconds = find_stage(view), clock.monotonic()
+        is_new_step = view.progress.newest != self.step and seconds - self.told >= QUIET
+        if stage == self.stage and not is_new_step:
+            return
+        self.stage, self.step, self.told = stage, view.progress.newest, seconds
+        self.screen.say(f"{format_clock(clock.now(), clock.now())}  {summarise(view)}")
+
+    async def _read_scalings(self) -> None:
+        """List them whenever the decision in the job's status was another one."""
+        seen: object = ()
+        while True:
+            record = self.view.job.status.scaling
+            decision = record and (record.uid, record.started, record.outcome)
+            if decision != seen or self._has_open_scalings():
+                try:
+                    await self._look_at_scalings()
+                    seen = decision
+                except TRANSIENT:
+                    pass  # the next look is soon, and `follow` knows when it is enough
+            await self.cluster.clock.sleep(TICK)
+
+    def _has_open_scalings(self) -> bool:
+        phases = (scaling.status.phase for scaling in self.view.scalings)
+        return any(phase is None or not phase.is_final for phase in phases)
+
+    async def _look_at_scalings(self) -> None:
+        found = await read_scalings(self.cluster, self.view.job)
+        self.view.scalings = tuple(decode_scaling(item) for item in found)
+
+    async def _read_logs(self) -> None:
+        """The newest launcher's log, opened again where it broke off."""
+        while True:
+            try:
+                await self._read_log(is_following=True)
+                self.view.note = ""
+            except TRANSIENT:
+                pass  # as above
+            except EtOperatorError as error:
+                self.view.note = f"the log cannot be read: {explain(error)}"
+            await self.cluster.clock.sleep(LOOK)
+
+    async def _read_log(self, *, is_following: bool) -> None:
+        pods = await read_pods(self.cluster, self.view.job)
+        pod = find_launcher(pods, self.view.job)
+        if pod is None or not pod.has_container_started:
+            return
+        if self.log is None or self.log.pod.uid != pod.uid:
+            self.log = PodLog(self.cluster, pod, Beginning(tail=TAIL))
+        async with aclosing(self.log.read(is_following=is_following)) as lines:
+            async for line in lines:
+                self.view.progress.take(line.text)

@@ -1,0 +1,115 @@
+"""A cluster in memory, logs that a test writes, and screens that are read as text."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from rich.console import Console
+
+from et.clusters import Cluster, Place
+from et.running import Rig
+from et.screens import Screen
+from et_operator.codec.times import format_time, parse_time
+from et_operator.errors import NotFound
+from et_operator.model.resources import Ref
+from tests.fakes.clients import CallLog, FakeApi
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.simulation.worlds import NAMESPACE, World
+
+TICK = timedelta(microseconds=1)
+
+
+@dataclass
+class FakeLogs:
+    """Logs as a kubelet has them: found by the second, and ended when a test says so."""
+
+    lines: dict[str, list[tuple[datetime, str]]] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    breaks: int = 0
+    requests: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def write(self, pod: str, *texts: str, at: datetime = START) -> None:
+        """Print lines, each a little later than the one before."""
+        log = self.lines.setdefault(pod, [])
+        log += [(at + TICK * (len(log) + index), text) for index, text in enumerate(texts)]
+        self._changed.set()
+
+    def end(self, pod: str) -> None:
+        """The container ends."""
+        self.ended.add(pod)
+        self._changed.set()
+
+    async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """As Rest.read_log."""
+        self.requests.append((ref.name, params))
+        if ref.name not in self.lines:
+            raise NotFound(404, "NotFound", f'pods "{ref.name}" not found')
+        since = parse_time(params.get("sinceTime"))
+        found = [i for i, (at, _) in enumerate(self.lines[ref.name]) if not since or at >= since]
+        if "tailLines" in params:
+            found = found[len(found) - int(params["tailLines"]) :]
+        place = found[0] if found else len(self.lines[ref.name])
+        while True:
+            for at, text in self.lines[ref.name][place:]:
+                place += 1
+                yield f"{format_time(at)} {text}".encode()
+            if "follow" not in params or ref.name in self.ended:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def make_screen(*, width: int = 80, is_terminal: bool = False) -> Screen:
+    """A screen that remembers; read it with `read`."""
+
+    def build() -> Console:
+        return Console(
+            file=io.StringIO(),
+            width=width,
+            force_terminal=is_terminal,
+            color_system="standard" if is_terminal else None,
+            highlight=False,
+            markup=False,
+            legacy_windows=False,
+        )
+
+    return Screen(build(), build())
+
+
+def read(console: Console) -> str:
+    """What was printed, without the blanks at the ends of lines."""
+    assert isinstance(console.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+
+def make_cluster(fake: FakeCluster, clock: FakeClock, logs: FakeLogs | None = None) -> Cluster:
+    """The seam of the commands in front of a fake cluster."""
+    return Cluster(FakeApi(fake, CallLog(), "et"), logs or FakeLogs(), clock, NAMESPACE)
+
+
+def join(world: World, logs: FakeLogs | None = None) -> Cluster:
+    """The same, in a simulated world with an operator in it."""
+    return Cluster(
+        FakeApi(world.cluster, world.log, "et"), logs or FakeLogs(), world.clock, NAMESPACE
+    )
+
+
+def make_rig(
+    cluster: Cluster, screen: Screen, *, check: Callable[[Place], None] | None = None
+) -> Rig:
+    """What CliRunner hands to the commands."""
+
+    @asynccontextmanager
+    async def open_it(place: Place) -> AsyncIterator[Cluster]:
+        if check is not None:
+            check(place)
+        yield cluster
+
+    return Rig(open_it, screen)

@@ -1,0 +1,272 @@
+"""The command line as a person types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from et.commands import app
+from et.screens import Screen
+from et_operator.model.resources import TRAINING_JOBS
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.makers import make_job
+from tests.simulation.worlds import NAMESPACE
+from tests.unit.et.rigs import make_cluster, make_rig, make_screen, read
+
+ROOT = Path(__file__).resolve().parents[3]
+QUICK = ("--name", "quick", "--image", "img", "--replicas", "2", "--max", "4")
+NOBODY_LISTENS = """
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {token: t}}]
+current-context: c
+"""
+
+
+class Desk:
+    """A person at a terminal of 80 columns, and a cluster."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.cluster = FakeCluster(self.clock.now)
+        self.screen = make_screen()
+
+    def type(self, *words: str, stdin: str = "") -> int:
+        """Run `et words`; its exit code."""
+        self.screen = make_screen()
+        rig = make_rig(make_cluster(self.cluster, self.clock), self.screen)
+        result = CliRunner().invoke(app, list(words), obj=rig, input=stdin)
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code
+
+    @property
+    def out(self) -> str:
+        return read(self.screen.out)
+
+    @property
+    def err(self) -> str:
+        return read(self.screen.err)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_a_list_of_nothing_says_where_nothing_is(desk: Desk):
+    assert desk.type("list") == 0
+    assert desk.out == ""
+    assert desk.err == f"there is no TrainingJob in namespace {NAMESPACE}"
+
+
+def test_jobs_are_listed_by_name_within_80_columns(desk: Desk):
+    for name in ("b-job", "a-job"):
+        desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job(name, workers=3, maxReplicas=6))
+
+    assert desk.type("list") == 0
+
+    header, first, second = desk.out.splitlines()
+    assert header.split() == [
+        "NAME",
+        "PHASE",
+        "WORKERS",
+        "MIN",
+        "MAX",
+        "RESTARTS",
+        "SCALING",
+        "AGE",
+    ]
+    assert first.split() == ["a-job", "-", "0/3", "1", "6", "0", "-", "0s"]
+    assert second.startswith("b-job")
+    assert max(map(len, desk.out.splitlines())) <= 80
+
+
+def test_lists_and_objects_are_json_when_asked_for(desk: Desk):
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("train"))
+
+    assert desk.type("list", "-o", "json") == 0
+    assert json.loads(desk.out)["items"][0]["metadata"]["name"] == "train"
+
+    assert desk.type("describe", "train", "-o", "json") == 0
+    told = json.loads(desk.out)
+    assert told["job"]["metadata"]["name"] == "train"
+    assert told["story"][0]["reason"] == "Submitted"
+
+    assert desk.type("submit", *QUICK, "-o", "json", "--", "python3", "x.py") == 0
+    assert json.loads(desk.out)["metadata"]["name"] == "quick"
+
+
+def test_a_job_of_flags_is_an_elastic_one_that_the_schema_accepts(desk: Desk):
+    assert desk.type("submit", *QUICK, "--min", "1", "--gpus", "2", "--", "python3", "x.py") == 0
+
+    (job,) = desk.cluster.list(TRAINING_JOBS)
+    roles = job["spec"]["etReplicaSpecs"]
+    command = roles["launcher"]["template"]["spec"]["containers"][0]["command"]
+    assert " ".join(command) == (
+        "horovodrun -np 4 --min-np 2 --max-np 8 "
+        "--host-discovery-script /etc/edl/discover_hosts.sh python3 x.py"
+    )
+    assert (roles["worker"]["replicas"], roles["worker"]["maxReplicas"]) == (2, 4)
+    assert desk.out == f"TrainingJob quick is created in namespace {NAMESPACE}"
+
+
+@pytest.mark.parametrize("words", [("--raw", "--", "sh", "-c", "x"), ("--", "horovodrun", "x")])
+def test_a_command_that_launches_itself_stays_as_it_is(desk: Desk, words: tuple[str, ...]):
+    assert desk.type("submit", *QUICK, "--env", "A=1=2", *words) == 0
+
+    (job,) = desk.cluster.list(TRAINING_JOBS)
+    container = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]
+    assert container["command"] == list(words[words.index("--") + 1 :])
+    assert container["env"] == [{"name": "A", "value": "1=2"}]
+
+
+def test_a_dry_run_prints_yaml_that_submit_takes(desk: Desk):
+    assert desk.type("submit", *QUICK, "--dry-run", "--", "python3", "x.py") == 0
+    printed = desk.out
+    assert desk.cluster.list(TRAINING_JOBS) == []
+
+    assert yaml.safe_load(printed)["kind"] == "TrainingJob"
+    assert desk.type("submit", "-", stdin=printed) == 0
+    assert len(desk.cluster.list(TRAINING_JOBS)) == 1
+
+
+def test_files_are_submitted_in_order(desk: Desk, tmp_path: Path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text(yaml.safe_dump_all([make_job("one"), None, make_job("two")]))
+
+    assert desk.type("submit", str(path)) == 0
+    assert desk.out.splitlines() == [
+        f"TrainingJob {name} is created in namespace {NAMESPACE}" for name in ("one", "two")
+    ]
+
+
+COMPLAINTS = {
+    "": "give a file, or --name, --image and a command after --",
+    "x.yaml": "x.yaml cannot be read: No such file or directory",
+    "--image i -- run": "--image needs --name too: what the job is called",
+    "--name n --image i": "--image needs a command: put it at the end, after --",
+    "--name n x.yaml": "--name is for a job of flags, which needs --image too",
+    "--name n --image i --env A -- run": "--env A: write NAME=VALUE",
+    "--name Bad_Name --image i -- run": "the API server refuses this:",
+}
+
+
+@pytest.mark.parametrize(("words", "complaint"), COMPLAINTS.items())
+def test_what_cannot_be_submitted_is_said_in_a_sentence(desk: Desk, words: str, complaint: str):
+    assert desk.type("submit", *words.split()) == 1
+    assert desk.out == ""
+    assert desk.err.startswith(f"et: {complaint}")
+
+
+BAD_FILES = {
+    "{": "is not YAML",
+    "---\n": "is empty",
+    "kind: ConfigMap\napiVersion: v1": "has an object of kind 'ConfigMap'; et submits",
+    "kind: TrainingJob\napiVersion: v1": "apiVersion of a TrainingJob must be kai.alibabacloud",
+    "kind: TrainingJob\napiVersion: kai.alibabacloud.com/v1alpha1": "without metadata.name",
+    "just words": "has an object of kind None",
+}
+
+
+@pytest.mark.parametrize(("text", "complaint"), BAD_FILES.items())
+def test_a_file_that_cannot_be_used_is_named(desk: Desk, text: str, complaint: str):
+    assert desk.type("submit", "-", stdin=text) == 1
+    assert desk.err.startswith("et: -")
+    assert complaint in desk.err
+
+
+@pytest.mark.parametrize("command", ["watch", "logs", "describe"])
+def test_a_job_that_is_not_there_is_said_in_a_sentence(desk: Desk, command: str):
+    assert desk.type(command, "nobody") == 1
+    assert desk.err == (
+        f"et: there is no TrainingJob 'nobody' in namespace '{NAMESPACE}'; "
+        "`et list -A` shows all that there are"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scale", "train"],
+        ["scale", "train", "--to", "2", "--by", "1"],
+        ["scale", "train", "--by", "0"],
+        ["scale", "train", "--to", "0"],
+        ["scale", "train", "--by", "1", "--wait", "--timeout", "soon"],
+        ["logs", "train", "--since", "yesterday"],
+    ],
+)
+def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
+    desk: Desk, words: list[str]
+):
+    assert desk.type(*words) == 2
+
+
+def test_names_are_offered_to_the_shell(desk: Desk):
+    for name in ("alpha", "alto", "beta"):
+        desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job(name))
+    rig = make_rig(make_cluster(desk.cluster, desk.clock), Screen())
+    environment = {
+        "_ET_COMPLETE": "complete_bash",
+        "COMP_WORDS": "et watch al",
+        "COMP_CWORD": "2",
+    }
+
+    result = CliRunner().invoke(app, [], obj=rig, prog_name="et", env=environment)
+
+    assert result.stdout.split() == ["alpha", "alto"]
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_its_libraries_it_names_what_to_install(missing: str):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        "from et.__main__ import main; sys.exit(main())"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"et: the Python package {missing} is missing: "
+        "the command line is installed with pip install 'et-operator[cli]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "complaint"),
+    [
+        ("", "et: there is no kubeconfig ("),
+        ("contexts: [", "et: the kubeconfig "),
+        ("clusters: []", "et: the cluster cannot be reached: kubeconfig "),
+        (NOBODY_LISTENS, "et: the cluster cannot be reached: list /apis/kai.alibabacloud.com"),
+    ],
+    ids=["none", "no-yaml", "no-context", "no-server"],
+)
+def test_a_cluster_that_cannot_be_asked_is_one_sentence(
+    tmp_path: Path, kubeconfig: str, complaint: str
+):
+    path = tmp_path / "config"
+    if kubeconfig:
+        path.write_text(kubeconfig)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "et", "list", "--kubeconfig", path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(complaint)
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from contextlib import aclosing
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from et.logs import Beginning, PodLog, merge, parse_line
+from et_operator.codec.pods import decode_pod
+from et_operator.model.pods import Pod
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.makers import make_pod
+from tests.unit.et.rigs import FakeLogs, make_cluster
+
+
+def make_log(logs: FakeLogs, name: str, beginning: Beginning | None = None) -> PodLog:
+    clock = FakeClock()
+    pod = decode_pod(make_pod(name, namespace="n", labels={"training-job-role": "worker"}))
+    assert isinstance(pod, Pod)
+    cluster = make_cluster(FakeCluster(clock.now), clock, logs)
+    return PodLog(cluster, pod, beginning or Beginning())
+
+
+async def read_all(log: PodLog, limit: int = 10**6) -> list[str]:
+    texts: list[str] = []
+    async with aclosing(log.read(is_following=False)) as lines:
+        async for line in lines:
+            texts.append(line.text)
+            if len(texts) == limit:
+                break
+    return texts
+
+
+async def test_several_logs_are_one_in_the_order_of_time():
+    logs = FakeLogs()
+    logs.write("a", "a1", at=START)
+    logs.write("b", "b1", at=START + timedelta(seconds=1))
+    logs.write("a", "a2", at=START + timedelta(seconds=2))
+
+    async with aclosing(merge([make_log(logs, "b"), make_log(logs, "a")])) as lines:
+        texts = [line.text async for line in lines]
+
+    assert texts == ["a1", "b1", "a2"]
+
+
+@settings(deadline=None, max_examples=50)  # the first one loads what the others use
+@given(
+    moments=st.lists(st.sampled_from([0, 1, 999_999, 1_000_000, 1_000_001, 3_000_000]), min_size=1),
+    cuts=st.lists(st.integers(1, 4)),
+)
+async def test_a_log_that_breaks_off_is_read_on_with_no_line_lost_or_twice(
+    moments: list[int], cuts: list[int]
+):
+    logs = FakeLogs()
+    stamps = [START + timedelta(microseconds=moment) for moment in sorted(moments)]
+    logs.lines["w"] = [(stamp, f"line {index}") for index, stamp in enumerate(stamps)]
+    log = make_log(logs, "w")
+
+    texts = [text for cut in cuts for text in await read_all(log, cut)]
+    texts += await read_all(log)
+
+    assert texts == [f"line {index}" for index in range(len(moments))]
+
+
+async def test_the_beginning_counts_once_and_then_the_place_that_was_reached():
+    logs = FakeLogs()
+    logs.write("w", "one", "two", "three")
+    log = make_log(logs, "w", Beginning(tail=2))
+
+    assert await read_all(log) == ["two", "three"]
+    logs.write("w", "four")
+    assert await read_all(log) == ["four"]
+    assert "tailLines" not in logs.requests[-1][1]
+
+
+async def test_a_pod_that_is_gone_has_no_lines():
+    log = make_log(FakeLogs(), "gone")
+
+    assert await read_all(log) == []
+    assert log.is_gone
+
+
+def test_a_line_without_a_time_has_that_of_the_line_before():
+    line = parse_line("w", "failed to rotate the log", START)
+
+    assert (line.at, line.text) == (START, "failed to rotate the log")
+    assert parse_line("w", "2026-01-01T08:00:01.123456789+08:00 x y", START).text == "x y"

@@ -1,0 +1,143 @@
+"""`et scale` against the whole operator, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from et.errors import EtError
+from et.scaling import Wish, complete_names, scale
+from et_operator.errors import NotFound
+from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from tests.simulation.lives import start
+from tests.simulation.worlds import World
+from tests.unit.et.rigs import join, make_screen, read
+
+LONG = timedelta(minutes=5)
+
+
+async def run(world: World, wish: Wish, *, as_json: bool = False) -> tuple[bool, str]:
+    """Scale and let the operator work until nothing moves; whether it succeeded, and the words."""
+    screen = make_screen()
+    async with asyncio.TaskGroup() as group:
+        work = scale(join(world), screen, "train", wish, as_json=as_json)
+        task = group.create_task(work)
+        await world.clock.settle()
+        await world.settle(timedelta(minutes=2))
+        await world.clock.settle()
+        assert task.done()
+    return task.result(), read(screen.out)
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await start(world, minReplicas=1, maxReplicas=4)
+    return world
+
+
+async def test_more_workers_are_named_when_they_have_joined(world: World):
+    succeeded, words = await run(world, Wish(by=2, wait=LONG))
+
+    assert succeeded
+    assert "train-worker-2 joined" in words
+    assert "succeeded: the job has 4 workers" in words
+    assert len(world.workers()) == 4
+
+
+async def test_a_worker_by_name_leaves_and_how_it_left_is_told(world: World):
+    succeeded, words = await run(world, Wish(remove=["1"], wait=LONG))
+
+    assert succeeded
+    assert "train-worker-1 left: graceful after" in words
+    assert world.workers() == ["train-worker-0"]
+
+
+async def test_a_number_is_set_like_kubectl_scale_and_how_each_left_is_told(world: World):
+    succeeded, words = await run(world, Wish(to=1, wait=LONG))
+
+    assert succeeded
+    assert "train: 2 -> 1 workers asked for" in words
+    assert "train-worker-1 left: graceful" in words
+    assert words.endswith("train has 1 workers")
+    assert world.cluster.list(SCALE_INS) == []
+
+
+async def test_the_number_that_is_there_already_is_at_once_there(world: World):
+    assert await run(world, Wish(to=2, wait=LONG)) == (
+        True,
+        "train: 2 -> 2 workers asked for\ntrain has 2 workers",
+    )
+
+
+async def test_what_the_operator_refuses_fails_with_its_reason(world: World):
+    succeeded, words = await run(world, Wish(by=3, wait=LONG))
+
+    assert not succeeded
+    assert "failed (AboveMax): " in words
+
+
+async def test_without_wait_it_only_asks(world: World):
+    succeeded, words = await run(world, Wish(by=-1))
+
+    assert succeeded
+    assert "joined" not in words
+    assert "is created for train" in words
+
+
+async def test_as_json_there_is_nothing_but_the_object(world: World):
+    _, words = await run(world, Wish(by=1, wait=LONG), as_json=True)
+
+    assert words.startswith("{")
+    assert '"phase": "ScaleSucceeded"' in words
+
+
+async def test_a_scaling_that_is_deleted_is_said_to_be_cancelled(world: World):
+    screen = make_screen()
+    async with asyncio.TaskGroup() as group:
+        wish = Wish(by=1, wait=LONG)
+        task = group.create_task(scale(join(world), screen, "train", wish, as_json=False))
+        await world.clock.settle()
+        (made,) = world.cluster.list(SCALE_OUTS)
+        world.delete(SCALE_OUTS, made["metadata"]["name"])
+        await world.settle(timedelta(minutes=2))
+        await world.clock.settle()
+        assert task.done()
+
+    assert not task.result()
+    assert "was deleted: it is cancelled" in read(screen.out)
+
+
+async def test_waiting_has_an_end(world: World):
+    async def wait_too_long() -> str:
+        with pytest.raises(EtError) as caught:
+            await scale(join(world), make_screen(), "train", Wish(by=1, wait=LONG), as_json=False)
+        return str(caught.value)
+
+    async with asyncio.TaskGroup() as group:  # nobody lets the operator work
+        task = group.create_task(wait_too_long())
+        await world.clock.advance(LONG + timedelta(seconds=1))
+
+    assert "is not done after 300 s; it goes on" in task.result()
+
+
+async def test_a_job_that_has_ended_or_is_not_there_is_not_scaled(world: World):
+    world.end_command(0)
+    await world.until(lambda: world.phase() == "Succeeded")
+
+    with pytest.raises(EtError, match="train has ended"):
+        await scale(join(world), make_screen(), "train", Wish(by=1), as_json=False)
+    with pytest.raises((EtError, NotFound), match="nobody"):
+        await scale(join(world), make_screen(), "nobody", Wish(by=1), as_json=False)
+    assert world.get(TRAINING_JOBS, "train")
+
+
+def test_workers_may_be_named_in_short():
+    names = ["3", "worker-4", "train-worker-5", "launcher", "another-worker-1"]
+
+    assert complete_names("train", names) == [
+        *("train-worker-3", "train-worker-4", "train-worker-5"),
+        *("launcher", "another-worker-1"),
+    ]

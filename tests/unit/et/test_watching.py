@@ -1,0 +1,194 @@
+"""`et watch` and `et logs -f` on a job that a simulated operator runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from et.logs import Beginning
+from et.tailing import follow_logs, show_logs
+from et.watching import watch
+from et_operator.errors import OutcomeUnknown, Refused
+from et_operator.model.resources import SCALE_OUTS, TRAINING_JOBS, Ref
+from tests.fakes.clients import Call, Moment
+from tests.makers import make_scale_out
+from tests.simulation.lives import start
+from tests.simulation.worlds import World
+from tests.unit.et.rigs import FakeLogs, join, make_screen, read
+
+SECOND = timedelta(seconds=1)
+LAUNCHER = "train-launcher"
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await start(world, minReplicas=1, maxReplicas=4)
+    return world
+
+
+async def end(world: World, logs: FakeLogs, code: int = 0) -> None:
+    """The command ends, and the operator clears up."""
+    world.end_command(code)
+    for pod in logs.lines:
+        logs.end(pod)
+    await world.until(lambda: world.phase() in {"Succeeded", "Failed"})
+    await world.clock.advance(5 * SECOND)
+
+
+async def test_a_pipe_gets_a_line_whenever_something_changes(world: World):
+    logs, screen = FakeLogs(), make_screen()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch(join(world, logs), screen, "train"))
+        await world.clock.advance(SECOND)
+        logs.write(LAUNCHER, "[0]<stdout>:step=1/9 loss=0.5 size=2")
+        await world.clock.advance(3 * SECOND)
+        world.create(SCALE_OUTS, make_scale_out("grow", count=2))
+        await world.until(lambda: len(world.workers()) == 4)
+        logs.write(LAUNCHER, "[0]<stdout>:step=2/9 loss=0.4 size=4")
+        await world.clock.advance(3 * SECOND)
+        await end(world, logs)
+
+    words = read(screen.out)
+    assert task.result()
+    assert "workers 2/2  step 1/9  loss 0.5  world size 2" in words
+    assert "ScaleOut grow: 2 -> 4 workers in" in words
+    assert "workers 4/4  step 2/9  loss 0.4  world size 4" in words
+    assert words.endswith("train has succeeded: the user's command ended with 0")
+    assert "\x1b" not in words
+    assert all(one != other for one, other in pairwise(words.splitlines()))
+
+
+async def test_a_terminal_gets_a_picture_that_is_drawn_again(world: World):
+    logs, screen = FakeLogs(), make_screen(is_terminal=True)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch(join(world, logs), screen, "train"))
+        await world.clock.advance(SECOND)
+        logs.write(LAUNCHER, "step=3/4 size=2", "step=4/4 size=3")
+        await world.clock.advance(3 * SECOND)
+        await end(world, logs)
+
+    words = read(screen.out)
+    assert "\x1b[" in words
+    assert "####################" in words
+    assert "2 -> 3" in words
+    assert max(map(len, words.split("\x1b[2K"))) < 80 * 20
+
+
+async def test_a_job_that_fails_ends_the_watch_with_its_reason(world: World):
+    logs, screen = FakeLogs(), make_screen()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch(join(world, logs), screen, "train"))
+        await world.clock.settle()
+        await end(world, logs, code=3)
+
+    assert not task.result()
+    assert "train has failed: " in read(screen.out)
+
+
+async def test_a_job_that_is_deleted_ends_the_watch(world: World):
+    screen = make_screen()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch(join(world), screen, "train"))
+        await world.clock.settle()
+        world.delete(TRAINING_JOBS, "train")
+        await world.settle()
+        await world.clock.settle()
+
+    assert not task.result()
+    assert "train was deleted" in read(screen.out)
+
+
+async def test_a_log_that_may_not_be_read_is_noted_and_the_job_watched_on(world: World):
+    class Closed(FakeLogs):
+        async def read_log(
+            self, ref: Ref, params: Mapping[str, str]
+        ) -> AsyncGenerator[bytes, None]:
+            raise Refused(403, "Forbidden", "pods/log is forbidden")
+            yield b""
+
+    screen = make_screen(is_terminal=True)
+    logs = Closed()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch(join(world, logs), screen, "train"))
+        await world.clock.advance(3 * SECOND)
+        await end(world, logs)
+
+    assert task.result()
+    assert "the log cannot be read: you may not do this" in read(screen.out)
+
+
+async def test_followed_logs_have_names_and_those_of_new_workers(world: World):
+    logs, screen = FakeLogs(), make_screen()
+    logs.write(LAUNCHER, "hello")
+    logs.write("train-worker-0", "zero")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(follow_logs(join(world, logs), screen, "train", Beginning()))
+        await world.clock.advance(SECOND)
+        logs.write("train-worker-2", "two")
+        world.create(SCALE_OUTS, make_scale_out("grow"))
+        await world.until(lambda: len(world.workers()) == 3)
+        await world.clock.advance(3 * SECOND)
+        logs.write("train-worker-0", "more")
+        await world.clock.advance(3 * SECOND)
+        await end(world, logs)
+
+    assert read(screen.out).splitlines() == [
+        "launcher | hello",
+        "worker-0 | zero",
+        "worker-2 | two",
+        "worker-0 | more",
+    ]
+
+
+async def test_following_goes_on_where_a_stream_or_the_server_broke(world: World):
+    class Breaking(FakeLogs):
+        async def read_log(
+            self, ref: Ref, params: Mapping[str, str]
+        ) -> AsyncGenerator[bytes, None]:
+            async for line in FakeLogs.read_log(self, ref, params):
+                yield line
+                if "follow" in params and self.breaks:
+                    self.breaks -= 1
+                    raise OutcomeUnknown("the connection is gone")
+
+    failures = []
+
+    def fail_twice(call: Call, moment: Moment) -> None:
+        if call.user == "et" and moment is Moment.BEFORE and len(failures) < 2:
+            failures.append(call)
+            raise OutcomeUnknown("no answer")
+
+    logs, screen = Breaking(breaks=2), make_screen()
+    logs.write(LAUNCHER, "one")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follow_logs(join(world, logs), screen, "train", Beginning()))
+        await world.clock.advance(SECOND)
+        world.log.faults.append(fail_twice)
+        logs.write(LAUNCHER, "two", "three", "four")
+        await world.clock.advance(10 * SECOND)
+        await end(world, logs)
+
+    assert task.done()
+    assert len(failures) == 2
+    assert [line.split(" | ")[1] for line in read(screen.out).splitlines()] == [
+        *("one", "two", "three", "four")
+    ]
+
+
+async def test_logs_of_some_workers_and_the_end_of_a_progress_bar(world: World):
+    logs, screen = FakeLogs(), make_screen(is_terminal=True)
+    logs.write(LAUNCHER, "hello")
+    logs.write("train-worker-1", "0%\r50%\r100%")
+
+    await show_logs(join(world, logs), screen, "train", Beginning(), ["1"])
+
+    words = read(screen.out)
+    assert "worker-1 | " in words
+    assert "100%" in words
+    assert "50%" not in words
+    assert "hello" not in words
