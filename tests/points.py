@@ -43,7 +43,7 @@ POINTS = (
     Point("preempted", "a ScaleIn does not wait behind a ScaleOut that waits", TRAINING),
     Point("kubectl-scale", "kubectl scale grows and shrinks", TRAINING),
     Point("unschedulable", "a ScaleOut that cannot be scheduled gives back", TRAINING),
-    Point("spare", "a spare above max-np leaves", TRAINING),
+    Point("spare", "a spare above max-np leaves, or takes over from one that leaves", TRAINING),
     Point("slow-commit", "a script that commits every 20 s lets a worker go", TRAINING),
     Point("not-started", "a worker whose script has not started yet leaves", TRAINING),
     Point("script-success", "a scaling's script runs, with its environment", TRAINING),

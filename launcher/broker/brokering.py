@@ -62,7 +62,8 @@ class Broker:
         self._shelf = shelf
         self._relay = Relay(wire, find=self.hosts.find, started_at=now, on_spawn=self._note_spawn)
         self._launching = Launching()
-        self._nudging = Nudging(number=memory.nudges)
+        self._nudging = Nudging(number=memory.nudges, is_shown=memory.is_nudging)
+        self._listed = memory.hosts.listed
         self._has_begun = bool(memory.report.exits)
         self._drains: dict[str, Drain] = {}
         self._told = memory.told
@@ -180,7 +181,6 @@ class Broker:
         self._relay.advance(now)
         running = self._relay.count_running()
         self._nudging.advance(self._last_idle_read(running), now)
-        self.hosts.nudge = self._nudging.shown
         for uid, drain in self._drains.items():
             self._drain(uid, drain, running)
         for uid in self._departures.release(self.hosts.leaving, now):
@@ -244,7 +244,6 @@ class Broker:
             return
         sent = self._wire.to_peer(peer, frames.encode_json(frames.HOSTS_LIST, {"text": self._text}))
         if sent and self.hosts.count_read(nonce, self._now):
-            self._nudging.note_read(self._now)
             self.ledger.serve(self.hosts.memory.served_generation)
 
     def _register_launcher(self, peer: int, frame: Frame) -> None:
@@ -350,12 +349,28 @@ class Broker:
 
     # ------------------------------------------------------------ keeping
 
+    def _follow_list(self) -> None:
+        """Before a changed list is seen by anybody: whether it needs a pseudo host beside it."""
+        listed, before = self.hosts.memory.listed, self._listed
+        if listed != before and self.hosts.memory.started:
+            running = self._relay.count_running()
+            has_spare = any(running[entry.uid] < entry.slots for entry in listed)
+            self._nudging.follow_change(has_spare=has_spare and not set(before) <= set(listed))
+        self._listed = listed
+        self.hosts.nudge = self._nudging.shown
+
     def _keep(self) -> None:
+        self._follow_list()
         self.ledger.list(self.hosts.memory.ever_listed)
         told = {uid for uid, drain in self._drains.items() if drain.has_ended}
         self._told = self._told.difference(self._drains).union(told)
-        hosts, nudges = self.hosts.memory, self._nudging.number
-        memory = Memory(self.ledger.report, hosts, self._told, nudges)
+        memory = Memory(
+            self.ledger.report,
+            self.hosts.memory,
+            told=self._told,
+            nudges=self._nudging.number,
+            is_nudging=self._nudging.is_shown,
+        )
         if memory != self._kept:
             self._kept = memory
             self._shelf.keep(memory)

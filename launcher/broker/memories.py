@@ -40,6 +40,8 @@ class Memory:
     """Uids of draining workers whose end proved that they knew of it, see draining.Drain."""
     nudges: int = 0
     """Pseudo hosts that were ever shown: a name is used once."""
+    is_nudging: bool = False
+    """The last of them is on the list."""
 
 
 def recall(path: Path, identity: Identity) -> Memory:
@@ -73,6 +75,7 @@ def encode_memory(memory: Memory) -> str:
         "started": hosts.started,
         "told": sorted(memory.told),
         "nudges": memory.nudges,
+        "isNudging": memory.is_nudging,
     }
     return json.dumps(body)
 
@@ -95,6 +98,7 @@ def decode_memory(text: str) -> Memory:
             hosts,
             told=frozenset(map(str, body["told"])),
             nudges=int(body["nudges"]),
+            is_nudging=bool(body["isNudging"]),
         )
     except (ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidDocument(f"memory: {type(error).__name__}: {error}") from error

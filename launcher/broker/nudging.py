@@ -1,10 +1,15 @@
-"""A second, third ... chance for a notification that horovodrun has lost.
+"""A pseudo host on the list, for two things that horovodrun does not do by itself.
 
-horovodrun tells rank 0 of a change once, swallows every error in doing so, and does not even try
-before rank 0 has registered (horovod/runner/elastic/driver.py:210-238); rank 0 forgets what it was
-told during a reset (horovod/common/elastic.py, on_reset). A pseudo host with 0 slots changes the
-list, so that horovodrun looks and tells again; it never gets a rank, and where the ranks would stay
-as they are nobody is told.
+It tells rank 0 of a change once, swallows every error in doing so, and does not even try before
+rank 0 has registered (horovod/runner/elastic/driver.py:210-238); rank 0 forgets what it was told
+during a reset (horovod/common/elastic.py, on_reset). A pseudo host with 0 slots under a new name
+changes the list, so that horovodrun looks and tells again; it never gets a rank, and where the
+ranks would stay as they are nobody is told.
+
+And when hosts have only left, workers do not synchronize their state (`skip_sync`,
+horovod/common/elastic.py:151-175). A spare that takes a rank over waits for just that, and the
+training stands still for ever. Where there is one, a new pseudo host makes the change one of
+leaving and coming. For the same reason a pseudo host never leaves the list alone.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -17,48 +22,53 @@ from hostdiscovery.hosts import Host, nudge_host
 
 FIRST_SECONDS = 10.0
 EVERY_SECONDS = 15.0
-SHOWN_SECONDS = 2.0
 LIMIT = 8
 
 
 @dataclass(slots=True)
 class Nudging:
-    """The pseudo host that is on the list, if one is.
+    """Which pseudo host is on the list, if one is.
 
-    A round begins when horovodrun first reads a list that was changed, and ends when the hosts that
-    were taken off run nothing any more and those that came run something; the numbers go on, for a
-    name is used once.
+    A round of nudges begins when horovodrun first reads a list that was changed, and ends when the
+    hosts that were taken off run nothing any more and those that came run something; the numbers go
+    on, for a name is used once.
     """
 
-    shown: Host | None = None
     number: int = 0
     """Of the last one."""
+    is_shown: bool = False
     _given: int = 0
     _round: float | None = None
     _next_at: float | None = None
-    _read_at: float | None = None
 
-    def note_read(self, now: float) -> None:
-        """The user's command has read the list."""
-        if self.shown is not None and self._read_at is None:
-            self._read_at = now
+    @property
+    def shown(self) -> Host | None:
+        """The pseudo host that is on the list."""
+        return nudge_host(self.number) if self.is_shown else None
+
+    def follow_change(self, *, has_spare: bool) -> None:
+        """Real hosts have left or come.
+
+        Args:
+            has_spare: hosts have left, and one that is listed could run more than it does.
+        """
+        self.is_shown = has_spare
+        self.number += has_spare
 
     def advance(self, served_at: float | None, now: float) -> None:
-        """Show or hide the pseudo host.
+        """Show another pseudo host when it is time.
 
         Args:
             served_at: when the newest change was first read that has had no effect yet; None when
                 there is no such change.
             now: monotonic seconds.
         """
-        if self._read_at is not None and now >= self._read_at + SHOWN_SECONDS:
-            self.shown = self._read_at = None
         self._follow(served_at)
-        if self._next_at is None or now < self._next_at or self.shown is not None:
+        if self._next_at is None or now < self._next_at:
             return
         self.number += 1
+        self.is_shown = True
         self._given += 1
-        self.shown = nudge_host(self.number)
         self._next_at = now + EVERY_SECONDS if self._given < LIMIT else None
 
     def _follow(self, served_at: float | None) -> None:
@@ -71,6 +81,4 @@ class Nudging:
 
     def due(self) -> float | None:
         """When `advance` has something to do."""
-        if self.shown is not None:
-            return None if self._read_at is None else self._read_at + SHOWN_SECONDS
         return self._next_at

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.e2e.world import World, build_job, find_condition, scale_in, scale_out, train
@@ -111,16 +113,31 @@ def test_a_spare_above_max_np_leaves_without_disturbing_the_training(world: Worl
         ),
         "all hosts are listed",
     )
-    sessions = {w: "step=" in world.log(w) or "rank=" in world.log(w) for w in world.worker_names()}
-    idle = [name for name, trains in sessions.items() if not trains]
+    [spare] = set(world.worker_names()) - find_trainers(world, "spare")
 
-    world.create(scale_in("leave", "spare", pods=idle[:1]))
+    world.create(scale_in("leave", "spare", pods=[spare]))
 
     status = world.wait_for_scaling("scaleins", "leave")
     assert status["phase"] == "ScaleSucceeded"
     world.wait_for_phase("spare", "Succeeded", timeout=120)
     assert world.sizes("spare") == [2]
     assert_no_step_was_repeated(world, "spare", 100)
+
+
+@pytest.mark.point("spare")
+def test_a_spare_takes_over_from_a_worker_that_leaves(world: World) -> None:
+    command = train("--steps", "60", "--step-seconds", "0.3", maximum=2)
+    world.create(build_job("relay", command=command, workers=3))
+    world.wait_for_size("relay", 2)
+    trainers = find_trainers(world, "relay")
+
+    world.create(scale_in("leave", "relay", pods=[max(trainers)]))
+
+    assert world.wait_for_scaling("scaleins", "leave")["phase"] == "ScaleSucceeded"
+    world.wait_for_phase("relay", "Succeeded", timeout=120)
+    assert world.sizes("relay") == [2]
+    assert len(find_trainers(world, "relay")) == 3
+    assert_no_step_was_repeated(world, "relay", 60)
 
 
 @pytest.mark.point("not-started")
@@ -158,3 +175,13 @@ def test_no_user_container_holds_a_token(world: World) -> None:
         ]
         assert holders == [], f"{pod.metadata.name} has a token in {holders}"
         assert pod.spec.automount_service_account_token is False
+
+
+def find_trainers(world: World, job: str) -> set[str]:
+    """The workers that have had a rank, when each of the two ranks has told where it is."""
+
+    def look() -> set[str]:
+        found = re.findall(r"joined rank=\d+ size=2 host=(\S+)", world.log(f"{job}-launcher"))
+        return set(found) if len(set(found)) > 1 else set()
+
+    return world.wait(look, "two workers have joined the training")
