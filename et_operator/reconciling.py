@@ -157,7 +157,7 @@ class Reconciler:
         for missing in execution.missing:
             await self._read_again(key, job, Failure(missing, MISSING))
             self._queue.retry(key)
-        self._note_refusals(key, result, execution)
+        self._note_refusals(key, job, result, execution)
         for failure in (*execution.conflicts, *execution.unknowns):
             await self._read_again(key, job, failure)
 
@@ -194,7 +194,9 @@ class Reconciler:
             case Patch(ref=ref) | Delete(ref=ref):
                 return ref
 
-    def _note_refusals(self, key: JobKey, result: Plan, execution: Execution) -> None:
+    def _note_refusals(
+        self, key: JobKey, job: TrainingJob | None, result: Plan, execution: Execution
+    ) -> None:
         """Per kind, for each kind is its own reason to wait; one a pass, however many objects.
 
         A status that is refused is for the log alone: there is nowhere else to tell it.
@@ -210,10 +212,12 @@ class Reconciler:
             refusals.pop(resource, None)
         for resource, failure in refused.items():
             before = refusals.get(resource)
+            generation = job.generation if job is not None else 0
             refusals[resource] = Refusal(
                 getattr(failure.error, "message", str(failure.error)),
-                before.count + 1 if before else 1,
+                before.count + 1 if before and before.generation == generation else 1,
                 self._clock.now(),
+                generation,
                 self._get_ref(key, failure.action).name,
             )
 

@@ -29,12 +29,14 @@ class Child:
 class Refusal:
     """The server refused our newest writes of one kind (403, 422); kept in memory only.
 
-    `name` is the object that it was about, `count` how many passes in a row met it.
+    `generation` is that of the job whose wish was refused, `name` the object that it was about,
+    `count` how many passes in a row met it.
     """
 
     message: str
     count: int
     at: datetime
+    generation: int
     name: str = ""
 
 

@@ -144,9 +144,12 @@ def is_waiting(draft: Draft, backoff: Backoff | None) -> bool:
 
 
 def is_refused(draft: Draft, resource: Resource) -> bool:
-    """Whether the server refused such a write a short while ago: 10, 20 ... 300 s between tries."""
+    """Whether the server refused such a write a short while ago: 10, 20 ... 300 s between tries.
+
+    What its author has changed since is worth a try at once.
+    """
     refusal = draft.view.snapshot.refusals.get(resource)
-    if refusal is None:
+    if refusal is None or refusal.generation != draft.view.job.generation:
         return False
     wait = FIRST_REFUSAL_WAIT * 2 ** min(max(refusal.count - 1, 0), 10)
     return _is_before(draft, refusal.at + min(wait, LONGEST_REFUSAL_WAIT))

@@ -27,6 +27,14 @@ SLOW = timedelta(seconds=10)
 """A pod that waits for longer than this has a trouble worth a condition."""
 _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
+_CORRECT_IMAGE = (
+    "the pod starts once the image can be pulled; for another image correct the job's template and "
+    "delete the pod"
+)
+_CORRECT_CONFIG = (
+    "the pod starts once what it refers to is there; else correct the job's template and delete "
+    "the pod"
+)
 
 
 def describe(draft: Draft) -> None:
@@ -137,8 +145,10 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "WritesRefused", "WritesRefused", "; ".join(filter(None, others)))
     _show(draft, "WorkersFailing", "EarlyLosses", describe_early_losses(draft))
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
-    _show(draft, "ImagePullFailing", "ImagePull", _find_waiting(view, _PULL_REASONS))
-    _show(draft, "ContainerConfigInvalid", "Config", _find_waiting(view, _CONFIG_REASONS))
+    pull = _find_waiting(view, _PULL_REASONS, _CORRECT_IMAGE)
+    _show(draft, "ImagePullFailing", "ImagePull", pull)
+    config = _find_waiting(view, _CONFIG_REASONS, _CORRECT_CONFIG)
+    _show(draft, "ContainerConfigInvalid", "Config", config)
     _show(draft, "Unschedulable", "Unschedulable", _find_unschedulable(draft))
     _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(view))
     problems = sorted(view.report.problems.items()) if view.report else []
@@ -197,10 +207,10 @@ def _find_unfit(view: View) -> str:
     )
 
 
-def _find_waiting(view: View, reasons: frozenset[str]) -> str:
+def _find_waiting(view: View, reasons: frozenset[str], advice: str) -> str:
     for pod in view.snapshot.pods:
         if pod.waiting_reason in reasons and not pod.is_deleting:
-            return f"{pod.name}: {pod.waiting_reason}: {pod.waiting_message}"
+            return f"{pod.name}: {pod.waiting_reason}: {pod.waiting_message}; {advice}"
     return ""
 
 

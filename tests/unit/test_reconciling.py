@@ -268,6 +268,19 @@ async def test_refused_pods_are_told_with_the_servers_words_and_tried_again_late
     assert bench.condition("PodsRefused")["status"] == "False"
 
 
+async def test_the_waits_begin_anew_when_the_author_has_changed_the_job() -> None:
+    bench = await begin()
+    bench.log.faults.append(refuse(PODS, "violates PodSecurity"))
+    for _ in range(3):
+        await bench.pass_over(2)
+        await bench.clock.advance(timedelta(minutes=5))
+    assert bench.store.answers[KEY].refusals[PODS].count == 3
+    bench.cluster.patch(Ref(TRAINING_JOBS, "team", "train"), {"spec": {"backoffLimit": 3}})
+    bench.look()
+    assert (await bench.pass_over())[0] == "refused"
+    assert bench.store.answers[KEY].refusals[PODS].count == 1
+
+
 async def test_a_refused_role_is_told_as_itself_and_no_pod_comes_before_it() -> None:
     bench = await begin()
     bench.log.faults.append(refuse(ROLES, "attempting to grant RBAC permissions"))

@@ -170,6 +170,6 @@ def test_events_tell_of_a_loss_and_its_replacement() -> None:
 
 def test_a_refusal_is_of_no_interest_when_no_pod_is_missing() -> None:
     world = start()
-    world.refusal = Refusal("no", 1, world.now)
+    world.refusal = Refusal("no", 1, world.now, generation=1)
     world.settle()
     assert world.condition("PodsRefused") is None

@@ -315,7 +315,7 @@ def test_a_launcher_that_ended_before_the_suspension_does_not_hold_back_a_new_ru
 def test_a_refusal_that_is_long_past_is_not_told_any_more() -> None:
     world = start()
     snapshot = world.snapshot
-    refusals = {SCALE_OUTS: Refusal("words", 1, world.now, "more")}
+    refusals = {SCALE_OUTS: Refusal("words", 1, world.now, 1, "more")}
     world.snapshot = lambda: replace(snapshot(), refusals=refusals)  # type: ignore[method-assign]
     world.settle()
     assert world.condition("WritesRefused") == "True"

@@ -125,7 +125,7 @@ def test_refused_pods_are_asked_for_again_after_ten_seconds_and_doubling() -> No
     world = World()
     world.step()
     for count, wait in ((1, 10), (2, 20), (6, 300), (40, 300)):
-        world.refusal = Refusal("exceeded quota", count, world.now)
+        world.refusal = Refusal("exceeded quota", count, world.now, generation=1)
         world.settle()
         assert world.condition("PodsRefused") == "True"
         assert world.workers == []
@@ -135,6 +135,17 @@ def test_refused_pods_are_asked_for_again_after_ten_seconds_and_doubling() -> No
     world.settle()
     assert len(world.workers) == 2
     assert world.condition("PodsRefused") == "False"
+
+
+def test_refused_pods_are_asked_for_at_once_when_the_author_has_changed_the_job() -> None:
+    world = World()
+    world.step()
+    world.refusal = Refusal("violates PodSecurity", 40, world.now, generation=1)
+    world.settle()
+    assert world.workers == []
+    world.job = replace(world.job, generation=2)
+    world.settle()
+    assert len(world.workers) == 2
 
 
 def test_a_taken_worker_name_is_skipped() -> None:
@@ -195,6 +206,7 @@ def test_trouble_with_an_image_is_said() -> None:
     world.put("job-worker-0", waiting_reason="ImagePullBackOff", waiting_message="no such image")
     world.settle()
     assert world.condition("ImagePullFailing") == "True"
+    assert "no such image; the pod starts once" in world.events[-1].message
     world.run()
     world.put("job-worker-0", waiting_reason="")
     world.settle()
