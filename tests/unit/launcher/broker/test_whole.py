@@ -1,0 +1,352 @@
+"""Two agents, a whole broker and three shims in memory: bytes cut anywhere, time, crashes, echoes.
+
+What must hold at every moment: a session is started once; the code that a shim leaves with is that
+of its process, which has ended, and every byte before it is written or was told as lost. At the
+end every exit stands in the report once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, given, settings
+
+from launcher.broker.bodies import read_welcome
+from launcher.broker.brokering import Broker
+from launcher.broker.memories import Identity, Memory
+from launcher.documents import HostConfig, Member, MemberState, Report
+from launcher.protocol import effects, frames
+from launcher.protocol.agents import Agent
+from launcher.protocol.claims import Claim
+from launcher.protocol.frames import Decoder, Frame
+from launcher.protocol.outputs import RING
+
+PATTERN = bytes(range(251)) * 40_000
+MEMBERS = tuple(Member(f"w-{n}", f"uid-{n}", 2, MemberState.ACTIVE, "main") for n in range(2))
+CONFIG = HostConfig("job", "ns", "j", 1, 1, 2, 1, MEMBERS)
+IDENTITY = Identity("job", "ns", "j", 1, "l")
+FIRST = Memory(Report(1, "l", 1))
+
+WORKER, SHIM = st.integers(0, 1), st.integers(0, 2)
+STREAM = st.sampled_from(frames.STREAMS)
+PORTION = st.sampled_from([1, 31, 33, 1000, 70_000, 1 << 30])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("produce"), SHIM, STREAM, st.sampled_from([1, 1000, 300_000, 3_000_000])),
+        st.tuples(st.just("end"), SHIM, st.sampled_from([0, 3, 134])),
+        st.tuples(st.just("down"), WORKER, PORTION),
+        st.tuples(st.just("up"), WORKER, PORTION),
+        st.tuples(st.just("echo"), WORKER),
+        st.tuples(st.just("cut"), WORKER),
+        st.tuples(st.just("attach"), WORKER),
+        st.tuples(st.just("hear"), SHIM, PORTION),
+        st.tuples(st.just("say"), SHIM, PORTION),
+        st.tuples(st.just("write"), SHIM, STREAM, PORTION),
+        st.tuples(st.just("part"), SHIM),
+        st.tuples(st.just("connect"), SHIM),
+        st.tuples(st.just("restart")),
+        st.tuples(st.just("wait"), st.sampled_from([0.1, 3.0, 6.0, 31.0])),
+    ),
+    max_size=60,
+)
+
+
+ALL = 1 << 30
+STARTED = [
+    *[(name, number, *rest) for name, *rest in (("attach",), ("up", ALL), ("down", ALL))
+      for number in range(2)],
+    *[(name, number, *rest) for name, *rest in (("connect",), ("say", ALL)) for number in range(3)],
+    *[("up", number, ALL) for number in range(2)],
+]  # fmt: skip
+
+
+@dataclass
+class Line:
+    """Bytes on their way, and what unpacks them at the other end."""
+
+    data: bytearray = field(default_factory=bytearray)
+    decoder: Decoder = field(default_factory=Decoder)
+
+    def take(self, count: int) -> list[Frame]:
+        self.decoder.feed(bytes(self.data[:count]))
+        del self.data[:count]
+        return list(self.decoder)
+
+
+@dataclass
+class Worker:
+    agent: Agent
+    connection: int = 0
+    is_open: bool = False
+    is_welcomed: bool = False
+    down: Line = field(default_factory=Line)
+    up: Line = field(default_factory=Line)
+    last: Frame | None = None
+
+
+@dataclass
+class Shim:
+    claim: Claim
+    host: int
+    peer: int = 0
+    hears: Line = field(default_factory=Line)
+    says: Line = field(default_factory=Line)
+    spawned: int = 0
+    code: int | None = None
+    has_gaps: bool = False
+    produced: dict[int, int] = field(default_factory=lambda: dict.fromkeys(frames.STREAMS, 0))
+    written: dict[int, bytearray] = field(
+        default_factory=lambda: {stream: bytearray() for stream in frames.STREAMS}
+    )
+
+
+class Whole:
+    """Each step is a method; `finish` mends everything and lets it end."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.memory = FIRST
+        self.workers = [
+            Worker(Agent(instance=f"i{n}", job="j", pod=f"uid-{n}", epoch=1, grace=60))
+            for n in range(2)
+        ]
+        self.shims = [
+            Shim(Claim(session=bytes([65 + n]) * 16, host=f"w-{n % 2}", command="c"), n % 2)
+            for n in range(3)
+        ]
+        self.peers: dict[int, Shim] = {}
+        self.last_peer = 0
+        self.broker = self.make_broker()
+
+    def make_broker(self) -> Broker:
+        broker = Broker(IDENTITY, self.memory, wire=self, shelf=self, now=self.now)
+        broker.take_config(CONFIG, self.now)
+        return broker
+
+    # ------------------------------------------------------------ the wire and the shelf
+    def to_agent(self, uid: str, data: bytes) -> None:
+        worker = self.workers[int(uid[-1])]
+        if worker.is_welcomed:
+            worker.up.data += data
+
+    def to_peer(self, peer: int, data: bytes) -> bool:
+        if peer in self.peers:
+            self.peers[peer].hears.data += data
+        return peer in self.peers
+
+    def hang_up(self, peer: int) -> None:
+        self.lose_peer(peer)
+
+    def publish(self, text: str) -> None:
+        pass
+
+    def keep(self, memory: Memory) -> None:
+        self.memory = memory
+
+    # ------------------------------------------------------------ workers
+    def find(self, session: bytes) -> Shim:
+        return self.shims[session[0] - 65]
+
+    def carry_out(self, worker: Worker, wanted: list[Any]) -> None:
+        for effect in wanted:
+            if isinstance(effect, effects.Send):
+                if effect.connection == worker.connection and worker.is_open:
+                    worker.down.data += effect.data
+            elif isinstance(effect, effects.Spawn):
+                self.find(effect.session).spawned += 1
+                self.carry_out(worker, worker.agent.started(effect.session, 7))
+            elif isinstance(effect, effects.Signal):
+                self.end(effect.session[0] - 65, 128 + effect.number)
+            elif isinstance(effect, effects.Survey):
+                self.carry_out(worker, worker.agent.surveyed(0, self.now))
+
+    def produce(self, index: int, stream: int, size: int) -> None:
+        shim = self.shims[index]
+        agent, session = self.workers[shim.host].agent, shim.claim.session
+        if shim.spawned and shim.code is None and agent.wants(session, stream):
+            start = shim.produced[stream]
+            shim.produced[stream] += len(PATTERN[start : start + size])
+            agent.output(session, stream, PATTERN[start : start + size])
+
+    def end(self, index: int, code: int) -> None:
+        shim = self.shims[index]
+        if not shim.spawned or shim.code is not None:
+            return
+        shim.code = code
+        worker = self.workers[shim.host]
+        for stream in frames.STREAMS:
+            self.carry_out(worker, worker.agent.output_ended(shim.claim.session, stream))
+        self.carry_out(worker, worker.agent.ended(shim.claim.session, code, "x", self.now))
+
+    # ------------------------------------------------------------ streams
+    def attach(self, number: int) -> None:
+        worker = self.workers[number]
+        if worker.is_open:
+            return
+        worker.connection += 1
+        worker.is_open = True
+        worker.down, worker.up, worker.last = Line(), Line(), None
+        worker.agent.connected(worker.connection, self.now)
+        worker.up.data += self.broker.build_hello(f"uid-{number}", worker.connection)
+
+    def cut(self, number: int) -> None:
+        """The agent hears of it from the next connection, or when it has heard nothing for long."""
+        worker = self.workers[number]
+        if worker.is_welcomed:
+            self.broker.lose_stream(f"uid-{number}")
+        worker.is_open = worker.is_welcomed = False
+
+    def up(self, number: int, count: int) -> None:
+        worker = self.workers[number]
+        if worker.is_open:
+            for frame in worker.up.take(count):
+                taken = worker.agent.receive(worker.connection, frame, self.now)
+                self.carry_out(worker, taken)
+
+    def down(self, number: int, count: int) -> None:
+        worker = self.workers[number]
+        while worker.is_open and len(worker.down.data) < count:
+            data = worker.agent.next_data(worker.connection)
+            if data is None:
+                break
+            worker.down.data += data
+        for frame in worker.down.take(count) if worker.is_open else ():
+            self.take(number, frame)
+            worker.last = frame
+
+    def echo(self, number: int) -> None:
+        """The last frame comes once more."""
+        worker = self.workers[number]
+        if worker.last is not None and worker.is_welcomed and worker.last.type != frames.WELCOME:
+            self.take(number, worker.last)
+
+    def take(self, number: int, frame: Frame) -> None:
+        worker = self.workers[number]
+        if frame.type == frames.WELCOME:
+            worker.is_welcomed = True
+            self.broker.take_welcome(f"uid-{number}", read_welcome(frame), self.now)
+        elif frame.type == frames.REJECT:
+            self.cut(number)
+        else:
+            self.broker.take_agent_frame(f"uid-{number}", frame, self.now)
+
+    # ------------------------------------------------------------ shims
+    def connect(self, index: int) -> None:
+        shim = self.shims[index]
+        if shim.peer == 0:
+            self.last_peer += 1
+            shim.peer = self.last_peer
+            self.peers[shim.peer] = shim
+            shim.hears, shim.says = Line(), Line()
+            shim.says.data += shim.claim.opening()
+
+    def part(self, index: int) -> None:
+        """What was said is still heard, as from a socket that was closed."""
+        self.say(index, 1 << 30)
+        if self.shims[index].peer:
+            self.lose_peer(self.shims[index].peer)
+
+    def lose_peer(self, peer: int) -> None:
+        shim = self.peers.pop(peer, None)
+        if shim is not None:
+            shim.peer = 0
+            self.broker.lose_peer(peer, self.now)
+
+    def say(self, index: int, count: int) -> None:
+        shim = self.shims[index]
+        if shim.peer:
+            for frame in shim.says.take(count):
+                self.broker.take_peer_frame(shim.peer, frame, self.now)
+
+    def hear(self, index: int, count: int) -> None:
+        shim = self.shims[index]
+        if not shim.peer:
+            return
+        for frame in shim.hears.take(count):
+            shim.has_gaps = shim.has_gaps or frame.type in (frames.DROPPED, frames.LOST)
+            shim.claim.receive(frame)
+        shim.says.data += shim.claim.outgoing()
+
+    def write(self, index: int, stream: int, count: int) -> None:
+        shim = self.shims[index]
+        data = bytes(shim.claim.unwritten(stream)[:count])
+        shim.written[stream] += data
+        shim.claim.wrote(stream, len(data))
+        if shim.peer:
+            shim.says.data += shim.claim.outgoing()
+
+    # ------------------------------------------------------------ all of it
+    def restart(self) -> None:
+        """The broker dies; the next one knows what was kept."""
+        for number in range(2):
+            self.cut(number)
+        for shim in self.shims:
+            shim.peer = 0
+        self.peers.clear()
+        self.broker.settle(self.now)
+        report = self.memory.report
+        report = replace(report, broker_start=report.broker_start + 1)
+        self.memory = replace(self.memory, report=report)
+        self.broker = self.make_broker()
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.broker.settle(self.now)
+        for number, worker in enumerate(self.workers):
+            if worker.is_open:
+                # An open stream is pinged; what is under way counts as one.
+                worker.up.data += self.broker.build_ping(self.now) if worker.is_welcomed else b""
+                self.up(number, 1 << 30)
+            self.carry_out(worker, worker.agent.tick(self.now))
+
+    def check(self) -> None:
+        for shim in self.shims:
+            assert shim.spawned <= 1
+            code = shim.claim.exit_code
+            if code is None:
+                continue
+            assert code == shim.code
+            if not shim.has_gaps:
+                for stream in frames.STREAMS:
+                    assert bytes(shim.written[stream]) == PATTERN[: shim.produced[stream]]
+
+    def finish(self) -> None:
+        for _ in range(3000):
+            for number in range(2):
+                self.attach(number)
+                self.up(number, 1 << 30)
+                self.down(number, 1 << 20)
+            for index in range(3):
+                self.connect(index)
+                self.say(index, 1 << 30)
+                self.end(index, 7)
+                self.hear(index, 1 << 30)
+                for stream in frames.STREAMS:
+                    self.write(index, stream, 1 << 30)
+                self.say(index, 1 << 30)
+            self.broker.settle(self.now)
+            self.check()
+            if all(shim.claim.exit_code is not None for shim in self.shims):
+                return
+        raise AssertionError("some session does not end")
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(st.booleans(), STEPS)
+def test_whatever_happens_exits_are_true_and_stand_in_the_report_once(
+    starts: bool, steps: list[Any]
+):
+    whole = Whole()
+    for name, *arguments in [*(STARTED if starts else ()), *steps]:
+        getattr(whole, name)(*arguments)
+        whole.check()
+    whole.finish()
+    exits = whole.memory.report.exits
+    for shim in whole.shims:
+        told = [e for e in exits[f"uid-{shim.host}"] if e.session == shim.claim.session.hex()]
+        assert [e.code for e in told] == [shim.code]
+        # Only who stays away is given up, and only what exceeds the ring is let go.
+        if whole.now < 102.0 and sum(shim.produced.values()) <= RING:
+            assert not shim.has_gaps
