@@ -14,7 +14,11 @@ from kubernetes.stream import stream
 
 from tests.e2e.world import ROOT, World, build_job, devcluster, kubeconfig
 
-pytestmark = pytest.mark.cluster
+pytestmark = [
+    pytest.mark.cluster,
+    # the official client leaves the socket of a refused handshake to the garbage collector
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 REFUSED_ON_PURPOSE = "et-tests/refused-on-purpose"
 """User agent of requests that are made to be refused; the audit test leaves them out."""
