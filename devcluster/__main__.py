@@ -24,8 +24,8 @@ _INTERRUPTED = 130
 
 def main(arguments: list[str]) -> int:
     """Do what the command line asks and return the exit code; a failure is one sentence."""
-    # what follows kubectl is kubectl's, dashes and all
-    mine = arguments[:1] if arguments[:1] == ["kubectl"] else arguments
+    # what follows kubectl or helm is theirs, dashes and all
+    mine = arguments[:1] if arguments[:1] in (["kubectl"], ["helm"]) else arguments
     options = _make_parser().parse_args(mine)
     archives: list[Path] = []
     try:
@@ -34,6 +34,8 @@ def main(arguments: list[str]) -> int:
         checks.extend_path()
         if options.command == "kubectl":
             return deploying.run_kubectl(cluster, arguments[1:])
+        if options.command == "helm":
+            return deploying.run_helm(cluster, arguments[1:])
         if options.command in ("status", "kubeconfig"):
             return _show(cluster, options.command)
         if options.command == "images":  # each artifact has a lock of its own
@@ -105,6 +107,7 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
     commands.add_parser("kubectl", help="run kubectl ARGS... against the cluster")
+    commands.add_parser("helm", help="run helm ARGS..., against the cluster if it is up")
     build = commands.add_parser(
         "images", help="build the images that changed and print their archives"
     )

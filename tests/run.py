@@ -60,13 +60,15 @@ def leave(*, has_failed: bool) -> None:
 PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
+CHART = "deploy/helm/et-operator"
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
-    ("packages", "wheel and sdist", [*PYTEST, "tests/packaging"]),
+    ("helm", "the chart, linted", [PY, "-m", "devcluster", "helm", "lint", "--strict", CHART]),
+    ("packages", "chart, wheel and sdist", [*PYTEST, "tests/packaging"]),
     ("images", "the images", [PY, "-m", "devcluster", "images", "--load"]),
     ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),

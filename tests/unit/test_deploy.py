@@ -109,6 +109,26 @@ def test_the_operators_pod_is_restricted():
     }
 
 
+def test_a_service_beside_the_operator_is_no_setting():
+    # a Service called "http" would come as HTTP_PORT=tcp://...
+    assert find("Deployment")["spec"]["template"]["spec"]["enableServiceLinks"] is False
+
+
+def test_a_drain_waits_for_one_replica_at_a_time_and_for_none_that_is_not_ready():
+    spec = find("PodDisruptionBudget")["spec"]
+    assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+    assert spec["selector"] == find("Deployment")["spec"]["selector"]
+
+
+def test_whatever_selects_the_operators_pods_finds_them():
+    labels = find("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert find("Service")["spec"]["selector"].items() <= labels.items()
+    monitor = find("ServiceMonitor")
+    assert monitor["spec"]["selector"]["matchLabels"] == find("Service")["metadata"]["labels"]
+    [port] = find("Service")["spec"]["ports"]
+    assert [end["port"] for end in monitor["spec"]["endpoints"]] == [port["name"]]
+
+
 def test_the_broker_is_the_operators_image():
     [container] = find("Deployment")["spec"]["template"]["spec"]["containers"]
     environment = {item["name"]: item.get("value") for item in container["env"]}

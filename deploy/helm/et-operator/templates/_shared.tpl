@@ -1,0 +1,20 @@
+{{- /* files/ are links to what kustomize installs: a rule, a definition, a policy has one home. */}}
+
+{{- /* All objects of a file, with the release's labels. Takes root, file and, if any, annotations. */}}
+{{- define "et-operator.objects" -}}
+{{- $labels := include "et-operator.labels" .root | fromYaml }}
+{{- $metadata := dict "labels" $labels }}
+{{- with .annotations }}{{ $metadata = set $metadata "annotations" . }}{{ end }}
+{{- range regexSplit "(?m)^---$" (.root.Files.Get .file) -1 }}
+---
+{{ mergeOverwrite (fromYaml .) (dict "metadata" $metadata) | toYaml }}
+{{- end }}
+{{- end }}
+
+{{- /* The rules of the one object of this kind in rights.yaml. Takes root and kind. */}}
+{{- define "et-operator.rules" -}}
+{{- range regexSplit "(?m)^---$" (.root.Files.Get "files/rights.yaml") -1 }}
+{{- $object := fromYaml . }}
+{{- if eq $object.kind $.kind }}{{ toYaml $object.rules }}{{ end }}
+{{- end }}
+{{- end }}
