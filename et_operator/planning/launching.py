@@ -20,6 +20,7 @@ from et_operator.planning.stopping import stop_scaling
 from et_operator.planning.views import View, is_disrupted
 
 UNFIT_REASONS = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
+NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
 COMMAND_NOT_FOUND = 127
 SSH_MODE = (
     "launcherAttachMode ssh: the ssh of the launcher reaches the workers through the API server, "
@@ -246,7 +247,9 @@ def _judge_exit(pod: Pod, code: int) -> Ending:
     tail = end.message.strip() if end is not None else ""
     why = f" ({end.reason})" if end is not None and end.reason not in {"", "Error"} else ""
     message = f"the launcher ended with exit code {code}{why}" + (f": {tail}" if tail else "")
-    return Ending("ImageUnfit" if is_image_unfit(pod) else "LauncherFailed", message, code)
+    if is_image_unfit(pod):
+        return Ending("ImageUnfit", f"{message}; {NEEDS_PYTHON}", code)
+    return Ending("LauncherFailed", message, code)
 
 
 def _lose(reason: str, message: str) -> Ending:

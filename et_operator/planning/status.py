@@ -14,7 +14,7 @@ from et_operator.model.snapshots import Refusal
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
-from et_operator.planning.launching import is_image_unfit, is_only_followed
+from et_operator.planning.launching import NEEDS_PYTHON, is_image_unfit, is_only_followed
 from et_operator.planning.membership import describe_early_losses
 from et_operator.planning.views import View
 
@@ -201,10 +201,8 @@ def _find_unfit(view: View) -> str:
     if pod is None:
         return ""
     words = pod.termination.message if pod.termination else pod.waiting_message
-    return (
-        f"container {pod.container} of {pod.name} could not be started: {words.strip()}; "
-        "the image needs python3 (3.7 or newer) in its PATH"
-    )
+    what = f"container {pod.container} of {pod.name} could not be started"
+    return f"{what}: {words.strip()}; {NEEDS_PYTHON}"
 
 
 def _find_waiting(view: View, reasons: frozenset[str], advice: str) -> str:

@@ -221,6 +221,20 @@ def test_an_image_without_python_is_named() -> None:
     assert words in found.message
 
 
+def test_a_job_that_failed_for_its_launchers_image_says_what_it_needs() -> None:
+    world = World()
+    world.settle()
+    world.end("job-launcher", 128)
+    words = 'exec: "python3": executable file not found in $PATH'
+    world.put("job-launcher", termination=Termination(128, "StartError", words))
+    world.settle()
+    [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+    assert failed.reason == "ImageUnfit"
+    assert words in failed.message
+    assert "the image needs python3 (3.7 or newer)" in failed.message
+    assert world.events[-1].message == failed.message
+
+
 def test_active_deadline_ends_the_job_and_its_launcher() -> None:
     world = start(active_deadline=timedelta(seconds=100))
     assert world.requeue_after == timedelta(seconds=99)
