@@ -127,9 +127,9 @@ class ApiServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        if self.is_away:
-            assert request.transport is not None
+        if self.is_away and request.transport is not None:
             request.transport.abort()
+            return web.Response(status=503)
         response: web.StreamResponse = await handler(request)
         return response
 
@@ -177,6 +177,8 @@ class ApiServer:
             if self.answer_after is not None:
                 await self.answer_after()
             await ws.prepare(request)
+        except ConnectionResetError:
+            return ws  # the broker has died meanwhile
         finally:
             self.handshakes -= 1
         if self.says_success:

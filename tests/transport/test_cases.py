@@ -6,7 +6,6 @@ Broker, agents, bridges and shims are real processes; the API server is the one 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 from launcher.broker.streams import HANDSHAKES
 from launcher.documents import MemberState
 from tests.fakes.apiserver import ROOT
+from tests.transport.bursts import send_burst
 from tests.transport.worlds import PATIENCE, World, pids_of, running, until
 
 COUNT = 20_000
@@ -103,40 +103,10 @@ async def test_17_a_success_of_the_exec_call_is_no_success_of_the_command(world:
     assert await finish(shim) == (6, b"")
 
 
-SHOUT = """
-import hashlib, os, sys
-size, path = int(sys.argv[1]), sys.argv[2]
-block, seen = os.urandom(1 << 20), hashlib.sha256()
-while size:
-    part = block[:size]
-    seen.update(part)
-    sys.stdout.buffer.write(part)
-    size -= len(part)
-sys.stdout.flush()
-open(path, "w").write(seen.hexdigest())
-sys.exit(3)
-"""
-
-
 @pytest.mark.point("case-18")
 async def test_18_a_burst_arrives_whole_before_its_exit_code(world: World):
-    size = int(os.environ.get("BURST_BYTES", "50000000"))
-    script, told = world.folder / "shout.py", world.folder / "told"
-    script.write_text(SHOUT)
-    reader, writer = os.pipe()
-    with open(reader, "rb", buffering=0) as ours:  # noqa: ASYNC230, PTH123 (a pipe of our own)
-        shim = await world.start_shim(f"{sys.executable} {script} {size} {told}", stdout=writer)
-        os.close(writer)
-        seen = await asyncio.to_thread(hash_all, ours)
-    assert (await finish(shim))[0] == 3
-    assert seen == told.read_text()
-
-
-def hash_all(file: object) -> str:
-    seen = hashlib.sha256()
-    while data := file.read(1 << 20):  # type: ignore[attr-defined]  # a raw file
-        seen.update(data)
-    return seen.hexdigest()
+    async with asyncio.timeout(PATIENCE):
+        await send_burst(world, 50_000_000)
 
 
 @pytest.mark.point("case-19")
