@@ -20,6 +20,9 @@ test: $(VENV)/ready ## everything: check, contract and end-to-end tests on a rea
 check: $(VENV)/ready ## style, types, layers and unit tests; at most a minute when warm
 	@PY=$(PY) tests/check.sh
 
+soak: $(VENV)/ready ## long faults of the transport, an hour or SOAK_SECONDS; the result becomes docs/soak.md
+	@$(PY) -m tests.soak --page docs/soak.md
+
 format: $(VENV)/ready ## put the code into the project's style
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
 
@@ -36,4 +39,4 @@ $(VENV)/ready: requirements.lock
 	@devcluster/prerequisites.sh python
 	@mkdir -p $(CACHE) && exec 9>$(CACHE)/venv.lock && flock 9 && tests/venv.sh $(VENV)
 
-.PHONY: help demo test check format lock up down
+.PHONY: help demo test check soak format lock up down

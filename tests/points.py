@@ -79,6 +79,7 @@ POINTS = (
     Point("flow-alone", "a stalled reader holds back its own session alone", JOINED),
     Point("flow-bounded", "stopped shims cost the broker no more than their windows", JOINED),
     Point("flow-far", "on a long way the window grows to 2 MiB", JOINED),
+    Point("soak", "absent API server, silence, 1,000 streams, random cuts: 40 s of them", JOINED),
     Point("fuzz", "20,000 hostile inputs for every parser: the promised error or a value", PYTHON),
     Point("garbage", "who sends garbage is dropped with a reason", JOINED),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),

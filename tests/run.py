@@ -65,6 +65,7 @@ STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
+    ("soak", "long faults of the transport, shortened", [PY, "-m", "tests.soak", "--short"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
     ("helm", "the chart, linted", [PY, "-m", "devcluster", "helm", "lint", "--strict", CHART]),
