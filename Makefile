@@ -23,6 +23,9 @@ check: $(VENV)/ready ## style, types, layers and unit tests; at most a minute wh
 soak: $(VENV)/ready ## long faults of the transport, an hour or SOAK_SECONDS; the result becomes docs/soak.md
 	@$(PY) -m tests.soak --page docs/soak.md
 
+bench: $(VENV)/ready ## measure beside the bare platform, write benchmarks/RESULTS.md (ONLY=figure SAMPLES=n SCALE=1000)
+	@$(PY) -m benchmarks $(ONLY) $(if $(SAMPLES),--samples $(SAMPLES)) $(if $(SCALE),--scale $(SCALE))
+
 format: $(VENV)/ready ## put the code into the project's style
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
 
@@ -39,4 +42,4 @@ $(VENV)/ready: requirements.lock
 	@devcluster/prerequisites.sh python
 	@mkdir -p $(CACHE) && exec 9>$(CACHE)/venv.lock && flock 9 && tests/venv.sh $(VENV)
 
-.PHONY: help demo test check soak format lock up down
+.PHONY: help demo test check soak bench format lock up down

@@ -1,0 +1,1 @@
+"""Measurements of the operator beside the bare platform; `make bench` writes RESULTS.md."""

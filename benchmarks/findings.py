@@ -1,0 +1,106 @@
+"""The nouns: a figure is a named measurement, a finding is what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.benches import Bench
+
+RUN_HERE = "run here, with this command"
+
+
+class Place(StrEnum):
+    """What a figure needs around it."""
+
+    NOTHING = "nothing"
+    CLUSTER = "cluster"
+    SIMULATED = "cluster with simulated nodes"
+
+
+class Side(StrEnum):
+    """Whose a series is: the product's, the same load without the operator, or a peer's."""
+
+    OURS = "ours"
+    BARE = "without the operator"
+    PEER = "peer"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one thing, all in `unit`; `origin` says where they come from."""
+
+    label: str
+    unit: str
+    samples: tuple[float, ...]
+    side: Side = Side.OURS
+    origin: str = RUN_HERE
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What was aimed at and what was reached: met when `value` is not above (below) `limit`."""
+
+    text: str
+    value: float
+    limit: float
+    unit: str
+    is_floor: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it was reached."""
+        return self.value >= self.limit if self.is_floor else self.value <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of words and numbers for what is no series."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture of cost against size; `name` becomes the file's name."""
+
+    name: str
+    title: str
+    across: str
+    up: str
+    lines: tuple[Line, ...]
+    is_logarithmic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """All that a figure has to say."""
+
+    series: tuple[Series, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measurement: `explanation` says what is measured, how, and what is left out."""
+
+    title: str
+    explanation: str
+    measure: Callable[[Bench], Awaitable[Finding]]
+    place: Place = Place.CLUSTER

@@ -1,0 +1,151 @@
+"""One job that is scaled out by two and in by two, again and again, on real nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from benchmarks.apis import Sightings, build_path
+from benchmarks.audits import Request, read_audit
+from benchmarks.benches import Site
+from benchmarks.manifests import build_job, build_scaling, read_command
+from benchmarks.namespaces import make_namespace
+from benchmarks.podwatching import wait_running, watch_pods
+
+JOB = "elastic"
+BASE = 2
+STEP = 2
+_ENDED = (b'"phase":"ScaleSucceeded"', b'"phase":"ScaleFailed"')
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One ScaleOut and the ScaleIn after it; all in UTC seconds."""
+
+    out_created: float
+    pods_asked: float
+    """When the last of the added pods was asked for."""
+    pods_running: float
+    """When the kubelet told the API server that the last of the added pods runs."""
+    members_asked: float
+    """When the operator asked for the config that names them."""
+    visible: float
+    """When the list that the discovery script prints had both hosts."""
+    in_created: float
+    left: tuple[float, ...]
+    """When each victim's process ended, by its own word."""
+    deletions: tuple[float, ...]
+    """When the deletion of each victim's pod reached the API server."""
+
+
+@dataclass(slots=True)
+class ElasticJob:
+    """The job that is scaled, and what is heard of it."""
+
+    site: Site
+    namespace: str
+    log: Sightings
+    scalings: int = 0
+
+    async def wait_listed(self, hosts: int) -> float:
+        """When the list with so many hosts was first read after all that was seen before."""
+        return await self.log.wait(lambda: self._find_listed(hosts), f"{hosts} hosts are listed")
+
+    async def scale(self, kind: str) -> float:
+        """Create a ScaleOut or ScaleIn by STEP; returns when."""
+        self.scalings += 1
+        name = f"scaling-{self.scalings}"
+        created = self.site.clock.now().timestamp()
+        path = build_path(f"{kind.lower()}s", self.namespace)
+        await self.site.api.create(path, build_scaling(kind, name, JOB, STEP))
+        return created
+
+    async def wait_left(self, host: str) -> float:
+        """When the process on this host ended, by its own word."""
+        return await self.log.wait(lambda: find_left(self.log.lines, host), f"{host} has left")
+
+    async def wait_ended(self, kind: str) -> None:
+        """Until the newest scaling has ended; RuntimeError unless it succeeded."""
+        path = build_path(f"{kind.lower()}s", self.namespace)
+        name = f"metadata.name=scaling-{self.scalings}"
+        async for line in self.site.api.follow(path, watch="1", fieldSelector=name):
+            if _ENDED[1] in line:
+                raise RuntimeError(f"{kind} failed: {line.decode()}")
+            if _ENDED[0] in line:
+                return
+
+    def _find_listed(self, hosts: int) -> float | None:
+        newest = [line.split() for _, line in self.log.lines if line.startswith(b"listed ")][-1:]
+        for _, at, names in (words for words in newest if len(words) == 3):  # noqa: PLR2004 (word, time, names)
+            if len(names.split(b",")) == hosts:
+                return float(at)
+        return None
+
+
+@asynccontextmanager
+async def run_elastic_job(site: Site, title: str) -> AsyncIterator[ElasticJob]:
+    """A job of BASE workers, all listed, with a process on each."""
+    async with make_namespace(site, title) as namespace, asyncio.TaskGroup() as group:
+        pods, log = Sightings(site.clock), Sightings(site.clock)
+        selector = f"training-job-name={JOB}"
+        watch = group.create_task(watch_pods(site, pods, namespace, selector))
+        manifest = build_job(JOB, workers=BASE, command=read_command("elastic"))
+        await site.api.create(build_path("trainingjobs", namespace), manifest)
+        launcher = f"{JOB}-launcher"
+        await wait_running(pods, launcher)
+        path = build_path("pods", namespace, launcher) + "/log"
+        reader = group.create_task(log.follow(site.api, path, follow="true", container="launcher"))
+        job = ElasticJob(site, namespace, log)
+        await job.wait_listed(BASE)
+        try:
+            yield job
+        finally:
+            watch.cancel()
+            reader.cancel()
+
+
+async def scale_out_and_in(job: ElasticJob) -> Round:
+    """One round; the job is as before it when this returns."""
+    first = BASE + STEP * (job.scalings // 2)
+    names = [f"{JOB}-worker-{first + number}" for number in range(STEP)]
+    out_created = await job.scale("ScaleOut")
+    visible = await job.wait_listed(BASE + STEP)
+    await job.wait_ended("ScaleOut")
+    in_created = await job.scale("ScaleIn")
+    left = [await job.wait_left(name) for name in names]
+    await job.wait_ended("ScaleIn")
+    whole = read_audit(job.site.cluster.audit_log, job.namespace)
+    audit = [request for request in whole if request.received > out_created]
+    pods = [r for r in audit if r.name in names]
+    deletions = {r.name: r.received for r in reversed(pods) if r.verb == "delete"}
+    return Round(
+        out_created=out_created,
+        pods_asked=max(r.received for r in pods if r.verb == "create" and r.target == "pods"),
+        pods_running=find_running_told(pods, names, visible),
+        members_asked=max(
+            r.received
+            for r in audit
+            if r.name == f"{JOB}-config" and r.verb == "patch" and r.received < visible
+        ),
+        visible=visible,
+        in_created=in_created,
+        left=tuple(left),
+        deletions=tuple(deletions[name] for name in names),
+    )
+
+
+def find_left(lines: Iterable[tuple[float, bytes]], host: str) -> float | None:
+    """When the process on this host ended, by its own word."""
+    for _, line in lines:
+        words = line.split()
+        if words[:1] == [b"left"] and words[-1] == host.encode():
+            return float(words[1])
+    return None
+
+
+def find_running_told(pods: Iterable[Request], names: Iterable[str], visible: float) -> float:
+    """When the last of these pods was told to run: its last status before it was visible."""
+    told = [r for r in pods if r.target == "pods/status" and r.done < visible]
+    return max(max(r.done for r in told if r.name == name) for name in names)
