@@ -11,6 +11,8 @@ from pathlib import Path
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _SUCCESS = range(200, 300)
+_ANSWERED = frozenset({"ResponseStarted", "ResponseComplete"})
+"""What lasts, such as an exec or a watch, is told of twice; a write never lasts."""
 _OPERATOR = "system:serviceaccount:et-operator:et-operator"
 _BROKER_SUFFIX = "-launcher"
 
@@ -66,7 +68,7 @@ def parse_requests(lines: Iterable[bytes], namespace: str) -> Iterator[Request]:
         if wanted not in line or not line.endswith(b"\n"):
             continue
         body = json.loads(line)
-        if body["stage"] == "ResponseComplete":
+        if body["stage"] in _ANSWERED:
             about = body.get("objectRef", {})
             yield Request(
                 verb=body["verb"],
