@@ -22,6 +22,8 @@ PATIENCE = 120.0
 """Seconds that anything may take before the measurement is given up."""
 IN_FLIGHT = 16
 """Requests at once where many objects are made."""
+REREAD_SECONDS = 0.25
+"""Between two looks at a log; what is measured by it is said in its lines."""
 _CALL_SECONDS = 60.0
 _NOT_FOUND = 404
 _ERROR = 400
@@ -54,13 +56,14 @@ class Api:
             options["gracePeriodSeconds"] = grace_seconds
         await self._call("DELETE", path, params=params, body=options, accepted=_NOT_FOUND)
 
-    async def read_text(self, url: str) -> str:
-        """What a plain HTTP server says."""
-        async with self._session.get(url) as response:
+    async def read_text(self, url: str, **params: str) -> str:
+        """What is at an address, here or of any other server, as it is."""
+        async with self._session.get(url, params=params) as response:
+            await _check(response, f"GET {url}")
             return await response.text()
 
     async def follow(self, path: str, **params: str) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer that does not end: a watch, a log."""
+        """The lines of an answer that does not end: a watch."""
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.get(INSIDE + path, params=params, timeout=timeout) as response:
             await _check(response, f"GET {path}")
@@ -78,7 +81,7 @@ class Api:
         accepted: int = 0,
     ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body)
-        url = path if "://" in path else INSIDE + path
+        url = INSIDE + path
         async with self._session.request(method, url, params=params, data=data) as response:
             if response.status != accepted:
                 await _check(response, f"{method} {path}")
@@ -101,6 +104,19 @@ class Sightings:
                 self.lines.append((self._clock.now().timestamp(), line))
                 async with self._news:
                     self._news.notify_all()
+
+    async def reread(self, api: Api, path: str, **params: str) -> None:
+        """The same for a log that grows, by reading it again and again.
+
+        Following it would cost the kubelet an inotify instance, of which a machine has few.
+        """
+        while True:
+            *lines, _ = (await api.read_text(INSIDE + path, **params)).encode().split(b"\n")
+            at = self._clock.now().timestamp()
+            self.lines += [(at, line) for line in lines[len(self.lines) :]]
+            async with self._news:
+                self._news.notify_all()
+            await asyncio.sleep(REREAD_SECONDS)
 
     async def wait(self, look: Callable[[], T | None], what: str, seconds: float = PATIENCE) -> T:
         """Look after each line until something is found; TimeoutError with `what` otherwise."""

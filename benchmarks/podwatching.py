@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.apis import Api, Sightings, build_path
 from benchmarks.benches import Site
+from devcluster.certificates import INSIDE
 
 Lines = Iterable[tuple[float, bytes]]
 """Lines of a watch with the time at which each came."""
@@ -44,8 +45,9 @@ def read_pods(lines: Lines, name: str) -> Iterator[tuple[float, Mapping[str, Any
 async def read_stamp(api: Api, namespace: str, pod: str) -> float:
     """When the command of commands/stamp.py began, by its own word (UTC seconds)."""
     path = build_path("pods", namespace, pod) + "/log"
-    async for line in api.follow(path, container="launcher"):
-        if line.startswith(b"began "):
+    text = await api.read_text(INSIDE + path, container="launcher")
+    for line in text.splitlines():
+        if line.startswith("began "):
             return float(line.split()[1])
     raise LookupError(f"the log of {pod} does not tell when its command began")
 

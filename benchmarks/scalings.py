@@ -96,7 +96,7 @@ async def run_elastic_job(site: Site, title: str) -> AsyncIterator[ElasticJob]:
         launcher = f"{JOB}-launcher"
         await wait_running(pods, launcher)
         path = build_path("pods", namespace, launcher) + "/log"
-        reader = group.create_task(log.follow(site.api, path, follow="true", container="launcher"))
+        reader = group.create_task(log.reread(site.api, path, container="launcher"))
         job = ElasticJob(site, namespace, log)
         await job.wait_listed(BASE)
         try:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 
 from benchmarks import quotes
-from benchmarks.apis import Sightings, build_path
+from benchmarks.apis import USER_AGENT, Sightings, build_path
 from benchmarks.audits import read_audit
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Series, Side
 from benchmarks.manifests import build_bare_pod
-from benchmarks.podwatching import find_ended, watch_pods
-from benchmarks.scalings import JOB, ElasticJob, find_left, run_elastic_job, scale_out_and_in
+from benchmarks.podwatching import find_ended, read_pods, watch_pods
+from benchmarks.scalings import JOB, ElasticJob, run_elastic_job, scale_out_and_in
 from benchmarks.spreads import measure_spread
 
 SAMPLES = 10
 """Rounds; two workers leave in each."""
 LIMIT = 200.0
 NAME = "bare"
-COMMAND = ["sh", "-c", 'sleep 1; echo "left $(date +%s.%N) $HOSTNAME"']
+COMMAND = ["sh", "-c", "sleep 1; date +%s.%N > /dev/termination-log"]
 
 
 async def measure(bench: Bench) -> Finding:
@@ -58,17 +58,15 @@ async def end_bare_pod(job: ElasticJob) -> float:
     seen = Sightings(site.clock)
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(watch_pods(site, seen, namespace, "benchmark=bare"))
-        uid = (await site.api.create(path, manifest))["metadata"]["uid"]
-        lines = [line async for line in site.api.follow(f"{path}/{NAME}/log", follow="true")]
+        await site.api.create(path, manifest)
         await seen.wait(lambda: find_ended(seen.lines, NAME), f"{NAME} has ended")
         await site.api.delete(f"{path}/{NAME}", grace_seconds=0)
         watch.cancel()
-    left = find_left(((0.0, line) for line in lines), NAME)
+    *_, (_, pod) = read_pods(seen.lines, NAME)
+    left = float(pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"])
     audit = read_audit(site.cluster.audit_log, namespace)
-    deletions = [r for r in audit if r.name == NAME and r.verb == "delete"]
-    if left is None or not deletions:
-        raise LookupError(f"pod {uid} did not tell when it ended")
-    return deletions[-1].received - left
+    ours = [r for r in audit if r.name == NAME and r.verb == "delete" and r.writer == USER_AGENT]
+    return ours[-1].received - left
 
 
 FIGURE = Figure(
