@@ -24,6 +24,7 @@ def list_needs(workers: int) -> tuple[Need, ...]:
         ),
         Need(1, "create a Role", "exec into this job's workers by name, and nothing else"),
         Need(1, "create a RoleBinding", "a Role alone grants nothing"),
+        Need(1, "create a NetworkPolicy", "Horovod's rendezvous believes whoever reaches it"),
         Need(1, "create the config", "the broker may read it by name, and needs one to read"),
         Need(1, "create the report", "the broker may patch it by name, and cannot create it"),
         Need(1, "patch the config", "it names the pods' uids, which are known when the pods exist"),
