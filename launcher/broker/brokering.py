@@ -130,7 +130,7 @@ class Broker:
         """A frame after WELCOME; raises ProtocolError: drop the stream."""
         self._now = now
         if frame.type in _RELAYED:
-            if frame.type == frames.EXIT:
+            if frame.type == frames.EXIT and self._relay.knows(uid, frame.session):
                 self._note_exit(uid, read_exit(frame))
             self._relay.take_agent_frame(uid, frame)
         elif frame.type == frames.CLOSED:

@@ -34,6 +34,7 @@ LAST_SECONDS = 5.0
 """The same when the user's command has ended, and we shall end soon."""
 
 _OUTPUT = (frames.DATA, frames.DROPPED)
+_MOST_INSTANCE = 64
 _TERM = 15
 _KILL = 9
 
@@ -169,12 +170,12 @@ class Relay:
 
     def take_agent_frame(self, uid: str, frame: Frame) -> None:
         """One frame about a session; raises ProtocolError: drop the stream."""
-        session = self._sessions.get(frame.session)
-        if session is None or session.uid != uid:
+        if not self.knows(uid, frame.session):
             # Late: the shim has acknowledged the end, or was told that the pod is gone.
             return
+        session = self._sessions[frame.session]
         if frame.type == frames.SPAWNED:
-            session.instance = str(frames.decode_json(frame).get("instance") or "")
+            session.instance = str(frames.decode_json(frame).get("instance") or "")[:_MOST_INSTANCE]
             session.opening = None
         elif frame.type == frames.EXIT:
             session.is_exited = True
@@ -227,6 +228,11 @@ class Relay:
         """By uid: the sessions that may have a process."""
         sessions = self._sessions.values()
         return Counter(s.uid for s in sessions if s.is_sent and not s.is_exited)
+
+    def knows(self, uid: str, session: bytes) -> bool:
+        """Whether this pod may say anything of this session."""
+        found = self._sessions.get(session)
+        return found is not None and found.uid == uid
 
     def has_claims(self, uid: str) -> bool:
         """Whether a shim still waits for something from this pod."""

@@ -521,6 +521,17 @@ def test_an_agent_that_breaks_a_rule_is_dropped(kind: int):
         bench.hear(0, kind)
 
 
+def test_exits_of_sessions_that_nobody_asked_for_are_not_reported():
+    bench = make_started()
+    for number in range(100):
+        bench.hear(0, frames.EXIT, bytes([number]) * 16, code=1, produced=[0, 0])
+    bench.peer(SHIM, frames.SPAWN, A, host="job-worker-1", command="c")
+    bench.hear(0, frames.EXIT, A, code=1, produced=[0, 0])
+    assert bench.report.exits == {}
+    bench.hear(1, frames.EXIT, A, code=1, produced=[0, 0])
+    assert set(bench.report.exits) == {"uid-1"}
+
+
 def test_an_answered_ping_tells_how_long_the_way_is_and_widens_a_window():
     bench = Bench()
     bench.configure({0: ACTIVE})

@@ -537,10 +537,14 @@ def test_an_exit_is_in_the_report_that_is_kept():
     async def check() -> None:
         rig = Rig(Agent)
         await rig.live(1.0)
+        opening = {"host": "job-worker-0", "command": "c"}
         body = {"code": 134, "produced": [0, 0], "reason": "signal 6"}
-        frame = frames.Decoder()
-        frame.feed(frames.encode_json(frames.EXIT, body, b"s" * 16))
-        rig.broker.take_agent_frame("uid-0", next(iter(frame)), now())
+        decoder = frames.Decoder()
+        decoder.feed(frames.encode_json(frames.SPAWN, opening, b"s" * 16))
+        decoder.feed(frames.encode_json(frames.EXIT, body, b"s" * 16))
+        spawn, ended = decoder
+        rig.broker.take_peer_frame(1, spawn, now())
+        rig.broker.take_agent_frame("uid-0", ended, now())
         rig.broker.settle(now())
         assert rig.report.exits["uid-0"] == (SessionExit((b"s" * 16).hex(), 134, "signal 6"),)
 
