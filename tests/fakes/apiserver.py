@@ -53,7 +53,7 @@ def dial_bridge(folder: Path, started: list[subprocess.Popen[bytes]]) -> Dial:
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-I", "-S", str(BRIDGE), str(folder / f"{pod}.sock")]
-            started.append(subprocess.Popen(command, stdin=theirs, stdout=theirs))
+            started.append(subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno()))
         return ours
 
     return dial
