@@ -58,7 +58,7 @@ async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool
     facts.add_column(overflow="fold")
     for label, value in _list_facts(account.job, now):
         facts.add_row(label, value)
-    screen.out.print(facts)
+    screen.show(facts)
     if account.pods:
         screen.say("")
         rows = [_describe_pod(account.job, pod, now) for pod in account.pods]
@@ -92,7 +92,7 @@ def show_story(screen: Screen, account: Account, now: datetime) -> None:
     for entry in account.story:
         after = format_duration(entry.at - account.job.created)
         table.add_row(format_clock(entry.at, now), after, _tell(entry))
-    screen.out.print(table)
+    screen.show(table)
 
 
 def _tell(entry: Entry) -> Text:

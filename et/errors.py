@@ -21,7 +21,10 @@ from et_operator.model.resources import GROUP
 FORBIDDEN = 403
 UNAUTHORIZED = 401
 _INVALID = re.compile(r'^\S+ "[^"]*" is invalid: ')
-_VALUE = re.compile(r'(Invalid value: )(?:"(?:object|array|string|integer)"|[^:]{0,200}): ')
+_VALUE = re.compile(
+    r'^(?:<nil>: )?|(?<=: )Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|-?[\d.]+|null|true|false): )?'
+)
+_BRACKETS = re.compile(r"^\[(.*)\]$", re.DOTALL)
 _NEXT = re.compile(r", (?=(?:spec|metadata|status|<nil>)[.\[:<])")
 _UNKNOWN_KIND = "could not find the requested resource"
 
@@ -66,12 +69,12 @@ def _explain_refusal(error: Refused) -> str:
     found = _INVALID.match(error.message)
     if found is None:
         return f"the API server refuses this: {error.message}"
-    causes = _NEXT.split(error.message[found.end() :].strip("[]"))
+    causes = _NEXT.split(_BRACKETS.sub(r"\1", error.message[found.end() :]))
     return "\n  ".join(["the API server refuses this:", *map(_tidy, dict.fromkeys(causes))])
 
 
 def _tidy(cause: str) -> str:
-    """A cause without the copy of the whole object that the server puts in front of its words."""
+    """A cause without the value that the server puts before its words, be it a whole object."""
     return _VALUE.sub("", cause)
 
 

@@ -79,12 +79,19 @@ def find_stage(view: View) -> tuple[object, ...]:
     return (status.phase, status.current_workers, is_scaling, view.progress.newest.size)
 
 
-def list_scalings(view: View) -> Iterator[str]:
-    """A line for each scaling there was or is, oldest first."""
-    found = [(s.created, _describe_scaling(s)) for s in view.scalings]
-    found += [(at, _describe_change(record)) for at, record in view.changes.items()]
-    for _, line in sorted(found):
-        yield line
+def list_scalings(view: View, *, is_over: bool = False) -> list[str]:
+    """A line for each scaling there was or is, oldest first; `is_over`: only for the former."""
+    found = [
+        (scaling.created, _describe_scaling(scaling))
+        for scaling in view.scalings
+        if not is_over or (scaling.status.phase is not None and scaling.status.phase.is_final)
+    ]
+    found += [
+        (at, _describe_change(record))
+        for at, record in view.changes.items()
+        if not is_over or record.outcome is not None
+    ]
+    return [line for _, line in sorted(found)]
 
 
 def list_troubles(job: TrainingJob) -> Iterator[str]:
@@ -98,7 +105,7 @@ def _list_facts(view: View) -> Iterator[tuple[str, str | Text]]:
     job = view.job
     yield "workers", _describe_workers(job)
     yield from _list_training(view)
-    lines = list(list_scalings(view))
+    lines = list_scalings(view)
     left_out = len(lines) - SHOWN
     if left_out > 0:
         lines = [f"... {left_out} before these", *lines[-SHOWN:]]

@@ -48,6 +48,8 @@ class PodLog:
     at: datetime | None = None
     taken: int = 0
     is_gone: bool = False
+    notes: set[str] = field(default_factory=set)
+    """What the kubelet itself said in place of a line, as `too many open files`: told once."""
 
     async def read(self, *, is_following: bool) -> AsyncGenerator[LogLine, None]:
         """Lines that were not read yet, until there is none; following: until the log ends."""
@@ -56,7 +58,12 @@ class PodLog:
         try:
             async with aclosing(read_log_lines(self.cluster, self.pod, params)) as texts:
                 async for text in texts:
-                    line = parse_line(self.pod.name, text, self.at or _LONG_AGO)
+                    line = parse_line(self.pod.name, text)
+                    if line is None:
+                        if text not in self.notes:
+                            self.notes.add(text)
+                            yield LogLine(self.at or _LONG_AGO, self.pod.name, text)
+                        continue
                     if start is not None and line.at <= start and (line.at < start or skip):
                         skip -= line.at == start
                         continue
@@ -68,7 +75,7 @@ class PodLog:
 
     def _build_params(self) -> dict[str, str]:
         params = {"timestamps": "true"}
-        if self.at is not None and self.at > _LONG_AGO:
+        if self.at is not None:
             return params | {"sinceTime": format_time(self.at.replace(microsecond=0))}
         if self.beginning.tail is not None:
             params["tailLines"] = str(self.beginning.tail)
@@ -77,11 +84,11 @@ class PodLog:
         return params
 
 
-def parse_line(pod: str, text: str, fallback: datetime) -> LogLine:
-    """A line as the server sends it with `timestamps`; one without a time has that before it."""
+def parse_line(pod: str, text: str) -> LogLine | None:
+    """A line as the server sends it with `timestamps`, None for one that no container printed."""
     stamp, _, rest = text.partition(" ")
     at = parse_time(stamp)
-    return LogLine(fallback, pod, text) if at is None else LogLine(at, pod, rest)
+    return None if at is None else LogLine(at, pod, rest)
 
 
 async def merge(logs: Sequence[PodLog]) -> AsyncGenerator[LogLine, None]:

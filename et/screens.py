@@ -59,7 +59,17 @@ class Screen:
             table.add_column(title, overflow="fold")
         for row in rows:
             table.add_row(*row)
-        self.out.print(table)
+        self.show(table)
+
+    def show(self, table: Table) -> None:
+        """A table; in a pipe without the blanks that fill its last column."""
+        if self.out.is_terminal:
+            self.out.print(table)
+            return
+        with self.out.capture() as captured:
+            self.out.print(table)
+        for line in captured.get().splitlines():
+            self.say(line.rstrip())
 
 
 def build_console(*, stderr: bool = False) -> Console:

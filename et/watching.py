@@ -54,6 +54,7 @@ class Watcher:
     screen: Screen
     view: View
     live: Live | None = None
+    are_scalings_old: bool = True
     log: PodLog | None = None
     said: set[str] = field(default_factory=set)
     stage: object = None
@@ -72,9 +73,13 @@ class Watcher:
         if obj is None:
             self.view.is_gone = True
             return True
+        before = self.view.job.status.scaling
         self.view.take(decode_job(obj))
+        self.are_scalings_old |= before is not None or self.view.job.status.scaling is not None
+        if has_ended(self.view.job):
+            return True  # `close` shows it
         self.refresh()
-        return has_ended(self.view.job)
+        return False
 
     async def tell(self) -> None:
         """Read the log, the scalings and the clock; never ends."""
@@ -104,7 +109,7 @@ class Watcher:
 
     def _print(self) -> None:
         view, clock = self.view, self.cluster.clock
-        for line in list_scalings(view):
+        for line in list_scalings(view, is_over=True):
             if line not in self.said:
                 self.said.add(line)
                 self.screen.say(f"{format_clock(clock.now(), clock.now())}  {line}")
@@ -116,17 +121,14 @@ class Watcher:
         self.screen.say(f"{format_clock(clock.now(), clock.now())}  {summarise(view)}")
 
     async def _read_scalings(self) -> None:
-        """List them whenever the decision in the job's status was another one."""
-        seen: object = ()
+        """List them while one goes on, and when one is over."""
         while True:
-            record = self.view.job.status.scaling
-            decision = record and (record.uid, record.started, record.outcome)
-            if decision != seen or self._has_open_scalings():
+            if self.are_scalings_old or self._has_open_scalings():
                 try:
+                    self.are_scalings_old = False
                     await self._look_at_scalings()
-                    seen = decision
                 except TRANSIENT:
-                    pass  # the next look is soon, and `follow` knows when it is enough
+                    self.are_scalings_old = True  # `follow` knows when it is enough
             await self.cluster.clock.sleep(TICK)
 
     def _has_open_scalings(self) -> bool:

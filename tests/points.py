@@ -82,5 +82,7 @@ POINTS = (
     Point("soak", "absent API server, silence, 1,000 streams, random cuts: 40 s of them", JOINED),
     Point("fuzz", "20,000 hostile inputs for every parser: the promised error or a value", PYTHON),
     Point("garbage", "who sends garbage is dropped with a reason", JOINED),
+    # the command line
+    Point("cli", "et: a job from submit to its end, with the role edit alone", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

@@ -16,10 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
 
 from observing import Observer
 from picture import draw
 from places import Place, PlaceError, prepare_embedded, prepare_existing
+
+from et.errors import EtError, explain
+from et_operator.errors import EtOperatorError
 
 NAMESPACE = "et-demo"
 JOB = "demo"
@@ -40,7 +44,6 @@ class Change:
     """One scaling that the demo asks for."""
 
     title: str
-    plural: str
     manifest: dict[str, object]
     size: int
 
@@ -53,10 +56,13 @@ def main() -> int:
     started = time.monotonic()
     try:
         place = prepare()
-        observer = Observer(place, NAMESPACE, JOB, live=not quiet)
-        run(observer, place)
-    except (DemoError, PlaceError) as error:
+        with Observer(place, NAMESPACE, JOB, live=not quiet) as observer:
+            run(observer, place)
+    except (DemoError, PlaceError, EtError) as error:
         sys.stderr.write(f"\ndemo failed: {error}\n")
+        return 1
+    except EtOperatorError as error:
+        sys.stderr.write(f"\ndemo failed: {explain(error)}\n")
         return 1
     print(f"whole demo: {time.monotonic() - started:.0f} s")
     return 0
@@ -83,9 +89,9 @@ def run(observer: Observer, place: Place) -> None:
     for change in CHANGES:
         print(f"--> {change.title}", flush=True)
         asked = time.monotonic()
-        observer.create(change.plural, change.manifest)
+        observer.create(change.manifest)
         name = str(change.manifest["metadata"]["name"])  # type: ignore[index]
-        wait(observer, lambda n=name, c=change: observer.has_ended(c.plural, n), change.title)
+        wait(observer, lambda c=change: observer.has_ended(c.manifest), change.title)
         wait(observer, lambda c=change: observer.size == c.size, f"{change.size} workers train")
         outcomes.append((change.title, time.monotonic() - asked, observer.get_scaling(name)))
         seen = len(observer.steps) + STEPS_BETWEEN
@@ -177,19 +183,16 @@ def build_scaling(kind: str, name: str, wish: dict[str, object]) -> dict[str, ob
 CHANGES = (
     Change(
         "ScaleOut 2 -> 4",
-        "scaleouts",
         build_scaling("ScaleOut", "demo-out", {"toAdd": {"count": 2}}),
         4,
     ),
     Change(
         f"ScaleIn 4 -> 3, by name: {JOB}-worker-2",
-        "scaleins",
         build_scaling("ScaleIn", "demo-in-name", {"toDelete": {"podNames": [f"{JOB}-worker-2"]}}),
         3,
     ),
     Change(
         "ScaleIn 3 -> 2, by count",
-        "scaleins",
         build_scaling("ScaleIn", "demo-in-count", {"toDelete": {"count": 1}}),
         2,
     ),

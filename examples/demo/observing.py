@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
-import threading
 import time
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self, TypeVar
 
-from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
 from places import Place
 
-GROUP = "kai.alibabacloud.com"
-STEP = re.compile(r"step=(\d+) .*?loss=([0-9.e+-]+) .*?size=(\d+)")
+from et.clusters import Place as Where
+from et.clusters import open_cluster
+from et.logs import PodLog
+from et.reading import SCALINGS, find_launcher, read_events, read_pods
+from et.steps import Step, count_repeats, list_sizes, parse_step
+from et_operator.codec.decoding import decode_job
+from et_operator.errors import AlreadyExists, NotFound
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.names import Role
+from et_operator.model.resources import PODS, TRAINING_JOBS, Json, Ref, Resource
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 LIVE_SECONDS = 2.0
 LOOK_SECONDS = 0.5
-NOT_FOUND = 404
+CLEARING_SECONDS = 90.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,29 +43,37 @@ class Moment:
 
 @dataclass
 class Observer:
-    """Looks at one job of one namespace through the official client.
+    """Looks at one job of one namespace as the command line does; use it as a context manager.
 
-    `steps` are (number, loss, size) as rank 0 printed them, in order.
+    `steps` are those that rank 0 printed, in order.
     """
 
     place: Place
     namespace: str
     job: str
     live: bool
-    steps: list[tuple[int, float, int]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     history: list[Moment] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        api = config.new_client_from_config(self.place.kubeconfig, self.place.context)
-        self._core = client.CoreV1Api(api)
-        self._custom = client.CustomObjectsApi(api)
-        self._pause = threading.Event()
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._log: PodLog | None = None
         self._started = time.monotonic()
         self._shown = 0.0
         self._told: set[str] = set()
         self._uids: set[str] = set()
         self._scalings: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        where = Where(self.place.kubeconfig, self.place.context, self.namespace)
+        self._cluster = self._run(self._stack.enter_async_context(open_cluster(where)))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._run(self._stack.aclose())
+        self._runner.close()
 
     @property
     def phase(self) -> str:
@@ -65,16 +83,12 @@ class Observer:
     @property
     def size(self) -> int:
         """The world size of the newest step, 0 before the first."""
-        return self.steps[-1][2] if self.steps else 0
+        return (self.steps[-1].size or 0) if self.steps else 0
 
     @property
     def sizes(self) -> list[int]:
         """World sizes in the order in which the training saw them."""
-        seen: list[int] = []
-        for _, _, size in self.steps:
-            if not seen or seen[-1] != size:
-                seen.append(size)
-        return seen
+        return list_sizes(self.steps)
 
     @property
     def restarts(self) -> int:
@@ -83,47 +97,35 @@ class Observer:
 
     def count_repeated_steps(self) -> int:
         """Steps that had to be trained more than once."""
-        numbers = [number for number, _, _ in self.steps]
-        return len(numbers) - len(set(numbers))
+        return count_repeats(self.steps)
 
     def clear(self) -> None:
         """Make the namespace, and take away what an earlier demo left in it."""
-        try:
-            self._core.create_namespace(
-                client.V1Namespace(metadata=client.V1ObjectMeta(name=self.namespace))
-            )
-        except ApiException as error:
-            if json.loads(error.body).get("reason") != "AlreadyExists":
-                raise
-        for plural in ("trainingjobs", "scaleins", "scaleouts"):
-            self._custom.delete_collection_namespaced_custom_object(
-                GROUP, "v1alpha1", self.namespace, plural
-            )
-        end = time.monotonic() + 90
-        while self._core.list_namespaced_pod(self.namespace).items and time.monotonic() < end:
+        self._run(self._clear())
+        end = time.monotonic() + CLEARING_SECONDS
+        while self._run(self._list_pods()) and time.monotonic() < end:
             self.pause()
 
     def submit(self, manifest: dict[str, object]) -> None:
         """Create the job; time counts from here."""
         self._started = time.monotonic()
-        self.create("trainingjobs", manifest)
+        self.create(manifest)
 
-    def create(self, plural: str, manifest: dict[str, object]) -> None:
+    def create(self, manifest: dict[str, object]) -> None:
         """Create one of our objects."""
-        created = self._custom.create_namespaced_custom_object(
-            GROUP, "v1alpha1", self.namespace, plural, manifest
-        )
+        resource = _find_resource(manifest)
+        created = self._run(self._cluster.api.create(resource, self.namespace, manifest))
         self._uids.add(created["metadata"]["uid"])
 
-    def has_ended(self, plural: str, name: str) -> bool:
+    def has_ended(self, manifest: dict[str, object]) -> bool:
         """Whether a scaling has succeeded; SystemExit when it failed."""
-        found = self._custom.get_namespaced_custom_object(
-            GROUP, "v1alpha1", self.namespace, plural, name
-        )
-        self._scalings[name] = found.get("status") or {}
-        if self._scalings[name].get("phase") == "ScaleFailed":
-            raise SystemExit(f"demo failed: {name}: {self._scalings[name]['conditions'][-1]}")
-        return self._scalings[name].get("phase") == "ScaleSucceeded"
+        name = manifest["metadata"]["name"]  # type: ignore[index]
+        ref = Ref(_find_resource(manifest), self.namespace, name)
+        status = dict(self._run(self._cluster.api.get(ref)).get("status") or {})
+        self._scalings[name] = status
+        if status.get("phase") == "ScaleFailed":
+            raise SystemExit(f"demo failed: {name}: {status['conditions'][-1]}")
+        return status.get("phase") == "ScaleSucceeded"
 
     def get_scaling(self, name: str) -> dict[str, object]:
         """The status of a scaling that has ended."""
@@ -131,31 +133,61 @@ class Observer:
 
     def look(self) -> None:
         """Read job, pods, log and Events once; print what is new."""
-        found = self._custom.get_namespaced_custom_object(
-            GROUP, "v1alpha1", self.namespace, "trainingjobs", self.job
-        )
-        self.status = found.get("status") or {}
-        self.steps = [
-            (int(number), float(loss), int(size))
-            for number, loss, size in STEP.findall(self._read_log())
-        ]
-        self._tell_events()
-        newest = self.steps[-1] if self.steps else (0, None, 0)
+        self._run(self._look())
+
+    def pause(self) -> None:
+        """Wait for the next look."""
+        self._run(asyncio.sleep(LOOK_SECONDS))
+
+    def describe(self) -> str:
+        """The job's conditions, for a failure message."""
+        return json.dumps(self.status.get("conditions", []), indent=1)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    async def _clear(self) -> None:
+        api = self._cluster.api
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        with suppress(AlreadyExists):
+            await api.create(NAMESPACES, None, manifest)
+        for resource in (TRAINING_JOBS, *SCALINGS):
+            for item in (await api.list(resource, self.namespace)).items:
+                name, uid = item["metadata"]["name"], item["metadata"]["uid"]
+                with suppress(NotFound):  # scalings go with their job
+                    await api.delete(Ref(resource, self.namespace, name), uid=uid)
+
+    async def _list_pods(self) -> Sequence[Json]:
+        return (await self._cluster.api.list(PODS, self.namespace)).items
+
+    async def _look(self) -> None:
+        stored = await self._cluster.api.get(Ref(TRAINING_JOBS, self.namespace, self.job))
+        self.status = dict(stored.get("status") or {})
+        job = decode_job(stored)
+        workers = await self._look_at_pods(job)
+        await self._tell_events()
+        newest = self.steps[-1] if self.steps else Step(number=0)
         moment = Moment(
-            time.monotonic() - self._started, self._count_workers(), newest[2], newest[0], newest[1]
+            time.monotonic() - self._started, workers, self.size, newest.number or 0, newest.loss
         )
         self.history.append(moment)
         if self.live and moment.seconds - self._shown >= LIVE_SECONDS:
             self._shown = moment.seconds
             self._tell(moment)
 
-    def pause(self) -> None:
-        """Wait for the next look."""
-        self._pause.wait(LOOK_SECONDS)
-
-    def describe(self) -> str:
-        """The job's conditions, for a failure message."""
-        return json.dumps(self.status.get("conditions", []), indent=1)
+    async def _look_at_pods(self, job: TrainingJob) -> int:
+        """Read what the launcher has printed since the last look; how many workers run."""
+        pods = await read_pods(self._cluster, job)
+        launcher = find_launcher(pods, job)
+        if launcher is not None and launcher.has_container_started:
+            if self._log is None or self._log.pod.uid != launcher.uid:
+                self._log = PodLog(self._cluster, launcher)
+            async with aclosing(self._log.read(is_following=False)) as lines:
+                async for line in lines:
+                    step = parse_step(line.text)
+                    if step is not None and step.size is not None:
+                        self.steps.append(step)
+        return sum(pod.role is Role.WORKER and pod.phase == "Running" for pod in pods)
 
     def _tell(self, moment: Moment) -> None:
         loss = "-" if moment.loss is None else f"{moment.loss:.4f}"
@@ -165,24 +197,13 @@ class Observer:
             flush=True,
         )
 
-    def _tell_events(self) -> None:
-        for event in self._core.list_namespaced_event(self.namespace).items:
-            is_ours = event.involved_object.uid in self._uids
-            if is_ours and event.metadata.uid not in self._told:
-                self._told.add(event.metadata.uid)
-                print(f"          {event.reason}: {event.message}", flush=True)
+    async def _tell_events(self) -> None:
+        for event in await read_events(self._cluster, self.namespace):
+            uid, about = event["metadata"]["uid"], event.get("involvedObject") or {}
+            if about.get("uid") in self._uids and uid not in self._told:
+                self._told.add(uid)
+                print(f"          {event.get('reason')}: {event.get('message')}", flush=True)
 
-    def _count_workers(self) -> int:
-        selector = f"training-job-name={self.job},training-job-role=worker"
-        pods = self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
-        return sum(1 for pod in pods if pod.status.phase == "Running")
 
-    def _read_log(self) -> str:
-        try:
-            raw = self._core.read_namespaced_pod_log(
-                f"{self.job}-launcher", self.namespace, container="launcher", _preload_content=False
-            ).data
-        except ApiException:
-            return ""  # the container has not started yet
-        text: str = raw.decode("utf-8", "replace")
-        return text
+def _find_resource(manifest: Json) -> Resource:
+    return next(r for r in (TRAINING_JOBS, *SCALINGS) if r.kind == manifest["kind"])

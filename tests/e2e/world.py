@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,21 +15,13 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from et.steps import Step, list_sizes, parse_steps
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 GROUP = "kai.alibabacloud.com"
 IMAGE = "localhost/horovod-torch:dev"
 T = TypeVar("T")
-STEP = re.compile(r"step=(\d+) .*?loss=([0-9.e+-]+) .*?size=(\d+)")
 PAUSE = threading.Event()
-
-
-@dataclass(frozen=True)
-class Step:
-    """One training step as rank 0 printed it."""
-
-    number: int
-    loss: float
-    size: int
 
 
 class World:
@@ -106,15 +96,12 @@ class World:
     def steps(self, job: str) -> list[Step]:
         """All steps printed so far by rank 0, over all launchers of the job, in order."""
         text = "".join(self.log(p.metadata.name) for p in self.pods("launcher"))
-        return [Step(int(n), float(loss), int(size)) for n, loss, size in STEP.findall(text)]
+        found = parse_steps(text)
+        return [step for step in found if None not in (step.number, step.loss, step.size)]
 
     def sizes(self, job: str) -> list[int]:
         """World sizes in the order in which the training saw them, repetitions dropped."""
-        sizes: list[int] = []
-        for step in self.steps(job):
-            if not sizes or sizes[-1] != step.size:
-                sizes.append(step.size)
-        return sizes
+        return list_sizes(self.steps(job))
 
     def wait_for_size(self, job: str, size: int, timeout: float = 90) -> None:
         """Until the newest step ran with this world size."""

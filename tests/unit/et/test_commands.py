@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -61,6 +62,13 @@ def desk() -> Desk:
     return Desk()
 
 
+def written(desk: Desk) -> str:
+    """To the byte."""
+    stream = desk.screen.out.file
+    assert isinstance(stream, io.StringIO)
+    return stream.getvalue()
+
+
 def test_a_list_of_nothing_says_where_nothing_is(desk: Desk):
     assert desk.type("list") == 0
     assert desk.out == ""
@@ -87,6 +95,7 @@ def test_jobs_are_listed_by_name_within_80_columns(desk: Desk):
     assert first.split() == ["a-job", "-", "0/3", "1", "6", "0", "-", "0s"]
     assert second.startswith("b-job")
     assert max(map(len, desk.out.splitlines())) <= 80
+    assert not any(line.endswith(" ") for line in written(desk).splitlines())
 
 
 def test_lists_and_objects_are_json_when_asked_for(desk: Desk):

@@ -15,7 +15,20 @@ INVALID = (
     "minReplicas must not be larger than replicas, lower it or raise replicas, "
     "spec.backoffLimit: Invalid value: -1: spec.backoffLimit in body should be >= 0]"
 )
+NAME = (
+    'TrainingJob.kai.alibabacloud.com "A_b" is invalid: '
+    "[metadata.name: Invalid value: \"A_b\": must be lower case (e.g. 'a', regex '[a-z]*'), "
+    "<nil>: Invalid value: metadata.name must be a DNS label: choose a shorter name]"
+)
 CASES = {
+    (422, "Invalid", NAME): (
+        "the API server refuses this:\n"
+        "  metadata.name: must be lower case (e.g. 'a', regex '[a-z]*')\n"
+        "  metadata.name must be a DNS label: choose a shorter name"
+    ),
+    (422, "Invalid", 'ScaleIn.x "y" is invalid: spec: Invalid value: -1: give one more'): (
+        "the API server refuses this:\n  spec: give one more"
+    ),
     (422, "Invalid", INVALID): (
         "the API server refuses this:\n"
         "  spec.etReplicaSpecs.worker.minReplicas: "

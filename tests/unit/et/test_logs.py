@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from et.logs import Beginning, PodLog, merge, parse_line
+from et.logs import Beginning, LogLine, PodLog, merge, parse_line
 from et_operator.codec.pods import decode_pod
 from et_operator.model.pods import Pod
+from et_operator.model.resources import Ref
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.makers import make_pod
@@ -82,8 +84,26 @@ async def test_a_pod_that_is_gone_has_no_lines():
     assert log.is_gone
 
 
-def test_a_line_without_a_time_has_that_of_the_line_before():
-    line = parse_line("w", "failed to rotate the log", START)
+async def test_what_the_kubelet_itself_says_is_told_once():
+    class Crowded(FakeLogs):
+        async def read_log(
+            self, ref: Ref, params: Mapping[str, str]
+        ) -> AsyncGenerator[bytes, None]:
+            async for line in FakeLogs.read_log(self, ref, params):
+                yield line
+            yield b"failed to create fsnotify watcher: too many open files"
 
-    assert (line.at, line.text) == (START, "failed to rotate the log")
-    assert parse_line("w", "2026-01-01T08:00:01.123456789+08:00 x y", START).text == "x y"
+    logs = Crowded()
+    logs.write("w", "one")
+    log = make_log(logs, "w")
+
+    assert await read_all(log) == ["one", "failed to create fsnotify watcher: too many open files"]
+    logs.write("w", "two")
+    assert await read_all(log) == ["two"]
+
+
+def test_a_line_has_the_time_that_its_node_wrote_in_whatever_zone():
+    line = parse_line("w", "2026-01-01T08:00:01.123456789+08:00 x y")
+
+    assert line == LogLine(START + timedelta(seconds=1, microseconds=123456), "w", "x y")
+    assert parse_line("w", "failed to rotate the log") is None
