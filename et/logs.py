@@ -14,6 +14,8 @@ from et_operator.codec.times import format_time, parse_time
 from et_operator.errors import NotFound
 from et_operator.model.pods import Pod
 
+Place = tuple[datetime | None, int]
+"""A place in a log: the time of the last line taken, and how many of that time were."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -50,6 +52,11 @@ class PodLog:
     is_gone: bool = False
     notes: set[str] = field(default_factory=set)
     """What the kubelet itself said in place of a line, as `too many open files`: told once."""
+
+    @property
+    def place(self) -> Place:
+        """How far it was read."""
+        return self.at, self.taken
 
     async def read(self, *, is_following: bool) -> AsyncGenerator[LogLine, None]:
         """Lines that were not read yet, until there is none; following: until the log ends."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,7 +13,7 @@ from rich.text import Text
 from et.clusters import Cluster
 from et.errors import EtError
 from et.following import TRANSIENT, Patience
-from et.logs import Beginning, LogLine, PodLog, merge
+from et.logs import Beginning, LogLine, Place, PodLog, merge
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
 from et.screens import Screen
@@ -60,6 +60,8 @@ class Tail:
     has_ended: bool = False
     uid: str = ""
     logs: dict[str, PodLog] = field(default_factory=dict)
+    left: Mapping[str, Place] = field(default_factory=dict)
+    """How far those logs were read, at the last look, whose pods are removed."""
     width: int = len(LAUNCHER)
 
     async def look(self) -> list[Pod]:
@@ -83,21 +85,32 @@ class Tail:
     async def follow(self) -> None:
         """Print what is printed from now on, by workers that are yet to come too."""
         tasks: dict[str, asyncio.Task[None]] = {}
+        pods: Sequence[Pod] = ()
         patience = Patience(self.cluster.clock)
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
-                    for pod in await self.look():
-                        if pod.uid not in tasks:
-                            tasks[pod.uid] = group.create_task(self._follow(self._open(pod)))
+                    pods = await self.look()
                     patience.calm()
                 except EtError:  # the job was deleted; what its pods still say is shown
-                    self.has_ended = True
+                    self.has_ended, pods = True, ()
                 except EtOperatorError as error:
                     patience.bear(error)
+                for pod in pods:
+                    if pod.uid not in tasks:
+                        tasks[pod.uid] = group.create_task(self._follow(self._open(pod)))
+                self._let_go(tasks, frozenset(pod.uid for pod in pods))
                 if self.has_ended and all(task.done() for task in tasks.values()):
                     return
                 await self.cluster.clock.sleep(LOOK)
+
+    def _let_go(self, tasks: Mapping[str, asyncio.Task[None]], there: frozenset[str]) -> None:
+        """End the streams of removed pods that say nothing: a kubelet may keep one open."""
+        places = {uid: self.logs[uid].place for uid in tasks if uid not in there}
+        for uid, place in places.items():
+            if self.left.get(uid) == place:
+                tasks[uid].cancel()
+        self.left = places
 
     async def _follow(self, log: PodLog) -> None:
         """One log to its end, opened again where it broke off while `follow` has patience."""

@@ -145,6 +145,23 @@ async def test_followed_logs_have_names_and_those_of_new_workers(world: World):
     ]
 
 
+async def test_a_stream_that_a_kubelet_keeps_open_ends_with_its_pod(world: World):
+    logs, screen = FakeLogs(), make_screen()
+    logs.write("train-worker-1", "one")
+    logs.write(LAUNCHER, "hello")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follow_logs(join(world, logs), screen, "train", Beginning()))
+        await world.clock.advance(SECOND)
+        world.end_command(0)
+        logs.end(LAUNCHER)  # and nothing ends the worker's
+        await world.until(lambda: world.phase() == "Succeeded")
+        await world.clock.advance(10 * SECOND)
+        has_ended = task.done()
+        logs.end("train-worker-1")
+
+    assert has_ended
+
+
 async def test_following_goes_on_where_a_stream_or_the_server_broke(world: World):
     class Breaking(FakeLogs):
         async def read_log(
