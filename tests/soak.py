@@ -241,8 +241,8 @@ def build_page(rows: list[Row], total: float) -> str:
     head = [
         "# Long faults",
         "",
-        "What `make soak` saw last, written by it: real agents, bridges, brokers and shims, joined",
-        "by an API server on the loopback interface. Sessions print up to 20 numbered lines a",
+        "For those who doubt the transport: what `make soak` saw last, written by it. Real agents,",
+        "bridges, brokers and shims are joined by an API server on loopback. Sessions print up to 20 numbered lines a",
         "second; after the fault every line must have come once and in order, and every exit code",
         "be that of its process. `SOAK_SECONDS` scales all lengths.",
         "",

@@ -1,4 +1,4 @@
-"""The pages about the API say what the definitions and the planner say."""
+"""The pages say what the code says, and lead where they point."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from et_operator.runtime.measuring import Metrics
+
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs" / "api.md"
+DOCS = sorted(path for path in (ROOT / "docs").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 PLANNING = sorted((ROOT / "et_operator" / "planning").glob("*.py"))
 REPORTERS = {
     "tell": 0,
@@ -42,10 +46,69 @@ def test_every_reason_that_people_read_is_explained(source: Path):
     assert not sorted(reason for reason in reasons if f"`{reason}`" not in page)
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
-def test_every_link_leads_to_a_file(page: Path):
-    links = re.findall(r"\](?!\(\[)\(([^)#:]+)[^)]*\)", page.read_text("utf-8"))
-    assert not [link for link in links if not (page.parent / link).exists()]
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_link_leads_to_a_heading_or_a_file(page: Path):
+    links = re.findall(r"\]\((?!https?:|\[)([^)#]*)#?([^)]*)\)", page.read_text("utf-8"))
+    targets = [((page.parent / name) if name else page, anchor) for name, anchor in links]
+    assert not [
+        f"{target}#{anchor}"
+        for target, anchor in targets
+        if not target.exists() or (anchor and anchor not in list_anchors(target))
+    ]
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda path: path.name)
+def test_every_page_begins_with_whom_it_is_for(page: Path):
+    assert page.read_text("utf-8").split("\n\n")[1].startswith("For "), "say for whom it is"
+
+
+def test_every_event_and_condition_that_is_explained_exists():
+    words = {
+        str(node.value)
+        for path in (ROOT / "et_operator").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant)
+    }
+    told = API.read_text("utf-8").partition("\n## Phases\n")[2]
+    rows = re.findall(r"^\| (`.*?) \|", told, re.MULTILINE)
+    named = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+    assert not named - words
+
+
+def test_the_metrics_are_those_of_the_code():
+    kept = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in Metrics().registry.collect()
+    }
+    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == kept
+
+
+def test_alerts_and_advice_name_metrics_that_exist():
+    series = {
+        family.name + end
+        for family in Metrics().registry.collect()
+        for end in (("_total",) if family.type == "counter" else ("", "_bucket"))
+    }
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    assert not set(re.findall(r"\bet_operator_[a-z_]+", page)) - series
+
+
+def test_every_rule_has_a_home_that_exists():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    table = page.partition("\n## Where a rule is\n")[2].partition("\n## ")[0]
+    homes = {ROOT / home for home in re.findall(r"`(launcher/[\w/.]+)`", table)}
+    homes |= {
+        ROOT / "et_operator" / home for home in re.findall(r"`((?!launcher)\w[\w/]+\.py)`", table)
+    }
+    assert not [home for home in homes if not home.exists()]
+    assert {path for path in PLANNING if path.stem not in {"__init__", "drafts"}} <= homes
+
+
+def list_anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub links to them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 
 
 def find_reasons(tree: ast.AST) -> Iterator[str]:
@@ -70,7 +133,7 @@ def get_name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_every_test_that_a_page_names_exists(page: Path):
     named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.read_text("utf-8"))
     assert not [
