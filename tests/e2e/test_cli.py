@@ -23,14 +23,14 @@ RBAC = "rbac.authorization.k8s.io"
 LOOP = """
 n=0; seen=
 while :; do
-  size=$(/etc/edl/discover_hosts.sh | wc -l); n=$((n + 1))
+  size=$(/etc/edl/discover_hosts.sh | grep -vc ':0$'); n=$((n + 1))
   echo "step=$n loss=0.$n size=$size"
   case "$seen" in *"$size") ;; *) seen=$seen$size ;; esac
   case "$seen" in *3*1*2) exit 0 ;; esac
   sleep 0.3
 done
 """
-"""A command that takes the hosts it is told for its world; it ends when they were 3, 1, and 2."""
+"""A command that takes the hosts with slots for its world; it ends when they were 3, 1, and 2."""
 
 
 class Person:
