@@ -37,6 +37,7 @@ REMEMBERED = timedelta(seconds=60)
 def note_workers(draft: Draft) -> None:
     """Take in what became of the workers: born, lost, or deleted by somebody."""
     _note_births(draft)
+    _forget_joined(draft)
     for uid, name in _select_ended(draft):
         _note_end(draft, name, uid)
     for pod in draft.view.workers:
@@ -147,6 +148,14 @@ def _note_births(draft: Draft) -> None:
         if pod is not None:
             draft.remember(replace(record, uid=pod.uid))
             _name_added(draft, record.name, WorkerId(pod.name, pod.uid))
+
+
+def _forget_joined(draft: Draft) -> None:
+    """A member's joining is over, also where it came to run between number and config."""
+    for record in draft.select_records(WorkerState.JOINING):
+        member = draft.view.members.get(record.uid)
+        if member is not None and member.state is MemberState.ACTIVE:
+            draft.forget(record.name)
 
 
 def _select_ended(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,22 @@ def test_a_failed_worker_is_replaced_under_a_new_name_after_a_second() -> None:
     assert sorted(world.workers) == ["job-worker-0", "job-worker-2", "job-worker-3"]
 
 
+def test_a_worker_that_came_to_run_just_before_the_config_was_written_has_joined() -> None:
+    world = World(make_job(3))
+    world.settle()
+    world.wait(1)
+    world.run("job-launcher", "job-worker-0", "job-worker-1")
+    world.wait(2)
+    while world.step().status is None or world.status.generation == 1:
+        assert world.config is not None
+    world.run("job-worker-2")
+    world.settle()
+    assert set(world.states()) == {"job-worker-0", "job-worker-1", "job-worker-2"}
+    assert world.config is not None
+    assert world.config.generation == 2, "they came with one write"
+    assert world.status.workers == ()
+
+
 def test_the_end_is_in_the_status_before_it_is_in_the_config() -> None:
     world = start()
     world.end("job-worker-1", 1)
