@@ -84,5 +84,18 @@ POINTS = (
     Point("garbage", "who sends garbage is dropped with a reason", JOINED),
     # the command line
     Point("cli", "et: a job from submit to its end, with the role edit alone", REAL),
+    # e2e: how jobs end, limits, troubles, other people's objects
+    Point("clean-pod-policy", "each cleanPodPolicy leaves the pods that it names", REAL),
+    Point("deadline", "a job that outlives its deadline fails and gives back", REAL),
+    Point("ttl", "ended jobs and scalings go when their time is over", REAL),
+    Point("long-names", "names at the length limit", REAL),
+    Point("many-jobs", "20 small jobs at once", REAL),
+    Point("second-namespace", "jobs of one name in two namespaces", REAL),
+    Point("names-taken", "names that somebody else holds", REAL),
+    Point("image-without-python", "an image without python3: what to do is said", REAL),
+    Point("no-such-image", "an image that does not exist: named until corrected", REAL),
+    Point("ends-at-once", "a command that ends at once, or is none", REAL),
+    Point("quota", "a quota refuses pods: told; raised: the job goes on", REAL),
+    Point("pod-security-refuses", "a Pod Security level refuses pods: told, corrected", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

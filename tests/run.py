@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out"
 POINTS_FILE = OUT / "points.jsonl"
 FAILURE = OUT / "failure"
+LOGS = OUT / "logs"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ def main() -> int:
     """Run the steps; 0 only if every point of the table was proven."""
     OUT.mkdir(exist_ok=True)
     POINTS_FILE.unlink(missing_ok=True)
+    shutil.rmtree(LOGS, ignore_errors=True)
     results: dict[str, list[Result]] = {}
     for key, title, command in STEPS:
         print(f"\n==> {title}\n    {' '.join(command)}", flush=True)
@@ -61,6 +64,7 @@ PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 CHART = "deploy/helm/et-operator"
+SIDE_BY_SIDE = "cluster and not alone"
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
@@ -73,7 +77,7 @@ STEPS = (
     ("images", "the images", [PY, "-m", "devcluster", "images", "--load"]),
     ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),
-    ("e2e", "end to end", [*E2E, "-m", "cluster and not alone", "-n", "3", "--dist", "worksteal"]),
+    ("e2e", "end to end", [*E2E, "-m", SIDE_BY_SIDE, "-n", "3", "--dist", "worksteal"]),
     ("e2e-alone", "end to end, what breaks the cluster itself", [*E2E, "-m", "alone"]),
     ("demo", "the demo", [PY, "examples/demo/main.py", "--quiet"]),
     ("devcluster", "the cluster itself", [*PYTEST, "-m", "cluster", "tests/cluster"]),
@@ -88,6 +92,7 @@ def build_environment() -> dict[str, str]:
         "PY": PY,
         "POINTS_FILE": str(POINTS_FILE),
         "FAILURE_DIR": str(FAILURE),
+        "LOGS_DIR": str(LOGS),
         "PYTHONPATH": str(ROOT),
     }
 

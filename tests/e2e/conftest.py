@@ -1,17 +1,19 @@
-"""A namespace for each test; what a failed one leaves is written down before it goes."""
+"""A namespace for each test; what it leaves is written down before it goes."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from kubernetes import client
 
-from tests.e2e.world import World
+from tests.e2e.world import LOGS, World
 
 FAILURE = Path(os.environ.get("FAILURE_DIR", "out/failure"))
 
@@ -19,12 +21,27 @@ FAILURE = Path(os.environ.get("FAILURE_DIR", "out/failure"))
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """An empty namespace of its own."""
+    with open_world(request) as world:
+        yield world
+
+
+@pytest.fixture
+def neighbour(request: pytest.FixtureRequest) -> Iterator[World]:
+    """Another one."""
+    with open_world(request) as world:
+        yield world
+
+
+@contextmanager
+def open_world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A namespace named after the test, dumped and deleted at its end."""
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
     name = f"t-{title[:40]}-{uuid.uuid4().hex[:6]}"
     world = World(name)
     world.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
     failures = request.session.testsfailed
     yield world
-    if request.session.testsfailed > failures or os.environ.get("E2E_DUMP"):
-        world.dump(FAILURE / name)
+    world.dump(LOGS / name)
+    if request.session.testsfailed > failures:
+        shutil.copytree(LOGS / name, FAILURE / name, dirs_exist_ok=True)
     world.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ from et.steps import Step, list_sizes, parse_steps
 ROOT = Path(__file__).resolve().parent.parent.parent
 GROUP = "kai.alibabacloud.com"
 IMAGE = "localhost/horovod-torch:dev"
+LOGS = Path(os.environ.get("LOGS_DIR", "out/logs"))
+"""Logs, Events and objects of every test."""
 T = TypeVar("T")
 PAUSE = threading.Event()
 
@@ -137,7 +140,7 @@ class World:
 
         return self.wait(look, f"{plural} {name} has ended", timeout)
 
-    def wait(self, look: Callable[[], T], what: str, timeout: float = 60) -> T:
+    def wait(self, look: Callable[[], T], what: str, timeout: float = 120) -> T:
         """Until `look` returns something true; AssertionError with `what` after `timeout` s."""
         end = time.monotonic() + timeout
         while True:
