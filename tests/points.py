@@ -97,5 +97,10 @@ POINTS = (
     Point("ends-at-once", "a command that ends at once, or is none", REAL),
     Point("quota", "a quota refuses pods: told; raised: the job goes on", REAL),
     Point("pod-security-refuses", "a Pod Security level refuses pods: told, corrected", REAL),
+    # e2e: scalings that meet, operators that die, whoever else sizes a job
+    Point("two-scale-ins", "two ScaleIns at once take different workers", REAL),
+    Point("opposite-scalings", "a ScaleIn and a ScaleOut at once lose no step", TRAINING),
+    Point("scale-in-the-middle", "kubectl scale in the middle of a scaling wins", REAL),
+    Point("deleted-scaling", "a scaling deleted before, in the middle, at its end", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
