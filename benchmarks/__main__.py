@@ -53,13 +53,13 @@ def measure_all(names: Sequence[str], options: argparse.Namespace) -> int:
     for place in needed:
         try:
             preparing.prepare(place)
+            chosen = [name for name in names if figures[name].place is place]
+            command = build_command(chosen, run, options, place)
+            code = subprocess.run(command, cwd=ROOT, check=False).returncode
+            preparing.restore(place)
         except preparing.PreparationFailed as error:
             print(f"bench: {error}")
             return 1
-        chosen = [name for name in names if figures[name].place is place]
-        code = subprocess.run(
-            build_command(chosen, run, options, place), cwd=ROOT, check=False
-        ).returncode
         if code:
             print(f"bench: {', '.join(chosen)} ended with {code}; the cluster stays up")
             return code

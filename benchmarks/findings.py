@@ -19,6 +19,7 @@ class Place(StrEnum):
     NOTHING = "nothing"
     CLUSTER = "cluster"
     SIMULATED = "cluster with simulated nodes"
+    SHIPPED = "the same, scheduler and controller manager with the limits that Kubernetes ships"
 
 
 class Side(StrEnum):

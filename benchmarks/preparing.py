@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from benchmarks.findings import Place
 from benchmarks.machines import ROOT
+from devcluster import processes
+from devcluster.settings import find_cluster
 
 SIMULATED_NODES = 12
 """Of 1,000 pods each: 10,000 pods and some room."""
+SHIPPED_RATE = "50"
+"""Requests a second of Kubernetes' scheduler, unless somebody raised it (twice that at once)."""
 
 
 class PreparationFailed(Exception):  # noqa: N818 (a fact)
@@ -31,10 +36,31 @@ def prepare(place: Place) -> None:
     """
     if place is Place.NOTHING:
         return
-    extra = ["--simulated", str(SIMULATED_NODES)] if place is Place.SIMULATED else []
+    extra = [] if place is Place.CLUSTER else ["--simulated", str(SIMULATED_NODES)]
+    if place is Place.SHIPPED:
+        stop_limited()
     _run(["devcluster/prerequisites.sh"])
-    _run([sys.executable, "-m", "devcluster", "up", *extra])
+    _run([sys.executable, "-m", "devcluster", "up", *extra], find_limits(place))
     _run([sys.executable, "-m", "devcluster", "deploy"])
+
+
+def find_limits(place: Place) -> dict[str, str]:
+    """The environment that makes `up` start scheduler and controller manager as a place says."""
+    return {"DEVCLUSTER_QPS": SHIPPED_RATE} if place is Place.SHIPPED else {}
+
+
+def stop_limited() -> None:
+    """End what has limits of its own; the next `up` starts it with those that it is told."""
+    cluster = find_cluster()
+    for name in ("scheduler", "controller-manager"):
+        processes.stop(cluster, name)
+
+
+def restore(place: Place) -> None:
+    """Leave the cluster as others expect it."""
+    if place is Place.SHIPPED:
+        stop_limited()
+        _run([sys.executable, "-m", "devcluster", "up"])
 
 
 def take_down() -> None:
@@ -42,8 +68,8 @@ def take_down() -> None:
     _run([sys.executable, "-m", "devcluster", "down"])
 
 
-def _run(command: list[str]) -> None:
-    environment = {**os.environ, "PY": sys.executable}
+def _run(command: list[str], extra: Mapping[str, str] | None = None) -> None:
+    environment = {**os.environ, "PY": sys.executable, **(extra or {})}
     code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     if code:
         raise PreparationFailed(f"{' '.join(command)} ended with {code}")

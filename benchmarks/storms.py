@@ -34,7 +34,7 @@ class Storm:
     """So many jobs of 8 workers, created at once: `seconds` from the first creation to all Running.
 
     `cpu` is what each process used meanwhile, `passes` and `writes` are those of the operator until
-    it came to rest; `idle_cpu` is then a share of one core.
+    it came to rest; `idle_cpu` is then a share of one core, measured after the first of a size.
     """
 
     jobs: int
@@ -76,7 +76,8 @@ async def run_storm(bench: Bench, jobs: int) -> Storm:
         used = {name: now - cpu[name] for name, now in read_cpu(site, operator).items()}
         await asyncio.sleep(SETTLING_SECONDS)
         after = await count_passes(site, operator)
-        idle_cpu, idle_passes = await watch_idle(site, operator)
+        is_first = jobs not in bench.storms
+        idle_cpu, idle_passes = await watch_idle(site, operator) if is_first else (0.0, 0)
         selector = f"training-job-name={names[0]}"
         pods = await site.api.get(build_path("pods", namespace), labelSelector=selector)
         storm = Storm(

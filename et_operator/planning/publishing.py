@@ -20,6 +20,8 @@ from launcher.documents import HostConfig
 
 GATHERING = timedelta(seconds=1)
 """So long workers that run wait for those that are about to, so that one write lists them all."""
+FIRST_GATHERING = timedelta(seconds=5)
+"""The same while nobody is a member yet: the user's command would wait for the late ones anyway."""
 
 
 def build_desired_config(draft: Draft) -> HostConfig:
@@ -68,7 +70,8 @@ def select_fresh(draft: Draft) -> tuple[Pod, ...]:
     is_anyone_late = len(running) < len(roster) or bool(draft.select_unborn())
     if not joining or not is_anyone_late:
         return tuple(running)
-    end = min(pod.started or pod.created for pod in joining) + GATHERING
+    gathering = GATHERING if view.members else FIRST_GATHERING
+    end = min(pod.started or pod.created for pod in joining) + gathering
     if draft.now >= end:
         return tuple(running)
     draft.wake_at(end)

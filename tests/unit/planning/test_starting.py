@@ -81,10 +81,11 @@ def test_workers_that_start_together_become_members_in_one_write() -> None:
     assert world.config.generation == 2
 
 
-def test_a_late_worker_does_not_hold_the_others_up_for_more_than_a_second() -> None:
+def test_the_first_workers_wait_five_seconds_for_a_late_one() -> None:
     world = World(make_job(3, minimum=1))
     world.settle()
     world.run("job-worker-0", "job-worker-1", "job-launcher")
+    world.wait(4)
     world.settle()
     assert world.states() == {}
     assert world.requeue_after is not None
@@ -96,6 +97,33 @@ def test_a_late_worker_does_not_hold_the_others_up_for_more_than_a_second() -> N
     world.run()
     world.settle()
     assert len(world.states()) == 3
+
+
+def test_workers_that_start_within_five_seconds_cost_one_config() -> None:
+    world = World(make_job(8))
+    world.settle()
+    for index in range(8):
+        world.wait(0.6)
+        world.run(f"job-worker-{index}")
+        world.settle()
+    assert len(world.states()) == 8
+    assert world.config is not None
+    assert world.config.generation == 2
+
+
+def test_once_there_are_members_a_late_worker_holds_the_others_up_for_a_second() -> None:
+    world = World(make_job(2))
+    world.start()
+    world.edit(replicas=5)
+    world.settle()
+    world.run("job-worker-2", "job-worker-3")
+    world.settle()
+    assert len(world.states()) == 2
+    assert world.requeue_after is not None
+    assert world.requeue_after <= timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    assert len(world.states()) == 4
 
 
 def test_running_needs_the_launcher_and_the_least_number_of_workers() -> None:
