@@ -123,11 +123,10 @@ def load(targets: Iterable[Node], archive: Path) -> bool:
             f"There is no file {archive}: give an image archive, for example from docker save."
         )
         raise DevclusterError(message)
-    wanted = ociimages.read_digest(archive)
     missing = [
         node
         for node in targets
-        if not wanted or wanted not in nodes.run_ctr(node, "images", "list")
+        if not ociimages.is_listed(archive, nodes.run_ctr(node, "images", "list"))
     ]
     if missing:
         names = ", ".join(node.name for node in missing)

@@ -44,13 +44,28 @@ def write_program_image(program: Path, name: str, path: Path) -> None:
 
 def read_digest(path: Path) -> str:
     """Return the digest of the one image in this archive; "" if it is not in the OCI layout."""
+    return str(_read_manifest(path).get("digest", ""))
+
+
+def is_listed(path: Path, listing: str) -> bool:
+    """Whether `ctr images list` shows this very image, under the name that the archive gives it."""
+    manifest = _read_manifest(path)
+    names = manifest.get("annotations", {})
+    name = names.get("io.containerd.image.name") or names.get("org.opencontainers.image.ref.name")
+    return bool(manifest) and any(
+        manifest["digest"] in line and (not name or line.split()[0] == name)
+        for line in listing.splitlines()
+    )
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
     with tarfile.open(path) as archive:
         for member in archive:
             if member.name.removeprefix("./") == "index.json":
                 file = archive.extractfile(member)
                 manifests = json.load(file)["manifests"] if file else []
-                return str(manifests[0]["digest"]) if len(manifests) == 1 else ""
-    return ""
+                return manifests[0] if len(manifests) == 1 else {}
+    return {}
 
 
 def _find_architecture() -> str:

@@ -203,7 +203,12 @@ def test_the_image_of_one_program_is_an_archive_whose_digest_can_be_read(tmp_pat
     program = tmp_path / "pause"
     program.write_bytes(b"program")
     ociimages.write_program_image(program, "localhost/pause:dev", tmp_path / "image.tar")
-    assert ociimages.read_digest(tmp_path / "image.tar").startswith("sha256:")
+    digest = ociimages.read_digest(tmp_path / "image.tar")
+    assert digest.startswith("sha256:")
+    listed = f"REF TYPE DIGEST\nlocalhost/pause:dev application/x {digest} 1 KiB"
+    assert ociimages.is_listed(tmp_path / "image.tar", listed)
+    renamed = listed.replace(":dev", ":other")
+    assert not ociimages.is_listed(tmp_path / "image.tar", renamed), "it needs its own name too"
 
 
 # ---------------------------------------------------------------- processes
