@@ -7,8 +7,10 @@ import re
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from et_operator.runtime.measuring import Metrics
 
@@ -16,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs" / "api.md"
 DOCS = sorted(path for path in (ROOT / "docs").glob("*.md"))
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
+DEFINITIONS = sorted((ROOT / "crds").glob("[st]*.yaml"))
 PLANNING = sorted((ROOT / "et_operator" / "planning").glob("*.py"))
 REPORTERS = {
     "tell": 0,
@@ -94,6 +97,14 @@ def test_alerts_and_advice_name_metrics_that_exist():
     assert not set(re.findall(r"\bet_operator_[a-z_]+", page)) - series
 
 
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda path: path.name)
+def test_every_field_is_named_where_people_come_from_et_operator(definition: Path):
+    version = yaml.safe_load(definition.read_text("utf-8"))["spec"]["versions"][0]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    page = (ROOT / "docs" / "migration.md").read_text("utf-8")
+    assert not [name for name in list_leaves(spec) if name not in page]
+
+
 def test_every_rule_has_a_home_that_exists():
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     table = page.partition("\n## Where a rule is\n")[2].partition("\n## ")[0]
@@ -103,6 +114,15 @@ def test_every_rule_has_a_home_that_exists():
     }
     assert not [home for home in homes if not home.exists()]
     assert {path for path in PLANNING if path.stem not in {"__init__", "drafts"}} <= homes
+
+
+def list_leaves(schema: dict[str, Any]) -> Iterator[str]:
+    """The names of fields that have none below them; of a pod template its own name."""
+    for name, field in schema["properties"].items():
+        if "properties" in field and name != "template":
+            yield from list_leaves(field)
+        else:
+            yield name
 
 
 def list_anchors(page: Path) -> set[str]:
