@@ -17,9 +17,9 @@ from et_operator.kube.api import Api
 from et_operator.kube.executing import Execution, Executor, Failure
 from et_operator.model.actions import Action, Create, Delete, Patch, get_resource
 from et_operator.model.jobs import JobKey, TrainingJob
-from et_operator.model.names import LABEL_RUNTIME
+from et_operator.model.names import LABEL_RUNTIME, build_worker_selector
 from et_operator.model.plans import Plan
-from et_operator.model.resources import TRAINING_JOBS, Json, Ref
+from et_operator.model.resources import PODS, TRAINING_JOBS, Json, Ref
 from et_operator.model.snapshots import Refusal, RuntimeFiles
 from et_operator.planning.planner import plan, plan_orphan
 from et_operator.runtime.clock import Clock
@@ -95,7 +95,7 @@ class Reconciler:
         started = self._clock.monotonic()
         result = plan(snapshot, now)
         self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
-        if await self._is_mistaken(result):
+        if await self._is_mistaken(key, result):
             return "stale", timedelta()
         outcome, again = await self._carry_out(key, snapshot.job, result)
         answers = self._store.answers.get(key)
@@ -103,15 +103,23 @@ class Reconciler:
             again = find_shortest(again, LOOK_AT_HOLDERS)
         return outcome, again
 
-    async def _is_mistaken(self, result: Plan) -> bool:
+    async def _is_mistaken(self, key: JobKey, result: Plan) -> bool:
         """Whether a live read shows what the plan rests on to be otherwise than it was believed."""
         changed: set[JobKey] = set()
         for ref in result.premises:
-            try:
-                changed |= self._ingest.upsert(ref.resource, await self._api.get(ref))
-            except NotFound:
-                changed |= self._ingest.forget_name(ref)
+            changed |= await (self._look_at(ref) if ref.name else self._look_for_workers(key))
         return bool(changed)
+
+    async def _look_at(self, ref: Ref) -> set[JobKey]:
+        try:
+            return self._ingest.upsert(ref.resource, await self._api.get(ref))
+        except NotFound:
+            return self._ingest.forget_name(ref)
+
+    async def _look_for_workers(self, key: JobKey) -> set[JobKey]:
+        selector = build_worker_selector(key.name)
+        found = await self._api.list(PODS, key.namespace, label_selector=selector)
+        return {k for pod in found.items for k in self._ingest.upsert(PODS, pod)}
 
     async def _close_orphans(self, key: JobKey) -> tuple[str, timedelta | None]:
         """Scalings that name no job: the store forgets the job, they are told so after a while."""

@@ -30,7 +30,8 @@ class Plan:
     that fails stops the ones after it.
 
     `premises` are objects that the decision rests on and that its write does not pin: each is read
-    live first, and where one is not as it was believed to be, nothing of the plan is done.
+    live first, and where one is not as it was believed to be, nothing of the plan is done. One
+    without a name stands for all workers of the job, where some are missing.
     """
 
     status: JobStatus | None = None

@@ -18,6 +18,7 @@ from et_operator.model.resources import (
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    TRAINING_JOBS,
     Ref,
 )
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
@@ -52,7 +53,10 @@ def create_all(draft: Draft) -> list[Action]:
     view = draft.view
     if not view.snapshot.taken.isdisjoint(_find_missing_objects(view)):
         return []  # without one of these the pods could not work
-    return [*create_access(view), *write_config(draft), *create_pods(draft)]
+    access = create_access(view)
+    if access and view.snapshot.pods:  # it was there: its job may be gone, and it with it
+        draft.rest_on(Ref(TRAINING_JOBS, view.job.key.namespace, view.job.key.name))
+    return [*access, *write_config(draft), *create_pods(draft)]
 
 
 def create_access(view: View) -> list[Action]:

@@ -12,7 +12,7 @@ from et_operator.model.names import (
     build_worker_selector,
 )
 from et_operator.model.pods import Pod
-from et_operator.model.resources import CONFIG_MAPS, Ref
+from et_operator.model.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.planning.drafts import Draft, count_failure
 from et_operator.planning.finishing import fail, succeed
 from et_operator.planning.scripting import is_script_done
@@ -96,12 +96,15 @@ def judge_launcher(view: View) -> Ending | None:
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
     """Restart the launcher, or give the job up.
 
-    The platform is blamed only after a live read of the report: the launcher's object may go, and
-    be seen to go, before the news that its command had ended with 0.
+    The platform is blamed only after live reads: of the report, for the launcher's object may go,
+    and be seen to go, before the news that its command had ended with 0; and of the launcher, where
+    it is missing, for a list of pods may be older than the status that has its uid.
     """
     key = draft.view.job.key
     if ending.is_infrastructure:
         draft.rest_on(Ref(CONFIG_MAPS, key.namespace, build_report_name(key.name)))
+        if draft.view.launcher is None:
+            draft.rest_on(Ref(PODS, key.namespace, describe_launcher(draft.view)))
     backoff = count_failure(draft.status.launch_backoff, draft.now)
     draft.change(launch_backoff=backoff)
     failures = draft.status.failures

@@ -58,11 +58,13 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
         reports, premises = tuple(draft.reports), tuple(draft.premises)
         return Plan(draft.status, (), reports, draft.requeue_after, premises)
     actions = tuple(act(draft))
+    premises = tuple(draft.premises)
     answers = tuple(draft.reports)
     describe(draft)
     if is_about_job(actions) or not is_worth_writing(draft, touches_pods=is_about_pods(actions)):
-        return Plan(None, actions, answers, draft.requeue_after)
-    return Plan(draft.status, actions, tuple(draft.reports), draft.requeue_after)
+        return Plan(None, actions, answers, draft.requeue_after, premises)
+    reports = tuple(draft.reports)
+    return Plan(draft.status, actions, reports, draft.requeue_after, premises)
 
 
 def decide(draft: Draft) -> None:

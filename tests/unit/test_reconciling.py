@@ -387,6 +387,47 @@ async def test_a_scaling_that_has_ended_is_not_begun_again_by_who_has_not_seen_i
     assert len(bench.names(PODS)) == 3
 
 
+def take_over(bench: Bench, missing: str) -> Bench:
+    """A new leader on the same cluster, whose list of pods is older than this one."""
+    successor = Bench()
+    successor.cluster, successor.clock = bench.cluster, bench.clock
+    successor.reconciler = successor.build(bench.api)
+    successor.look({kind: what for kind, what in WATCHED.items() if kind != PODS})
+    pods = [pod for pod in bench.cluster.list(PODS) if pod["metadata"]["name"] != missing]
+    successor.ingest.sync(PODS, None, pods, version="1", at=bench.clock.now())
+    return successor
+
+
+@pytest.mark.parametrize("missing", ["train-launcher", "train-worker-1"])
+async def test_a_pod_that_an_old_list_misses_is_looked_for_and_not_replaced(missing: str) -> None:
+    bench = await begin_to_run()
+    before = bench.names(PODS)
+    successor = take_over(bench, missing)
+    await successor.pass_over(4)
+    assert bench.names(PODS) == before
+    assert bench.status()["epoch"] == 1
+    assert successor.events == []
+
+
+async def test_a_worker_of_whom_nothing_is_known_is_looked_for_before_another_is_named() -> None:
+    bench = await begin_to_run()
+    job = Ref(TRAINING_JOBS, "team", "train")
+    bench.cluster.patch(job, {"status": {"workers": None}}, subresource="status")
+    before = bench.names(PODS)
+    successor = take_over(bench, "train-worker-1")
+    await successor.pass_over(4)
+    assert bench.names(PODS) == before
+
+
+async def test_nothing_is_made_again_for_a_job_that_is_gone_though_it_is_not_seen_to_go() -> None:
+    bench = await begin_to_run()
+    bench.cluster.remove(Ref(TRAINING_JOBS, "team", "train"))
+    bench.cluster.remove(Ref(ROLES, "team", "train-launcher"))
+    bench.look({ROLES: WATCHED[ROLES]})
+    await bench.pass_over(2)
+    assert bench.names(ROLES) == []
+
+
 # ------------------------------------------------------------------ deletions of what is not there
 async def test_what_is_not_there_any_more_is_forgotten_at_once() -> None:
     bench = await begin_to_run()
