@@ -13,7 +13,7 @@ from et_operator.errors import EtOperatorError, Expired
 from et_operator.kube.api import MERGE_PATCH, Listing, WatchEvent
 from et_operator.model.resources import Json, Ref, Resource
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.documents import copy_json
+from tests.fakes.documents import copy_json, copy_stored
 from tests.fakes.histories import Change
 from tests.fakes.selectors import Predicate, parse_field_selector, parse_label_selector
 
@@ -267,9 +267,9 @@ class View:
 
     def _show(self, change: Change, *, is_last: bool) -> Json:
         if not is_last or change.new is None:
-            return copy_json(change.last)  # type: ignore[no-any-return]
+            return copy_stored(change.last)  # type: ignore[no-any-return]
         # It left the view without being deleted: its last state inside, at this version.
-        last = copy_json(change.old)
+        last = copy_stored(change.old)
         last["metadata"]["resourceVersion"] = str(change.revision)
         return last  # type: ignore[no-any-return]
 

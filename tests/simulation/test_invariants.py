@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from et_operator.model.names import LABEL_EPOCH, LABEL_ROLE
-from et_operator.model.resources import CONFIG_MAPS, PODS, TRAINING_JOBS, Json, Ref
+from et_operator.model.resources import CONFIG_MAPS, PODS, SCALE_INS, TRAINING_JOBS, Json, Ref
+from tests.fakes.broker import FakeBroker
 from tests.fakes.clients import CallLog, FakeApi
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
-from tests.makers import make_config_map, make_job, make_owner, make_pod
-from tests.simulation.invariants import Broken, check_history, watch_over
+from tests.makers import make_config_map, make_job, make_owner, make_pod, make_scale_in
+from tests.simulation.invariants import Broken, check_history, check_rest, watch_over
 
 PLACE = "team-a"
 
@@ -33,6 +34,10 @@ class Rogue:
         owners = [make_owner(self.job)]
         manifest = make_pod(name, labels=labels, ownerReferences=owners)
         return self.cluster.create(PODS, PLACE, manifest)
+
+    def set_status(self, **fields: object) -> None:
+        ref = Ref(TRAINING_JOBS, PLACE, "train")
+        self.cluster.patch(ref, {"status": fields}, subresource="status")
 
     def ref(self, name: str) -> Ref:
         return Ref(PODS, PLACE, name)
@@ -88,6 +93,13 @@ def start_too_many_workers(rogue: Rogue) -> None:
     rogue.add_pod("train-worker-2", "worker")
 
 
+def start_more_than_asked(rogue: Rogue) -> None:
+    worker = {"maxReplicas": 5}
+    ref = Ref(TRAINING_JOBS, PLACE, "train")
+    rogue.cluster.patch(ref, {"spec": {"etReplicaSpecs": {"worker": worker}}})
+    start_too_many_workers(rogue)
+
+
 def let_the_epoch_fall(rogue: Rogue) -> None:
     ref = Ref(TRAINING_JOBS, PLACE, "train")
     for epoch in (2, 1):
@@ -100,6 +112,7 @@ def let_the_epoch_fall(rogue: Rogue) -> None:
         pytest.param(use_a_name_again, "created twice", id="name"),
         pytest.param(start_two_launchers, "two launchers", id="launchers"),
         pytest.param(start_too_many_workers, "at most 2 wanted", id="workers"),
+        pytest.param(start_more_than_asked, "2 workers were asked for", id="number"),
         pytest.param(let_the_epoch_fall, "fell", id="epoch"),
     ],
 )
@@ -109,3 +122,33 @@ def test_a_history_that_must_not_be(crime: Callable[[Rogue], None], sentence: st
     crime(rogue)
     with pytest.raises(Broken, match=sentence):
         check_history(rogue.cluster)
+
+
+def ask_in_vain(rogue: Rogue) -> None:
+    rogue.cluster.create(SCALE_INS, PLACE, make_scale_in("in", count=1))
+
+
+def remember_for_ever(rogue: Rogue) -> None:
+    now = "2026-01-01T00:00:00Z"
+    record = {"kind": "ScaleIn", "name": "in", "uid": "u", "base": 2, "target": 1, "started": now}
+    rogue.set_status(scaling=record)
+
+
+def end_and_go_on(rogue: Rogue) -> None:
+    rogue.set_status(phase="Failed")
+
+
+@pytest.mark.parametrize(
+    ("crime", "sentence"),
+    [
+        pytest.param(ask_in_vain, "in is None for ever", id="no-answer"),
+        pytest.param(remember_for_ever, "not put away", id="record"),
+        pytest.param(lambda _: None, "2 workers are wanted, these run", id="missing"),
+        pytest.param(end_and_go_on, "the job is Failed, and these run", id="leftover"),
+    ],
+)
+def test_a_rest_that_must_not_be(crime: Callable[[Rogue], None], sentence: str):
+    rogue = Rogue()
+    crime(rogue)
+    with pytest.raises(Broken, match=sentence):
+        check_rest(rogue.cluster, FakeBroker(rogue.cluster))

@@ -1,16 +1,20 @@
-"""Every life without a crash: it ends as it must, with few writes, and rests afterwards."""
+"""Every life, undisturbed and in any order: it ends as it must, with few writes, and then rests."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
-from tests.simulation.conftest import SEEDS
+from tests.simulation.conftest import choose
 from tests.simulation.invariants import OPERATOR
 from tests.simulation.lives import LIVES
+from tests.simulation.schedules import Schedule, play
 from tests.simulation.worlds import World
 
+SEEDS = 6
+"""Orders for each life, and for each number of leaders."""
 MAX_WRITES = 60
 """More than any of these lives needs; an operator that writes on and on passes it soon."""
 
@@ -26,8 +30,19 @@ async def test_a_life_ends_as_it_must_and_then_nothing_is_written(name: str):
         assert len(world.log.list_writes(OPERATOR)) == written
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", LIVES)
-async def test_a_life_ends_as_it_must_in_any_order_and_with_stale_caches(name: str, seed: int):
-    async with World(seed=seed) as world:
-        await LIVES[name](world)
+@pytest.mark.parametrize(
+    ("name", "seed", "leaders"),
+    [
+        (name, seed, leaders)
+        for name in LIVES
+        for seed, leaders in choose(name, tuple(product(range(SEEDS), (1, 2))))
+    ],
+)
+async def test_a_life_ends_as_it_must_in_any_order_and_with_stale_caches(
+    name: str, seed: int, leaders: int
+):
+    async def live(schedule: Schedule) -> None:
+        async with World(schedule, leaders=leaders) as world:
+            await LIVES[name](world)
+
+    await play(live, seed)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Self
 
@@ -18,76 +17,60 @@ from et_operator.model.resources import (
     Resource,
 )
 from tests.fakes.broker import FakeBroker
-from tests.fakes.clients import Call, CallLog, Moment
+from tests.fakes.clients import CallLog
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kubelet import FakeKubelet
-from tests.simulation.invariants import OPERATOR, check_history, is_ended, is_role, watch_over
+from tests.simulation.faults import Crash, Strike
+from tests.simulation.invariants import check_history, is_ended, is_role, watch_over
 from tests.simulation.operators import SimulatedOperator
+from tests.simulation.schedules import ACTORS, RECOVER, STALL, Schedule
 
 NAMESPACE = "team-a"
 RESTART = timedelta(seconds=2)
-PATIENCE = 6
-"""Idle rounds in any order before everybody is asked."""
-STALLING = 0.05
-RECOVERING = 0.1
+PATIENCE = 12
+"""Tokens in a row for which nothing happens before everybody is asked."""
+MANY = 1_000_000
+OVERLAP = 30
+"""Rounds after which a watch that is behind shows more, though nothing has come to rest."""
 LAST_WRITES = 40
 LAST_STEPS = 60
-MAX_STEPS = 1000
-"""Rounds without time passing after which a world is said never to come to rest."""
-
-
-class Crash(BaseException):
-    """The operator's process ends here and now."""
+MAX_STEPS = 5000
+"""Steps without time passing after which a world is said never to come to rest."""
+_RESOURCES = {resource.plural: resource for resource in WATCHED}
 
 
 class Restless(AssertionError):  # noqa: N818 (what the world is)
     """The operator goes on and on, or what was waited for never came."""
 
 
-class CrashAt:
-    """End the operator before or after its n-th write (from 1), once."""
-
-    def __init__(self, number: int, moment: Moment) -> None:
-        self._number = number
-        self._moment = moment
-        self._seen = 0
-        self._target: Call | None = None
-        self.has_struck = False
-
-    def __call__(self, call: Call, moment: Moment) -> None:
-        if not call.is_write or call.user != OPERATOR:
-            return
-        if moment is Moment.BEFORE:
-            self._seen += 1
-            if self._seen == self._number:
-                self._target = call
-        if call is self._target and moment is self._moment:
-            self.has_struck = True
-            raise Crash
-
-
 class World:
-    """Everything at once. Use it as a context manager: failures then tell seed and schedule.
+    """Everything at once. Use it as a context manager: failures then tell what happened.
 
     Args:
-        seed: orders what may happen in any order; None: always in the same simple order.
+        schedule: who does something next; None: everybody in turn.
+        leaders: operators that believe they lead, at the same time.
     """
 
-    def __init__(self, seed: int | None = None) -> None:
-        self.seed = seed
+    def __init__(self, schedule: Schedule | None = None, *, leaders: int = 1) -> None:
+        self.schedule = schedule or Schedule()
         self.clock = FakeClock()
-        self.cluster = FakeCluster(self.clock.now, seed or 0)
+        self.cluster = FakeCluster(self.clock.now)
         self.log = CallLog()
         watch_over(self.cluster, self.log)
         self.kubelet = FakeKubelet(self.cluster)
         self.broker = FakeBroker(self.cluster)
         self.kubelet.is_flushing = self.broker.is_flushing
-        self.restarts = 0
-        self.schedule: list[str] = []
-        self._stalled: set[Resource] = set()
-        self._dice = random.Random(seed)  # noqa: S311 (a schedule, no secret)
-        self.operator = self._start_operator()
+        self._others = {
+            "kubelet": self.kubelet.step,
+            "broker": self.broker.step,
+            "garbage": self.cluster.collect_garbage,
+        }
+        self.steps: list[str] = []
+        self.successor: SimulatedOperator | None = None
+        """Has begun to look, and takes the place of the first operator that crashes."""
+        self._actors = [name for name in ACTORS if leaders > 1 or "@" not in name]
+        self.operators = [self.build_operator() for _ in range(leaders)]
 
     async def __aenter__(self) -> Self:
         return self
@@ -102,8 +85,9 @@ class World:
         """What happened, for whom a failure is printed."""
         writes = [call for call in self.log.calls if call.is_write][-LAST_WRITES:]
         calls = "\n".join(f"  {call}" for call in writes)
-        tail = " ".join(self.schedule[-LAST_STEPS:])
-        return f"seed {self.seed}, {self.clock.now()}\nwrites:\n{calls}\nlast steps: {tail}"
+        tail = " ".join(self.steps[-LAST_STEPS:])
+        faults = "; ".join(str(fault) for fault in self.log.faults if isinstance(fault, Strike))
+        return f"{self.clock.now()} {faults}\nwrites:\n{calls}\nlast steps: {tail}"
 
     # ------------------------------------------------------------ the user
     def create(self, resource: Resource, manifest: Json) -> None:
@@ -158,56 +142,59 @@ class World:
             self.kubelet.terminate(launcher, code)
 
     # ------------------------------------------------------------ time
-    async def step(self, *, is_complete: bool = False) -> bool:
-        """Let everybody (with a seed: some, in any order) do one thing; whether anybody did."""
-        actors: list[tuple[str, Callable[[], bool | Awaitable[bool]]]] = [
-            ("kubelet", self.kubelet.step),
-            ("broker", self.broker.step),
-            ("garbage", self.cluster.collect_garbage),
-            *((r.plural, lambda r=r: self.operator.receive(r)) for r in WATCHED),
-            ("work", self._work),
-        ]
-        if self.seed is not None and not is_complete:
-            self._stall()
-            actors = self._dice.sample(actors, self._dice.randint(1, len(actors)))
-        any_moved = False
-        for name, act in actors:
-            moved = act()
-            has_moved = await moved if isinstance(moved, Awaitable) else moved
-            if has_moved:
-                self.schedule.append(name)
-            any_moved |= has_moved
-        return any_moved
+    async def act(self, token: str) -> bool:
+        """Let one of them do one thing (see schedules); whether anything happened."""
+        name, _, index = token.partition("@")
+        has_moved = False
+        if name in self._others:
+            has_moved = self._others[name]()
+        elif int(index or 0) < len(self.operators):
+            has_moved = await self._let_operate(int(index or 0), name)
+        if has_moved:
+            self.steps.append(token)
+        return has_moved
 
-    def _stall(self) -> None:
-        """Now and then a kind's watch falls behind all others, and later catches up."""
-        history = self.cluster.history
-        if self._dice.random() < STALLING:
-            resource = self._dice.choice(list(WATCHED))
-            history.hold(resource)
-            self._stalled.add(resource)
-        elif self._stalled and self._dice.random() < RECOVERING:
-            self._recover()
-
-    def _recover(self) -> bool:
-        """Let every watch catch up; whether one was behind."""
-        stalled, self._stalled = self._stalled, set()
-        for resource in stalled:
-            self.cluster.history.release(resource)
-        return bool(stalled)
+    async def _let_operate(self, number: int, what: str) -> bool:
+        operator = self.operators[number]
+        if what == "work":
+            return await self._work(number)
+        if what == RECOVER:
+            operator.stalled.clear()
+            return False
+        if what.startswith(STALL):
+            operator.stalled[_RESOURCES[what.removeprefix(STALL)]] = MANY
+            return False
+        return operator.receive(_RESOURCES[what])
 
     async def rest(self) -> None:
         """Until nobody can do anything without time passing."""
-        idle = 0
+        idle = rounds = 0
         for _ in range(MAX_STEPS):
-            idle = 0 if await self.step() else idle + 1
-            if self.seed is not None and idle < PATIENCE:
+            token = self.schedule.draw()
+            if token is not None:
+                idle = 0 if await self.act(token) else idle + 1
+                if idle < PATIENCE:
+                    continue
+            idle = 0
+            rounds += 1
+            has_moved = await self.go_round()
+            if has_moved and rounds % OVERLAP:
                 continue
-            # a shuffled round may leave somebody out, a complete one does not
-            if not idle or self._recover() or await self.step(is_complete=True):
-                continue
-            return
-        raise Restless(f"still busy after {MAX_STEPS} rounds in which no time passed")
+            if not self._catch_up() and not has_moved:
+                return
+        raise Restless(f"still busy after {MAX_STEPS} steps in which no time passed")
+
+    async def go_round(self) -> bool:
+        """Everybody does one thing in turn; whether anybody did."""
+        moves = [await self.act(actor) for actor in self._actors]
+        return any(moves)
+
+    def _catch_up(self) -> bool:
+        """When all else rests, or has not rested for long, a watch shows what it held back.
+
+        Two leaders of which one knows more contradict each other until then.
+        """
+        return any(operator.catch_up() for operator in self.operators)
 
     async def until(
         self, is_so: Callable[[], object], within: timedelta = timedelta(minutes=10)
@@ -228,34 +215,35 @@ class World:
             await self.rest()
 
     async def _advance(self, end: Any) -> bool:
-        due = self.operator.agenda.next_due
+        dues = (operator.agenda.next_due for operator in self.operators)
+        due = min((due for due in dues if due is not None), default=None)
         if due is None or due > end:
             return False
         await self.clock.advance(max(due - self.clock.now(), timedelta(milliseconds=1)))
         return True
 
-    # ------------------------------------------------------------ the operator
-    async def _work(self) -> bool:
+    # ------------------------------------------------------------ the operators
+    def build_operator(self) -> SimulatedOperator:
+        """One that has seen nothing yet."""
+        return SimulatedOperator(self.cluster, self.log, self.clock)
+
+    async def _work(self, number: int) -> bool:
         try:
-            return await self.operator.work()
+            return await self.operators[number].work()
         except Crash:
-            await self._restart()
+            await self._restart(number)
         except BaseExceptionGroup as group:
             if group.subgroup(Crash) is None:
                 raise
-            await self._restart()
+            await self._restart(number)
         return True
 
-    async def _restart(self) -> None:
-        self.restarts += 1
-        self.schedule.append("CRASH")
+    async def _restart(self, number: int) -> None:
+        """Another takes its place: the successor that has taken its lists already, or a new one."""
+        self.steps.append("CRASH")
         await self.clock.advance(RESTART)
-        self.operator = self._start_operator()
-
-    def _start_operator(self) -> SimulatedOperator:
-        operator = SimulatedOperator(self.cluster, self.log, self.clock)
-        operator.start()
-        return operator
+        self.operators[number] = self.successor or self.build_operator()
+        self.successor = None
 
     # ------------------------------------------------------------ the end
     def summarise(self) -> dict[str, Any]:

@@ -1,0 +1,177 @@
+"""Lives that nobody wrote: a job, what its user and its nodes do to it, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from et_operator.model.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from tests.makers import make_job, make_scale_in, make_scale_out
+from tests.simulation.faults import KINDS, Strike
+from tests.simulation.schedules import TOKENS, Schedule
+from tests.simulation.worlds import World
+
+MOST = 5
+"""Workers that any of these jobs may have."""
+LAST_STRUCK = 60
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that happens to the job; `number` is what it is about, each takes it as it can."""
+
+    what: str
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that decides what will happen; printed as it is when something fails."""
+
+    workers: int = 2
+    spec: dict[str, Any] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    faults: tuple[tuple[int, str], ...] = ()
+    tokens: tuple[str, ...] = ()
+    leaders: int = 1
+
+
+async def tell(story: Story) -> World:
+    """Let it happen, then take away what hinders the job, and wait until nothing happens any more.
+
+    Raises:
+        AssertionError: an invariant was broken, or the world does not come to rest.
+    """
+    # Each leader tells what it was refused itself, for as long as both of them lead.
+    is_refused = any(kind in {"403", "422"} for _, kind in story.faults)
+    leaders = 1 if is_refused else story.leaders
+    async with World(Schedule(tokens=story.tokens), leaders=leaders) as world:
+        world.log.faults += [Strike(number, kind) for number, kind in story.faults]
+        job = make_job(workers=story.workers, minReplicas=1, maxReplicas=MOST, **story.spec)
+        world.create(TRAINING_JOBS, job)
+        for number, step in enumerate(story.steps):
+            await STEPS[step.what](world, step.number, f"s{number}")
+        await go_on(world)
+        return world
+
+
+async def go_on(world: World) -> None:
+    """Nothing hinders the job any more, and all who want to have an hour for what they want."""
+    world.broker.busy.clear()
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": None}})
+    await world.settle(timedelta(hours=1))
+
+
+# ---------------------------------------------------------------- what may happen
+async def wait(world: World, number: int, _: str) -> None:
+    await world.settle(timedelta(seconds=number * 5))
+
+
+async def do_a_few_things(world: World, number: int, _: str) -> None:
+    """What comes next finds the world in the middle of something."""
+    for _ in range(number * 4):
+        token = world.schedule.draw()
+        await world.act(token or "work")
+        if token is None:
+            await world.go_round()
+
+
+async def scale_in(world: World, number: int, name: str) -> None:
+    world.create(SCALE_INS, make_scale_in(name, count=1 + number % 3))
+
+
+async def scale_in_by_name(world: World, number: int, name: str) -> None:
+    chosen = f"train-worker-{number % MOST}"
+    world.create(SCALE_INS, make_scale_in(name, podNames=[chosen]))
+
+
+async def scale_out(world: World, number: int, name: str) -> None:
+    world.create(SCALE_OUTS, make_scale_out(name, count=1 + number % 3, timeout=60))
+
+
+async def set_replicas(world: World, number: int, _: str) -> None:
+    world.change(TRAINING_JOBS, "train", {"spec": {"replicas": 1 + number % MOST}}, "scale")
+
+
+async def suspend(world: World, number: int, _: str) -> None:
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": bool(number % 3)}})
+
+
+async def cancel(world: World, number: int, _: str) -> None:
+    for resource in (SCALE_INS, SCALE_OUTS):
+        if world.get(resource, f"s{number}"):
+            world.delete(resource, f"s{number}")
+
+
+async def delete_a_pod(world: World, number: int, _: str) -> None:
+    pods = [*world.launchers(), *world.workers()]
+    if pods:
+        world.delete(PODS, pods[number % len(pods)])
+
+
+async def evict_a_pod(world: World, number: int, _: str) -> None:
+    pods = [*world.launchers(), *world.workers()]
+    if pods:
+        world.kubelet.fail(pods[number % len(pods)], disruption="EvictionByEvictionAPI")
+
+
+async def crash_a_worker(world: World, number: int, _: str) -> None:
+    workers = [w for w in world.workers() if world.get(PODS, w)["status"]["phase"] == "Running"]
+    if workers:
+        world.kubelet.terminate(workers[number % len(workers)], 1)
+
+
+async def cling(world: World, number: int, _: str) -> None:
+    """A worker's process does not end while it drains."""
+    world.broker.busy.add(f"train-worker-{number}")
+
+
+async def end_the_command(world: World, number: int, _: str) -> None:
+    if world.broker.has_started("train"):
+        world.end_command(number % 2)
+
+
+STEPS: dict[str, Callable[[World, int, str], Any]] = {
+    step.__name__: step
+    for step in (
+        wait,
+        do_a_few_things,
+        scale_in,
+        scale_in_by_name,
+        scale_out,
+        set_replicas,
+        suspend,
+        cancel,
+        delete_a_pod,
+        evict_a_pod,
+        crash_a_worker,
+        cling,
+        end_the_command,
+    )
+}
+
+STORIES = st.builds(
+    Story,
+    workers=st.integers(1, MOST),
+    spec=st.fixed_dictionaries(
+        {},
+        optional={
+            "restartPolicy": st.sampled_from(["OnFailure", "ExitCode"]),
+            "cleanPodPolicy": st.sampled_from(["None", "All"]),
+            "launcherCreationPolicy": st.just("WaitForWorkersReady"),
+            "drainTimeoutSeconds": st.just(30),
+        },
+    ),
+    steps=st.lists(
+        st.builds(Step, st.sampled_from(list(STEPS)), st.integers(0, 9)), max_size=8
+    ).map(tuple),
+    faults=st.lists(
+        st.tuples(st.integers(1, LAST_STRUCK), st.sampled_from(list(KINDS))), max_size=4
+    ).map(tuple),
+    tokens=st.lists(st.sampled_from(TOKENS), max_size=200).map(tuple),
+    leaders=st.sampled_from([1, 1, 2]),
+)
