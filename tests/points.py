@@ -103,5 +103,8 @@ POINTS = (
     Point("opposite-scalings", "a ScaleIn and a ScaleOut at once lose no step", TRAINING),
     Point("scale-in-the-middle", "kubectl scale in the middle of a scaling wins", REAL),
     Point("deleted-scaling", "a scaling deleted before, in the middle, at its end", REAL),
+    Point("operator-killed-anywhere", "kill -9 at five writes of scalings, two of starts", REAL),
+    Point("stopped-leader", "late writes of a leader that slept beyond its lease fail", REAL),
+    Point("two-leaders", "two operators that both lead do what one would", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

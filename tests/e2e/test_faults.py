@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from tests.e2e.operators import Operators, send
 from tests.e2e.world import World, build_job, devcluster, scale_in, train
 
 pytestmark = pytest.mark.cluster
@@ -74,7 +75,7 @@ def test_an_operator_killed_in_the_middle_of_a_scale_in_finishes_with_the_same_v
         ],
         "the victims are recorded",
     )
-    kill_operator()
+    send(Operators().wait_for_leader(), signal.SIGKILL)
 
     status = world.wait_for_scaling("scaleins", "leave", timeout=180)
     assert status["phase"] == "ScaleSucceeded", status
@@ -82,14 +83,3 @@ def test_an_operator_killed_in_the_middle_of_a_scale_in_finishes_with_the_same_v
     assert [w["result"] for w in status["workers"]] == ["graceful"]
     world.wait_for_size("resumed", 2)
     assert set(world.worker_names()).isdisjoint(victims)
-
-
-def kill_operator() -> None:
-    """SIGKILL to the operator's process, from outside its container."""
-    import subprocess
-
-    found = subprocess.run(
-        ["pgrep", "-f", "^python3 -m et_operator"], check=True, capture_output=True, text=True
-    )
-    for pid in found.stdout.split():
-        subprocess.run(["kill", f"-{signal.SIGKILL.value}", pid], check=True)
