@@ -143,6 +143,7 @@ def start_controllers(cluster: Cluster, kube: Path) -> None:
         "cluster-signing-key-file": folder / "ca.key",
         "node-monitor-grace-period": "20s",
         "node-monitor-period": "2s",
+        "horizontal-pod-autoscaler-sync-period": "2s",
         "feature-gates": _GATES,
         "kube-api-qps": rate,
         "kube-api-burst": 2 * rate,

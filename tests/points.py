@@ -106,5 +106,7 @@ POINTS = (
     Point("operator-killed-anywhere", "kill -9 at five writes of scalings, two of starts", REAL),
     Point("stopped-leader", "late writes of a leader that slept beyond its lease fail", REAL),
     Point("two-leaders", "two operators that both lead do what one would", REAL),
+    Point("autoscaler", "a HorizontalPodAutoscaler grows and shrinks a job", REAL),
+    Point("own-account", "a launcher keeps its author's service account", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
