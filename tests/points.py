@@ -108,5 +108,6 @@ POINTS = (
     Point("two-leaders", "two operators that both lead do what one would", REAL),
     Point("autoscaler", "a HorizontalPodAutoscaler grows and shrinks a job", REAL),
     Point("own-account", "a launcher keeps its author's service account", REAL),
+    Point("failure-kinds", "only the user's own failures count against backoffLimit", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

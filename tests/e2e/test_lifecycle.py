@@ -38,6 +38,27 @@ def test_a_failing_job_is_tried_again_as_often_as_its_author_allows(world: World
     assert status["epoch"] == 2
 
 
+@pytest.mark.point("failure-kinds")
+def test_only_what_the_users_command_did_counts_against_its_retries(world: World) -> None:
+    # the first launcher is deleted by somebody, the second ends by a signal, the third with 3
+    command = ["sh", "-c", "case $(hostname) in *-r1) exit 143;; *-r2) exit 3;; esac; sleep 1000"]
+    job = build_job("unlucky", command=command, workers=1, restartPolicy="ExitCode", backoffLimit=5)
+    world.create(job)
+    world.wait_for_phase("unlucky", "Running")
+
+    world.core.delete_namespaced_pod("unlucky-launcher", world.namespace)
+
+    world.wait_for_phase("unlucky", "Failed")
+    status = world.status("trainingjobs", "unlucky")
+    assert status["failures"] == {"user": 2, "infrastructure": 1}
+    assert status["epoch"] == 3
+    failed = find_condition(status, "Failed")
+    assert "exit code 3" in failed["message"], "143 is worth another try, 3 is not"
+    reasons = [reason for name, reason, _ in world.events() if name == "unlucky"]
+    assert "Restarting" in reasons
+    assert "Failed" in reasons
+
+
 @pytest.mark.point("suspend")
 def test_a_suspended_job_gives_everything_back_and_trains_again_when_resumed(
     world: World,
