@@ -59,6 +59,9 @@ POINTS = (
     # packages: what people install
     Point("helm", "the chart is linted by Helm itself", HELM),
     Point("chart", "the chart says what kustomize says, object by object, in every variant", HELM),
+    Point(
+        "helm-live", "a second release is installed, upgraded, uninstalled", f"{REAL}, Helm 4.2.4"
+    ),
     Point("chart-errors", "wrong values and old clusters are refused by name", HELM),
     Point("distributions", "sdist and wheel build, install alone and run", PYTHON),
     # security: the claims of its page in docs
