@@ -100,6 +100,9 @@ POINTS = (
     Point("ends-at-once", "a command that ends at once, or is none", REAL),
     Point("quota", "a quota refuses pods: told; raised: the job goes on", REAL),
     Point("pod-security-refuses", "a Pod Security level refuses pods: told, corrected", REAL),
+    Point("namespaces", "an operator with rights in one namespace only", REAL),
+    Point("drained-node", "kubectl drain under a running job", TRAINING),
+    Point("foreign", "jobs of et-operator: followed, never changed", REAL),
     Point("hardened", "non-root, read-only roots, Pod Security restricted", TRAINING),
     # e2e: scalings that meet, operators that die, whoever else sizes a job
     Point("two-scale-ins", "two ScaleIns at once take different workers", REAL),

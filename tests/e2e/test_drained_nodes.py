@@ -1,0 +1,101 @@
+"""`kubectl drain` under a running job, as an administrator does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kubernetes import client
+
+from tests.e2e.light_jobs import find_pods
+from tests.e2e.world import World, build_job, devcluster, train
+
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"training-job-role": "worker"}},
+}
+
+
+@pytest.mark.point("drained-node")
+def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after_its_launchers(
+    world: World,
+) -> None:
+    create_budget(world)
+    job = build_job("moving", command=train("--steps", "2000", "--step-seconds", "0.2"))
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+    template["spec"]["topologySpreadConstraints"] = [SPREAD]
+    world.create(job)
+    world.wait_for_size("moving", 2)
+    policy = client.PolicyV1Api(world.core.api_client)
+    world.wait(
+        lambda: (
+            policy.read_namespaced_pod_disruption_budget(
+                "workers", world.namespace
+            ).status.disruptions_allowed
+            == 1
+        ),
+        "one of two workers may be evicted",
+    )
+    nodes = list_nodes(world)
+    home = nodes["moving-launcher"]
+    [(moved, away)] = [(name, node) for name, node in nodes.items() if node != home]
+
+    with drained(away):
+        assert_it_trains_on(world, {home})
+    assert moved not in list_nodes(world)
+    numbers = [step.number for step in world.steps("moving")]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert world.status("trainingjobs", "moving")["epoch"] == 1
+
+    with drained(home):
+        assert_it_trains_on(world, {away})
+    status = world.status("trainingjobs", "moving")
+    assert status["epoch"] == 2
+    assert status["failures"]["infrastructure"] == 1
+    assert status["failures"].get("user", 0) == 0
+
+
+def assert_it_trains_on(world: World, nodes: set[str]) -> None:
+    """With as many workers as before, all of them on these nodes."""
+    world.wait(
+        lambda: len(pods := list_nodes(world)) == 3 and set(pods.values()) == nodes,
+        f"all pods are on {nodes}",
+    )
+    before = len(world.steps("moving"))
+    world.wait(
+        lambda: (steps := world.steps("moving"))[before:] and steps[-1].size == 2,
+        "two workers train again",
+    )
+
+
+def list_nodes(world: World) -> dict[str, str]:
+    """Where the job's pods are; those that are going are left out."""
+    return {name: pod.spec.node_name for name, pod in find_pods(world, "moving").items()}
+
+
+def create_budget(world: World) -> None:
+    """One worker at a time may be evicted; the API server counts by the job's scale."""
+    spec = {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": {"training-job-role": "worker"}},
+    }
+    policy = client.PolicyV1Api(world.core.api_client)
+    policy.create_namespaced_pod_disruption_budget(
+        world.namespace, {"metadata": {"name": "workers"}, "spec": spec}
+    )
+
+
+@contextmanager
+def drained(node: str) -> Iterator[None]:
+    """Drained inside, in use again afterwards."""
+    flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=100s"]
+    try:
+        devcluster("kubectl", "drain", node, *flags)
+        yield
+    finally:
+        devcluster("kubectl", "uncordon", node)
