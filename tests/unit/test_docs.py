@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from et_operator.runtime.measuring import Metrics
+from tests.points import POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs" / "api.md"
@@ -95,6 +96,15 @@ def test_alerts_and_advice_name_metrics_that_exist():
     }
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     assert not set(re.findall(r"\bet_operator_[a-z_]+", page)) - series
+
+
+def test_what_the_comparison_calls_run_is_in_the_closing_table():
+    page = (ROOT / "README.md").read_text("utf-8")
+    rows = page.partition("\n## How it compares\n")[2].partition("\n## ")[0].splitlines()
+    ours = [row.split("|")[2] for row in rows if row.startswith("|")]
+    named = {key for cell in ours for key in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", cell)}
+    assert "no-lost-step" in named
+    assert not named - {point.key for point in POINTS}
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda path: path.name)
