@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
@@ -176,13 +175,14 @@ class World:
             found = self.custom.list_namespaced_custom_object(
                 GROUP, "v1alpha1", self.namespace, plural
             )
-            (folder / f"{plural}.yaml").write_text(yaml.safe_dump(found))
+            write_json(folder / f"{plural}.json", found)
         for maps in self.core.list_namespaced_config_map(self.namespace).items:
             if maps.metadata.name.endswith(("-config", "-report")):
-                (folder / f"{maps.metadata.name}.json").write_text(json.dumps(maps.data, indent=1))
+                write_json(folder / f"{maps.metadata.name}.json", maps.data)
         for pod in self.core.list_namespaced_pod(self.namespace).items:
             name = pod.metadata.name
-            (folder / f"{name}.yaml").write_text(yaml.safe_dump(pod.to_dict()))
+            manifest = self.core.api_client.sanitize_for_serialization(pod)
+            write_json(folder / f"{name}.json", manifest)
             for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
                 (folder / f"{name}.{container.name}.log").write_text(self.log(name, container.name))
         (folder / "events.txt").write_text("\n".join(map(str, self.events())))
@@ -191,6 +191,11 @@ class World:
             (folder / f"operator-{pod.metadata.name}.log").write_text(
                 operator.log(pod.metadata.name)
             )
+
+
+def write_json(path: Path, found: object) -> None:
+    """For people: YAML would take twenty times as long, after every test."""
+    path.write_text(json.dumps(found, indent=1))
 
 
 def kubeconfig() -> Path:
