@@ -43,6 +43,10 @@ def test_a_release_is_installed_upgraded_and_uninstalled_beside_another(
     devcluster("helm", "upgrade", RELEASE, CHART, *values, "--set", "settings.LOG_LEVEL=debug")
     world.wait(lambda: get_holder(world) not in {"", first}, "the upgraded operator leads")
 
+    # in two steps: whoever loses its rights before its pod may not even give its lease back
+    devcluster("helm", "upgrade", RELEASE, CHART, *values, "--set", "replicas=0")
+    world.wait(lambda: not list_pods(world), "the operator has stopped")
+    assert not get_holder(world), "the lease was not given back"
     devcluster("helm", "uninstall", RELEASE, "-n", world.namespace, "--wait", "--timeout", "100s")
     names = {role.metadata.name for role in rights.list_cluster_role().items}
     assert NAME not in names
@@ -56,6 +60,12 @@ def get_holder(world: World) -> str:
     leases = client.CoordinationV1Api(world.core.api_client)
     found = leases.list_namespaced_lease(world.namespace).items
     return next((lease.spec.holder_identity or "" for lease in found), "")
+
+
+def list_pods(world: World) -> list[client.V1Pod]:
+    """All pods of the release's namespace."""
+    found: list[client.V1Pod] = world.core.list_namespaced_pod(world.namespace).items
+    return found
 
 
 def may_list_pods(world: World, namespace: str) -> bool:
