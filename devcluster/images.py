@@ -85,7 +85,12 @@ TRAINER = Image(
     _DEBIAN,
     "examples/images/horovod-torch/Dockerfile",
     ".",
-    ("examples/images/horovod-torch", "examples/horovod-torch", "examples/scripts"),
+    (
+        "examples/images/horovod-torch",
+        "examples/horovod-torch",
+        "examples/mpi4py",
+        "examples/scripts",
+    ),
 )
 
 

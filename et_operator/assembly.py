@@ -70,7 +70,7 @@ WATCHED = {
 """Every kind that is watched, with its label selector."""
 
 RUNTIME_PACKAGES = ("launcher.protocol", "launcher.agent", "launcher.shim", "hostdiscovery")
-RUNTIME_MODULES = ("__init__.py", "contract.py", "boot.py")
+RUNTIME_MODULES = ("__init__.py", "contract.py", "launchers.py", "boot.py")
 """What runs in user containers; see launcher/boot.py."""
 
 log = structlog.get_logger()

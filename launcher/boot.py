@@ -76,8 +76,9 @@ def run(role: str, command: "list[str]") -> int:
     """Be PID 1 in this role; the exit code."""
     if role == "agent":
         # Imports compile all that a worker starts.
-        from launcher.agent import serving
+        from launcher.agent import refusing, serving
 
+        refusing.place_refusal()
         return serving.main(command, socket_path=os.path.join(RUN_DIR, "agent.sock"))
     compile_tree(LIB_DIR)
     from launcher.shim import launching

@@ -61,6 +61,8 @@ ENV_MIN_SLOTS = "EDL_MIN_SLOTS"
 ENV_KEEP = "EDL_KEEP_ENV"
 """In the launcher: comma-separated names that the template's first container sets itself; the
 user's command gets them whatever their names look like."""
+ENV_LAUNCHER = "EDL_LAUNCHER"
+"""In the launcher: which of launchers.NAMES its command is; the user's command gets it too."""
 # ---- environment of the user's command in the launcher
 ENV_NONCE = "EDL_NONCE"
 """A read of the host list counts as served only with the nonce that PID 1 made."""

@@ -8,6 +8,7 @@ from et_operator.model.resources import GROUP
 
 Document = dict[str, Any]
 
+COMMAND = ["horovodrun", "--host-discovery-script", "/etc/edl/discover_hosts.sh", "train.py"]
 NOWHERE = "no-such-scheduler"
 """A scheduler that no cluster has: pods that name it stay Pending for ever."""
 
@@ -20,9 +21,7 @@ def make_job(name: str = "train", *, workers: int = 2, **fields: Any) -> Documen
             worker[key] = fields.pop(key)
     spec = {
         "etReplicaSpecs": {
-            "launcher": {
-                "template": make_template(name="launcher", command=["horovodrun", "train.py"])
-            },
+            "launcher": {"template": make_template(name="launcher", command=COMMAND)},
             "worker": worker,
         },
         **fields,

@@ -23,6 +23,7 @@ REAL = "Kubernetes 1.36.3"
 JOINED = "real agents, broker and shims; an API server on loopback"
 HELM = "Helm 4.2.4, kustomize of Kubernetes 1.36.3"
 TRAINING = "Kubernetes 1.36.3, Horovod 0.28.1"
+MPI = "Kubernetes 1.36.3, Open MPI 4.1"
 
 POINTS = (
     Point("check", "style, types, layers, unit tests, simulation against the fake", PYTHON),
@@ -56,6 +57,13 @@ POINTS = (
     Point("api-restart", "the API server restarts: no host delisted, no exit", TRAINING),
     Point("operator-killed", "kill -9 in a scaling: finished with the same victims", TRAINING),
     Point("no-token", "no token in any user container", TRAINING),
+    # launchers
+    Point("mpirun", "mpirun with mpi4py: four ranks on two workers", MPI),
+    Point("mpirun-lost", "a lost worker starts mpirun anew, and nobody is blamed", MPI),
+    Point("not-elastic", "a job of mpirun is not scaled while it runs, and told so", MPI),
+    Point(
+        "case-37", "mpirun of 70 hosts; a rank or a daemon dies: fails once, leaves nothing", MPI
+    ),
     # packages: what people install
     Point("helm", "the chart is linted by Helm itself", HELM),
     Point("chart", "the chart says what kustomize says, object by object, in every variant", HELM),

@@ -30,9 +30,10 @@ from et_operator.model.jobs import (
     TrainingJob,
     WorkerSpec,
 )
-from et_operator.model.names import MAX_JOB_NAME
+from et_operator.model.names import ANNOTATION_LAUNCHER, MAX_JOB_NAME
 from et_operator.model.resources import Json
 from et_operator.model.scalings import Scaling, ScalingStatus
+from launcher import launchers
 
 ANNOTATION_SUSPENDED = "job-supervisor.kube-ai.io/job-suspended"
 """et-operator's way to suspend a job."""
@@ -147,12 +148,27 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         "ttl_after_finished": spec.get_seconds("ttlSecondsAfterFinished", minimum=0),
         "drain_timeout": spec.get_seconds("drainTimeoutSeconds", minimum=1),
     }
+    template = decode_launcher_template(launcher)
+    choice = _choose_launcher(template, annotations.get(ANNOTATION_LAUNCHER))
     return JobSpec(
-        launcher_template=decode_launcher_template(launcher),
+        launcher_template=template,
+        launcher=choice.name,
+        is_elastic=choice.is_elastic,
         worker=worker,
         suspend=spec.get_flag("suspend") or annotations.get(ANNOTATION_SUSPENDED) == "true",
         **_without_none(given),
     )
+
+
+def _choose_launcher(template: Json, wish: str | None) -> launchers.Choice:
+    if wish is not None and wish not in launchers.NAMES:
+        raise InvalidObject(
+            f"metadata.annotations[{ANNOTATION_LAUNCHER}]",
+            f"{wish!r} is no launcher, use one of {', '.join(launchers.NAMES)}",
+        )
+    container = template["spec"]["containers"][0]
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return launchers.choose(words, wish)
 
 
 def _check_name(job: Fields) -> None:

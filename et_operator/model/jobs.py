@@ -80,6 +80,15 @@ class JobSpec:
     active_deadline: timedelta | None = None
     ttl_after_finished: timedelta | None = None
     drain_timeout: timedelta = timedelta(seconds=600)
+    launcher: str = "other"
+    """Which one its command starts, as launcher/launchers.py names it."""
+    is_elastic: bool = True
+    """Whether workers may join and leave while that runs."""
+
+    @property
+    def least_workers(self) -> int | None:
+        """With how many workers the command may be started; None: as many as were decided."""
+        return self.worker.min_replicas if self.is_elastic else None
 
 
 @dataclass(frozen=True, slots=True)

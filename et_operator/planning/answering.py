@@ -17,7 +17,7 @@ from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished
 from et_operator.planning.manifests.owning import build_owner
-from et_operator.planning.scaling import build_ref, find_next, find_refusal
+from et_operator.planning.scaling import build_ref, find_next, find_refusal, is_fixed
 from et_operator.planning.views import has_passed
 
 ORPHAN_GRACE = timedelta(seconds=30)
@@ -108,7 +108,8 @@ def _refuse(draft: Draft, scaling: Scaling) -> Outcome | None:
     base = view.status.decided_replicas
     if record is not None or base is None or view.job.spec is None:
         return None
-    if view.job.spec.worker.replicas != base or find_next(view) != scaling:
+    is_number_first = view.job.spec.worker.replicas != base and not is_fixed(draft)
+    if is_number_first or find_next(view) != scaling:
         return None
     refusal = find_refusal(draft, scaling, base)
     return _fail(*refusal) if refusal is not None else None

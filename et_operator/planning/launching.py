@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import AttachMode, LauncherCreation, RestartPolicy
+from et_operator.model.jobs import AttachMode, LauncherCreation, RestartPolicy, WorkerState
 from et_operator.model.names import (
     build_launcher_name,
     build_report_name,
@@ -90,7 +90,11 @@ def judge_launcher(view: View) -> Ending | None:
         return None  # its broker is about to tell whether the command had ended before that
     if pod.termination is None or is_disrupted(pod):
         return _lose("LauncherDisrupted", _describe_disruption(pod))
-    return _judge_exit(pod, pod.termination.exit_code)
+    ending = _judge_exit(pod, pod.termination.exit_code)
+    lost = () if ending.is_success or view.spec.is_elastic else _find_lost(view)
+    if not lost:
+        return ending
+    return _lose("WorkerLost", f"{', '.join(lost)} was lost, and {ending.message}")
 
 
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
@@ -192,7 +196,7 @@ def can_launch(draft: Draft) -> bool:
     if draft.spec.launcher_creation is LauncherCreation.AT_STARTUP:
         return True
     worker = draft.spec.worker
-    needed = worker.min_replicas or draft.status.decided_replicas or worker.replicas
+    needed = draft.spec.least_workers or draft.status.decided_replicas or worker.replicas
     running = sum(pod.is_container_running for pod in draft.view.select_live_workers())
     return running >= needed
 
@@ -253,6 +257,13 @@ def _judge_exit(pod: Pod, code: int) -> Ending:
     if is_image_unfit(pod):
         return Ending("ImageUnfit", f"{message}; {NEEDS_PYTHON}", code)
     return Ending("LauncherFailed", message, code)
+
+
+def _find_lost(view: View) -> tuple[str, ...]:
+    """The workers of this launcher that have ended, or were told to."""
+    gone = {r.uid: r.name for r in view.status.workers if r.state is WorkerState.GONE}
+    going = {pod.uid: pod.name for pod in view.workers if is_disrupted(pod)}
+    return tuple(name for uid, name in (gone | going).items() if uid in view.listed)
 
 
 def _lose(reason: str, message: str) -> Ending:

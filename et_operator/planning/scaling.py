@@ -82,11 +82,32 @@ def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] |
         return "InvalidSpec", scaling.invalid
     if draft.view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid:
         return "RecordLost", "it was begun, and the job's record of it is lost: the number stays"
+    if is_fixed(draft):
+        return "NotElastic", f"{_describe_fixed(draft)}; suspend it, scale it, and resume it"
     names = {pod.name for pod in draft.select_roster()}
     unknown = [name for name in scaling.pod_names if name not in names]
     if unknown:
         return "UnknownPods", f"not workers of this job, or leaving already: {', '.join(unknown)}"
     return _find_bound(draft.spec.worker, _find_target(scaling, base))
+
+
+def is_fixed(draft: Draft) -> bool:
+    """Whether the number of workers can only change between two launchers."""
+    has_launcher = bool(draft.status.launcher_uid) and not is_suspended(draft.status)
+    return has_launcher and not draft.spec.is_elastic
+
+
+def describe_held_number(draft: Draft) -> str:
+    """That the spec's number of workers is not met now, and why; "" where it is."""
+    wanted, decided = draft.spec.worker.replicas, draft.status.decided_replicas
+    if decided in {None, wanted} or draft.status.scaling is not None or not is_fixed(draft):
+        return ""
+    now = f"worker.replicas is {wanted}, and {decided} take part"
+    return f"{now}: {_describe_fixed(draft)}; suspend and resume it, and the new number holds"
+
+
+def _describe_fixed(draft: Draft) -> str:
+    return f"{draft.spec.launcher} starts all its processes at once: no worker joins or leaves then"
 
 
 def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
@@ -112,7 +133,7 @@ def _start_next(draft: Draft) -> None:
     base, wanted = draft.status.decided_replicas, draft.spec.worker.replicas
     if base is None:
         return
-    if wanted != base:
+    if wanted != base and not is_fixed(draft):
         _start(draft, ScalingRecord(ScalingKind.REPLICAS, "", "", base, wanted, draft.now))
         return
     scaling = find_next(draft.view)

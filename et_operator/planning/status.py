@@ -16,6 +16,7 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
 from et_operator.planning.launching import NEEDS_PYTHON, is_image_unfit, is_only_followed
 from et_operator.planning.membership import describe_early_losses
+from et_operator.planning.scaling import describe_held_number
 from et_operator.planning.views import View
 
 SETTLING = timedelta(seconds=5)
@@ -132,7 +133,7 @@ def _describe_hosts(draft: Draft) -> None:
 
 def _find_least(draft: Draft) -> int:
     worker = draft.spec.worker
-    return worker.min_replicas or draft.status.decided_replicas or worker.replicas
+    return draft.spec.least_workers or draft.status.decided_replicas or worker.replicas
 
 
 def _describe_troubles(draft: Draft) -> None:
@@ -154,6 +155,7 @@ def _describe_troubles(draft: Draft) -> None:
     problems = sorted(view.report.problems.items()) if view.report else []
     text = "; ".join(f"{reason}: {message}" for reason, message in problems)
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
+    _show(draft, "NotElastic", "ReplicasHeld", describe_held_number(draft))
     draft.clear_condition("InvalidSpec", "Corrected")
     draft.clear_condition("StatusDamaged", "Corrected")
     _describe_taken_names(draft)

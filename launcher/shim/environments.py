@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from launcher import contract
+from launcher import contract, launchers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,29 +22,21 @@ _SERVICE_LINK = re.compile(
 """As the kubelet makes them for every Service of the namespace."""
 _OF_THIS_POD = ("POD_IP", "POD_IPS", "POD_NAME", "POD_UID", "HOST_IP", "NODE_IP", "NODE_NAME")
 
-MPI_SETTINGS = (
-    ("OMPI_MCA_plm_rsh_agent", contract.KUBEXEC),
-    # A tree would start daemons from workers, which cannot start anything; without the tree the
-    # daemons must stay attached, and attached they must all be started at once.
-    ("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
-    ("OMPI_MCA_orte_leave_session_attached", "1"),
-    ("OMPI_MCA_plm_rsh_num_concurrent", "4096"),
-)
-
 
 def make_command_environment(
     environ: Mapping[str, str], nonce: str, bin_dir: str
 ) -> Dict[str, str]:
-    """The environment of the user's command: scrubbed, with our settings and PATH first.
+    """The environment of the user's command: scrubbed, with launchers' settings and PATH first.
 
     Names in `environ[ENV_KEEP]` (what the template itself sets) are never scrubbed and never
     changed, PATH aside.
     """
     env = make_script_environment(environ)
-    for name, value in MPI_SETTINGS:
+    for name, value in launchers.collect_settings().items():
         env.setdefault(name, value)
     env["PATH"] = bin_dir + ":" + env.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     env[contract.ENV_NONCE] = nonce
+    env[contract.ENV_LAUNCHER] = environ.get(contract.ENV_LAUNCHER, "")
     return env
 
 

@@ -7,7 +7,7 @@ import sys
 from collections import namedtuple
 
 from hostdiscovery import hosts
-from launcher import contract
+from launcher import contract, launchers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ def place_programs(paths: Paths) -> None:
 
     They run under the Python that runs this: the one that compiled the runtime.
     """
-    programs = (
-        (paths.discover, "hostdiscovery/discover.py"),
-        (paths.kubexec, "launcher/shim/rsh.py"),
-        (paths.bin + "/ssh", "launcher/shim/rsh.py"),
-        (paths.bin + "/horovodrun", "launcher/shim/horovodrun.py"),
-    )
-    for path, program in programs:
+    programs = {
+        paths.discover: "hostdiscovery/discover.py",
+        paths.kubexec: "launcher/shim/rsh.py",
+    }
+    for name, program in launchers.collect_programs().items():
+        programs[f"{paths.bin}/{name}"] = program
+    for path, program in programs.items():
         text = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{paths.lib}/{program}" "$@"\n'
         write_whole(path, text, 0o755)
 

@@ -18,7 +18,7 @@ def build_config(
     """The config that follows from `status`; `fresh` are running workers that become members."""
     job, spec = view.job, view.job.spec
     replicas = status.decided_replicas or 0
-    minimum = (spec.worker.min_replicas if spec else None) or replicas
+    minimum = (spec.least_workers if spec else None) or replicas
     slots = spec.slots_per_worker if spec else 1
     records = {record.uid: record for record in status.workers if record.uid}
     members = [

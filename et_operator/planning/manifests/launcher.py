@@ -53,7 +53,7 @@ def build_launcher(
 ) -> Json:
     """The launcher pod of the status' epoch."""
     epoch, slots = status.epoch, spec.slots_per_worker
-    minimum = spec.worker.min_replicas or status.decided_replicas or spec.worker.replicas
+    minimum = spec.least_workers or status.decided_replicas or spec.worker.replicas
     labels = build_pod_labels(job, Role.LAUNCHER, epoch)
     pod = copy_template(
         job, spec.launcher_template, build_launcher_name(job.key.name, epoch), labels
@@ -71,7 +71,8 @@ def build_launcher(
         {"name": contract.ENV_SLOTS, "value": str(slots)},
         {"name": contract.ENV_MIN_SLOTS, "value": str(minimum * slots)},
     ]
-    _wrap_user(body, env, runtime)
+    told = {"name": contract.ENV_LAUNCHER, "value": spec.launcher}
+    _wrap_user(body, [*env, told], runtime)
     body["volumes"].append(_build_token_volume())
     body["initContainers"] = [_build_broker(runtime, env), *(body.get("initContainers") or ())]
     return pod

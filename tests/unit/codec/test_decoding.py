@@ -265,3 +265,28 @@ def put(manifest: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str
         place = place[key]
     place[path[-1]] = value
     return changed
+
+
+@pytest.mark.parametrize(
+    ("command", "annotations", "launcher"),
+    [
+        (["mpirun", "-np", "2"], {}, ("mpirun", False)),
+        (["sh", "run.sh"], {}, ("other", True)),
+        (["sh", "run.sh"], {"kai.alibabacloud.com/launcher": "mpirun"}, ("mpirun", False)),
+    ],
+)
+def test_the_launcher_is_read_from_the_command_or_told_by_an_annotation(
+    command: list[str], annotations: dict[str, str], launcher: tuple[str, bool]
+):
+    manifest = make_job()
+    manifest["metadata"]["annotations"] = annotations
+    role = manifest["spec"]["etReplicaSpecs"]["launcher"]
+    role["template"]["spec"]["containers"][0]["command"] = command
+    spec = decode_spec(manifest)
+    assert (spec.launcher, spec.is_elastic) == launcher
+
+
+def test_a_launcher_that_is_none_is_refused_with_those_there_are():
+    manifest = make_job()
+    manifest["metadata"]["annotations"] = {"kai.alibabacloud.com/launcher": "mpi"}
+    assert "'mpi' is no launcher, use one of horovodrun, " in decode_job(manifest).invalid

@@ -22,6 +22,7 @@ def lay_out(folder: Path) -> Path:
     (data / "launcher..boot.py").write_bytes(SOURCE.read_bytes())
     told = "def main(argv, **where):\n    print(__name__, __file__, argv, where)\n    return 5\n"
     (data / "launcher..agent..serving.py").write_text(told)
+    (data / "launcher..agent..refusing.py").write_text("def place_refusal():\n    pass\n")
     (data / "launcher..shim..launching.py").write_text(told)
     for file in data.iterdir():
         (folder / "src" / file.name).symlink_to(Path("..data") / file.name)

@@ -163,6 +163,7 @@ def test_the_launchers_command_runs_behind_our_pid_one() -> None:
     assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
     assert pod["metadata"]["annotations"]["kai.alibabacloud.com/container"] == "main"
     assert env_of(container)[contract.ENV_MIN_SLOTS] == "2"
+    assert env_of(container)[contract.ENV_LAUNCHER] == "other"
 
 
 def test_the_broker_alone_holds_a_token_and_is_restricted() -> None:

@@ -71,6 +71,7 @@ def test_our_programs_come_first_and_mpirun_knows_them():
     assert env["OMPI_MCA_plm_rsh_agent"] == "/etc/mpi/kubexec.sh"
     assert env["OMPI_MCA_plm_rsh_no_tree_spawn"] == "1"
     assert env["OMPI_MCA_orte_leave_session_attached"] == "1"
+    assert env["OMPI_MCA_if_base_do_not_resolve"] == "1"
 
 
 def test_settings_of_the_user_stand():

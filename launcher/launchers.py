@@ -1,0 +1,134 @@
+"""The launchers: what each needs around it, and whether it grows and shrinks. One table, pure.
+
+Both sides read it. PID 1 of the launcher pod puts the programs and settings of all rows in place,
+for a command may be a script that starts any of them. The operator asks which one the command of
+the template is: a job whose launcher starts its processes once and for all is not scaled while it
+runs. What is not here is shared: transport, agents, host files (shim/placing.py), the list
+and the drain (broker), the status. docs/launchers.md says what each launcher can do.
+
+Standard library only, Python >= 3.7: this file runs in user containers too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+
+from launcher import contract
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Optional, Sequence
+
+BY_LIST = "list"
+"""It reads the list of hosts again and again, and lets go of a host that is no longer on it."""
+NEVER = "never"
+"""It starts its processes once: no host joins, and none leaves before the end."""
+
+Launcher = namedtuple(
+    "Launcher",
+    [
+        "name",  # what the annotation of a job calls it
+        "commands",  # programs of the image that are this launcher
+        "programs",  # name -> our program of that name, first in the launcher's PATH
+        "settings",  # environment variables that it gets where the user has set none
+        "leaving",  # how a worker leaves while it runs: BY_LIST or NEVER
+        "elastic_options",  # beginnings of options, one of which it needs to be elastic; or none
+    ],
+)
+
+_HOROVODRUN = Launcher(
+    name="horovodrun",
+    commands=("horovodrun",),
+    programs={"horovodrun": "launcher/shim/horovodrun.py"},
+    settings={},
+    leaving=BY_LIST,
+    # --host-discovery-script, --min-np and --min-num-proc in the shortest form that it takes
+    elastic_options=("--host-", "--min-n"),
+)
+_MPIRUN = Launcher(
+    name="mpirun",
+    commands=("mpirun", "mpiexec", "orterun", "prterun"),
+    programs={},
+    settings={
+        "OMPI_MCA_plm_rsh_agent": contract.KUBEXEC,
+        # A tree would start daemons from workers, which cannot start anything; without the tree the
+        # daemons must stay attached, and attached they must all be started at once.
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "OMPI_MCA_orte_leave_session_attached": "1",
+        "OMPI_MCA_plm_rsh_num_concurrent": "4096",
+        "OMPI_MCA_orte_default_hostfile": contract.JOB_HOSTFILE,
+        # It would ask DNS whether a host is itself, for seconds each where nobody answers.
+        "OMPI_MCA_if_base_do_not_resolve": "1",
+        # The same for Open MPI 5, whose daemons are PRRTE's.
+        "PRTE_MCA_plm_ssh_agent": contract.KUBEXEC,
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+        "PRTE_MCA_plm_ssh_num_concurrent": "4096",
+        "PRTE_MCA_prte_default_hostfile": contract.JOB_HOSTFILE,
+    },
+    leaving=NEVER,
+    elastic_options=(),
+)
+_ANY = Launcher(
+    name="other",
+    commands=(),
+    programs={"ssh": "launcher/shim/rsh.py"},
+    settings={},
+    leaving=BY_LIST,
+    elastic_options=(),
+)
+"""A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
+LAUNCHERS = (_HOROVODRUN, _MPIRUN, _ANY)
+NAMES = tuple(launcher.name for launcher in LAUNCHERS)
+
+Choice = namedtuple("Choice", ["name", "is_elastic"])
+"""The launcher of a job, and whether workers may join and leave while it runs."""
+
+
+def collect_programs() -> Dict[str, str]:
+    """Name -> path in the runtime, of all launchers."""
+    return {name: path for row in LAUNCHERS for name, path in row.programs.items()}
+
+
+def collect_settings() -> Dict[str, str]:
+    """The settings of all launchers; no two rows have the same name."""
+    return {name: value for row in LAUNCHERS for name, value in row.settings.items()}
+
+
+def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
+    """The launcher that a container's command line starts, or the one that is wished for by name.
+
+    Raises KeyError for a wish that is not in NAMES. Looks at the command itself and, where that is
+    a shell with `-c`, at the commands of its script; not into files.
+    """
+    if wish is not None:
+        row = {row.name: row for row in LAUNCHERS}[wish]
+        return Choice(row.name, row.leaving != NEVER)
+    script = _find_script(command)
+    for row in LAUNCHERS:
+        found = _search(row.commands, script)
+        if found is not None:
+            told = [word for word in script[found:].split() if word.startswith(row.elastic_options)]
+            is_told = bool(told) or not row.elastic_options
+            return Choice(row.name, row.leaving != NEVER and is_told)
+    return Choice(_ANY.name, is_elastic=True)
+
+
+def _find_script(command: Sequence[str]) -> str:
+    """The text in which a program's name may begin a command."""
+    words = list(command)
+    if words and words[0].rpartition("/")[2] in ("sh", "bash", "dash", "ash", "zsh", "ksh"):
+        for place, word in enumerate(words[1:-1], start=1):
+            if word.startswith("-") and not word.startswith("--") and "c" in word:
+                return words[place + 1]
+    return " ".join(words)
+
+
+def _search(names: Sequence[str], script: str) -> Optional[int]:
+    """Where one of these programs is called: first in a command, after assignments and keywords."""
+    if not names:
+        return None
+    begin = r"(?:^|[;&|({]|\b(?:do|else|env|exec|nohup|then|time|if|!)\s)\s*(?:\w+=\S*\s+)*"
+    program = r"(?:[^\s;&|(){}]*/)?(?:" + "|".join(map(re.escape, names)) + r")(?=[\s;&|)]|$)"
+    match = re.search(begin + program, script, re.MULTILINE)
+    return match.end() if match else None

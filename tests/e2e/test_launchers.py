@@ -1,0 +1,125 @@
+"""Launchers beside the plain horovodrun: mpirun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.stream import stream
+
+from tests.e2e.world import ROOT, World, build_job, scale_in
+
+pytestmark = pytest.mark.cluster
+
+PI = ["python3", "-m", "mpi4py", "/examples/mpi4py/pi.py"]
+FLAT = """
+cat > /tmp/agent <<'END'
+#!/bin/sh
+echo "$1" >> /tmp/called
+read -r word < /tmp/gate
+exit 1
+END
+chmod +x /tmp/agent
+mkfifo /tmp/gate
+touch /tmp/called
+for n in $(seq 70); do echo "host-$n slots=1"; done > /tmp/hosts
+export OMPI_MCA_plm_rsh_agent=/tmp/agent
+timeout -k 5 60 mpirun -np 70 --hostfile /tmp/hosts true &
+for n in $(seq 60); do
+    if [ "$(wc -l < /tmp/called)" -ge 70 ]; then break; fi
+    sleep 1
+done
+: 3<> /tmp/gate 4> /tmp/gate
+wait
+sort -u /tmp/called | wc -l | sed 's/^/daemons started by the launcher: /'
+"""
+"""Daemons that wait for each other: a tree of them, or a few at a time, would never get there."""
+
+
+def run_in(world: World, pod: str, command: str) -> str:
+    """Output of a shell command in a pod."""
+    container = world.core.read_namespaced_pod(pod, world.namespace).spec.containers[0].name
+    session = stream(
+        world.core.connect_get_namespaced_pod_exec,
+        pod,
+        world.namespace,
+        command=["sh", "-c", command],
+        container=container,
+        stdout=True,
+        stderr=True,
+        _preload_content=False,
+    )
+    try:
+        session.run_forever(timeout=30)
+        output: str = session.read_all()
+        return output
+    finally:
+        session.sock.shutdown()  # close() leaves a socket that the other side has ended
+
+
+def wait_for_nothing(world: World, pod: str, pattern: str) -> None:
+    """Until no process of the pod has a command line like this."""
+    command = f"ps -eo args | grep -E '{pattern}' | grep -v grep"
+    world.wait(lambda: not run_in(world, pod, command), f"{pod} has no {pattern}", 60)
+
+
+def read_example(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "examples" / name).read_text())
+    return found
+
+
+@pytest.mark.point("mpirun")
+def test_mpirun_runs_ranks_of_mpi4py_on_two_workers(world: World) -> None:
+    world.create(read_example("mpirun.yaml"))
+    world.wait_for_phase("mpi", "Succeeded", timeout=120)
+    log = world.log("mpi-launcher")
+    ranks = {tuple(line.split()) for line in log.splitlines() if line.startswith("rank=")}
+    assert {rank for rank, _, _ in ranks} == {f"rank={n}" for n in range(4)}
+    assert {host for _, _, host in ranks} == {"host=mpi-worker-0", "host=mpi-worker-1"}
+    assert "pi=3.14159265" in log
+
+
+@pytest.mark.point("case-37")
+def test_case_37_mpirun_starts_70_daemons_from_the_launcher_alone(world: World) -> None:
+    job = build_job("flat", command=["sh", "-c", FLAT], workers=1, minimum=None, maximum=None)
+    world.create(job)
+    world.wait_for_phase("flat", "Succeeded", timeout=120)
+    assert "daemons started by the launcher: 70" in world.log("flat-launcher")
+
+
+@pytest.mark.point("case-37")
+@pytest.mark.point("not-elastic")
+@pytest.mark.parametrize("fault", ["rank", "daemon"])
+def test_case_37_what_ends_mpirun_fails_the_job_once_and_leaves_no_daemon(
+    world: World, fault: str
+) -> None:
+    arguments = ["--seconds", "300"] + ([] if fault == "daemon" else ["--fail-rank", "1"])
+    command = ["mpirun", "-np", "2", *PI, *arguments]
+    world.create(build_job("gang", command=command, minimum=1, cleanPodPolicy="None"))
+    if fault == "daemon":
+        world.wait(lambda: "rank=1" in world.log("gang-launcher"), "all ranks run")
+        world.create(scale_in("less", "gang", count=1))
+        status = world.wait_for_scaling("scaleins", "less")
+        assert status["conditions"][-1]["reason"] == "NotElastic"
+        run_in(world, "gang-worker-1", "pkill -KILL orted")
+    world.wait_for_phase("gang", "Failed")
+    assert world.status("trainingjobs", "gang")["failures"]["user"] == 1
+    assert len(world.pods("launcher")) == 1
+    for worker in ("gang-worker-0", "gang-worker-1"):
+        wait_for_nothing(world, worker, "orted|pi.py")
+
+
+@pytest.mark.point("mpirun-lost")
+def test_a_lost_worker_starts_mpirun_anew_and_nobody_is_blamed(world: World) -> None:
+    command = ["mpirun", "-np", "2", *PI, "--seconds", "10"]
+    world.create(build_job("gang", command=command, minimum=1))
+    world.wait(lambda: "rank=1" in world.log("gang-launcher"), "all ranks run")
+    world.core.delete_namespaced_pod("gang-worker-1", world.namespace, grace_period_seconds=0)
+    world.wait_for_phase("gang", "Succeeded", timeout=180)
+    status = world.status("trainingjobs", "gang")
+    assert status["failures"].get("user", 0) == 0
+    assert status["failures"]["infrastructure"] == 1
+    log = "".join(world.log(pod.metadata.name) for pod in world.pods("launcher"))
+    assert "host=gang-worker-2" in log
+    assert "pi=3.14159265" in log

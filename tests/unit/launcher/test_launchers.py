@@ -1,0 +1,54 @@
+"""Which launcher a command is, and what is put in place for all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher import launchers
+
+ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover_hosts.sh python t"
+
+
+@pytest.mark.parametrize(
+    ("command", "choice"),
+    [
+        (ELASTIC.split(), ("horovodrun", True)),
+        (["sh", "-c", ELASTIC], ("horovodrun", True)),
+        (["/bin/bash", "-lc", f"set -e\ncd /x && A=1 B=2 exec {ELASTIC}"], ("horovodrun", True)),
+        (["horovodrun", "-np", "2", "--host-disc", "x", "python"], ("horovodrun", True)),
+        (["horovodrun", "-np", "2", "--min-num-proc=1", "python"], ("horovodrun", True)),
+        (["horovodrun", "-np", "2", "-hostfile", "/job/hostfile", "python"], ("horovodrun", False)),
+        (["mpirun", "-np", "2", "python3", "-m", "mpi4py", "x.py"], ("mpirun", False)),
+        (["/opt/ompi/bin/mpiexec", "x"], ("mpirun", False)),
+        (["bash", "-c", "if true; then mpirun x; fi"], ("mpirun", False)),
+        (["bash", "-c", "(nohup mpirun x)&"], ("mpirun", False)),
+        (["sh", "-c", "mpirun"], ("mpirun", False)),
+        (["python3", "train.py"], ("other", True)),
+        (["python3", "mpirun", "x"], ("other", True)),
+        (["sh", "-c", "echo mpirun; python x.py --launcher=mpirun"], ("other", True)),
+        (["sh", "-c", "./mpirun.sh"], ("other", True)),
+        (["sh", "-c"], ("other", True)),
+        (["sh", "run.sh"], ("other", True)),
+        ([], ("other", True)),
+    ],
+)
+def test_the_launcher_of_a_command(command: list[str], choice: tuple[str, bool]):
+    assert launchers.choose(command) == choice
+
+
+def test_a_wish_decides():
+    assert launchers.choose(["sh", "run.sh"], "mpirun") == ("mpirun", False)
+    assert launchers.choose(["mpirun", "x"], "other") == ("other", True)
+    assert launchers.choose(["horovodrun", "x"], "horovodrun") == ("horovodrun", True)
+    with pytest.raises(KeyError):
+        launchers.choose(["mpirun"], "mpi")
+
+
+def test_no_two_launchers_speak_of_the_same_thing():
+    rows = launchers.LAUNCHERS
+    programs = [name for row in rows for name in row.programs]
+    settings = [name for row in rows for name in row.settings]
+    commands = [name for row in rows for name in row.commands]
+    for names in (programs, settings, commands, list(launchers.NAMES)):
+        assert len(names) == len(set(names))
+    assert sorted(launchers.collect_programs()) == sorted(programs)

@@ -1,0 +1,110 @@
+"""Jobs whose launcher starts its processes once and for all: mpirun, DeepSpeed."""
+
+from __future__ import annotations
+
+import pytest
+
+from et_operator.model.jobs import ScalingKind
+from tests.planning_makers import World, make_job, make_scaling
+
+IN, OUT = ScalingKind.IN, ScalingKind.OUT
+
+
+def start(replicas: int = 2, **spec: object) -> World:
+    given = {"launcher": "mpirun", "is_elastic": False, "minimum": 1, **spec}
+    world = World(make_job(replicas, **given))
+    world.start()
+    world.wait(20)
+    return world
+
+
+@pytest.mark.parametrize("kind", [IN, OUT])
+def test_no_scaling_while_it_runs(kind: ScalingKind) -> None:
+    world = start()
+    world.add(make_scaling(kind, "change", count=1))
+    world.settle()
+    assert world.scaling_phase("change") == "ScaleFailed"
+    assert world.scaling_reason("change") == "NotElastic"
+    message = world.scalings["change-uid"].status.conditions[-1].message
+    assert message.startswith("mpirun starts all its processes at once")
+    assert world.replicas == 2
+    assert set(world.states().values()) == {"active"}
+    assert len(world.workers) == 2
+
+
+def test_a_number_written_meanwhile_is_held_and_told() -> None:
+    world = start()
+    world.edit(replicas=3)
+    world.settle()
+    assert len(world.workers) == 2
+    assert world.condition("NotElastic") == "True"
+    assert world.phase() == "Running"
+    world.add(make_scaling(OUT, "more", count=1))
+    world.settle()
+    assert world.scaling_reason("more") == "NotElastic"
+    world.edit(replicas=2)
+    world.settle()
+    assert world.condition("NotElastic") == "False"
+
+
+def test_a_number_that_is_held_holds_from_the_next_launcher_on() -> None:
+    world = start(restart_policy="OnFailure")
+    world.edit(replicas=3)
+    world.settle()
+    world.finish(1)
+    world.go_on()
+    assert world.status.epoch == 2
+    assert len(world.workers) == 3
+    assert world.config is not None
+    assert (world.config.replicas, world.config.min_replicas) == (3, 3)
+    assert world.condition("NotElastic") == "False"
+
+
+def test_a_suspended_job_is_scaled_and_resumed() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.go_on()
+    world.add(make_scaling(OUT, "more", count=1))
+    world.go_on()
+    assert world.scaling_phase("more") == "ScaleSucceeded"
+    world.edit(suspend=False)
+    world.go_on()
+    assert len(world.workers) == 3
+
+
+def test_it_starts_with_all_workers_or_not_at_all() -> None:
+    world = start(3)
+    assert world.config is not None
+    assert (world.config.replicas, world.config.min_replicas) == (3, 3)
+
+
+def test_a_failure_with_a_lost_worker_is_not_the_users() -> None:
+    world = start()
+    world.delete("job-worker-1")
+    world.settle()
+    world.finish(1)
+    world.settle()
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+    assert world.reason("Restarting") == "WorkerLost"
+    world.go_on()
+    assert world.status.epoch == 2
+    assert world.states()["job-worker-2"] == "active"
+
+
+def test_a_failure_of_its_own_is() -> None:
+    world = start()
+    world.finish(1)
+    world.settle()
+    assert world.phase() == "Failed"
+    assert world.reason("Failed") == "LauncherFailed"
+
+
+def test_a_worker_that_was_lost_before_this_launcher_excuses_nothing() -> None:
+    world = start()
+    world.delete("job-worker-1")
+    world.settle()
+    world.finish(1)
+    world.go_on()
+    world.finish(1)
+    world.settle()
+    assert world.phase() == "Failed"
