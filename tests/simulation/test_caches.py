@@ -39,12 +39,12 @@ async def test_events_that_come_late_and_kind_by_kind_change_nothing_in_the_end(
 
 
 async def live_with(name: str, lags: dict[Resource, int]) -> None:
-    expected, writes = await live_undisturbed(name)
+    undisturbed = await live_undisturbed(name)
     async with World() as world:
         world.operators[0].stalled.update(lags)
         await LIVES[name](world)
-        assert world.summarise() == expected
-        assert len(world.log.list_writes(OPERATOR)) <= COST * writes
+        assert world.summarise() == undisturbed.end
+        assert len(world.log.list_writes(OPERATOR)) <= COST * undisturbed.writes
 
 
 class Handover(Strike):
@@ -89,12 +89,12 @@ class Handover(Strike):
 async def test_a_leader_that_starts_from_lists_of_different_moments_changes_nothing_in_the_end(
     name: str, order: Sequence[Resource]
 ):
-    expected, writes = await live_undisturbed(name)
-    for number in choose((name, order[0]), range(1, writes + 1)):
+    undisturbed = await live_undisturbed(name)
+    for number in choose((name, order[0]), range(1, undisturbed.attempts + 1)):
         async with World() as world:
             handover = Handover(world, number, order)
             world.log.faults.append(handover)
             await LIVES[name](world)
             assert handover.has_struck
-            assert world.summarise() == expected
-            assert len(world.log.list_writes(OPERATOR)) <= COST * writes
+            assert world.summarise() == undisturbed.end
+            assert len(world.log.list_writes(OPERATOR)) <= COST * undisturbed.writes
