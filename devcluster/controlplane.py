@@ -11,6 +11,7 @@ from devcluster.commands import wait_until
 from devcluster.failures import DevclusterError
 from devcluster.settings import (
     API_PORT,
+    AUDIT_BACKUPS,
     CHECKOUT,
     GATEWAY,
     SERVICE_NETWORK,
@@ -74,7 +75,7 @@ def start_api_server(cluster: Cluster, kube: Path) -> None:
         "audit-policy-file": policy,
         "audit-log-path": cluster.audit_log,
         "audit-log-maxsize": 200,
-        "audit-log-maxbackup": 2,
+        "audit-log-maxbackup": AUDIT_BACKUPS,
     }
     _start(cluster, kube, "apiserver", _write_flags(arguments))
 

@@ -13,6 +13,9 @@ KUBERNETES_VERSION = "1.36.3"
 KWOK_VERSION = "0.8.0"
 GO_VERSION = (1, 26)
 
+AUDIT_BACKUPS = 20
+"""So many full files of the audit log, of 200 MB, are kept beside the one that is written."""
+
 NETWORK_BITS = 16
 GATEWAY = "10.87.0.1"
 SERVICE_NETWORK = "10.96.0.0/16"

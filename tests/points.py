@@ -111,7 +111,10 @@ POINTS = (
     Point("namespaces", "an operator with rights in one namespace only", REAL),
     Point("drained-node", "kubectl drain under a running job", TRAINING),
     Point("foreign", "jobs of et-operator: followed, never changed", REAL),
+    Point("contention", "objects that somebody else writes at the same moment", REAL),
     Point("hardened", "non-root, read-only roots, Pod Security restricted", TRAINING),
+    Point("rights", "the audit log: no right unused, none missing", REAL),
+    Point("planted-secrets", "planted secrets are in no log, Event, URL, command line", REAL),
     # e2e: scalings that meet, operators that die, whoever else sizes a job
     Point("two-scale-ins", "two ScaleIns at once take different workers", REAL),
     Point("opposite-scalings", "a ScaleIn and a ScaleOut at once lose no step", TRAINING),

@@ -19,6 +19,8 @@ OUT = ROOT / "out"
 POINTS_FILE = OUT / "points.jsonl"
 FAILURE = OUT / "failure"
 LOGS = OUT / "logs"
+STARTED = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+"""What the audit log has from before is not of this run."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 CHART = "deploy/helm/et-operator"
-SIDE_BY_SIDE = "cluster and not alone"
+SIDE_BY_SIDE = "cluster and not alone and not last"
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
@@ -80,6 +82,7 @@ STEPS = (
     ("e2e", "end to end", [*E2E, "-m", SIDE_BY_SIDE, "-n", "3", "--dist", "worksteal"]),
     ("e2e-alone", "end to end, what breaks the cluster itself", [*E2E, "-m", "alone"]),
     ("demo", "the demo", [PY, "examples/demo/main.py", "--quiet"]),
+    ("audit", "what the whole run has left behind", [*E2E, "-m", "last"]),
     ("devcluster", "the cluster itself", [*PYTEST, "-m", "cluster", "tests/cluster"]),
 )  # fmt: skip
 
@@ -93,6 +96,7 @@ def build_environment() -> dict[str, str]:
         "POINTS_FILE": str(POINTS_FILE),
         "FAILURE_DIR": str(FAILURE),
         "LOGS_DIR": str(LOGS),
+        "RUN_STARTED": STARTED,
         "PYTHONPATH": str(ROOT),
     }
 

@@ -184,6 +184,11 @@ def decides_scaling(write: Json) -> bool:
     return _is(write, "UPDATE", "trainingjobs/status") and _gains(write, "scaling")
 
 
+def writes_status(plural: str) -> Match:
+    """Any status of an object of this kind."""
+    return lambda write: _is(write, "UPDATE", f"{plural}/status")
+
+
 def applies_replicas(write: Json) -> bool:
     """`worker.replicas` is written."""
     return _is(write, "UPDATE", "trainingjobs")

@@ -12,6 +12,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import stream
 
+from tests.e2e.rights import REFUSED_ON_PURPOSE
 from tests.e2e.world import ROOT, World, build_job, devcluster, kubeconfig
 
 pytestmark = [
@@ -20,8 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-REFUSED_ON_PURPOSE = "et-tests/refused-on-purpose"
-"""User agent of requests that are made to be refused; the audit test leaves them out."""
 POLICY = ROOT / "deploy" / "components" / "exec-policy" / "policy.yaml"
 WAITING = ["sh", "-c", "while :; do sleep 1; done"]
 

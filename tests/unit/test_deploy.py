@@ -20,7 +20,8 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm"
 GROUP = "kai.alibabacloud.com"
 
-READ = {"get", "list", "watch"}
+WATCH = {"list", "watch"}
+READ = {"get"} | WATCH
 RIGHTS = {
     (GROUP, "trainingjobs"): READ | {"patch", "delete"},
     (GROUP, "scaleins"): READ | {"patch", "delete"},
@@ -35,7 +36,7 @@ RIGHTS = {
     ("rbac.authorization.k8s.io", "roles"): READ | {"create", "patch"},
     ("rbac.authorization.k8s.io", "rolebindings"): READ | {"create"},
     ("networking.k8s.io", "networkpolicies"): READ | {"create"},
-    ("", "nodes"): READ,
+    ("", "nodes"): WATCH,
     ("events.k8s.io", "events"): {"create", "patch"},
 }
 
@@ -69,7 +70,7 @@ def test_the_rights_are_these_and_no_more():
 
 def test_whatever_is_watched_may_be_watched():
     for resource in WATCHED:
-        assert RIGHTS[resource.group, resource.plural] >= READ
+        assert RIGHTS[resource.group, resource.plural] >= WATCH
 
 
 def test_the_operator_holds_what_it_grants_to_brokers():

@@ -1,0 +1,152 @@
+"""The API server's audit log: which rights our accounts used, and which they were refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from devcluster.settings import AUDIT_BACKUPS
+
+OPERATOR = "system:serviceaccount:et-operator:et-operator"
+POD = "authentication.kubernetes.io/pod-name"
+AGENT = "et-operator/"
+"""How the user agent of operator and brokers begins, whatever account they have."""
+REFUSED_ON_PURPOSE = "et-tests/refused-on-purpose"
+"""User agent of requests that tests make, with our accounts' tokens, in order to be refused."""
+_ENDS = ("trainingjobs", "namespaces")
+_WANTED = (b"et-operator", b'"delete')
+"""One of these is in every line that matters; most lines are other people's."""
+
+
+class Right(NamedTuple):
+    """One thing that an account may do."""
+
+    group: str
+    resource: str
+    """With its subresource, `pods/exec`."""
+    verb: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """A line of the log, as far as it is about rights."""
+
+    at: str
+    account: str
+    pod: str
+    """The pod whose token it came with; "" for a person."""
+    agent: str
+    right: Right
+    namespace: str
+    name: str
+    is_allowed: bool
+
+
+@dataclass
+class Audit:
+    """What the log says about one kind of account."""
+
+    used: set[Right] = field(default_factory=set)
+    refused: list[Request] = field(default_factory=list)
+    """Refused for good: the account was not allowed the same later on."""
+
+
+def read_requests(folder: Path, since: str = "") -> Iterator[Request]:
+    """Every request from `since` (RFC 3339, UTC) on, oldest first; files are never held whole.
+
+    Raises AssertionError if older files may have been thrown away.
+    """
+    paths = sorted(folder.glob("audit*.log"), key=lambda path: path.stat().st_mtime)
+    assert 0 < len(paths) <= AUDIT_BACKUPS, f"{len(paths)} files: the run's beginning may be lost"
+    for path in paths:
+        with path.open("rb") as stream:
+            for line in stream:
+                is_whole = line.endswith(b"\n")  # else the server is writing it
+                if not is_whole or not any(word in line for word in _WANTED):
+                    continue
+                body = json.loads(line)
+                if body.get("objectRef") and body["requestReceivedTimestamp"] >= since:
+                    yield decode(body)
+
+
+def decode(body: Mapping[str, Any]) -> Request:
+    """A request from its line."""
+    about = body["objectRef"]
+    subresource = about.get("subresource")
+    resource = about.get("resource", "") + (f"/{subresource}" if subresource else "")
+    notes = body.get("annotations") or {}
+    user = body.get("user") or {}
+    return Request(
+        at=body["requestReceivedTimestamp"],
+        account=user.get("username", ""),
+        pod=next(iter((user.get("extra") or {}).get(POD, [])), ""),
+        agent=body.get("userAgent", ""),
+        right=Right(about.get("apiGroup", ""), resource, body["verb"]),
+        namespace=about.get("namespace", ""),
+        name=about.get("name", ""),
+        is_allowed=notes.get("authorization.k8s.io/decision") != "forbid",
+    )
+
+
+def examine(requests: Iterable[Request]) -> tuple[Audit, Audit]:
+    """The operator's audit, and that of all brokers together."""
+    operator, brokers = Audit(), Audit()
+    ended: set[tuple[str, str]] = set()
+    for request in requests:
+        if request.right.verb.startswith("delete") and request.right.resource in _ENDS:
+            ended.add((request.namespace or request.name, find_job(request)))
+        if request.agent.startswith(REFUSED_ON_PURPOSE):
+            continue
+        if request.account == OPERATOR:
+            note(operator, request)
+        elif is_broker(request) and not is_orphan(request, ended):
+            note(brokers, request)
+    return operator, brokers
+
+
+def find_job(request: Request) -> str:
+    """The job that a deletion is about; "" for all of the namespace."""
+    return request.name if request.right.resource == "trainingjobs" else ""
+
+
+def is_broker(request: Request) -> bool:
+    """Whether a launcher's sidecar asks, under whatever account its job has."""
+    return request.agent.startswith(AGENT) and "-launcher" in request.pod
+
+
+def is_orphan(request: Request, ended: set[tuple[str, str]]) -> bool:
+    """Whether the broker's job was deleted before: its rights go a moment earlier than its pod."""
+    job = request.pod.rpartition("-launcher")[0]
+    return bool({(request.namespace, ""), (request.namespace, job)} & ended)
+
+
+def note(audit: Audit, request: Request) -> None:
+    """Take one request; a refusal is forgotten when the same is allowed later.
+
+    An API server refuses everything in the first second of its life, and a Role counts a moment
+    after it was made.
+    """
+    if request.is_allowed:
+        audit.used.add(request.right)
+        audit.refused = [r for r in audit.refused if not is_same(r, request)]
+    else:
+        audit.refused.append(request)
+
+
+def is_same(one: Request, other: Request) -> bool:
+    """Whether both ask for the same; for which object of a namespace does not matter here."""
+    return (one.account, one.right, one.namespace) == (other.account, other.right, other.namespace)
+
+
+def spread(rules: Iterable[Mapping[str, Any]]) -> set[Right]:
+    """The rights that rules of a Role give."""
+    return {
+        Right(group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }

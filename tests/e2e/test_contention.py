@@ -1,0 +1,54 @@
+"""Objects that somebody else writes at the same moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.gates import Gate, open_gate, writes_status
+from tests.e2e.light_jobs import FOREVER, build_light_job
+from tests.e2e.world import GROUP, World, scale_in, scale_out
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.point("contention")
+def test_what_somebody_else_writes_at_the_same_moment_is_read_before_the_next_try(
+    world: World, tmp_path: Path
+) -> None:
+    with open_gate(world, tmp_path) as gate:
+        collide(world, gate, build_light_job("busy", FOREVER))
+        world.wait_for_phase("busy", "Running")
+        collide(world, gate, scale_out("grow", "busy", 1))
+        assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"
+        collide(world, gate, scale_in("shrink", "busy", pods=["no-such-pod"]))
+        assert world.wait_for_scaling("scaleins", "shrink")["phase"] == "ScaleFailed"
+
+    assert world.worker_names() == ["busy-worker-0", "busy-worker-1"]
+
+
+def collide(world: World, gate: Gate, manifest: dict[str, Any]) -> None:
+    """Create an object and write to it while the operator is about to, until it has noticed."""
+    plural, name = manifest["kind"].lower() + "s", manifest["metadata"]["name"]
+    with gate.hold(writes_status(plural)) as hold:
+        world.create(manifest)
+        hold.wait(f"writes to {plural} {name}")
+        body = {"metadata": {"annotations": {"somebody": "else"}}}
+        world.custom.patch_namespaced_custom_object(
+            GROUP, "v1alpha1", world.namespace, plural, name, body
+        )
+    world.wait(lambda: has_met_conflict(world, plural, name), f"a conflict on {plural} {name}")
+
+
+def has_met_conflict(world: World, plural: str, name: str) -> bool:
+    """Whether the operator's log tells of a conflict about the object."""
+    words = f'409 Conflict: Operation cannot be fulfilled on {plural}.{GROUP} \\"{name}\\"'
+    pods = world.core.list_namespaced_pod("et-operator").items
+    logs = [
+        world.core.read_namespaced_pod_log(pod.metadata.name, "et-operator", tail_lines=500)
+        for pod in pods
+    ]
+    lines = "\n".join(logs).splitlines()
+    return any(words in line and world.namespace in line for line in lines)
