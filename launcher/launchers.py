@@ -69,6 +69,14 @@ _MPIRUN = Launcher(
     leaving=NEVER,
     elastic_options=(),
 )
+_DEEPSPEED = Launcher(
+    name="deepspeed",
+    commands=("deepspeed", "ds", "pdsh"),
+    programs={"pdsh": "launcher/shim/pdsh.py"},
+    settings={},
+    leaving=NEVER,
+    elastic_options=(),
+)
 _ANY = Launcher(
     name="other",
     commands=(),
@@ -78,7 +86,7 @@ _ANY = Launcher(
     elastic_options=(),
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
-LAUNCHERS = (_HOROVODRUN, _MPIRUN, _ANY)
+LAUNCHERS = (_HOROVODRUN, _MPIRUN, _DEEPSPEED, _ANY)
 NAMES = tuple(launcher.name for launcher in LAUNCHERS)
 
 Choice = namedtuple("Choice", ["name", "is_elastic"])

@@ -257,7 +257,7 @@ class Nowhere:
     def to_agent(self, uid: str, data: bytes) -> None:
         list(_decode(data))
 
-    def to_peer(self, peer: int, data: bytes) -> bool:
+    def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         list(_decode(data))
         return True
 

@@ -59,6 +59,8 @@ POINTS = (
     Point("no-token", "no token in any user container", TRAINING),
     # launchers
     Point("mpirun", "mpirun with mpi4py: four ranks on two workers", MPI),
+    Point("deepspeed", "a stand-in for DeepSpeed's runner, by our pdsh and ssh: four ranks", REAL),
+    Point("case-38", "SIGINT to a stand-in for DeepSpeed's runner: its pkill ends the ranks", REAL),
     Point("mpirun-lost", "a lost worker starts mpirun anew, and nobody is blamed", MPI),
     Point("not-elastic", "a job of mpirun is not scaled while it runs, and told so", MPI),
     Point(

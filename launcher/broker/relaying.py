@@ -45,8 +45,11 @@ class Wire(Protocol):
     def to_agent(self, uid: str, data: bytes) -> None:
         """Queue a frame for the stream of this pod; dropped when there is none."""
 
-    def to_peer(self, peer: int, data: bytes) -> bool:
-        """Queue bytes for a connection of our socket; False when that has ended."""
+    def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
+        """Queue bytes for a connection of our socket, which so many sessions share.
+
+        False when it has ended.
+        """
 
     def hang_up(self, peer: int) -> None:
         """End a connection of our socket after what is queued for it."""
@@ -76,7 +79,7 @@ class Relay:
         self._on_spawn = on_spawn
         self._is_bound = False
         self._sessions: dict[bytes, Session] = {}
-        self._by_peer: dict[int, Session] = {}
+        self._by_peer: dict[int, dict[bytes, Session]] = {}
         self._alone: dict[bytes, Session] = {}
         self._attached: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -109,15 +112,18 @@ class Relay:
     # ------------------------------------------------------------ from shims
 
     def take_shim_frame(self, peer: int, frame: Frame, now: float) -> None:
-        """One frame of a shim's connection; raises ProtocolError: hang up."""
+        """One frame of a shim's connection; raises ProtocolError: hang up.
+
+        A connection may open any number of sessions.
+        """
         if frame.type in (frames.SPAWN, frames.RESUME):
             self._open(peer, frame)
             return
-        session = self._by_peer.get(peer)
+        session = self._sessions.get(frame.session)
         if session is None:
             # Under way when the session ended.
             return
-        if session.id != frame.session:
+        if session.peer != peer:
             raise ProtocolError("a frame of a session that this connection has not opened")
         if frame.type == frames.ACK:
             self._acknowledge(session, frame, now)
@@ -131,14 +137,12 @@ class Relay:
 
     def lose_peer(self, peer: int, now: float) -> None:
         """The connection ended: the shim comes back soon, or has died."""
-        session = self._by_peer.pop(peer, None)
-        if session is None:
-            return
-        session.peer = None
-        if not session.is_sent:
-            self._forget(session)
-            return
-        self._leave_alone(session, now + RESUME_SECONDS)
+        for session in self._by_peer.pop(peer, {}).values():
+            session.peer = None
+            if session.is_sent:
+                self._leave_alone(session, now + RESUME_SECONDS)
+            else:
+                self._forget(session)
 
     # ------------------------------------------------------------ from agents
 
@@ -187,7 +191,8 @@ class Relay:
         if session.peer is None:
             self._answer_alone(session, frame)
         else:
-            self._wire.to_peer(session.peer, _encode(frame))
+            sharing = len(self._by_peer[session.peer])
+            self._wire.to_peer(session.peer, _encode(frame), sharing)
         if frame.type == frames.LOST:
             self._forget(session)
 
@@ -242,8 +247,6 @@ class Relay:
 
     def _open(self, peer: int, frame: Frame) -> None:
         body = read_opening(frame)
-        if peer in self._by_peer and self._by_peer[peer].id != frame.session:
-            raise ProtocolError("one session per connection")
         session = self._sessions.get(frame.session)
         if session is None:
             session = self._sessions[frame.session] = Session(frame.session, body["host"])
@@ -263,14 +266,15 @@ class Relay:
             self._place(session)
 
     def _adopt(self, session: Session, peer: int) -> None:
-        if session.peer not in (None, peer):
-            self._by_peer.pop(session.peer, None)
+        if session.peer is not None and session.peer != peer:
+            # Its shim has come back before we saw it go; the rest of that connection follows.
+            self._disown(session)
             self._wire.hang_up(session.peer)
         session.peer = peer
         session.is_given_up = False
         session.ending = None
         self._alone.pop(session.id, None)
-        self._by_peer[peer] = session
+        self._by_peer.setdefault(peer, {})[session.id] = session
 
     def _place(self, session: Session) -> None:
         """Find the pod of a session whose host is only a name so far."""
@@ -350,8 +354,11 @@ class Relay:
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
         self._alone.pop(session.id, None)
+        self._disown(session)
+
+    def _disown(self, session: Session) -> None:
         if session.peer is not None:
-            self._by_peer.pop(session.peer, None)
+            self._by_peer.get(session.peer, {}).pop(session.id, None)
 
     def _pass_on(self, session: Session, frame: Frame) -> None:
         if session.is_sent:

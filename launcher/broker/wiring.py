@@ -18,7 +18,7 @@ MESSAGE = 32 * 1024
 """Bytes: what is smaller is sent together, what is larger in pieces, for the servers on the way
 have limits of their own."""
 PEER_HELD = 2 * MOST_WINDOW
-"""Bytes queued for one connection of our socket."""
+"""Bytes queued for one connection of our socket, for each of its sessions."""
 AGENT_HELD = 32 * MAX_PAYLOAD
 """Bytes queued for one agent: the SPAWNs of many slots, each with an environment."""
 
@@ -100,12 +100,12 @@ class Wires:
         if outbox is not None:
             outbox.put(data)
 
-    def to_peer(self, peer: int, data: bytes) -> bool:
+    def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         """See relaying.Wire. True when the kernel took it or will: writing is tried at once."""
         transport = self._peers.get(peer)
         if transport is None or transport.is_closing():
             return False
-        if transport.get_write_buffer_size() > PEER_HELD:
+        if transport.get_write_buffer_size() > PEER_HELD * sessions:
             log.warning("connection ended", peer=peer, reason="it does not read what it is sent")
             transport.abort()
             return False

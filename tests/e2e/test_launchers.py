@@ -1,17 +1,26 @@
-"""Launchers beside the plain horovodrun: mpirun."""
+"""Launchers beside the plain horovodrun: mpirun, DeepSpeed's runner."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kubernetes import client
 from kubernetes.stream import stream
 
-from tests.e2e.world import ROOT, World, build_job, scale_in
+from tests.e2e.world import IMAGE, ROOT, World, build_job, scale_in
 
 pytestmark = pytest.mark.cluster
 
+STAND_IN = ROOT / "tests" / "e2e" / "stand_in"
+STAND_IN_PLACES = (
+    "/usr/local/bin/deepspeed",
+    "/workspace/deepspeed/launcher/runner.py",
+    "/workspace/deepspeed/launcher/launch.py",
+    "/workspace/train.py",
+)
 PI = ["python3", "-m", "mpi4py", "/examples/mpi4py/pi.py"]
 FLAT = """
 cat > /tmp/agent <<'END'
@@ -123,3 +132,53 @@ def test_a_lost_worker_starts_mpirun_anew_and_nobody_is_blamed(world: World) -> 
     log = "".join(world.log(pod.metadata.name) for pod in world.pods("launcher"))
     assert "host=gang-worker-2" in log
     assert "pi=3.14159265" in log
+
+
+def deepspeed(world: World, *arguments: str) -> dict[str, Any]:
+    """The example, with a stand-in for DeepSpeed and its training in the place of an image."""
+    world.core.create_namespaced_config_map(
+        world.namespace,
+        client.V1ConfigMap(
+            metadata=client.V1ObjectMeta(name="stand-in"),
+            data={path.name: path.read_text() for path in STAND_IN.glob("*.py")}
+            | {"deepspeed": '#!/bin/sh\nexec python3 -m deepspeed.launcher.runner "$@"\n'},
+        ),
+    )
+    job = read_example("deepspeed.yaml")
+    roles = job["spec"]["etReplicaSpecs"]
+    for role in roles.values():
+        spec = role["template"]["spec"]
+        spec["containers"][0] |= {"image": IMAGE, "imagePullPolicy": "IfNotPresent"}
+        spec["containers"][0]["volumeMounts"] = [
+            {"name": "stand-in", "mountPath": path, "subPath": Path(path).name}
+            for path in STAND_IN_PLACES
+        ]
+        source = {"name": "stand-in", "defaultMode": 0o755}
+        spec["volumes"] = [{"name": "stand-in", "configMap": source}]
+    roles["launcher"]["template"]["spec"]["containers"][0]["command"] += arguments
+    return job
+
+
+@pytest.mark.point("deepspeed")
+def test_deepspeeds_runner_starts_its_ranks_on_two_workers(world: World) -> None:
+    world.create(deepspeed(world, "two words"))
+    world.wait_for_phase("deepspeed", "Succeeded", timeout=120)
+    lines = world.log("deepspeed-launcher").splitlines()
+    for rank in range(4):
+        host = f"deepspeed-worker-{rank // 2}"
+        assert f"{host}: rank={rank} size=4 host={host} ['--deepspeed', 'two words']" in lines
+    assert "deepspeed-worker-0: everybody is here" in lines
+
+
+@pytest.mark.point("case-38")
+def test_case_38_deepspeeds_runner_ends_its_ranks_on_sigint(world: World) -> None:
+    job = deepspeed(world, "forever")
+    job["spec"]["cleanPodPolicy"] = "None"
+    world.create(job)
+    name = "deepspeed-launcher"
+    world.wait(lambda: "everybody is here" in world.log(name), "all ranks run")
+    run_in(world, name, "pkill -INT -f '[d]eepspeed.launcher.runner'")
+    world.wait_for_phase("deepspeed", "Failed")
+    assert "pkill ended with" in world.log(name)
+    for worker in ("deepspeed-worker-0", "deepspeed-worker-1"):
+        wait_for_nothing(world, worker, "launcher.launch|train.py")

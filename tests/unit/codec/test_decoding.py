@@ -272,7 +272,7 @@ def put(manifest: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str
     [
         (["mpirun", "-np", "2"], {}, ("mpirun", False)),
         (["sh", "run.sh"], {}, ("other", True)),
-        (["sh", "run.sh"], {"kai.alibabacloud.com/launcher": "mpirun"}, ("mpirun", False)),
+        (["sh", "run.sh"], {"kai.alibabacloud.com/launcher": "deepspeed"}, ("deepspeed", False)),
     ],
 )
 def test_the_launcher_is_read_from_the_command_or_told_by_an_annotation(

@@ -44,7 +44,7 @@ class Bench:
     def to_agent(self, uid: str, data: bytes) -> None:
         self.agents += [(uid, frames.NAMES[frame.type]) for frame in decode(data)]
 
-    def to_peer(self, peer: int, data: bytes) -> bool:
+    def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         for frame in decode(data):
             body = {} if frame.type == frames.DATA else frames.decode_json(frame)
             self.peers.append((peer, frames.NAMES[frame.type], body))

@@ -187,7 +187,7 @@ class Ends:
     def to_agent(self, uid: str, data: bytes) -> None:
         self._chain.to_agent.extend(decode(data))
 
-    def to_peer(self, peer: int, data: bytes) -> bool:
+    def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         if peer == self._chain.peer and self._chain.is_connected:
             self._chain.to_shim.extend(decode(data))
         return True

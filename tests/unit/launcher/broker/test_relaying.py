@@ -32,12 +32,14 @@ class FakeWire:
         self.agent: list[tuple[str, bytes, Any]] = []
         self.peers: dict[int, list[tuple[str, bytes, Any]]] = {}
         self.ended: list[int] = []
+        self.sharing: list[int] = []
 
     def to_agent(self, uid: str, data: bytes) -> None:
         self.agent += read(data)
 
-    def to_peer(self, peer: int, data: bytes) -> bool:
+    def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         self.peers.setdefault(peer, []).extend(read(data))
+        self.sharing.append(sessions)
         return peer not in self.ended
 
     def hang_up(self, peer: int) -> None:
@@ -427,10 +429,8 @@ def test_beginnings_take_half_of_the_pool():
         ),
         pytest.param(make_frame(frames.RESUME, host="w-0", instance="i"), id="no counts"),
         pytest.param(make_frame(frames.RESUME, host="w-0", received=[0, 0]), id="no instance"),
-        pytest.param(make_frame(frames.SIGNAL, B, signal=9), id="another's session"),
         pytest.param(make_frame(frames.SIGNAL, signal="9"), id="no number"),
         pytest.param(make_frame(frames.CLOSED), id="not a shim's"),
-        pytest.param(make_frame(frames.SPAWN, B, host="w-0", command="c"), id="two sessions"),
     ],
 )
 def test_a_shim_that_breaks_a_rule_is_told(frame: Frame):
@@ -448,3 +448,60 @@ def test_frames_of_sessions_that_are_over_are_ignored():
     relay.take_agent_frame("another", EXIT)
     assert wire.take_agent() == []
     assert wire.take_peer(SHIM) == []
+
+
+SPAWN_B = make_frame(frames.SPAWN, B, host="w-0", command="false", window=frames.WINDOW)
+
+
+def make_sharing() -> tuple[Relay, FakeWire]:
+    """Two sessions of one connection."""
+    relay, wire = make_running()
+    relay.take_shim_frame(SHIM, SPAWN_B, 0.0)
+    relay.take_agent_frame("uid-0", make_frame(frames.SPAWNED, B, pid=2, instance="i"))
+    wire.take_agent()
+    wire.take_peer(SHIM)
+    return relay, wire
+
+
+def test_a_connection_may_hold_many_sessions_and_each_ends_for_itself():
+    relay, wire = make_sharing()
+    relay.take_agent_frame("uid-0", make_data(3))
+    relay.take_agent_frame("uid-0", make_data(5, session=B))
+    assert [session for _, session, _ in wire.take_peer(SHIM)] == [A, B]
+    assert wire.sharing[-2:] == [2, 2]  # twice as much may wait for it
+    relay.take_shim_frame(SHIM, EXIT_ACK, 0.0)
+    relay.take_shim_frame(SHIM, make_frame(frames.SIGNAL, B, signal=15), 0.0)
+    assert [name for name, _, _ in wire.take_agent()] == ["EXIT_ACK", "SIGNAL"]
+    relay.lose_peer(SHIM, 1.0)
+    assert relay.due() == 1.0 + RESUME_SECONDS
+    relay.advance(1.0 + RESUME_SECONDS)
+    assert wire.take_agent() == [("ACK", B, (1, 5)), ("SIGNAL", B, {"signal": 15})]
+
+
+def test_a_connection_that_is_lost_leaves_all_its_sessions_to_come_back_for():
+    relay, wire = make_sharing()
+    relay.lose_peer(SHIM, 1.0)
+    relay.take_shim_frame(OTHER, RESUME, 0.0)
+    relay.take_shim_frame(OTHER, RESUME._replace(session=B), 0.0)
+    assert relay.due() is None
+    wire.take_agent()
+    relay.take_agent_frame("uid-0", make_data(8, 7, session=B))
+    assert wire.take_peer(OTHER) == [("DATA", B, (1, 7))]
+
+
+def test_one_that_comes_back_before_its_end_was_seen_takes_its_sessions_along():
+    relay, wire = make_sharing()
+    relay.take_shim_frame(OTHER, RESUME, 0.0)
+    assert wire.ended == [SHIM]
+    relay.take_shim_frame(OTHER, RESUME._replace(session=B), 0.0)
+    relay.lose_peer(SHIM, 1.0)
+    assert relay.due() is None
+    wire.take_agent()
+    relay.take_shim_frame(OTHER, make_frame(frames.SIGNAL, B, signal=15), 0.0)
+    assert wire.take_agent() == [("SIGNAL", B, {"signal": 15})]
+
+
+def test_nobody_speaks_for_the_session_of_another_connection():
+    relay, _ = make_running()
+    with pytest.raises(ProtocolError):
+        relay.take_shim_frame(OTHER, SIGTERM, 0.0)

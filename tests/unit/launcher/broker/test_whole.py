@@ -131,7 +131,7 @@ class Whole:
         if worker.is_welcomed:
             worker.up.data += data
 
-    def to_peer(self, peer: int, data: bytes) -> bool:
+    def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         if peer in self.peers:
             self.peers[peer].hears.data += data
         return peer in self.peers

@@ -58,11 +58,12 @@ async def test_what_was_taken_makes_room():
         await outbox.take()
 
 
-def test_a_peer_that_does_not_read_is_cut_off():
+@pytest.mark.parametrize("sessions", [1, 3])
+def test_a_peer_that_does_not_read_is_cut_off(sessions: int):
     wires, transport = Wires(), StuckTransport()
     peer = wires.add_peer(transport)
     sent = 0
-    while wires.to_peer(peer, CHUNK):
+    while wires.to_peer(peer, CHUNK, sessions):
         sent += len(CHUNK)
     assert transport.is_aborted
-    assert PEER_HELD < sent <= PEER_HELD + len(CHUNK)
+    assert sessions * PEER_HELD < sent <= sessions * PEER_HELD + len(CHUNK)

@@ -1,0 +1,70 @@
+"""Where the output of many sessions goes: into one stream, line by line, each with its origin."""
+
+from __future__ import annotations
+
+import re
+from time import asctime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO, Sequence
+
+LONGEST = 256 * 1024
+"""Bytes of a line that are kept until it ends; a longer one is passed on in pieces."""
+_AFTER_END = re.compile(rb"(?<=[\r\n])")
+
+
+class Sink:
+    """Bytes in, whole lines out, each with a prefix.
+
+    A carriage return ends a line too, as progress bars have it.
+
+    Args:
+        outputs: binary files; each gets all lines, and is flushed after them.
+        prefix: put in front of every line.
+        has_time: put the time in front of that, as horovodrun does.
+        owned: files that are closed with the sink.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[BinaryIO],
+        prefix: bytes,
+        *,
+        has_time: bool = False,
+        owned: Sequence[BinaryIO] = (),
+    ) -> None:
+        self._outputs = (*outputs, *owned)
+        self._owned = owned
+        self._prefix = prefix
+        self._has_time = has_time
+        self._line = b""
+        self._is_continued = False
+
+    def write(self, data: bytes) -> None:
+        """Pass on the lines that are complete now; raises OSError."""
+        lines = _AFTER_END.split(self._line + data)
+        self._line = lines.pop()
+        if len(self._line) > LONGEST:
+            lines.append(self._line)
+            self._line = b""
+        self._pass_on(lines)
+
+    def close(self) -> None:
+        """Pass on what is left of an unfinished line, and close the files; raises OSError."""
+        try:
+            self._pass_on([self._line] if self._line else [])
+        finally:
+            for file in self._owned:
+                file.close()
+
+    def _pass_on(self, lines: Sequence[bytes]) -> None:
+        if not lines:
+            return
+        prefix = (asctime().encode() if self._has_time else b"") + self._prefix
+        text = prefix + prefix.join(lines)
+        text = text[len(prefix) :] if self._is_continued else text
+        self._is_continued = not lines[-1].endswith((b"\n", b"\r"))
+        for output in self._outputs:
+            output.write(text)
+            output.flush()

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.shim.sinks import LONGEST, Sink
+
+PIECES = st.lists(st.binary(max_size=40) | st.sampled_from([b"a\n", b"\r", b"\r\n", b"\0", b"x"]))
+
+
+def collect(pieces: list[bytes], prefix: bytes = b"[0]<stdout>:") -> bytes:
+    output = io.BytesIO()
+    sink = Sink([output], prefix)
+    for piece in pieces:
+        sink.write(piece)
+    sink.close()
+    return output.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([b"one\ntw", b"o\n"], b"P one\nP two\n"),
+        ([b"half"], b"P half"),
+        ([b"10%\r20%\r", b"done\n"], b"P 10%\rP 20%\rP done\n"),
+        ([b"\n\n"], b"P \nP \n"),
+        ([b"a\r\n"], b"P a\rP \n"),
+        ([], b""),
+    ],
+)
+def test_each_line_has_its_origin(pieces: list[bytes], text: bytes):
+    assert collect(pieces, b"P ") == text
+
+
+@given(PIECES)
+def test_no_byte_is_lost_or_changed(pieces: list[bytes]):
+    assert collect(pieces, b"") == b"".join(pieces)
+
+
+@given(PIECES)
+def test_where_it_is_cut_makes_no_difference(pieces: list[bytes]):
+    assert collect(pieces) == collect([b"".join(pieces)])
+
+
+def test_a_line_without_an_end_is_not_kept_for_ever():
+    output = io.BytesIO()
+    sink = Sink([output], b"P")
+    sink.write(b"x" * (LONGEST + 1))
+    assert output.getvalue() == b"P" + b"x" * (LONGEST + 1)
+    sink.write(b"y\nz\n")
+    assert output.getvalue().endswith(b"xy\nPz\n")
+
+
+def test_a_file_gets_the_same_and_is_closed(tmp_path: Path):
+    output, file = io.BytesIO(), (tmp_path / "rank").open("wb")
+    sink = Sink([output], b"P", owned=[file])
+    sink.write(b"a\nb")
+    sink.close()
+    assert (tmp_path / "rank").read_bytes() == output.getvalue() == b"Pa\nPb"
+    assert file.closed
+
+
+def test_the_time_comes_first():
+    output = io.BytesIO()
+    sink = Sink([output], b"[0]<stdout>:", has_time=True)
+    sink.write(b"a\n")
+    assert output.getvalue().endswith(b"[0]<stdout>:a\n")
+    assert len(output.getvalue()) > 30
