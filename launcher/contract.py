@@ -74,6 +74,10 @@ CONFIG_KEY = "config.json"
 REPORT_KEY_PREFIX = "report-"
 """Followed by the epoch."""
 
+# ---- two ways of horovodrun, as launchers are named
+IN_PROCESS = "horovodrun-in-process"
+PER_SLOT = "horovodrun-per-slot"
+
 # ---- exit codes of the shim
 EXIT_REFUSED = 255
 EXIT_GONE = 137

@@ -86,7 +86,14 @@ _ANY = Launcher(
     elastic_options=(),
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
-LAUNCHERS = (_HOROVODRUN, _MPIRUN, _DEEPSPEED, _ANY)
+LAUNCHERS = (
+    _HOROVODRUN,
+    _HOROVODRUN._replace(name=contract.IN_PROCESS, commands=(), programs={}),
+    _HOROVODRUN._replace(name=contract.PER_SLOT, commands=(), programs={}),
+    _MPIRUN,
+    _DEEPSPEED,
+    _ANY,
+)
 NAMES = tuple(launcher.name for launcher in LAUNCHERS)
 
 Choice = namedtuple("Choice", ["name", "is_elastic"])

@@ -58,8 +58,13 @@ POINTS = (
     Point("operator-killed", "kill -9 in a scaling: finished with the same victims", TRAINING),
     Point("no-token", "no token in any user container", TRAINING),
     # launchers
+    Point(
+        "in-process", "horovodrun with our transport inside: 2 -> 4 -> 3, no lost step", TRAINING
+    ),
     Point("mpirun", "mpirun with mpi4py: four ranks on two workers", MPI),
     Point("deepspeed", "a stand-in for DeepSpeed's runner, by our pdsh and ssh: four ranks", REAL),
+    Point("case-21", "SIGTERM to horovodrun reaches workers, whatever shell it runs in", PYTHON),
+    Point("case-31", "200 KB of environment and 5000 service links: it starts", PYTHON),
     Point("case-38", "SIGINT to a stand-in for DeepSpeed's runner: its pkill ends the ranks", REAL),
     Point("mpirun-lost", "a lost worker starts mpirun anew, and nobody is blamed", MPI),
     Point("not-elastic", "a job of mpirun is not scaled while it runs, and told so", MPI),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import subprocess
@@ -22,6 +23,10 @@ OWN_VARIABLES = (
 )
 """What PID 1 keeps to itself."""
 
+LONGEST_ARGUMENT = 128 * 1024 - 1
+"""Bytes of one argument (execve(2), MAX_ARG_STRLEN, without the zero at its end)."""
+_F_SETPIPE_SZ = 1031
+"""fcntl(2): the room in a pipe, up to 1 MiB for everybody, as much as a SPAWN can hold."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -57,27 +62,34 @@ def start_session(
 ) -> Tuple[int, List[int]]:
     """Run `sh -c command`: (pid, read ends of stdout and stderr).
 
+    A command too long for an argument is a script that `sh` reads, which makes no other difference.
     It leads a process group of its own, with /dev/null as stdin, in our working directory. Raises
     OSError or ValueError when it cannot be started; then nothing is left behind.
     """
     environment = dict(base)
     environment.update((_encode(name), _encode(value)) for name, value in env.items())
     environment[contract.ENV_SESSION.encode()] = session.hex().encode()
+    text = _encode(command)
+    script = _keep_script(text) if len(text) > LONGEST_ARGUMENT else []
+    words = [b"-c", text] if not script else [b"/proc/self/fd/%d" % script[0]]
     pipes: List[int] = []
     try:
         for _ in ("stdout", "stderr"):
             pipes += os.pipe()
         process = subprocess.Popen(
-            [b"/bin/sh", b"-c", _encode(command)],
+            [b"/bin/sh", *words],
             stdin=subprocess.DEVNULL,
             stdout=pipes[1],
             stderr=pipes[3],
             env=environment,
             start_new_session=True,
+            pass_fds=script,
         )
     except (OSError, ValueError):
         close_all(pipes)
         raise
+    finally:
+        close_all(script)
     close_all([pipes[1], pipes[3]])
     for fd in (pipes[0], pipes[2]):
         os.set_blocking(fd, False)
@@ -118,6 +130,21 @@ def close_all(fds: List[int]) -> None:
     """Close file descriptors."""
     for fd in fds:
         os.close(fd)
+
+
+def _keep_script(text: bytes) -> List[int]:
+    """The end of a pipe from which all of `text` can be read; raises OSError."""
+    reader, writer = os.pipe()
+    try:
+        fcntl.fcntl(writer, _F_SETPIPE_SZ, len(text))
+        os.set_blocking(writer, False)
+        os.write(writer, text)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    return [reader]
 
 
 def _disown(process: subprocess.Popen[bytes]) -> int:

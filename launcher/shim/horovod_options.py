@@ -11,7 +11,7 @@ from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Mapping, Optional, Sequence
+    from typing import Container, Dict, List, Mapping, Optional, Sequence
 
 GLOO_TIMEOUT_SECONDS = 120
 GLOO_TIMEOUT_VARIABLE = "HOROVOD_GLOO_TIMEOUT_SECONDS"
@@ -43,6 +43,7 @@ VALUE_COUNTS: Dict[str, int] = {
 _SAME = {
     "-np": "--num-proc",
     "--min-num-proc": "--min-np",
+    "--max-num-proc": "--max-np",
     "--network-interfaces": "--network-interface",
 }
 
@@ -64,7 +65,7 @@ def adjust(
     """
     words = list(argv)
     given = {option.name: option for option in read_options(argv)}
-    if "--host-discovery-script" not in given and "--min-np" not in given:
+    if not _is_elastic(given):
         return words
     number = _lower_processes(given, slots)
     if number is not None:
@@ -76,6 +77,15 @@ def adjust(
     if "--gloo-timeout-seconds" not in given and GLOO_TIMEOUT_VARIABLE not in environ:
         added += ["--gloo-timeout-seconds", str(GLOO_TIMEOUT_SECONDS)]
     return added + words
+
+
+def read_most(argv: Sequence[str]) -> Optional[int]:
+    """How many processes an elastic run may come to have, as far as it says; None: it is static."""
+    given = {option.name: option.value for option in read_options(argv)}
+    if not _is_elastic(given):
+        return None
+    numbers = [given.get(name) or "" for name in ("--num-proc", "--min-np", "--max-np")]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
 def read_options(argv: Sequence[str]) -> List[Option]:
@@ -93,6 +103,10 @@ def read_options(argv: Sequence[str]) -> List[Option]:
         options.append(Option(_SAME.get(name, name), value, place + min(following, 1)))
         place += 1 + following
     return options
+
+
+def _is_elastic(given: Container[str]) -> bool:
+    return "--host-discovery-script" in given or "--min-np" in given
 
 
 def _lower_processes(given: Mapping[str, Option], slots: Optional[int]) -> Optional[int]:

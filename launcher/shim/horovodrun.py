@@ -6,6 +6,10 @@ a second process on every host, needs two hosts, and puts its secret into a comm
 and `-np` is lowered to the slots that are listed, never below `--min-np`. Everything else, static
 runs as a whole included, stays as the user wrote it. BIN_DIR stays in PATH: horovodrun sends PATH
 to the workers, where that folder does not exist.
+
+An elastic run of many slots, or with an environment too long for a command line, gets our transport
+inside (injecting.py): a process per slot costs 30 MB and 0.1 s of start. An annotation of the job
+decides where there is one.
 """
 
 from __future__ import annotations
@@ -21,8 +25,12 @@ from launcher.shim import environments, horovod_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping, Optional, Sequence
+    from typing import List, Mapping, Optional, Sequence
 
+MANY_SLOTS = 32
+"""From here on a process per slot costs too much."""
+LONG_ENVIRONMENT = 96 * 1024
+"""Bytes: horovodrun repeats its environment in one argument, which Linux limits to 128 KiB."""
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 ROUTES = "/proc/net/route"
@@ -34,20 +42,54 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if real is None:
         os.write(2, b"edl: horovodrun is not in PATH: is Horovod installed in this image?\n")
         return NOT_FOUND
+    listed = count_listed(contract.HOSTS_FILE)
     words = horovod_options.adjust(
-        argv,
-        slots=count_listed(contract.HOSTS_FILE),
-        interface=find_interface(ROUTES),
-        environ=environ,
+        argv, slots=listed, interface=find_interface(ROUTES), environ=environ
     )
     if list(argv) != words:
         line = f"edl: horovodrun {' '.join(words)}\n"
         os.write(2, line.encode("utf-8", "backslashreplace"))
+    env = environments.drop_pod_facts(environ)
+    command = [real, *words]
+    if is_for_inside(horovod_options.read_most(words), listed, env):
+        command = [*find_interpreter(real), *command]
     try:
-        os.execve(real, [real, *words], environments.drop_pod_facts(environ))
+        os.execve(command[0], command, env)
     except OSError as error:
-        os.write(2, f"edl: cannot start {real}: {error.strerror}\n".encode())
+        os.write(2, f"edl: cannot start {command[0]}: {error.strerror}\n".encode())
     return NOT_EXECUTABLE
+
+
+def is_for_inside(most: Optional[int], listed: Optional[int], environ: Mapping[str, str]) -> bool:
+    """Whether our transport is to be inside horovodrun.
+
+    Args:
+        most: the processes that an elastic run may come to have; None for a static run.
+        listed: the slots in the broker's list.
+        environ: what horovodrun will repeat on every command line.
+    """
+    wish = environ.get(contract.ENV_LAUNCHER, "")
+    if most is None or wish == contract.PER_SLOT:
+        return False
+    length = sum(len(name) + len(value) for name, value in environ.items())
+    is_large = max(most, listed or 0) >= MANY_SLOTS or length >= LONG_ENVIRONMENT
+    return is_large or wish == contract.IN_PROCESS
+
+
+def find_interpreter(program: str) -> List[str]:
+    """The words before a Python program's path that run it with us inside; none if it is not one.
+
+    The Python is that of its first line, for Horovod is installed there.
+    """
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(512)
+    except OSError:
+        return []
+    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!/") else []
+    if not any(os.path.basename(word).startswith("python") for word in words[:2]):
+        return []
+    return [*words, __file__.rpartition("/")[0] + "/injecting.py"]
 
 
 def find_program(name: str, path: str, ours: str) -> Optional[str]:

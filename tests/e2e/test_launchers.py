@@ -1,4 +1,4 @@
-"""Launchers beside the plain horovodrun: mpirun, DeepSpeed's runner."""
+"""Launchers beside the plain horovodrun: with our transport inside, mpirun, DeepSpeed's runner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from kubernetes import client
 from kubernetes.stream import stream
 
-from tests.e2e.world import IMAGE, ROOT, World, build_job, scale_in
+from tests.e2e.world import IMAGE, ROOT, World, build_job, scale_in, scale_out, train
 
 pytestmark = pytest.mark.cluster
 
@@ -76,6 +76,34 @@ def wait_for_nothing(world: World, pod: str, pattern: str) -> None:
 def read_example(name: str) -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((ROOT / "examples" / name).read_text())
     return found
+
+
+@pytest.mark.point("in-process")
+def test_horovodrun_with_our_transport_inside_loses_no_step(world: World) -> None:
+    job = build_job("inside", command=train("--steps", "110", "--step-seconds", "0.3"))
+    name = "horovodrun-in-process"
+    job["metadata"]["annotations"] = {"kai.alibabacloud.com/launcher": name}
+    world.create(job)
+    world.wait_for_size("inside", 2)
+    log = world.log("inside-launcher")
+    assert "horovodrun starts processes in workers by itself" in log
+    assert "[0]<stdout>:step=" in log
+    programs = run_in(world, "inside-launcher", "ps -eo args")
+    assert "horovodrun" in programs
+    assert "rsh.py" not in programs
+
+    world.create(scale_out("grow", "inside", 2))
+    assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"
+    world.wait_for_size("inside", 4)
+    world.create(scale_in("shrink", "inside", pods=["inside-worker-0"]))
+    status = world.wait_for_scaling("scaleins", "shrink")
+    assert [(w["name"], w["result"]) for w in status["workers"]] == [
+        ("inside-worker-0", "graceful")
+    ]
+    world.wait_for_size("inside", 3)
+    world.wait_for_phase("inside", "Succeeded", timeout=180)
+    assert world.sizes("inside") == [2, 4, 3]
+    assert [step.number for step in world.steps("inside")] == list(range(1, 111))
 
 
 @pytest.mark.point("mpirun")

@@ -107,10 +107,18 @@ def test_a_signal_reaches_the_whole_group(peer: Peer) -> None:
     assert (code, out) == (7, b"child\n")
 
 
-def test_a_command_that_is_too_long_fails_and_the_next_one_runs(peer: Peer) -> None:
-    code, _, _ = peer.run("echo " + "x" * 200_000)
-    assert code == 255
+def test_an_argument_that_is_too_long_fails_and_the_next_command_runs(peer: Peer) -> None:
+    code, _, _ = peer.run("env A=" + "x" * 200_000 + " true")
+    assert code == 126
     assert peer.run("echo ok")[1] == b"ok\n"
+
+
+@pytest.mark.point("case-31")
+def test_case_31_a_command_longer_than_an_argument_can_be_runs_all_the_same(peer: Peer) -> None:
+    many = " ".join(f"A{n}={'x' * 50_000}" for n in range(10))
+    claim = peer.spawn(f"cat; env {many} sh -c 'echo ${{#A9}}'; kill -9 $$")
+    code, out, _ = peer.finish(claim)
+    assert (code, out) == (137, b"50000\n")
 
 
 def test_children_that_hold_the_pipes_do_not_hold_the_exit(peer: Peer) -> None:

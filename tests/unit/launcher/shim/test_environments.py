@@ -74,6 +74,17 @@ def test_our_programs_come_first_and_mpirun_knows_them():
     assert env["OMPI_MCA_if_base_do_not_resolve"] == "1"
 
 
+@pytest.mark.point("case-31")
+def test_case_31_the_links_of_5000_services_are_left_out():
+    links = {}
+    for n in range(5000):
+        links[f"S{n}_SERVICE_HOST"] = links[f"S{n}_PORT_80_TCP_ADDR"] = "10.0.0.2"
+        links[f"S{n}_PORT"] = links[f"S{n}_PORT_80_TCP"] = "tcp://10.0.0.2:80"
+    env = make({"HOME": "/root", **links})
+    assert env.keys() & links.keys() == set()
+    assert sum(map(len, [*env, *env.values()])) < 2000
+
+
 def test_settings_of_the_user_stand():
     env = make({"OMPI_MCA_plm_rsh_agent": "/usr/bin/ssh"})
     assert env["OMPI_MCA_plm_rsh_agent"] == "/usr/bin/ssh"

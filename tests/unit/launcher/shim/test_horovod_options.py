@@ -122,3 +122,18 @@ def test_nothing_of_the_command_is_touched(names: list[str], command: list[str])
     for name in names:
         argv += [name] + ["7"] * horovod_options.VALUE_COUNTS[name]
     assert adjusted([*argv, "python", *command])[-len(command) - 1 :] == ["python", *command]
+
+
+@pytest.mark.parametrize(
+    ("argv", "most"),
+    [
+        (["-np", "2", "--max-np", "64", "--min-np", "1", "python"], 64),
+        (["-np=40", "--max-num-proc=8", "--host-discovery-script=x", "python"], 40),
+        (["--host-discovery-script", "x", "python"], 0),
+        (["-np", "many", "--min-np", "1", "python"], 1),
+        (["-np", "99", "python", "--min-np", "1"], None),
+        (["-np", "99", "-H", "a:99", "python"], None),
+    ],
+)
+def test_the_most_processes_of_an_elastic_run(argv: list[str], most: int | None):
+    assert horovod_options.read_most(argv) == most

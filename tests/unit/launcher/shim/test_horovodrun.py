@@ -7,7 +7,7 @@ import pytest
 
 from launcher import contract
 from launcher.shim import horovodrun
-from tests.unit.launcher.shim.brokers import Start
+from tests.unit.launcher.shim.brokers import PYTHON, Start
 
 ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
 eth1\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
@@ -96,3 +96,64 @@ def test_one_that_cannot_be_executed_is_named(tmp_path: Path, start: Start):
     _, err = process.communicate(timeout=20)
     assert process.returncode == 126
     assert f"cannot start {folder}/horovodrun".encode() in err
+
+
+BIG = {"A": "x" * 200_000}
+
+
+@pytest.mark.parametrize(
+    ("most", "listed", "environ", "is_inside"),
+    [
+        (31, 31, {}, False),
+        (32, 2, {}, True),
+        (0, 32, {}, True),
+        (2, None, {}, False),
+        (2, 2, BIG, True),
+        (2, 2, {contract.ENV_LAUNCHER: "horovodrun"}, False),
+        (2, 2, {contract.ENV_LAUNCHER: "horovodrun-in-process"}, True),
+        (99, 99, {contract.ENV_LAUNCHER: "horovodrun-per-slot", **BIG}, False),
+        (None, 99, {contract.ENV_LAUNCHER: "horovodrun-in-process"}, False),
+    ],
+)
+def test_many_slots_a_long_environment_or_a_wish_brings_us_inside(
+    most: int | None, listed: int | None, environ: dict[str, str], is_inside: bool
+):
+    assert horovodrun.is_for_inside(most, listed, environ) is is_inside
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("#!/usr/bin/python3\n", ["/usr/bin/python3"]),
+        ("#!/opt/conda/bin/python3.9 -s\n", ["/opt/conda/bin/python3.9", "-s"]),
+        ("#!/usr/bin/env python\n", ["/usr/bin/env", "python"]),
+        ("#!/bin/sh\n", None),
+        ("#!/usr/bin/env bash\n", None),
+        ("\x7fELF", None),
+        ("", None),
+    ],
+)
+def test_the_python_of_horovodrun_is_that_of_its_first_line(
+    tmp_path: Path, first: str, words: list[str] | None
+):
+    program = tmp_path / "horovodrun"
+    program.write_text(first + "import sys\n")
+    found = horovodrun.find_interpreter(str(program))
+    assert found[:-1] == (words or [])
+    assert not found or Path(found[-1]).is_file()
+    assert horovodrun.find_interpreter("/no/such/program") == []
+
+
+@pytest.mark.point("case-31")
+def test_case_31_an_environment_of_200_kb_starts(tmp_path: Path, start: Start):
+    """Alone it fits into no command line; with us inside none is made."""
+    folder = tmp_path / "real"
+    install(folder)
+    text = f"#!{PYTHON} -IS\nimport os, sys; print('started', len(os.environ['A']), sys.argv[1])"
+    Path(folder, "horovodrun").write_text(text)
+    words = ["--min-np", "1", "--network-interface", "lo", "-np", "1", "python"]
+    many = {f"A{number}": "x" * 100_000 for number in range(2)}
+    environ = {"PATH": f"{folder}:/usr/bin:/bin", "A": "x" * 100_000, **many}
+    out, err = start(RUN, *words, env=environ).communicate(timeout=20)
+    assert out == b"started 100000 --gloo-timeout-seconds\n"
+    assert b"a process per slot: ModuleNotFoundError" in err  # there is no Horovod here

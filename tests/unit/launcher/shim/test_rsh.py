@@ -299,6 +299,7 @@ def shell_script(tmp_path: Path, broker: FakeBroker) -> Path:
     return script
 
 
+@pytest.mark.point("case-21")
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_the_children_of_horovodruns_shell_get_term_and_pass_it_on(
     broker: FakeBroker, tmp_path: Path, shell: str
