@@ -52,6 +52,53 @@ def release(world: World) -> None:
     (world.folder / "go").touch()
 
 
+@pytest.mark.point("case-10")
+async def test_10_a_pod_that_is_deleted_leaves_the_list_and_may_finish(tmp_path: Path):
+    async with running(World(tmp_path, count=2)) as world:
+        shim = await world.start_shim(hold(world, "echo up") + "; exit 134")
+        assert await read_line(shim) == b"up\n"
+        agent = world.agents[world.workers[0]]
+        agent.terminate()
+        await until(lambda: world.listed == 1)
+        assert shim.returncode is None
+        release(world)
+        assert await finish(shim) == (134, b"")
+        async with asyncio.timeout(PATIENCE):
+            assert await agent.wait() == 0
+
+
+@pytest.mark.point("case-11")
+async def test_11_a_killed_process_is_told_as_killed_and_the_others_go_on(tmp_path: Path):
+    async with running(World(tmp_path, count=2)) as world:
+        shims = [await world.start_shim(hold(world, "echo $$"), name) for name in world.workers]
+        pids = [int(await read_line(shim)) for shim in shims]
+        os.kill(pids[1], signal.SIGKILL)
+        assert await finish(shims[1]) == (137, b"")
+        # Whether the host may be used again is for horovodrun to say.
+        assert world.listed == 2
+        release(world)
+        assert await finish(shims[0]) == (0, b"")
+        await until(lambda: len(world.report.exits) == 2)
+        ends = {uid: [ended.code for ended in exits] for uid, exits in world.report.exits.items()}
+        assert ends == {"uid-job-worker-0": [0], "uid-job-worker-1": [137]}
+
+
+@pytest.mark.point("case-12")
+async def test_12_a_gone_pod_ends_its_shims_though_its_stream_says_nothing(tmp_path: Path):
+    async with running(World(tmp_path, count=2)) as world:
+        await world.launch()
+        shim = await world.start_shim("echo up; exec sleep 60")
+        assert await read_line(shim) == b"up\n"
+        world.agents[world.workers[0]].send_signal(signal.SIGSTOP)
+        world.configure(job_worker_0=MemberState.GONE)
+        await until(lambda: "job-worker-0" not in (tmp_path / "hosts").read_text())
+        assert shim.returncode is None
+        for _ in range(2):
+            await world.ask_hosts()
+        assert await finish(shim) == (137, b"")
+        world.agents[world.workers[0]].send_signal(signal.SIGCONT)
+
+
 @pytest.mark.point("case-15")
 async def test_15_the_api_server_restarts_and_all_sessions_go_on(tmp_path: Path):
     async with running(World(tmp_path, count=3)) as world:
@@ -140,6 +187,51 @@ async def test_20_a_killed_shim_ends_its_process_before_it_is_believed_dead(
     assert [[ended.code for ended in exits] for exits in world.report.exits.values()] == [[9]]
 
 
+@pytest.mark.point("case-22")
+async def test_22_a_killed_broker_costs_neither_a_byte_nor_a_host(tmp_path: Path):
+    async with running(World(tmp_path, count=2)) as world:
+        command = hold(world, f"seq {COUNT}")
+        shims = [await world.start_shim(f"{command}; exit 3", name) for name in world.workers]
+        assert [await read_line(shim) for shim in shims] == [b"1\n"] * 2
+        await world.kill_broker()
+        release(world)
+        await world.start_broker()
+        for code, rest in [await finish(shim) for shim in shims]:
+            assert (code, b"1\n" + rest) == (3, LINES)
+        await until(lambda: len(world.report.exits) == 2)
+        assert {len(exits) for exits in world.report.exits.values()} == {1}
+        assert world.report.broker_start == 2
+        assert world.listed == 2
+
+
+@pytest.mark.point("case-24")
+async def test_24_a_new_launcher_starts_nothing_before_the_old_ones_processes_are_dead(
+    world: World,
+):
+    ignoring = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
+    old_shim = await world.start_shim(ignoring)
+    old_pid = int(await read_line(old_shim))
+    assert world.broker is not None
+    # As on a node that is cut off: it lives, and knows of nothing.
+    world.broker.send_signal(signal.SIGSTOP)
+    successor = world.build_successor()
+    try:
+        await successor.start_listed()
+        alive = f"kill -0 {old_pid} && exit 9; echo up"
+        shim = await successor.start_shim(hold(successor, alive) + "; exit 4")
+        assert await read_line(shim) == b"up\n"
+        world.broker.send_signal(signal.SIGCONT)
+        await until(lambda: "another launcher owns the job" in world.log)
+        assert world.report.exits == {}
+        assert old_shim.returncode is None
+        release(successor)
+        assert await finish(shim) == (4, b"")
+    finally:
+        await successor.close()
+        for pid in pids_of(old_shim):
+            os.kill(pid, signal.SIGKILL)
+
+
 DISCOVER = """
 import sys; from hostdiscovery.discover import discover
 sys.stdout.write(discover(sys.argv[1], sys.argv[2], "nonce"))
@@ -159,6 +251,19 @@ async def test_25_discovery_goes_on_without_a_broker(world: World, number: signa
     )  # fmt: skip
     assert await finish(asked) == (0, f"{world.workers[0]}:1\n".encode())
     world.broker.send_signal(signal.SIGCONT) if number == signal.SIGSTOP else None
+
+
+@pytest.mark.point("case-29")
+async def test_29_ends_that_come_together_are_each_told_once(tmp_path: Path):
+    async with running(World(tmp_path, count=3)) as world:
+        shims = [await world.start_shim(hold(world, "echo $$"), name) for name in world.workers]
+        pids = [int(await read_line(shim)) for shim in shims]
+        for pid in pids:
+            os.kill(pid, signal.SIGABRT)
+        assert [await finish(shim) for shim in shims] == [(134, b"")] * 3
+        await until(lambda: len(world.report.exits) == 3)
+        ends = [[ended.code for ended in exits] for exits in world.report.exits.values()]
+        assert ends == [[134]] * 3
 
 
 @pytest.mark.point("case-33")

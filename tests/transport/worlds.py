@@ -21,6 +21,7 @@ from tests.fakes.apiserver import ROOT, ApiServer, dial_agent, dial_bridge, serv
 
 PATIENCE = 60.0
 JOB = "job"
+NONCE = "nonce"
 AGENT = """
 import os, sys; from launcher.agent import serving
 sys.exit(serving.main([], os.environb, sys.argv[1]))
@@ -29,7 +30,10 @@ SHIM = "import sys; from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[2:
 
 
 class World:
-    """One job. `count` workers of `slots` slots; the shims are started by tests."""
+    """One job. `count` workers of `slots` slots; the shims are started by tests.
+
+    The folder is the launcher's pod; the workers' sockets and logs are in it too.
+    """
 
     def __init__(self, folder: Path, *, count: int = 1, slots: int = 1) -> None:
         self.folder = folder
@@ -41,6 +45,7 @@ class World:
         self.agents: dict[str, asyncio.subprocess.Process] = {}
         self.url = ""
         self.has_processes = True
+        self.epoch = 1
         self._generation = 0
         self._stack = AsyncExitStack()
 
@@ -54,7 +59,7 @@ class World:
 
     @property
     def report(self) -> Report:
-        return self.server.read_report(JOB) or Report(1, "launcher-uid", 0)
+        return self.server.read_report(JOB, self.epoch) or Report(self.epoch, "launcher-uid", 0)
 
     @property
     def log(self) -> str:
@@ -82,7 +87,7 @@ class World:
         )
         wanted = sum(state is MemberState.ACTIVE for state in self.states.values())
         self.server.write_config(
-            HostConfig(JOB, "ns", "job-uid", self._generation, 1, wanted, 1, members)
+            HostConfig(JOB, "ns", "job-uid", self._generation, self.epoch, wanted, 1, members)
         )
 
     # ------------------------------------------------------------ processes
@@ -93,9 +98,23 @@ class World:
         if self.has_processes:
             for name in self.workers:
                 await self.start_agent(name)
+        await self.start_listed()
+
+    async def start_listed(self) -> None:
+        """The config and a broker; returns when all hosts are listed."""
         self.configure()
         await self.start_broker()
         await until(lambda: self.listed == len(self.workers))
+
+    def build_successor(self) -> World:
+        """The next launcher of the same job, in a pod of its own; not started."""
+        folder = self.folder / f"launcher-{self.epoch + 1}"
+        folder.mkdir()
+        successor = World(folder)
+        successor.server, successor.url = self.server, self.url
+        successor.states, successor.epoch = self.states, self.epoch + 1
+        successor._generation = self._generation
+        return successor
 
     @property
     def listed(self) -> int:
@@ -118,7 +137,7 @@ class World:
     async def start_broker(self) -> None:
         """A broker, or the next one."""
         script = ROOT / "tests" / "transport" / "broker.py"
-        command = [sys.executable, str(script), str(self.folder), self.url, JOB, "1"]
+        command = [sys.executable, str(script), str(self.folder), self.url, JOB, str(self.epoch)]
         self.broker = await self._run(command, {}, self.folder / "broker")
 
     async def kill_broker(self) -> None:
@@ -153,10 +172,17 @@ class World:
         self._stack.push_async_callback(end_process, shim)
         return shim
 
+    async def launch(self) -> None:
+        """Be PID 1 of the launcher, which may start the user's command when this returns."""
+        reader, writer = await asyncio.open_unix_connection(self.socket)
+        self._stack.callback(writer.close)
+        writer.write(frames.encode_json(frames.LAUNCH, {"nonce": NONCE}))
+        await reader.read(1)
+
     async def ask_hosts(self) -> None:
         """What `discover_hosts.sh` asks; returns when the broker has answered or hung up."""
         reader, writer = await asyncio.open_unix_connection(self.socket)
-        writer.write(frames.encode_json(frames.HOSTS, {"nonce": ""}))
+        writer.write(frames.encode_json(frames.HOSTS, {"nonce": NONCE}))
         await reader.read(1)
         writer.close()
 

@@ -112,6 +112,20 @@ def test_the_environment_is_scrubbed_and_ours_is_added(
     assert "EDL_JOB_UID" not in env
 
 
+def test_the_variables_of_thousands_of_services_stay_in_the_launcher(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    # Case 31 of docs/failures.md: horovodrun puts all of them on each worker's command line.
+    names = [f"SVC{number}_SERVICE_HOST" for number in range(5000)]
+    links = dict.fromkeys(names, "10.0.0.1")
+    environ = {"PATH": os.environ["PATH"], "MINE": "x" * 100_000, **links}
+    script = "echo ${#MINE}; env | grep -c _SERVICE_HOST"
+    process = run_launcher(start, paths, "sh", "-c", script, env=environ)
+    peer = launched(broker)
+    ended(peer)
+    assert process.communicate(timeout=20)[0] == b"100000\n0\n"
+
+
 def test_files_are_there_when_the_command_starts(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
