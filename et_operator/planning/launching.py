@@ -51,6 +51,7 @@ def begin(draft: Draft) -> None:
     """
     epoch, ended = _find_last_launcher(draft.view)
     draft.change(
+        generation=draft.view.written_generation,
         epoch=epoch if ended else epoch + 1,
         launcher_uid=ended,
         runtime=draft.view.snapshot.shipped.runtime,

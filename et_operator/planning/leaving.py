@@ -7,8 +7,9 @@ from datetime import timedelta
 
 from et_operator.model.actions import Action, Delete
 from et_operator.model.jobs import WorkerRecord, WorkerState
+from et_operator.model.names import build_config_name, build_launcher_name
 from et_operator.model.pods import Pod
-from et_operator.model.resources import PODS, Ref
+from et_operator.model.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.views import View
@@ -32,6 +33,9 @@ def leave(draft: Draft, name: str, uid: str, reason: str) -> None:
     is_draining = member is not None and member.state is MemberState.DRAINING
     held = view.was_held(uid)
     generation = view.written_generation if is_draining else draft.next_generation
+    if not held:  # it will be deleted at once: a config that was not seen yet may list it
+        job = view.job.key
+        draft.rest_on(Ref(CONFIG_MAPS, job.namespace, build_config_name(job.name)))
     draft.remember(
         WorkerRecord(
             name,
@@ -61,20 +65,22 @@ def watch_drains(draft: Draft) -> None:
             _check_drain_timeout(draft, record)
 
 
-def delete_leavers(view: View) -> list[Action]:
+def delete_leavers(draft: Draft) -> list[Action]:
     """Delete the workers that the observed status names as leaving and that may go now."""
     actions: list[Action] = []
+    view = draft.view
     for record in view.status.workers:
         pod = view.pods.get(record.uid)
         if record.state is not WorkerState.LEAVING or pod is None or pod.is_deleting:
             continue
-        if may_delete(view, record):
+        if may_delete(draft, record):
             actions.append(delete_pod(pod))
     return actions
 
 
-def may_delete(view: View, record: WorkerRecord) -> bool:
+def may_delete(draft: Draft, record: WorkerRecord) -> bool:
     """Whether this leaving worker has no process, can get none, or has had its time."""
+    view = draft.view
     if record.reason == FORCED:
         return True
     if _is_held_by_script(view, record):
@@ -83,7 +89,12 @@ def may_delete(view: View, record: WorkerRecord) -> bool:
         return True
     if record.uid in view.closed:
         return True
-    return _is_written(view, record) and not view.can_command_run
+    if not _is_written(view, record) or view.can_command_run:
+        return False
+    job = view.job.key
+    launcher = build_launcher_name(job.name, view.status.epoch)
+    draft.rest_on(Ref(PODS, job.namespace, launcher))  # it may have come to run since
+    return True
 
 
 def delete_old_failures(view: View) -> list[Action]:

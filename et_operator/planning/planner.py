@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from et_operator.model.actions import Action, get_resource
+from et_operator.model.actions import Action, Delete, get_resource
 from et_operator.model.plans import Plan
-from et_operator.model.resources import PODS, TRAINING_JOBS
+from et_operator.model.resources import PODS, TRAINING_JOBS, Ref
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.answering import answer_scalings, plan_orphan
 from et_operator.planning.creating import create_all
@@ -58,6 +58,9 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
         reports, premises = tuple(draft.reports), tuple(draft.premises)
         return Plan(draft.status, (), reports, draft.requeue_after, premises)
     actions = tuple(act(draft))
+    if has_pod_deletion(actions):  # which pins the pod, and not the status that it rests on
+        key = snapshot.job.key
+        draft.rest_on(Ref(TRAINING_JOBS, key.namespace, key.name))
     premises = tuple(draft.premises)
     answers = tuple(draft.reports)
     describe(draft)
@@ -128,7 +131,7 @@ def act(draft: Draft) -> list[Action]:
     if is_suspended(view.status):
         return [*delete_all(view), *write_replicas(view), *answer_scalings(draft)]
     return [
-        *delete_leavers(view),
+        *delete_leavers(draft),
         *delete_old_failures(view),
         *write_replicas(view),
         *create_all(draft),
@@ -139,6 +142,11 @@ def act(draft: Draft) -> list[Action]:
 def is_about_job(actions: tuple[Action, ...]) -> bool:
     """Whether an action needs the job as it was seen: a status write would make it another one."""
     return any(get_resource(action) == TRAINING_JOBS for action in actions)
+
+
+def has_pod_deletion(actions: tuple[Action, ...]) -> bool:
+    """Whether a pod of the job is to be taken away."""
+    return any(isinstance(act, Delete) and get_resource(act) == PODS for act in actions)
 
 
 def is_about_pods(actions: tuple[Action, ...]) -> bool:

@@ -5,10 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.model.jobs import Leaving, ScalingKind
+from et_operator.model.actions import Delete
+from et_operator.model.jobs import Leaving, ScalingKind, WorkerState
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
+from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.planning.planner import plan_orphan
 from launcher.documents import ScriptResult
 from tests.planning_makers import START, World, make_job, make_scaling
@@ -428,6 +430,35 @@ def test_a_victim_that_was_never_a_member_goes_at_once() -> None:
     world.add(make_scaling(IN, "less", pod_names=("job-worker-2",), created=world.now))
     world.settle()
     assert "job-worker-2" not in world.workers
+
+
+def _list_states(result: Plan) -> list[WorkerState]:
+    return [record.state for record in result.status.workers] if result.status else []
+
+
+def test_deciding_to_delete_at_once_rests_on_the_config_and_deleting_rests_on_the_job() -> None:
+    world = start(2)
+    world.edit(replicas=3)
+    world.settle()
+    world.add(make_scaling(IN, "less", pod_names=("job-worker-2",), created=world.now))
+    plans = [world.step() for _ in range(4)]
+    deciding = next(p for p in plans if WorkerState.LEAVING in _list_states(p))
+    deleting = next(p for p in plans if any(isinstance(a, Delete) for a in p.actions))
+    assert "job-config" in {ref.name for ref in deciding.premises}
+    assert [(ref.resource, ref.name) for ref in deleting.premises] == [(TRAINING_JOBS, "job")]
+
+
+def test_deleting_for_want_of_a_running_command_rests_on_the_launcher() -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.serve(close=False)
+    world.pods["job-launcher"] = replace(
+        world.pods["job-launcher"], is_container_running=False, has_container_started=False
+    )
+    plans = [world.step() for _ in range(4)]
+    deleting = next(p for p in plans if any(isinstance(a, Delete) for a in p.actions))
+    assert (PODS, "job-launcher") in {(ref.resource, ref.name) for ref in deleting.premises}
 
 
 # ------------------------------------------------------------------ scripts
