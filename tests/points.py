@@ -27,6 +27,8 @@ MPI = "Kubernetes 1.36.3, Open MPI 4.1"
 
 POINTS = (
     Point("check", "style, types, layers, unit tests, simulation against the fake", PYTHON),
+    # simulation
+    Point("simulation", "any error at any write, old caches, two leaders: same end", "fake"),
     Point("old-python", "agent, shim and hostdiscovery on the oldest interpreter", "python 3.7"),
     Point("cluster-up", "the cluster comes up; a second up changes nothing", REAL),
     Point("cluster-traceless", "down leaves nothing behind", REAL),

@@ -67,8 +67,10 @@ PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 CHART = "deploy/helm/et-operator"
 SIDE_BY_SIDE = "cluster and not alone and not last"
+SIMULATION = ["env", "SIMULATE=all", *PYTEST, "-n", "2", "tests/simulation"]
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
+    ("simulation", "every fault at every write, in memory", SIMULATION),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
     ("soak", "long faults of the transport, shortened", [PY, "-m", "tests.soak", "--short"]),

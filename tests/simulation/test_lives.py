@@ -13,7 +13,7 @@ from tests.simulation.lives import LIVES
 from tests.simulation.schedules import Schedule, play
 from tests.simulation.worlds import World
 
-SEEDS = 6
+SEEDS = 4
 """Orders for each life, and for each number of leaders."""
 MAX_WRITES = 60
 """More than any of these lives needs; an operator that writes on and on passes it soon."""

@@ -11,7 +11,7 @@ from tests.simulation.conftest import IS_EXHAUSTIVE
 from tests.simulation.invariants import OPERATOR, check_rest
 from tests.simulation.stories import STORIES, Story, tell
 
-EXAMPLES = 600 if IS_EXHAUSTIVE else 12
+EXAMPLES = 400 if IS_EXHAUSTIVE else 12
 
 
 @settings(
