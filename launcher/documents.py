@@ -14,6 +14,9 @@ from typing import Any
 
 from hostdiscovery.hosts import Host, format_hosts
 
+DRIVER_STALLED = "DriverStalled"
+"""Key of a report's `problems`: the user's command has stopped asking for hosts."""
+
 
 class MemberState(StrEnum):
     """ACTIVE may be listed; DRAINING must leave; GONE has ended, final for its uid."""

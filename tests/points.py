@@ -99,6 +99,7 @@ POINTS = (
     Point("case-22", "a killed broker costs neither a byte nor a host", JOINED),
     Point("case-24", "a new launcher waits until the old one's processes are dead", JOINED),
     Point("case-25", "discovery answers without a broker, and with one that hangs", JOINED),
+    Point("case-26", "a horovodrun that hangs is told; restart or failure if wanted", PYTHON),
     Point("case-29", "ends that come together are each told once", JOINED),
     Point("case-33", "a host that left comes back under a new name only", JOINED),
     Point("case-35", "64 workers start together: 32 handshakes at once", JOINED),

@@ -27,6 +27,7 @@ from et_operator.model.jobs import (
     LauncherCreation,
     RestartPolicy,
     ScalingKind,
+    StallPolicy,
     TrainingJob,
     WorkerSpec,
 )
@@ -147,6 +148,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         "active_deadline": spec.get_seconds("activeDeadlineSeconds", minimum=1),
         "ttl_after_finished": spec.get_seconds("ttlSecondsAfterFinished", minimum=0),
         "drain_timeout": spec.get_seconds("drainTimeoutSeconds", minimum=1),
+        "stall_policy": spec.get_choice("driverStalledPolicy", StallPolicy),
     }
     template = decode_launcher_template(launcher)
     choice = _choose_launcher(template, annotations.get(ANNOTATION_LAUNCHER))

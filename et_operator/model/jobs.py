@@ -54,6 +54,14 @@ class RestartPolicy(StrEnum):
     EXIT_CODE = "ExitCode"
 
 
+class StallPolicy(StrEnum):
+    """What becomes of a launcher whose command has stopped asking for hosts."""
+
+    IGNORE = "Ignore"
+    RESTART = "Restart"
+    FAIL = "Fail"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
     """How many workers, within which bounds; `minimum` is `replicas` where it was not given."""
@@ -80,6 +88,7 @@ class JobSpec:
     active_deadline: timedelta | None = None
     ttl_after_finished: timedelta | None = None
     drain_timeout: timedelta = timedelta(seconds=600)
+    stall_policy: StallPolicy = StallPolicy.IGNORE
     launcher: str = "other"
     """Which one its command starts, as launcher/launchers.py names it."""
     is_elastic: bool = True

@@ -34,13 +34,17 @@ FIRST_SIGNAL_CODE = 128
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the launcher of the current epoch ended; `code` is None when no container told."""
+    """How the launcher of the current epoch ended, or why it must.
+
+    `code` is None when no container told; `is_retried` means whatever restartPolicy says.
+    """
 
     reason: str
     message: str
     code: int | None = None
     is_success: bool = False
     is_infrastructure: bool = False
+    is_retried: bool = False
 
 
 def begin(draft: Draft) -> None:
@@ -122,7 +126,7 @@ def respond_to_failure(draft: Draft, ending: Ending) -> None:
             restart(draft, ending)
         return
     draft.change(failures=replace(failures, user=failures.user + 1))
-    if not _is_worth_a_retry(draft.spec.restart_policy, ending.code):
+    if not (ending.is_retried or _is_worth_a_retry(draft.spec.restart_policy, ending.code)):
         fail(draft, ending.reason, ending.message)
     elif draft.status.failures.user > draft.spec.backoff_limit:
         limit = draft.spec.backoff_limit

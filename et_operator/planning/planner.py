@@ -38,6 +38,7 @@ from et_operator.planning.leaving import delete_leavers, delete_old_failures, wa
 from et_operator.planning.membership import check_early_losses, keep_roster, note_workers
 from et_operator.planning.publishing import number_config
 from et_operator.planning.scaling import advance_scaling, put_away_scaling, write_replicas
+from et_operator.planning.stalling import check_stall
 from et_operator.planning.status import describe, is_worth_writing
 
 __all__ = ["plan", "plan_orphan"]
@@ -84,6 +85,9 @@ def decide_live(draft: Draft) -> None:
     """The same for a job that has not ended and is ours to run."""
     note_launcher(draft)
     if has_ended(draft):
+        return
+    check_stall(draft)
+    if has_finished(draft.status):
         return
     check_suspension(draft)
     if is_suspended(draft.status):

@@ -17,7 +17,9 @@ from et_operator.planning.finishing import has_finished, is_suspended
 from et_operator.planning.launching import NEEDS_PYTHON, is_image_unfit, is_only_followed
 from et_operator.planning.membership import describe_early_losses
 from et_operator.planning.scaling import describe_held_number
+from et_operator.planning.stalling import describe_stall
 from et_operator.planning.views import View
+from launcher.documents import DRIVER_STALLED
 
 SETTLING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""
@@ -152,7 +154,9 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "ContainerConfigInvalid", "Config", config)
     _show(draft, "Unschedulable", "Unschedulable", _find_unschedulable(draft))
     _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(view))
-    problems = sorted(view.report.problems.items()) if view.report else []
+    _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
+    told = view.report.problems.items() if view.report else ()
+    problems = sorted(problem for problem in told if problem[0] != DRIVER_STALLED)
     text = "; ".join(f"{reason}: {message}" for reason, message in problems)
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
     _show(draft, "NotElastic", "ReplicasHeld", describe_held_number(draft))

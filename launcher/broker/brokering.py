@@ -19,11 +19,13 @@ from launcher.broker.hosts import HostList, Verdict
 from launcher.broker.launching import Launching, read_result
 from launcher.broker.memories import Identity, Memory
 from launcher.broker.nudging import Nudging
+from launcher.broker.pulses import STALL_SECONDS, Pulse
 from launcher.broker.relaying import Relay, Wire
-from launcher.documents import HostConfig, Member, MemberState, SessionExit
+from launcher.documents import DRIVER_STALLED, HostConfig, Member, MemberState, SessionExit
 from launcher.protocol import frames
 from launcher.protocol.frames import Frame, ProtocolError
 
+_STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
 _RELAYED = frozenset(
     {frames.SPAWNED, frames.DATA, frames.DROPPED, frames.EXIT, frames.LOST},
 )
@@ -63,6 +65,7 @@ class Broker:
         self._relay = Relay(wire, find=self.hosts.find, started_at=now, on_spawn=self._note_spawn)
         self._launching = Launching()
         self._nudging = Nudging(number=memory.nudges, is_shown=memory.is_nudging)
+        self._pulse = Pulse(DRIVER_STALLED in memory.report.problems)
         self._listed = memory.hosts.listed
         self._has_begun = bool(memory.report.exits)
         self._drains: dict[str, Drain] = {}
@@ -181,6 +184,7 @@ class Broker:
         self._relay.advance(now)
         running = self._relay.count_running()
         self._nudging.advance(self._last_idle_read(running), now)
+        self._watch_pulse(running)
         for uid, drain in self._drains.items():
             self._drain(uid, drain, running)
         for uid in self._departures.release(self.hosts.leaving, now):
@@ -191,7 +195,7 @@ class Broker:
     def due(self) -> float:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
         parts = (self.hosts, self._relay, self._nudging, self._departures, self._launching)
-        times = [part.due() for part in parts]
+        times = [part.due() for part in (*parts, self._pulse)]
         running = self._relay.count_running() if self._drains else Counter[str]()
         for uid, drain in self._drains.items():
             if self._is_draining(uid):
@@ -237,6 +241,8 @@ class Broker:
 
     def _answer_hosts(self, peer: int, frame: Frame) -> None:
         nonce = str(frames.decode_json(frame).get("nonce") or "")
+        if self.hosts.is_of_command(nonce):
+            self._pulse.beat(self._now)
         self._keep()
         if self._text is None:
             # The reader goes on with the file, or waits.
@@ -259,7 +265,15 @@ class Broker:
         if type(code) is not int:
             raise ProtocolError("ENDED without a code")
         self.ledger.end(code)
+        self._pulse.stop()
         self._ended_peers.append(peer)
+
+    def _watch_pulse(self, running: Counter[str]) -> None:
+        self._pulse.advance(is_running=running.total() > 0, now=self._now)
+        if self._pulse.is_stalled:
+            self.ledger.complain(DRIVER_STALLED, _STALLED)
+        else:
+            self.ledger.settle(DRIVER_STALLED)
 
     def _tell_launcher(self) -> None:
         """GO and scripts, and that ENDED is safe by hanging up; only after all that was kept."""

@@ -167,7 +167,7 @@ class HostList:
 
     def count_read(self, nonce: str, now: float) -> bool:
         """The present text reached a reader; True when that was the user's command."""
-        if not nonce or nonce != self.memory.nonce:
+        if not self.is_of_command(nonce):
             return False
         self.joining = {uid: now if at is None else at for uid, at in self.joining.items()}
         for leaving in self.leaving.values():
@@ -200,6 +200,10 @@ class HostList:
         """The member that a host name means; of several the newest that is not gone."""
         found = [member for member in self.members.values() if member.name == name]
         return max(found, key=lambda m: m.state is not MemberState.GONE, default=None)
+
+    def is_of_command(self, nonce: str) -> bool:
+        """Whether the user's command asks: nobody else knows the nonce."""
+        return bool(nonce) and nonce == self.memory.nonce
 
     def was_offered(self, uid: str) -> bool:
         """Whether the user's command can know of this host."""

@@ -19,6 +19,7 @@ from et_operator.model.jobs import (
     JobStatus,
     LauncherCreation,
     RestartPolicy,
+    StallPolicy,
 )
 from et_operator.model.names import MAX_JOB_NAME
 from et_operator.model.phases import JobPhase, ScalingPhase
@@ -94,6 +95,7 @@ def test_nothing_that_the_operator_writes_is_kept_unchecked():
         ("launcherCreationPolicy", LauncherCreation),
         ("cleanPodPolicy", CleanPodPolicy),
         ("restartPolicy", RestartPolicy),
+        ("driverStalledPolicy", StallPolicy),
     ],
 )
 def test_the_choices_are_those_of_the_model(field: str, kind: type[StrEnum]):
@@ -107,6 +109,7 @@ def test_the_defaults_are_those_of_the_model():
     assert spec["launcherCreationPolicy"]["default"] == defaults["launcher_creation"]
     assert spec["cleanPodPolicy"]["default"] == defaults["clean_pod_policy"]
     assert spec["restartPolicy"]["default"] == defaults["restart_policy"]
+    assert spec["driverStalledPolicy"]["default"] == defaults["stall_policy"]
     assert spec["backoffLimit"]["default"] == defaults["backoff_limit"]
     assert spec["drainTimeoutSeconds"]["default"] == defaults["drain_timeout"].total_seconds()
 

@@ -19,6 +19,7 @@ from et_operator.model.jobs import (
     LauncherCreation,
     RestartPolicy,
     ScalingKind,
+    StallPolicy,
 )
 from tests.contract.bad_manifests import ALL, Bad, first, job, pod, role
 from tests.makers import make_job, make_scale_in, make_scale_out
@@ -74,6 +75,7 @@ def test_every_field_is_read():
         activeDeadlineSeconds=60,
         ttlSecondsAfterFinished=0,
         drainTimeoutSeconds=30,
+        driverStalledPolicy="Restart",
     )
     spec = decode_spec(manifest)
     assert (spec.worker.min_replicas, spec.worker.max_replicas) == (2, 5)
@@ -85,6 +87,7 @@ def test_every_field_is_read():
     assert spec.active_deadline == timedelta(minutes=1)
     assert spec.ttl_after_finished == timedelta(0)
     assert spec.drain_timeout == timedelta(seconds=30)
+    assert spec.stall_policy is StallPolicy.RESTART
 
 
 def test_the_identity_is_read_even_of_an_invalid_job():

@@ -21,7 +21,9 @@ REPORTS = st.fixed_dictionaries(
         "closed": st.sets(st.integers(0, 4)),
         "exits": st.dictionaries(st.integers(0, 4), st.integers(0, 255)),
         "scripts": st.dictionaries(st.text(max_size=9), st.none() | st.integers(0, 255)),
-        "problems": st.dictionaries(st.text(max_size=9), st.text(max_size=20), max_size=2),
+        "problems": st.dictionaries(
+            st.just("DriverStalled") | st.text(max_size=9), st.text(max_size=20), max_size=2
+        ),
     }
 )
 

@@ -553,6 +553,58 @@ def test_an_answered_ping_tells_how_long_the_way_is_and_widens_a_window():
     assert bench.agents == [("uid-0", "ACK")] * 3
 
 
+def read_steadily(bench: Bench, count: int = 12) -> None:
+    for _ in range(count):
+        bench.wait(1.2)
+        bench.read()
+
+
+@pytest.mark.point("case-26")
+def test_a_command_that_asks_for_hosts_no_more_is_stalled_until_it_asks_again():
+    bench = make_started()
+    read_steadily(bench)
+    assert bench.broker.due() == bench.now + 30.0
+    bench.wait(29.0)
+    assert bench.report.problems == {}
+    bench.wait(1.0)
+    assert list(bench.report.problems) == ["DriverStalled"]
+    assert bench.broker.due() == float("inf")
+    bench.wait(600.0)
+    assert list(bench.report.problems) == ["DriverStalled"]
+    bench.read("somebody's")
+    assert list(bench.report.problems) == ["DriverStalled"]
+    bench.read()
+    assert bench.report.problems == {}
+
+
+def test_the_next_broker_knows_of_a_stall_and_of_its_end():
+    before = make_started()
+    read_steadily(before)
+    before.wait(30.0)
+    bench = Bench(before.kept)
+    bench.settle()
+    assert list(bench.broker.ledger.report.problems) == ["DriverStalled"]
+    bench.read()
+    assert bench.broker.ledger.report.problems == {}
+
+
+def test_a_command_that_is_not_answered_in_time_is_not_stalled():
+    bench = make_started()
+    bench.deaf = True
+    for _ in range(60):
+        bench.wait(1.2)
+        bench.peer(DISCOVER, frames.HOSTS, nonce="nonce")
+    assert bench.report.problems == {}
+
+
+def test_a_command_that_has_ended_is_not_stalled():
+    bench = make_started()
+    read_steadily(bench)
+    bench.peer(PID1, frames.ENDED, code=0)
+    bench.wait(30.0)
+    assert bench.report.problems == {}
+
+
 def test_nothing_is_due_in_a_job_that_trains():
     bench = make_started()
     bench.wait(100.0)

@@ -112,6 +112,7 @@ def test_the_environment_is_scrubbed_and_ours_is_added(
     assert "EDL_JOB_UID" not in env
 
 
+@pytest.mark.point("case-31")
 def test_the_variables_of_thousands_of_services_stay_in_the_launcher(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):

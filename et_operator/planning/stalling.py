@@ -1,0 +1,50 @@
+"""A launcher whose command hangs: how it is shown, and what its author wants to be done."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from et_operator.model.conditions import find_condition
+from et_operator.model.jobs import StallPolicy
+from et_operator.model.names import build_report_name
+from et_operator.model.resources import CONFIG_MAPS, Ref
+from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import fail, is_suspended
+from et_operator.planning.launching import Ending, respond_to_failure
+from et_operator.planning.views import View
+from launcher.documents import DRIVER_STALLED
+
+STALL_PATIENCE = timedelta(seconds=60)
+"""Between what is shown and what is done: horovodrun asks for no hosts while it looks for a worker
+that does not answer, three times for 20 s (horovod/runner/common/util/network.py, `_probe_one`)."""
+
+
+def describe_stall(view: View) -> str:
+    """What the broker says of a command that hangs; "" where it does not."""
+    report, pod = view.report, view.launcher
+    if report is None or report.ended is not None or pod is None:
+        return ""
+    if pod.is_deleting or not view.is_launcher_running:
+        return ""
+    return report.problems.get(DRIVER_STALLED, "")
+
+
+def check_stall(draft: Draft) -> None:
+    """Restart the launcher or give the job up, where its author wants that and it is time."""
+    policy, message = draft.spec.stall_policy, describe_stall(draft.view)
+    shown = find_condition(draft.view.status.conditions, "DriverStalled")
+    if policy is StallPolicy.IGNORE or not message or draft.spec.suspend:
+        return
+    if is_suspended(draft.status) or shown is None or shown.status != "True":
+        return
+    end = (shown.last_transition_time or draft.now) + STALL_PATIENCE
+    if draft.now < end:
+        draft.wake_at(end)
+        return
+    key = draft.view.job.key
+    draft.rest_on(Ref(CONFIG_MAPS, key.namespace, build_report_name(key.name)))
+    if policy is StallPolicy.FAIL:
+        fail(draft, "DriverStalled", f"{message} (driverStalledPolicy Fail)")
+    else:
+        why = f"{message} (driverStalledPolicy Restart)"
+        respond_to_failure(draft, Ending("DriverStalled", why, is_retried=True))

@@ -1,0 +1,66 @@
+"""Whether the user's command still asks for the list of hosts, as horovodrun does each second.
+
+A horovodrun that hangs ends nothing by itself: its workers train on until their output has nowhere
+to go, or stand still at the next change. The questions for the list are the only sign of life that
+it gives, see horovod/runner/elastic/driver.py, `_discover_hosts`.
+
+Only who has asked steadily can fall silent: mpirun never asks, a script may ask now and then.
+
+No I/O, no clock: all times are monotonic seconds handed in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STALL_SECONDS = 30.0
+"""Without a question, while something runs in a worker: the command is stalled."""
+BEATS = 10
+"""So many questions, each within STALL_SECONDS of the last, are a pulse."""
+LATE_SECONDS = 5.0
+"""Who looks later than this after the time was over was away too, and has seen no silence."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """The command's pulse; `is_stalled` stays until it asks again."""
+
+    is_stalled: bool = False
+    _beats: int = 0
+    _last: float = 0.0
+
+    def beat(self, now: float) -> None:
+        """The user's command has asked, whether or not it was answered."""
+        is_steady = self._beats > 0 and now - self._last < STALL_SECONDS
+        self._beats = self._beats + 1 if is_steady else 1
+        self._last = now
+        self.is_stalled = False
+
+    def stop(self) -> None:
+        """The user's command has ended."""
+        self.is_stalled = False
+        self._beats = 0
+
+    def advance(self, *, is_running: bool, now: float) -> None:
+        """Draw the conclusion when it is time.
+
+        Args:
+            is_running: something runs in a worker. Where nothing does, horovodrun may have ended
+                and the user's script go on with something else.
+            now: monotonic seconds.
+        """
+        due = self.due()
+        if due is None or now < due:
+            return
+        if not is_running:
+            self._beats = 0
+        elif now > due + LATE_SECONDS:
+            self._last = now
+        else:
+            self.is_stalled = True
+
+    def due(self) -> float | None:
+        """When `advance` has something to do."""
+        if self.is_stalled or self._beats < BEATS:
+            return None
+        return self._last + STALL_SECONDS

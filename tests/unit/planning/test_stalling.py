@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from et_operator.model.jobs import RestartPolicy, StallPolicy
+from tests.planning_makers import World, make_job
+
+HANGS = "it hangs"
+
+
+def start(**spec: object) -> World:
+    world = World(make_job(2, **spec))
+    world.start()
+    world.settle()
+    return world
+
+
+def tell(world: World, **problems: str) -> None:
+    """The broker writes into its report what it has seen."""
+    assert world.report is not None
+    world.report = replace(world.report, problems=problems)
+    world.settle()
+
+
+@pytest.mark.point("case-26")
+def test_a_command_that_hangs_is_shown_and_left_alone_until_it_goes_on() -> None:
+    world = start()
+    tell(world, DriverStalled=HANGS)
+    assert world.condition("DriverStalled") == "True"
+    assert world.condition("LauncherTrouble") is None
+    assert [(e.reason, e.is_warning) for e in world.events][-1] == ("DriverStalled", True)
+    world.wait(3600)
+    world.settle()
+    assert world.phase() == "Running"
+    assert world.status.epoch == 1
+    tell(world)
+    assert world.condition("DriverStalled") == "False"
+
+
+def test_another_trouble_of_the_broker_is_shown_beside_it() -> None:
+    world = start()
+    tell(world, DriverStalled=HANGS, ExecForbidden="no")
+    assert world.reason("LauncherTrouble") == "ExecForbidden"
+    assert world.condition("DriverStalled") == "True"
+
+
+@pytest.mark.point("case-26")
+def test_a_job_whose_author_wants_that_fails_after_a_minute() -> None:
+    world = start(stall_policy=StallPolicy.FAIL)
+    tell(world, DriverStalled=HANGS)
+    assert world.requeue_after == timedelta(seconds=60)
+    world.wait(59)
+    world.settle()
+    assert world.phase() == "Running"
+    world.wait(1)
+    world.settle()
+    world.reap()
+    world.settle()
+    assert world.phase() == "Failed"
+    assert world.reason("Failed") == "DriverStalled"
+    assert HANGS in world.events[-1].message
+    assert not [pod for pod in world.pods.values() if not pod.is_terminal]
+
+
+def test_one_that_goes_on_in_time_is_not_ended() -> None:
+    world = start(stall_policy=StallPolicy.FAIL)
+    for _ in range(3):
+        tell(world, DriverStalled=HANGS)
+        world.wait(59)
+        world.settle()
+        tell(world)
+        world.wait(100)
+        world.settle()
+    assert world.phase() == "Running"
+
+
+@pytest.mark.point("case-26")
+@pytest.mark.parametrize("policy", list(RestartPolicy))
+def test_its_launcher_is_replaced_and_the_workers_stay(policy: RestartPolicy) -> None:
+    world = start(stall_policy=StallPolicy.RESTART, restart_policy=policy)
+    workers = set(world.workers)
+    tell(world, DriverStalled=HANGS)
+    world.wait(60)
+    world.settle()
+    assert world.reason("Restarting") == "DriverStalled"
+    assert world.pods["job-launcher"].is_deleting
+    world.wait(1)
+    world.go_on(2)
+    assert world.launcher is not None
+    assert world.launcher.name == "job-launcher-r1"
+    assert "job-launcher" not in world.pods
+    assert set(world.workers) == workers
+    assert world.phase() == "Running"
+    assert world.condition("DriverStalled") == "False"
+    assert world.status.failures.user == 1
+
+
+def test_it_is_replaced_no_more_often_than_the_author_allows() -> None:
+    world = start(stall_policy=StallPolicy.RESTART, backoff_limit=1)
+    for _ in range(2):
+        tell(world, DriverStalled=HANGS)
+        world.wait(60)
+        world.go_on(2)
+    assert world.reason("Failed") == "BackoffLimitExceeded"
+    assert HANGS in world.events[-1].message
+
+
+@pytest.mark.parametrize("policy", [StallPolicy.RESTART, StallPolicy.FAIL])
+def test_what_cannot_be_taken_back_rests_on_the_report_as_it_is_now(policy: StallPolicy) -> None:
+    world = start(stall_policy=policy)
+    tell(world, DriverStalled=HANGS)
+    world.wait(60)
+    assert [premise.name for premise in world.step().premises] == ["job-report"]
+
+
+def test_a_launcher_that_is_being_deleted_is_judged_by_that() -> None:
+    world = start(stall_policy=StallPolicy.FAIL)
+    tell(world, DriverStalled=HANGS)
+    world.delete("job-launcher")
+    world.wait(60)
+    world.settle()
+    assert world.phase() == "Running"
+    assert world.condition("DriverStalled") == "False"
+    world.end("job-launcher", 143)
+    world.wait(30)
+    world.settle()
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+
+
+def test_a_command_that_has_ended_and_one_that_is_suspended_do_not_hang() -> None:
+    world = start(stall_policy=StallPolicy.FAIL)
+    tell(world, DriverStalled=HANGS)
+    world.edit(suspend=True)
+    world.wait(60)
+    world.settle()
+    assert world.phase() == "Suspended"
+    world = start(stall_policy=StallPolicy.FAIL)
+    tell(world, DriverStalled=HANGS)
+    world.wait(60)
+    world.finish(0)
+    world.settle()
+    assert world.phase() == "Succeeded"
