@@ -43,6 +43,15 @@ async def read_line(shim: asyncio.subprocess.Process) -> bytes:
         return await shim.stdout.readline()
 
 
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that nobody has waited for yet does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
 def hold(world: World, command: str) -> str:
     """The command, which does not end before `release`."""
     return f"{command}; while ! test -e {world.folder}/go; do sleep 0.05; done"
@@ -253,6 +262,22 @@ async def test_25_discovery_goes_on_without_a_broker(world: World, number: signa
     world.broker.send_signal(signal.SIGCONT) if number == signal.SIGSTOP else None
 
 
+@pytest.mark.point("case-28")
+async def test_28_a_process_that_ends_early_is_told_as_it_ended_and_ends_no_other(tmp_path: Path):
+    async with running(World(tmp_path, count=2)) as world:
+        other = await world.start_shim(hold(world, "echo up"), world.workers[1])
+        assert await read_line(other) == b"up\n"
+        assert await finish(await world.start_shim("echo done")) == (0, b"done\n")
+        await until(lambda: bool(world.report.exits))
+        assert {
+            uid: [ended.code for ended in exits] for uid, exits in world.report.exits.items()
+        } == {"uid-job-worker-0": [0]}
+        assert world.listed == 2
+        assert other.returncode is None
+        release(world)
+        assert await finish(other) == (0, b"")
+
+
 @pytest.mark.point("case-29")
 async def test_29_ends_that_come_together_are_each_told_once(tmp_path: Path):
     async with running(World(tmp_path, count=3)) as world:
@@ -277,6 +302,25 @@ async def test_33_a_host_that_left_comes_back_under_a_new_name_only(tmp_path: Pa
         world.configure(job_worker_2=MemberState.ACTIVE)
         await until(lambda: world.listed == 2)
         assert (tmp_path / "hosts").read_text() == "job-worker-0:1\njob-worker-2:1\n"
+
+
+@pytest.mark.point("case-34")
+async def test_34_what_left_its_session_and_ignores_term_ends_before_its_pod(world: World):
+    told, stray = world.folder / "told", world.folder / "stray.sh"
+    stray.write_text(f"trap 'echo term >{told}' TERM; echo $$; while :; do sleep 0.05; done")
+    shim = await world.start_shim(f"setsid sh {stray} & wait")
+    pid = int(await read_line(shim))
+    agent = world.agents[world.workers[0]]
+    agent.terminate()
+    await until(lambda: world.listed == 0)
+    agent.terminate()  # A further one saves the rest of the grace.
+    await until(told.exists)
+    assert is_alive(pid)
+    agent.terminate()
+    async with asyncio.timeout(PATIENCE):
+        assert await agent.wait() == 0
+    assert not is_alive(pid)
+    assert (await finish(shim))[0] == 143
 
 
 @pytest.mark.point("case-35")
