@@ -9,7 +9,9 @@ import time
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 PLACE = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-print(f"rank={RANK} size={SIZE} host={socket.gethostname()} {sys.argv[2:]}", flush=True)
+# One write, for `python -u` writes what print is given and the end of the line by themselves.
+sys.stdout.write(f"rank={RANK} size={SIZE} host={socket.gethostname()} {sys.argv[2:]}\n")
+sys.stdout.flush()
 if RANK == 0:
     with socket.create_server(PLACE) as server:
         for _ in range(SIZE - 1):
