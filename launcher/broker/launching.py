@@ -78,6 +78,7 @@ class Launching:
 def read_result(body: dict[str, Any], cut: int) -> ScriptResult:
     """SCRIPT_DONE's result, with the last `cut` bytes of output."""
     code = body.get("code")
-    output = str(body.get("output") or "").encode()[-cut:].decode(errors="replace")
+    text = str(body.get("output") or "").encode(errors="replace")
+    output = text[-cut:].decode(errors="replace")
     is_code = type(code) is int and not body.get("timedOut")
     return ScriptResult(code if is_code else None, output)

@@ -68,7 +68,7 @@ class _Inlet:
         self._append([memoryview(b""), end])
 
     def say(self, text: str) -> None:
-        self._append([memoryview(text.encode()), None])
+        self._append([memoryview(text.encode("utf-8", "backslashreplace")), None])
 
     def take(self, count: int) -> None:
         """`count` bytes of the first span were written."""
@@ -199,7 +199,7 @@ class Claim:
     def _on_dropped(self, frame: Frame) -> None:
         inlet = self._inlet(frame)
         end = frames.decode_json(frame).get("to")
-        if type(end) is not int or end < frame.offset:
+        if type(end) is not int or not frame.offset <= end <= frames.MAX_OFFSET:
             raise ProtocolError("DROPPED without its end")
         if frame.offset > inlet.end:
             raise ProtocolError(f"DROPPED at {frame.offset} leaves a gap after {inlet.end}")

@@ -487,6 +487,12 @@ def test_a_script_is_ordered_once_for_each_connection_until_it_is_done():
     assert bench.go() == ["GO"]
 
 
+def test_output_of_a_script_that_is_no_text_is_reported_as_far_as_it_is():
+    bench = make_started()
+    bench.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="a\ud800b")
+    assert bench.report.scripts["uid/1"].output == "a?b"
+
+
 def test_a_script_that_ran_too_long_has_no_code():
     bench = make_started()
     bench.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=-15, output="", timedOut=True)

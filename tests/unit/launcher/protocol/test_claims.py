@@ -256,3 +256,15 @@ def test_a_silent_gap_is_refused_while_the_process_runs(spawned: Claim, name: st
         spawned.receive(BROKEN[name])
     data(spawned, b"hello")
     assert write_all(spawned, 1) == b"hello"
+
+
+def test_a_loss_beyond_all_counts_is_refused(claim: Claim) -> None:
+    for end in (2**64, 2**63 + 1):
+        with pytest.raises(ProtocolError, match="without its end"):
+            claim.receive(Frame(frames.DROPPED, ID, 1, 0, b'{"to":%d}' % end))
+    assert claim.outgoing() == b""
+
+
+def test_a_reason_of_any_characters_is_told(claim: Claim) -> None:
+    control(claim, frames.LOST, reason="gone \ud800", code=137)
+    assert b"gone \\ud800" in bytes(claim.unwritten(frames.STDERR))
