@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections import namedtuple
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
@@ -34,6 +35,7 @@ USAGE_ERROR = 1
 _FLAGS = frozenset("SN")
 _VALUES = frozenset("wflR")
 """Of these only -w says something here: all hosts are started at once, and always by us."""
+_PASSED = (signal.SIGINT, signal.SIGTERM)
 _PLACE = re.compile("%([nh%])")
 
 Order = namedtuple("Order", ["hosts", "command", "has_code", "has_prefix"])
@@ -79,15 +81,10 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     except UsageError as error:
         os.write(2, f"edl: {error}\n".encode("utf-8", "backslashreplace"))
         return USAGE_ERROR
+    # One that comes while hosts are started waits until all of them can hear it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
     board = Switchboard(broker)
     calls: List[Call] = []
-
-    def pass_on(number: int, _frame: object) -> None:
-        for call in calls:
-            board.signal(call, number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, pass_on)
     for place, host in enumerate(order.hosts):
         prefix = f"{host}: ".encode() if order.has_prefix else b""
         sinks = {
@@ -95,7 +92,16 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
             frames.STDERR: Sink([sys.stderr.buffer], prefix),
         }
         calls.append(board.start(host, fill_in(order.command, host, place), sinks))
+    threading.Thread(target=_pass_on, args=(board, calls), daemon=True).start()
     return _wait(calls, order)
+
+
+def _pass_on(board: Switchboard, calls: Sequence[Call]) -> None:
+    # Not in a handler: one that runs just before its thread begins to wait is heard too late.
+    while True:
+        number = signal.sigwait(_PASSED)
+        for call in calls:
+            board.signal(call, number)
 
 
 def _wait(calls: Sequence[Call], order: Order) -> int:

@@ -42,7 +42,8 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
         os.write(2, f"edl: {error}\n".encode("utf-8", "backslashreplace"))
         return contract.EXIT_REFUSED
     ours, theirs = os.pipe()
-    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit code away
+    signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED, signal.SIGCHLD])
     child = os.fork()
     if child == 0:
         os.close(theirs)
@@ -73,19 +74,16 @@ def _attach(remote: Remote, broker: str, parent: int) -> int:
 
 def _stand_for(child: int) -> int:
     """Pass signals on to the child and return its exit code."""
-
-    def forward(number: int, _frame: object) -> None:
-        try:
-            os.kill(child, number)
-        except ProcessLookupError:
-            return  # it has ended: waitpid is about to say so
-
-    for number in PASSED:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, forward)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
-    _, status = os.waitpid(child, 0)
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    # Waited for, not handled: a handler that runs just before waitpid would be heard too late.
+    heard = [number for number in PASSED if signal.getsignal(number) != signal.SIG_IGN]
+    while True:
+        number = signal.sigwait([*heard, signal.SIGCHLD])
+        if number != signal.SIGCHLD:
+            os.kill(child, number)  # it is there, if only as a zombie, until waitpid
+            continue
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,22 @@ def test_signals_go_to_every_host(broker: FakeBroker, start: Start, name: str):
     assert shim.wait(20) == 128 + number
 
 
+def test_a_signal_while_hosts_are_started_reaches_all_of_them(broker: FakeBroker, start: Start):
+    hosts = 300
+    shim = run_pdsh(start, broker, "-S", "-w", ",".join(f"w-{n}" for n in range(hosts)), "run")
+    peer = broker.accept()
+    spawned = {peer.expect(frames.SPAWN).session}
+    shim.send_signal(signal.SIGINT)
+    signalled = set()
+    while len(signalled) < hosts:
+        frame = peer.receive()
+        assert frame is not None
+        assert frame.type in (frames.SPAWN, frames.SIGNAL)
+        (spawned if frame.type == frames.SPAWN else signalled).add(frame.session)
+    assert signalled == spawned
+    shim.kill()
+
+
 def test_usage_errors_need_no_broker(broker: FakeBroker, start: Start):
     shim = run_pdsh(start, broker, "-w", "a")
     _, err = shim.communicate(timeout=20)

@@ -190,6 +190,15 @@ def test_a_signal_to_the_whole_group_is_passed_once(broker: FakeBroker, start: S
     assert shim.wait(20) == 130
 
 
+def test_a_parent_that_ignores_its_children_changes_no_exit_code(broker: FakeBroker, start: Start):
+    code = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+    code += "from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[1:], {!r}))"
+    shim = start(code.format(str(broker.path)), "w", "x")
+    peer, spawn = spawned(broker)
+    finish(peer, spawn.session, 3)
+    assert shim.wait(20) == 3
+
+
 def test_term_arms_kill(broker: FakeBroker, start: Start):
     code = "from launcher.shim import attaching, rsh; attaching.KILL_AFTER_SECONDS = 0.05; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
