@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from benchmarks.apis import Sightings, build_path
-from benchmarks.audits import Request, read_audit
+from benchmarks.audits import read_audit
 from benchmarks.benches import Site
 from benchmarks.manifests import build_job, build_scaling, read_command
 from benchmarks.namespaces import make_namespace
 from benchmarks.podwatching import wait_running, watch_pods
+from devcluster.audits import Request
 
 JOB = "elastic"
 BASE = 2

@@ -9,13 +9,14 @@ from typing import Any
 
 from benchmarks import quotes
 from benchmarks.apis import Sightings, build_path
-from benchmarks.audits import Request, read_audit
+from benchmarks.audits import read_audit
 from benchmarks.benches import Bench, Site
 from benchmarks.findings import Figure, Finding, Goal, Series, Side
 from benchmarks.manifests import build_bare_pod, build_job, read_command
 from benchmarks.namespaces import clear_pods, make_namespace
 from benchmarks.podwatching import find_ended, read_stamp, wait_running, watch_pods
 from benchmarks.spreads import measure_spread
+from devcluster.audits import Request
 
 WORKERS = 2
 SAMPLES = 20
@@ -125,7 +126,7 @@ def find_marks(audit: Sequence[Request], job: str, began: float) -> tuple[float,
     """What MILESTONES names, but for what the watch saw and the command said."""
     ours = [request for request in audit if request.name.startswith(f"{job}-")]
     creations = [r for r in ours if r.verb == "create" and r.target == "pods"]
-    broker = [r for r in audit if r.user.endswith(f":{job}-launcher")]
+    broker = [r for r in audit if r.account.endswith(f":{job}-launcher")]
     naming = [r for r in ours if r.verb == "patch" and r.name == f"{job}-config" and r.done < began]
     streams = [r for r in broker if r.target == "pods/exec" and r.received < began]
     return (

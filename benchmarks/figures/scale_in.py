@@ -6,7 +6,7 @@ import asyncio
 
 from benchmarks import quotes
 from benchmarks.apis import USER_AGENT, Sightings, build_path
-from benchmarks.audits import read_audit
+from benchmarks.audits import find_writer, read_audit
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Series, Side
 from benchmarks.manifests import build_bare_pod
@@ -65,7 +65,9 @@ async def end_bare_pod(job: ElasticJob) -> float:
     *_, (_, pod) = read_pods(seen.lines, NAME)
     left = float(pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"])
     audit = read_audit(site.cluster.audit_log, namespace)
-    ours = [r for r in audit if r.name == NAME and r.verb == "delete" and r.writer == USER_AGENT]
+    ours = [
+        r for r in audit if r.name == NAME and r.verb == "delete" and find_writer(r) == USER_AGENT
+    ]
     return ours[-1].received - left
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from devcluster.audits import Request, Right, decode, list_files, read_lines
 from devcluster.settings import AUDIT_BACKUPS
 
 OPERATOR = "system:serviceaccount:et-operator:et-operator"
-POD = "authentication.kubernetes.io/pod-name"
 AGENT = "et-operator/"
 """How the user agent of operator and brokers begins, whatever account they have."""
 REFUSED_ON_PURPOSE = "et-tests/refused-on-purpose"
@@ -19,30 +18,6 @@ REFUSED_ON_PURPOSE = "et-tests/refused-on-purpose"
 _ENDS = ("trainingjobs", "namespaces")
 _WANTED = (b"et-operator", b'"delete')
 """One of these is in every line that matters; most lines are other people's."""
-
-
-class Right(NamedTuple):
-    """One thing that an account may do."""
-
-    group: str
-    resource: str
-    """With its subresource, `pods/exec`."""
-    verb: str
-
-
-@dataclass(frozen=True)
-class Request:
-    """A line of the log, as far as it is about rights."""
-
-    at: str
-    account: str
-    pod: str
-    """The pod whose token it came with; "" for a person."""
-    agent: str
-    right: Right
-    namespace: str
-    name: str
-    is_allowed: bool
 
 
 @dataclass
@@ -59,36 +34,14 @@ def read_requests(folder: Path, since: str = "") -> Iterator[Request]:
 
     Raises AssertionError if older files may have been thrown away.
     """
-    paths = sorted(folder.glob("audit*.log"), key=lambda path: path.stat().st_mtime)
-    assert 0 < len(paths) <= AUDIT_BACKUPS, f"{len(paths)} files: the run's beginning may be lost"
-    for path in paths:
-        with path.open("rb") as stream:
-            for line in stream:
-                is_whole = line.endswith(b"\n")  # else the server is writing it
-                if not is_whole or not any(word in line for word in _WANTED):
-                    continue
-                body = json.loads(line)
-                if body.get("objectRef") and body["requestReceivedTimestamp"] >= since:
-                    yield decode(body)
-
-
-def decode(body: Mapping[str, Any]) -> Request:
-    """A request from its line."""
-    about = body["objectRef"]
-    subresource = about.get("subresource")
-    resource = about.get("resource", "") + (f"/{subresource}" if subresource else "")
-    notes = body.get("annotations") or {}
-    user = body.get("user") or {}
-    return Request(
-        at=body["requestReceivedTimestamp"],
-        account=user.get("username", ""),
-        pod=next(iter((user.get("extra") or {}).get(POD, [])), ""),
-        agent=body.get("userAgent", ""),
-        right=Right(about.get("apiGroup", ""), resource, body["verb"]),
-        namespace=about.get("namespace", ""),
-        name=about.get("name", ""),
-        is_allowed=notes.get("authorization.k8s.io/decision") != "forbid",
-    )
+    log = folder / "audit.log"
+    files = len(list_files(log))
+    assert files <= AUDIT_BACKUPS, f"{files} files: the run's beginning may be lost"
+    for line in read_lines(log):
+        if any(word in line for word in _WANTED):
+            request = decode(line)
+            if request.target and request.at >= since:
+                yield request
 
 
 def examine(requests: Iterable[Request]) -> tuple[Audit, Audit]:
@@ -96,7 +49,7 @@ def examine(requests: Iterable[Request]) -> tuple[Audit, Audit]:
     operator, brokers = Audit(), Audit()
     ended: set[tuple[str, str]] = set()
     for request in requests:
-        if request.right.verb.startswith("delete") and request.right.resource in _ENDS:
+        if request.verb.startswith("delete") and request.target in _ENDS:
             ended.add((request.namespace or request.name, find_job(request)))
         if request.agent.startswith(REFUSED_ON_PURPOSE):
             continue
@@ -109,7 +62,7 @@ def examine(requests: Iterable[Request]) -> tuple[Audit, Audit]:
 
 def find_job(request: Request) -> str:
     """The job that a deletion is about; "" for all of the namespace."""
-    return request.name if request.right.resource == "trainingjobs" else ""
+    return request.name if request.target == "trainingjobs" else ""
 
 
 def is_broker(request: Request) -> bool:

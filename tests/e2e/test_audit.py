@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
+from devcluster.audits import Right
 from tests.e2e.light_jobs import FOREVER, build_light_job, wait_for_event
-from tests.e2e.rights import Audit, Right, examine, read_requests, spread
+from tests.e2e.rights import Audit, examine, read_requests, spread
 from tests.e2e.world import LOGS, PLANTED, PLANTS, World, kubeconfig
 
 pytestmark = [pytest.mark.cluster, pytest.mark.last]

@@ -15,9 +15,10 @@ import pytest
 import yaml
 from kubernetes import client
 
+from devcluster.audits import Request
 from devcluster.settings import OPERATOR_IMAGE, find_cluster
 from tests.e2e import gates
-from tests.e2e.audits import Audit, Request
+from tests.e2e.audits import Audit
 from tests.e2e.gates import Hold, Match, open_gate
 from tests.e2e.operators import Operators, send
 from tests.e2e.playing import play
@@ -195,7 +196,7 @@ def wait_until_others_have_done_it(world: World) -> None:
 def find_writes(audit: Audit, pod: client.V1Pod, least: int = 0) -> list[Request]:
     """What this pod asked to be changed; nothing unless it is at least so much."""
     name = pod.metadata.name
-    found = [r for r in audit.read() if r.caller == name and r.is_write]
+    found = [r for r in audit.read() if r.pod == name and r.is_write]
     return found if len(found) >= least else []
 
 
@@ -245,9 +246,9 @@ def test_two_operators_that_both_lead_bring_a_job_through_its_life_as_one_would(
         wait_until_used(world, "torn", 3)
     assert world.status("trainingjobs", "torn")["epoch"] == 1
     done = [r for r in audit.read(world.namespace) if r.is_write and r.is_done]
-    ours = [r for r in done if r.agent.startswith("et-operator/") and "-launcher" not in r.caller]
-    assert {bool(r.caller) for r in ours} == {True, False}, "one of them did nothing"
-    created = sorted(r.name for r in ours if (r.verb, r.resource) == ("create", "pods"))
+    ours = [r for r in done if r.agent.startswith("et-operator/") and "-launcher" not in r.pod]
+    assert {bool(r.pod) for r in ours} == {True, False}, "one of them did nothing"
+    created = sorted(r.name for r in ours if (r.verb, r.target) == ("create", "pods"))
     assert created == ["torn-launcher", *(f"torn-worker-{n}" for n in range(5))]
 
 

@@ -9,17 +9,9 @@ from typing import Any
 
 import pytest
 
+from devcluster.audits import POD, Request, Right
 from devcluster.settings import AUDIT_BACKUPS
-from tests.e2e.rights import (
-    OPERATOR,
-    POD,
-    REFUSED_ON_PURPOSE,
-    Request,
-    Right,
-    examine,
-    read_requests,
-    spread,
-)
+from tests.e2e.rights import OPERATOR, REFUSED_ON_PURPOSE, examine, read_requests, spread
 
 BROKER = "system:serviceaccount:team:job-launcher"
 NODES = Right("", "nodes", "get")
