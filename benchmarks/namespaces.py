@@ -47,13 +47,13 @@ async def clear_pods(site: Site, namespace: str, selector: str = "") -> None:
     """Delete pods without grace, and return when none is left."""
     path = build_path("pods", namespace)
 
-    async def is_empty() -> bool:
+    async def delete_some() -> bool:
         # So many at a time that each answer comes soon: 9,000 take minutes.
         await site.api.delete(path, grace_seconds=0, labelSelector=selector, limit=_AT_A_TIME)
         found = await site.api.get(path, labelSelector=selector, limit="1")
         return not found["items"]
 
-    await wait_for(is_empty, f"no pods in {namespace}", seconds=_CLEARING_SECONDS)
+    await wait_for(delete_some, f"no pods in {namespace}", seconds=_CLEARING_SECONDS)
 
 
 async def _exists(site: Site, path: str) -> bool:

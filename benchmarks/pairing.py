@@ -32,9 +32,8 @@ class Pairs:
     @property
     def medians(self) -> tuple[float, float]:
         """Seconds of the jobs, and of the bare pods."""
-        ours = [storm.seconds for storm in self.storms]
-        theirs = [bare.seconds for bare in self.bare]
-        return measure_spread(ours).median, measure_spread(theirs).median
+        ours, theirs = self.series
+        return measure_spread(ours.samples).median, measure_spread(theirs.samples).median
 
     @property
     def series(self) -> tuple[Series, Series]:

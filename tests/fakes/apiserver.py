@@ -13,8 +13,8 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,16 +202,18 @@ class ApiServer:
 
     async def _bring_in(self, ws: web.WebSocketResponse, sock: socket.socket, pod: str) -> None:
         loop = asyncio.get_running_loop()
-        async for data in self._delay(self._receive(ws)):
-            await self._unfreeze(pod)
-            self.windows.update(int(found[1]) for found in WINDOW.finditer(data))
-            await loop.sock_sendall(sock, data[1:])
+        async with aclosing(self._delay(self._receive(ws))) as arriving:
+            async for data in arriving:
+                await self._unfreeze(pod)
+                self.windows.update(int(found[1]) for found in WINDOW.finditer(data))
+                await loop.sock_sendall(sock, data[1:])
         raise ConnectionError("the client has gone")
 
     async def _bring_out(self, ws: web.WebSocketResponse, sock: socket.socket, pod: str) -> None:
-        async for data in self._delay(self._read(sock)):
-            await self._unfreeze(pod)
-            await ws.send_bytes(b"\x01" + data)
+        async with aclosing(self._delay(self._read(sock))) as arriving:
+            async for data in arriving:
+                await self._unfreeze(pod)
+                await ws.send_bytes(b"\x01" + data)
         await ws.send_bytes(b"\x03" + b'{"kind":"Status","status":"Success"}')
         await ws.close()
         raise ConnectionError("the command has ended")
@@ -229,7 +231,7 @@ class ApiServer:
         while data := await loop.sock_recv(sock, MESSAGE):
             yield data
 
-    async def _delay(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _delay(self, source: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         """The same bytes, `far` later; the way holds any number of them."""
         if not self.far:
             async for data in source:
