@@ -188,15 +188,14 @@ class Reconciler:
             case Patch(ref=ref, uid=uid) | Delete(ref=ref, uid=uid):
                 self._requeue(self._ingest.forget(ref, uid))
             case None if job is not None:
-                ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
-                self._requeue(self._ingest.forget(ref, job.uid))
+                self._requeue(self._ingest.forget(job.key.ref, job.uid))
             case _:
                 """A creation that did not happen: the next pass asks for it again."""
 
     def _get_ref(self, key: JobKey, action: Action | None) -> Ref:
         match action:
             case None:
-                return Ref(TRAINING_JOBS, key.namespace, key.name)
+                return key.ref
             case Create(resource=resource, manifest=manifest):
                 return Ref(resource, key.namespace, manifest["metadata"]["name"])
             case Patch(ref=ref) | Delete(ref=ref):

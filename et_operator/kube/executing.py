@@ -23,7 +23,7 @@ from et_operator.kube.api import Api
 from et_operator.model.actions import Action, Create, Delete, Patch, get_resource
 from et_operator.model.jobs import JobStatus, TrainingJob
 from et_operator.model.plans import Plan, Report
-from et_operator.model.resources import PODS, TRAINING_JOBS, Json, Ref, Resource
+from et_operator.model.resources import PODS, TRAINING_JOBS, Json, Resource
 
 
 class Records(Protocol):
@@ -148,7 +148,7 @@ class Executor:
         return execution
 
     async def _write_status(self, status: JobStatus, job: TrainingJob) -> Answer:
-        ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
+        ref = job.key.ref
         body = pin(self._encode_status(status, job.unread), job.uid, job.resource_version)
         try:
             return Written(TRAINING_JOBS, await self._api.patch(ref, body, subresource="status"))

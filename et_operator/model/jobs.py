@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from et_operator.model.conditions import Condition
 from et_operator.model.phases import JobPhase
-from et_operator.model.resources import Json
+from et_operator.model.resources import TRAINING_JOBS, Json, Ref
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,6 +21,11 @@ class JobKey:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def ref(self) -> Ref:
+        """Where the job is in the API."""
+        return Ref(TRAINING_JOBS, self.namespace, self.name)
 
 
 class AttachMode(StrEnum):
@@ -98,6 +103,10 @@ class JobSpec:
     def least_workers(self) -> int | None:
         """With how many workers the command may be started; None: as many as were decided."""
         return self.worker.min_replicas if self.is_elastic else None
+
+    def find_needed(self, decided: int | None) -> int:
+        """The same as a number, where `decided` workers, if any yet, were decided."""
+        return self.least_workers or decided or self.worker.replicas
 
 
 @dataclass(frozen=True, slots=True)

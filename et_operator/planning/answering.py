@@ -17,7 +17,7 @@ from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished
 from et_operator.planning.manifests.owning import build_owner
-from et_operator.planning.scaling import build_ref, find_next, find_refusal, is_fixed
+from et_operator.planning.scaling import find_next, find_refusal, get_scaling_resource, is_fixed
 from et_operator.planning.views import has_passed
 
 ORPHAN_GRACE = timedelta(seconds=30)
@@ -171,7 +171,7 @@ def _patch_status(scaling: Scaling, status: ScalingStatus) -> Patch:
 
 
 def _build_ref(scaling: Scaling) -> Ref:
-    return build_ref(scaling.namespace, scaling.kind, scaling.name)
+    return Ref(get_scaling_resource(scaling.kind), scaling.namespace, scaling.name)
 
 
 def _delete(scaling: Scaling) -> Delete:

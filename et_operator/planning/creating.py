@@ -22,7 +22,7 @@ from et_operator.model.resources import (
     Ref,
 )
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
-from et_operator.planning.launching import can_launch, describe_launcher
+from et_operator.planning.launching import can_launch
 from et_operator.planning.manifests.access import (
     build_report_map,
     build_role,
@@ -42,10 +42,9 @@ from et_operator.planning.views import View
 
 def find_needed_names(view: View) -> tuple[str, ...]:
     """Names of objects that are yet to be created and that nobody else may hold."""
-    launcher = describe_launcher(view)
     needed = _find_missing_objects(view)
-    is_launched = bool(view.status.launcher_uid) or launcher in needed
-    return needed if is_launched else (*needed, launcher)
+    is_launched = bool(view.status.launcher_uid) or view.launcher_name in needed
+    return needed if is_launched else (*needed, view.launcher_name)
 
 
 def create_all(draft: Draft) -> list[Action]:
@@ -55,7 +54,7 @@ def create_all(draft: Draft) -> list[Action]:
         return []  # without one of these the pods could not work
     access = create_access(view)
     if access and view.snapshot.pods:  # it was there: its job may be gone, and it with it
-        draft.rest_on(Ref(TRAINING_JOBS, view.job.key.namespace, view.job.key.name))
+        draft.rest_on(TRAINING_JOBS, view.job.key.name)
     return [*access, *write_config(draft), *create_pods(draft)]
 
 
@@ -133,7 +132,7 @@ def _needs_launcher(draft: Draft) -> bool:
     view, status = draft.view, draft.view.status
     if status.launcher_uid or view.launcher is not None:
         return False
-    if describe_launcher(view) in view.snapshot.taken or not can_launch(draft):
+    if view.launcher_name in view.snapshot.taken or not can_launch(draft):
         return False
     return not is_waiting(draft, status.launch_backoff)
 

@@ -10,7 +10,7 @@ from et_operator.model.conditions import Condition, find_condition, with_conditi
 from et_operator.model.jobs import Backoff, JobSpec, WorkerRecord, WorkerState
 from et_operator.model.plans import Report
 from et_operator.model.pods import Pod
-from et_operator.model.resources import TRAINING_JOBS, Ref, Resource
+from et_operator.model.resources import Ref, Resource
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.views import View
 
@@ -46,6 +46,11 @@ class Draft:
         return self.view.spec
 
     @property
+    def needed_workers(self) -> int:
+        """With how many workers the command may be started."""
+        return self.spec.find_needed(self.status.decided_replicas)
+
+    @property
     def has_decided(self) -> bool:
         """Whether anything is to be recorded before it is acted upon."""
         return self.status != self.view.status
@@ -73,15 +78,17 @@ class Draft:
         """Look again then, at the latest."""
         self._wake = moment if self._wake is None else min(self._wake, moment)
 
-    def rest_on(self, ref: Ref) -> None:
-        """What was just decided cannot be taken back: this object must be as it is believed."""
-        self.premises.append(ref)
+    def rest_on(self, resource: Resource, name: str) -> None:
+        """What was just decided cannot be taken back: this object must be as it is believed.
+
+        Without a name: all the job's objects of that kind.
+        """
+        self.premises.append(Ref(resource, self.view.job.key.namespace, name))
 
     def tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
         """An Event on the job, once what was decided is written."""
         job = self.view.job
-        ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
-        self.reports.append(Report(ref, job.uid, reason, message, is_warning))
+        self.reports.append(Report(job.key.ref, job.uid, reason, message, is_warning))
 
     def find_record(self, name: str) -> WorkerRecord | None:
         """What is remembered about the worker of this name."""

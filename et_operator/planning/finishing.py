@@ -10,7 +10,6 @@ from et_operator.model.conditions import is_true
 from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
 from et_operator.model.names import Role
 from et_operator.model.pods import Pod
-from et_operator.model.resources import TRAINING_JOBS, Ref
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
@@ -82,8 +81,7 @@ def delete_job(draft: Draft) -> list[Action]:
     if ttl is None or end is None:
         return []
     if has_passed(draft.now, end, ttl):
-        ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
-        return [Delete(ref, job.uid, job.resource_version)]
+        return [Delete(job.key.ref, job.uid, job.resource_version)]
     draft.wake_at(end + ttl)
     return []
 

@@ -6,13 +6,9 @@ from dataclasses import dataclass, replace
 
 from et_operator.model.conditions import is_true
 from et_operator.model.jobs import AttachMode, LauncherCreation, RestartPolicy, WorkerState
-from et_operator.model.names import (
-    build_launcher_name,
-    build_report_name,
-    build_worker_selector,
-)
+from et_operator.model.names import build_report_name, build_worker_selector
 from et_operator.model.pods import Pod
-from et_operator.model.resources import CONFIG_MAPS, PODS, Ref
+from et_operator.model.resources import CONFIG_MAPS, PODS
 from et_operator.planning.drafts import Draft, count_failure
 from et_operator.planning.finishing import fail, succeed
 from et_operator.planning.scripting import is_script_done
@@ -109,11 +105,11 @@ def respond_to_failure(draft: Draft, ending: Ending) -> None:
     and be seen to go, before the news that its command had ended with 0; and of the launcher, where
     it is missing, for a list of pods may be older than the status that has its uid.
     """
-    key = draft.view.job.key
+    view = draft.view
     if ending.is_infrastructure:
-        draft.rest_on(Ref(CONFIG_MAPS, key.namespace, build_report_name(key.name)))
-        if draft.view.launcher is None:
-            draft.rest_on(Ref(PODS, key.namespace, describe_launcher(draft.view)))
+        draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
+        if view.launcher is None:
+            draft.rest_on(PODS, view.launcher_name)
     backoff = count_failure(draft.status.launch_backoff, draft.now)
     draft.change(launch_backoff=backoff)
     failures = draft.status.failures
@@ -200,10 +196,8 @@ def can_launch(draft: Draft) -> bool:
     """Whether the workers that the launcher waits for, if it does, run."""
     if draft.spec.launcher_creation is LauncherCreation.AT_STARTUP:
         return True
-    worker = draft.spec.worker
-    needed = draft.spec.least_workers or draft.status.decided_replicas or worker.replicas
     running = sum(pod.is_container_running for pod in draft.view.select_live_workers())
-    return running >= needed
+    return running >= draft.needed_workers
 
 
 def is_image_unfit(pod: Pod) -> bool:
@@ -213,11 +207,6 @@ def is_image_unfit(pod: Pod) -> bool:
         return True
     reason = end.reason if end is not None else pod.waiting_reason
     return reason in UNFIT_REASONS
-
-
-def describe_launcher(view: View) -> str:
-    """The name that this epoch's launcher has or will have."""
-    return build_launcher_name(view.job.key.name, view.status.epoch)
 
 
 def _is_worth_a_retry(policy: RestartPolicy, code: int | None) -> bool:

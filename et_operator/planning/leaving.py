@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from et_operator.model.actions import Action, Delete
 from et_operator.model.jobs import WorkerRecord, WorkerState
-from et_operator.model.names import build_config_name, build_launcher_name
+from et_operator.model.names import build_config_name
 from et_operator.model.pods import Pod
 from et_operator.model.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.planning.drafts import Draft
@@ -34,8 +34,7 @@ def leave(draft: Draft, name: str, uid: str, reason: str) -> None:
     held = view.was_held(uid)
     generation = view.written_generation if is_draining else draft.next_generation
     if not held:  # it will be deleted at once: a config that was not seen yet may list it
-        job = view.job.key
-        draft.rest_on(Ref(CONFIG_MAPS, job.namespace, build_config_name(job.name)))
+        draft.rest_on(CONFIG_MAPS, build_config_name(view.job.key.name))
     draft.remember(
         WorkerRecord(
             name,
@@ -91,9 +90,7 @@ def may_delete(draft: Draft, record: WorkerRecord) -> bool:
         return True
     if not _is_written(view, record) or view.can_command_run:
         return False
-    job = view.job.key
-    launcher = build_launcher_name(job.name, view.status.epoch)
-    draft.rest_on(Ref(PODS, job.namespace, launcher))  # it may have come to run since
+    draft.rest_on(PODS, view.launcher_name)  # it may have come to run since
     return True
 
 

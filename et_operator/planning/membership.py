@@ -21,7 +21,7 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.names import build_worker_name
 from et_operator.model.pods import Pod
-from et_operator.model.resources import PODS, Ref
+from et_operator.model.resources import PODS
 from et_operator.planning.drafts import GOOD_TIME, Draft, count_failure, is_waiting
 from et_operator.planning.finishing import fail, is_suspended
 from et_operator.planning.leaving import FORCED, leave
@@ -83,7 +83,7 @@ def keep_roster(draft: Draft) -> None:
         names = reserve_names(draft, missing)
         _replace_added(draft, names)
         if draft.view.status.epoch:  # those of the first start are no news
-            draft.rest_on(Ref(PODS, draft.view.job.key.namespace, ""))
+            draft.rest_on(PODS, "")
             draft.tell("WorkersAdded", f"creating {', '.join(names)} for workers that are missing")
     for record in unborn[missing:] if missing < 0 else ():
         draft.forget(record.name)
@@ -173,7 +173,7 @@ def _select_ended(draft: Draft) -> Iterator[tuple[str, str]]:
 def _note_end(draft: Draft, name: str, uid: str) -> None:
     record, pod = draft.find_record(name), draft.view.pods.get(uid)
     if pod is None:
-        draft.rest_on(Ref(PODS, draft.view.job.key.namespace, name))
+        draft.rest_on(PODS, name)
     is_leaving = record is not None and record.state is WorkerState.LEAVING
     reason = _describe_end(pod)
     if is_leaving and record is not None:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from et_operator.model.actions import Action, Delete, get_resource
 from et_operator.model.plans import Plan
-from et_operator.model.resources import PODS, TRAINING_JOBS, Ref
+from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.answering import answer_scalings, plan_orphan
 from et_operator.planning.creating import create_all
@@ -60,8 +60,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
         return Plan(draft.status, (), reports, draft.requeue_after, premises)
     actions = tuple(act(draft))
     if has_pod_deletion(actions):  # which pins the pod, and not the status that it rests on
-        key = snapshot.job.key
-        draft.rest_on(Ref(TRAINING_JOBS, key.namespace, key.name))
+        draft.rest_on(TRAINING_JOBS, snapshot.job.key.name)
     premises = tuple(draft.premises)
     answers = tuple(draft.reports)
     describe(draft)

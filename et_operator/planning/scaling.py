@@ -15,7 +15,7 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Ref
+from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
 from et_operator.model.scalings import Scaling
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import is_suspended
@@ -72,8 +72,7 @@ def write_replicas(view: View) -> list[Action]:
     body: dict[str, object] = {"spec": {"etReplicaSpecs": {"worker": {"replicas": number}}}}
     if scaling.kind is not ScalingKind.REPLICAS:
         body["metadata"] = {"annotations": {ANNOTATION_APPLIED_SCALING: scaling.uid}}
-    ref = Ref(TRAINING_JOBS, job.key.namespace, job.key.name)
-    return [Patch(ref, job.uid, body, job.resource_version)]
+    return [Patch(job.key.ref, job.uid, body, job.resource_version)]
 
 
 def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] | None:
@@ -117,9 +116,9 @@ def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
     return min(waiting, key=lambda s: (s.created, s.uid), default=None)
 
 
-def build_ref(namespace: str, kind: ScalingKind, name: str) -> Ref:
-    """Where a ScaleIn or ScaleOut is in the API."""
-    return Ref(SCALE_INS if kind is ScalingKind.IN else SCALE_OUTS, namespace, name)
+def get_scaling_resource(kind: ScalingKind) -> Resource:
+    """Of what kind a ScaleIn or ScaleOut is in the API."""
+    return SCALE_INS if kind is ScalingKind.IN else SCALE_OUTS
 
 
 def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:
@@ -140,7 +139,7 @@ def _start_next(draft: Draft) -> None:
     if scaling is None or find_refusal(draft, scaling, base) is not None:
         return  # its refusal is written to its own status, and then the next one has its turn
     target = _find_target(scaling, base)
-    draft.rest_on(build_ref(scaling.namespace, scaling.kind, scaling.name))
+    draft.rest_on(get_scaling_resource(scaling.kind), scaling.name)
     record = ScalingRecord(scaling.kind, scaling.name, scaling.uid, base, target, draft.now)
     _start(draft, record, scaling.pod_names)
 
@@ -189,7 +188,7 @@ def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     if scaling.kind is not ScalingKind.REPLICAS:
         live = view.find_scaling(scaling)
         if live is None:
-            draft.rest_on(_build_record_ref(view, scaling))
+            draft.rest_on(get_scaling_resource(scaling.kind), scaling.name)
         if live is None or live.deletion_requested:
             return "Cancelled", "it was deleted before it had ended"
         if (bar := _find_bar(view, scaling)) is not None:
@@ -267,7 +266,7 @@ def _put_away(draft: Draft, scaling: ScalingRecord) -> None:
     live = draft.view.find_scaling(scaling)
     phase = live.status.phase if live is not None else None
     if live is None and scaling.uid:
-        draft.rest_on(_build_record_ref(draft.view, scaling))
+        draft.rest_on(get_scaling_resource(scaling.kind), scaling.name)
     if live is None or (phase is not None and phase.is_final):
         draft.change(scaling=None)
 
@@ -326,10 +325,6 @@ def _find_refusal_since(view: View, scaling: ScalingRecord) -> str:
     if refusal is None or refusal.at < scaling.started or refusal.count < REFUSALS:
         return ""
     return refusal.message
-
-
-def _build_record_ref(view: View, record: ScalingRecord) -> Ref:
-    return build_ref(view.job.key.namespace, record.kind, record.name)
 
 
 def _select_leaving(draft: Draft, scaling: ScalingRecord) -> list[WorkerId]:

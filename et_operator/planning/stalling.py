@@ -7,7 +7,7 @@ from datetime import timedelta
 from et_operator.model.conditions import find_condition
 from et_operator.model.jobs import StallPolicy
 from et_operator.model.names import build_report_name
-from et_operator.model.resources import CONFIG_MAPS, Ref
+from et_operator.model.resources import CONFIG_MAPS
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail, is_suspended
 from et_operator.planning.launching import Ending, respond_to_failure
@@ -41,8 +41,7 @@ def check_stall(draft: Draft) -> None:
     if draft.now < end:
         draft.wake_at(end)
         return
-    key = draft.view.job.key
-    draft.rest_on(Ref(CONFIG_MAPS, key.namespace, build_report_name(key.name)))
+    draft.rest_on(CONFIG_MAPS, build_report_name(draft.view.job.key.name))
     if policy is StallPolicy.FAIL:
         fail(draft, "DriverStalled", f"{message} (driverStalledPolicy Fail)")
     else:

@@ -112,7 +112,7 @@ def _describe_running(draft: Draft) -> None:
         draft.clear_condition("Running", "LauncherNotRunning")
         return
     running = sum(pod.is_container_running for pod in draft.select_roster())
-    if running < _find_least(draft) or is_true(draft.status.conditions, "Running"):
+    if running < draft.needed_workers or is_true(draft.status.conditions, "Running"):
         return
     draft.set_condition("Running", "True", "JobRunning", "the launcher and its workers run")
     wanted = draft.status.decided_replicas
@@ -126,16 +126,11 @@ def _describe_hosts(draft: Draft) -> None:
         draft.clear_condition("HostsListed", "NoReport")
         return
     listed = sum(pod.uid in view.listed for pod in draft.select_roster())
-    if listed < _find_least(draft) or is_true(draft.status.conditions, "HostsListed"):
+    if listed < draft.needed_workers or is_true(draft.status.conditions, "HostsListed"):
         return
     message = "the launcher has a stream to its workers"
     draft.set_condition("HostsListed", "True", "StreamsOpen", message)
     draft.tell("HostsListed", f"{listed} workers are listed as hosts")
-
-
-def _find_least(draft: Draft) -> int:
-    worker = draft.spec.worker
-    return draft.spec.least_workers or draft.status.decided_replicas or worker.replicas
 
 
 def _describe_troubles(draft: Draft) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord
-from et_operator.model.names import Role
+from et_operator.model.names import Role, build_launcher_name
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
@@ -77,6 +77,11 @@ class View:
     def launcher(self) -> Pod | None:
         """The pod of this epoch, the only one that counts."""
         return next((p for p in self.launchers if p.epoch == self.status.epoch), None)
+
+    @property
+    def launcher_name(self) -> str:
+        """The name that it has or will have."""
+        return build_launcher_name(self.job.key.name, self.status.epoch)
 
     @cached_property
     def is_launcher_running(self) -> bool:

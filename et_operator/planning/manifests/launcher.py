@@ -53,7 +53,7 @@ def build_launcher(
 ) -> Json:
     """The launcher pod of the status' epoch."""
     epoch, slots = status.epoch, spec.slots_per_worker
-    minimum = spec.least_workers or status.decided_replicas or spec.worker.replicas
+    minimum = spec.find_needed(status.decided_replicas)
     labels = build_pod_labels(job, Role.LAUNCHER, epoch)
     pod = copy_template(
         job, spec.launcher_template, build_launcher_name(job.key.name, epoch), labels
