@@ -212,6 +212,8 @@ class WorkerRecord:
     generation: int | None = None
     waiting_since: datetime | None = None
     served: bool = False
+    taken: bool = False
+    """Whether the platform ended it, or somebody through it."""
 
 
 @dataclass(frozen=True, slots=True)

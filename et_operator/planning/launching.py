@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import AttachMode, LauncherCreation, RestartPolicy, WorkerState
+from et_operator.model.jobs import (
+    AttachMode,
+    LauncherCreation,
+    RestartPolicy,
+    WorkerRecord,
+    WorkerState,
+)
 from et_operator.model.names import build_report_name, build_worker_selector
 from et_operator.model.pods import Pod
 from et_operator.model.resources import CONFIG_MAPS, PODS
@@ -24,6 +31,11 @@ SSH_MODE = (
 )
 INFRASTRUCTURE_LIMIT = 20
 """Launchers in a row that the platform may end before the job is given up."""
+BLAMED = timedelta(minutes=5)
+"""So long after the platform took a worker it is blamed for the failure of an elastic command.
+
+horovodrun waits for a process that could not be started until its time-out, 120 s as we set it, and
+ends with 1; it may have come to that a worker's grace period after the loss."""
 FIRST_SIGNAL_CODE = 128
 """From here on an exit code means a signal, which RestartPolicy ExitCode takes as worth a retry."""
 
@@ -92,7 +104,7 @@ def judge_launcher(view: View) -> Ending | None:
     if pod.termination is None or is_disrupted(pod):
         return _lose("LauncherDisrupted", _describe_disruption(pod))
     ending = _judge_exit(pod, pod.termination.exit_code)
-    lost = () if ending.is_success or view.spec.is_elastic else _find_lost(view)
+    lost = () if ending.is_success else _find_lost(view, pod.termination.finished or view.now)
     if not lost:
         return ending
     return _lose("WorkerLost", f"{', '.join(lost)} was lost, and {ending.message}")
@@ -253,11 +265,25 @@ def _judge_exit(pod: Pod, code: int) -> Ending:
     return Ending("LauncherFailed", message, code)
 
 
-def _find_lost(view: View) -> tuple[str, ...]:
-    """The workers of this launcher that have ended, or were told to."""
-    gone = {r.uid: r.name for r in view.status.workers if r.state is WorkerState.GONE}
-    going = {pod.uid: pod.name for pod in view.workers if is_disrupted(pod)}
-    return tuple(name for uid, name in (gone | going).items() if uid in view.listed)
+def _find_lost(view: View, end: datetime) -> tuple[str, ...]:
+    """The workers of this launcher whose loss explains that it failed.
+
+    One that is not elastic ends with any worker that ends or is told to. An elastic one goes on
+    without it, but for a moment: where horovodrun is just starting a process in it.
+    """
+    records = {record.uid: record for record in view.status.workers}
+    going = [pod for pod in view.workers if is_disrupted(pod)]
+    if view.spec.is_elastic:
+        lost = {r.uid: r.name for r in records.values() if r.taken and _is_recent(r, end)}
+        lost |= {pod.uid: pod.name for pod in going if pod.uid not in records}
+    else:
+        lost = {r.uid: r.name for r in records.values() if r.state is WorkerState.GONE}
+        lost |= {pod.uid: pod.name for pod in going}
+    return tuple(name for uid, name in lost.items() if uid in view.listed)
+
+
+def _is_recent(record: WorkerRecord, end: datetime) -> bool:
+    return record.since is None or end - record.since <= BLAMED
 
 
 def _lose(reason: str, message: str) -> Ending:

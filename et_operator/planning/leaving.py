@@ -24,8 +24,11 @@ KEPT_FAILED = 5
 """So many failed workers stay for their logs until the job is cleaned up."""
 
 
-def leave(draft: Draft, name: str, uid: str, reason: str) -> None:
-    """Record that this worker leaves, and in which config it is first named draining."""
+def leave(draft: Draft, name: str, uid: str, reason: str, *, taken: bool = False) -> None:
+    """Record that this worker leaves, and in which config it is first named draining.
+
+    `taken`: not by our own decision.
+    """
     record = draft.find_record(name)
     if record is not None and record.state in {WorkerState.LEAVING, WorkerState.GONE}:
         return
@@ -44,6 +47,7 @@ def leave(draft: Draft, name: str, uid: str, reason: str) -> None:
             since=draft.now,
             generation=generation if held else None,
             waiting_since=draft.now if held else None,
+            taken=taken,
         )
     )
 

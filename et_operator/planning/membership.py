@@ -24,6 +24,7 @@ from et_operator.model.pods import Pod
 from et_operator.model.resources import PODS
 from et_operator.planning.drafts import GOOD_TIME, Draft, count_failure, is_waiting
 from et_operator.planning.finishing import fail, is_suspended
+from et_operator.planning.launching import BLAMED
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.views import is_disrupted
 from launcher.documents import MemberState
@@ -128,7 +129,8 @@ def explain_victim(draft: Draft, pod: Pod) -> str:
 def forget_old_ends(draft: Draft) -> None:
     """Drop what nobody needs to know any more; done only when the config is written anyway."""
     for record in draft.select_records(WorkerState.GONE):
-        is_old = record.since is None or draft.now - record.since > REMEMBERED
+        kept = max(REMEMBERED, BLAMED) if record.taken else REMEMBERED
+        is_old = record.since is None or draft.now - record.since > kept
         if is_old and record.uid not in draft.view.pods and not draft.view.is_held(record.uid):
             draft.forget(record.name)
 
@@ -174,16 +176,17 @@ def _note_end(draft: Draft, name: str, uid: str) -> None:
     record, pod = draft.find_record(name), draft.view.pods.get(uid)
     if pod is None:
         draft.rest_on(PODS, name)
-    is_leaving = record is not None and record.state is WorkerState.LEAVING
     reason = _describe_end(pod)
-    if is_leaving and record is not None:
+    taken = pod is None or pod.termination is None or is_disrupted(pod)
+    if record is not None and record.state is WorkerState.LEAVING:
+        taken = record.taken
         _note_outcome(draft, record, reason)
     elif not is_suspended(draft.view.status):  # what suspension ended is no loss
         _count_loss(draft, name, uid, pod, reason)
     if pod is None and not draft.view.is_held(uid):
         draft.forget(name)
     else:
-        draft.remember(WorkerRecord(name, uid, WorkerState.GONE, reason, draft.now))
+        draft.remember(WorkerRecord(name, uid, WorkerState.GONE, reason, draft.now, taken=taken))
 
 
 def _count_loss(draft: Draft, name: str, uid: str, pod: Pod | None, reason: str) -> None:
@@ -216,7 +219,7 @@ def _note_deletion(draft: Draft, pod: Pod) -> None:
     record = draft.find_record(pod.name)
     if record is not None and record.state is not WorkerState.JOINING:
         return
-    leave(draft, pod.name, pod.uid, "Deleted")
+    leave(draft, pod.name, pod.uid, "Deleted", taken=True)
     if is_suspended(draft.view.status):
         return
     _count_wait(draft)

@@ -26,10 +26,7 @@ def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after
     world: World,
 ) -> None:
     create_budget(world)
-    # A worker may be evicted just when the new launcher's horovodrun starts it. Horovod then stands
-    # still for its time-out and gives up, which counts as the command's own failure.
-    command = train("--steps", "2000", "--step-seconds", "0.2")
-    job = build_job("moving", command=command, restartPolicy="OnFailure")
+    job = build_job("moving", command=train("--steps", "2000", "--step-seconds", "0.2"))
     template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
     template["spec"]["topologySpreadConstraints"] = [SPREAD]
     world.create(job)
@@ -59,9 +56,10 @@ def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after
         assert_it_trains_on(world, {away})
     status = world.status("trainingjobs", "moving")
     failures = status["failures"]
-    assert failures["infrastructure"] == 1
-    assert failures.get("user", 0) <= 1
-    assert status["epoch"] == 1 + sum(failures.values())
+    assert not failures.get("user")
+    # The second, where a worker was evicted just as the new launcher's horovodrun started it.
+    assert 1 <= failures["infrastructure"] <= 2
+    assert status["epoch"] == 1 + failures["infrastructure"]
 
 
 def assert_it_trains_on(world: World, nodes: set[str]) -> None:

@@ -72,6 +72,7 @@ FULL_JOB_STATUS = JobStatus(
             generation=7,
             waiting_since=NOON,
             served=True,
+            taken=True,
         ),
         WorkerRecord("train-worker-3", "", WorkerState.JOINING),
     ),

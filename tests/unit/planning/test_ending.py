@@ -356,3 +356,55 @@ def test_scalings_of_a_job_of_another_operator_fail_with_that_reason() -> None:
     world.settle()
     assert world.scaling_reason("more") == "Foreign"
     assert world.replicas == 2
+
+
+def test_a_failure_just_after_the_platform_took_a_worker_is_not_the_users() -> None:
+    world = start()
+    world.delete("job-worker-1")
+    world.settle()
+    world.reap()
+    world.settle()
+    world.wait(150)
+    world.finish(1)
+    world.settle()
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+    assert world.reason("Restarting") == "WorkerLost"
+    world.go_on()
+    assert world.status.epoch == 2
+
+
+def test_so_is_one_in_the_very_moment() -> None:
+    world = start()
+    world.delete("job-worker-1")
+    world.finish(1)
+    world.settle()
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+
+
+def test_a_loss_long_ago_excuses_nothing() -> None:
+    world = start()
+    world.delete("job-worker-1")
+    world.go_on()
+    world.wait(301)
+    world.finish(1)
+    world.settle()
+    assert world.reason("Failed") == "LauncherFailed"
+
+
+def test_a_worker_that_crashed_excuses_nothing() -> None:
+    world = start()
+    world.end("job-worker-1", 1)
+    world.go_on()
+    world.finish(1)
+    world.settle()
+    assert world.reason("Failed") == "LauncherFailed"
+
+
+def test_a_worker_that_was_scaled_in_excuses_nothing() -> None:
+    world = start()
+    world.add(make_scaling(ScalingKind.IN, "less", count=1))
+    world.go_on()
+    assert len(world.workers) == 1
+    world.finish(1)
+    world.settle()
+    assert world.reason("Failed") == "LauncherFailed"

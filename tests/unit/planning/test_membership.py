@@ -117,7 +117,7 @@ def test_old_ends_are_forgotten_when_the_config_is_written_anyway() -> None:
         name = world.workers[0]
         del world.pods[name]
         world.go_on()
-        world.wait(100)
+        world.wait(301)
         world.settle()
     assert len(world.status.workers) <= 2
     assert len(world.states()) <= 5
