@@ -90,6 +90,7 @@ POINTS = (
     Point("case-10", "a deleted pod is off the list and its process may finish", JOINED),
     Point("case-11", "a killed process is told as killed, the others go on", JOINED),
     Point("case-12", "a gone pod ends its shims though its stream is silent", JOINED),
+    Point("case-13", "a node that is heard of again too late brings nothing back", JOINED),
     Point("case-15", "the API server restarts: all sessions go on, no byte is lost", JOINED),
     Point("case-16", "an exit lost in a cut is told again and counts once", JOINED),
     Point("case-17", "an exec call's Success is no success of the command", JOINED),

@@ -108,6 +108,36 @@ async def test_12_a_gone_pod_ends_its_shims_though_its_stream_says_nothing(tmp_p
         world.agents[world.workers[0]].send_signal(signal.SIGCONT)
 
 
+@pytest.mark.point("case-13")
+async def test_13_a_node_that_is_heard_of_again_too_late_brings_nothing_back(tmp_path: Path):
+    async with running(World(tmp_path, count=2)) as world:
+        await world.launch()
+        lost, other = world.workers
+        shims = [await world.start_shim(hold(world, "echo up"), name) for name in world.workers]
+        assert [await read_line(shim) for shim in shims] == [b"up\n"] * 2
+        world.server.frozen.add(lost)
+        world.configure(job_worker_0=MemberState.GONE)
+        await until(lambda: world.listed == 1)
+        for _ in range(2):
+            await world.ask_hosts()
+        assert await finish(shims[0]) == (137, b"")
+        world.server.thaw()
+        release(world)
+        log = tmp_path / f"{lost}.log"
+        await until(lambda: " ended: exited, code 0" in log.read_text())
+        assert await finish(shims[1]) == (0, b"")
+        await world.kill_broker()
+        await world.start_broker()
+        late = await world.start_shim("echo again", lost)
+        assert await finish(await world.start_shim("echo on", other)) == (0, b"on\n")
+        for _ in range(2):
+            await world.ask_hosts()
+        assert await finish(late) == (255, b"")
+        assert (tmp_path / "hosts").read_text() == f"{other}:1\n"
+        await until(lambda: len(world.report.exits.get(f"uid-{other}", ())) == 2)
+        assert f"uid-{lost}" not in world.report.exits
+
+
 @pytest.mark.point("case-15")
 async def test_15_the_api_server_restarts_and_all_sessions_go_on(tmp_path: Path):
     async with running(World(tmp_path, count=3)) as world:
