@@ -181,6 +181,7 @@ def test_the_broker_alone_holds_a_token_and_is_restricted() -> None:
     mounted = {m["name"] for m in spec["containers"][0]["volumeMounts"]}
     assert contract.TOKEN_VOLUME not in mounted
     assert contract.TOKEN_VOLUME in {m["name"] for m in broker["volumeMounts"]}
+    assert {"name": "SSL_CERT_FILE", "value": "/dev/null"} in broker["env"]
 
 
 def test_the_launchers_own_account_annotations_and_paths_are_kept() -> None:
