@@ -47,16 +47,19 @@ def read_requests(folder: Path, since: str = "") -> Iterator[Request]:
 def examine(requests: Iterable[Request]) -> tuple[Audit, Audit]:
     """The operator's audit, and that of all brokers together."""
     operator, brokers = Audit(), Audit()
-    ended: set[tuple[str, str]] = set()
+    ends: dict[tuple[str, str], str] = {}
     for request in requests:
         if request.verb.startswith("delete") and request.target in _ENDS:
-            ended.add((request.namespace or request.name, find_job(request)))
+            place = (request.namespace or request.name, find_job(request))
+            ends[place] = min(request.at, ends.get(place, request.at))
         if request.agent.startswith(REFUSED_ON_PURPOSE):
             continue
         if request.account == OPERATOR:
             note(operator, request)
-        elif is_broker(request) and not is_orphan(request, ended):
+        elif is_broker(request):
             note(brokers, request)
+    # Only now: a request is told when it is answered, and to delete many objects takes its time.
+    brokers.refused = [request for request in brokers.refused if not is_orphan(request, ends)]
     return operator, brokers
 
 
@@ -70,10 +73,11 @@ def is_broker(request: Request) -> bool:
     return request.agent.startswith(AGENT) and "-launcher" in request.pod
 
 
-def is_orphan(request: Request, ended: set[tuple[str, str]]) -> bool:
+def is_orphan(request: Request, ends: Mapping[tuple[str, str], str]) -> bool:
     """Whether the broker's job was deleted before: its rights go a moment earlier than its pod."""
     job = request.pod.rpartition("-launcher")[0]
-    return bool({(request.namespace, ""), (request.namespace, job)} & ended)
+    times = (ends.get((request.namespace, name)) for name in ("", job))
+    return any(time is not None and time <= request.at for time in times)
 
 
 def note(audit: Audit, request: Request) -> None:

@@ -145,6 +145,7 @@ def test_a_broker_whose_job_was_deleted_may_be_refused(
     early = {**late, "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z"}
 
     assert examine(read(tmp_path, end, late))[1].refused == []
+    assert examine(read(tmp_path, late, end))[1].refused == [], "the deletion was answered later"
     assert len(examine(read(tmp_path, early, end))[1].refused) == 1
 
 
