@@ -80,8 +80,7 @@ def test_the_sdist_is_the_clone(built: Path) -> None:
 @pytest.mark.point("distributions")
 def test_the_sdist_can_be_tested(built: Path, tmp_path: Path) -> None:
     [path] = built.glob("*.tar.gz")
-    with tarfile.open(path) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(path, tmp_path)
     [folder] = tmp_path.iterdir()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     run([*command, *(f"tests/unit/test_{name}.py" for name in PAGES)], folder=folder)
