@@ -145,5 +145,8 @@ POINTS = (
     Point("autoscaler", "a HorizontalPodAutoscaler grows and shrinks a job", REAL),
     Point("own-account", "a launcher keeps its author's service account", REAL),
     Point("failure-kinds", "only the user's own failures count against backoffLimit", REAL),
+    # e2e: nodes and processes that break
+    Point("every-cut", "broker, API server, bridges, kubelet, a node: no line is lost", REAL),
+    Point("dead-containerd-shim", "a worker whose containerd-shim is killed is replaced", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )

@@ -60,6 +60,12 @@ class World:
         """Its status, {} while it has none."""
         return self.get(plural, name).get("status") or {}
 
+    def report(self, job: str, epoch: int = 1) -> dict[str, Any]:
+        """What the broker of this epoch has told."""
+        maps = self.core.read_namespaced_config_map(f"{job}-report", self.namespace)
+        report: dict[str, Any] = json.loads(maps.data[f"report-{epoch}"])
+        return report
+
     def patch_job(self, name: str, body: dict[str, Any]) -> None:
         """Merge-patch a job."""
         self.custom.patch_namespaced_custom_object(
