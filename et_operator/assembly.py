@@ -69,7 +69,13 @@ WATCHED = {
 }
 """Every kind that is watched, with its label selector."""
 
-RUNTIME_PACKAGES = ("launcher.protocol", "launcher.agent", "launcher.shim", "hostdiscovery")
+RUNTIME_PACKAGES = (
+    "launcher.protocol",
+    "launcher.agent",
+    "launcher.shim",
+    "launcher.ssh",
+    "hostdiscovery",
+)
 RUNTIME_MODULES = ("__init__.py", "contract.py", "launchers.py", "boot.py")
 """What runs in user containers; see launcher/boot.py."""
 

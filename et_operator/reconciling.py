@@ -15,11 +15,11 @@ from et_operator.codec.children import find_owner_uid
 from et_operator.errors import AlreadyExists, NotFound
 from et_operator.kube.api import Api
 from et_operator.kube.executing import Execution, Executor, Failure
-from et_operator.model.actions import Action, Create, Delete, Patch, get_resource
+from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch, get_resource
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.names import LABEL_RUNTIME, build_worker_selector
 from et_operator.model.plans import Plan
-from et_operator.model.resources import PODS, TRAINING_JOBS, Json, Ref
+from et_operator.model.resources import PODS, SECRETS, TRAINING_JOBS, Json, Ref
 from et_operator.model.snapshots import Refusal, RuntimeFiles
 from et_operator.planning.planner import plan, plan_orphan
 from et_operator.runtime.clock import Clock
@@ -170,7 +170,9 @@ class Reconciler:
             await self._read_again(key, job, failure)
 
     async def _read_again(self, key: JobKey, job: TrainingJob | None, failure: Failure) -> None:
-        """A live read of the object that the failed write was about."""
+        """A live read of the object that the failed write was about; keys are nobody's to read."""
+        if isinstance(failure.action, CreateKeys):
+            return
         ref = self._get_ref(key, failure.action)
         try:
             found = await self._api.get(ref)
@@ -198,6 +200,8 @@ class Reconciler:
                 return key.ref
             case Create(resource=resource, manifest=manifest):
                 return Ref(resource, key.namespace, manifest["metadata"]["name"])
+            case CreateKeys(manifest=manifest):
+                return Ref(SECRETS, key.namespace, manifest["metadata"]["name"])
             case Patch(ref=ref) | Delete(ref=ref):
                 return ref
 
@@ -209,6 +213,7 @@ class Reconciler:
         A status that is refused is for the log alone: there is nowhere else to tell it.
         """
         done = {written.resource for written in execution.written}
+        done.update(get_resource(keys) for keys in execution.keys)
         if result.status is not None:
             done.discard(TRAINING_JOBS)  # that was the status, not the job
         refused = {get_resource(f.action): f for f in execution.refusals if f.action is not None}

@@ -22,6 +22,17 @@ BROKER_STATE_DIR = RUN_DIR + "/broker"
 BIN_DIR = LIB_DIR + "/bin"
 """First in the user command's PATH: wrappers named horovodrun and ssh."""
 
+SSH_DIR = RUN_DIR + "/ssh"
+"""In a launcher that reaches its workers by ssh: the private key, and of each worker's agent, which
+runs in that launcher, the socket and the log."""
+KEYS_VOLUME = "edl-keys"
+KEYS_DIR = "/opt/edl/keys"
+"""What a pod needs of the job's ssh keys, read-only."""
+SSH_PORT = 2222
+"""A port that needs no privilege, and beside which a user's own sshd has room."""
+SSH_HOST = "edl-worker"
+"""The name under which known_hosts has the host key that all workers of a job share."""
+
 EDL_VOLUME = "edl-etc"
 EDL_DIR = "/etc/edl"
 HOSTFILE = EDL_DIR + "/hostfile"
@@ -40,6 +51,9 @@ BOOT = RUNTIME_DIR + "/launcher" + SLASH + "boot.py"
 """`python3 -I -S BOOT agent -- [user command]` or `... launch -- command`: PID 1 of both roles."""
 BRIDGE_COMMAND = ("python3", "-I", "-S", LIB_DIR + "/launcher/agent/bridge.py")
 """The one command that is ever sent to pods/exec: stdio <-> the agent's socket."""
+
+SSH_WORKER = RUNTIME_DIR + "/launcher" + SLASH + "ssh" + SLASH + "worker.sh"
+"""PID 1 of a worker that is reached by ssh."""
 
 # ---- containers
 BROKER_CONTAINER = "edl-broker"
@@ -63,6 +77,10 @@ ENV_KEEP = "EDL_KEEP_ENV"
 user's command gets them whatever their names look like."""
 ENV_LAUNCHER = "EDL_LAUNCHER"
 """In the launcher: which of launchers.NAMES its command is; the user's command gets it too."""
+ENV_ATTACH_MODE = "EDL_ATTACH_MODE"
+"""In the launcher and its broker: how workers are reached, KUBEXEC_MODE or SSH_MODE."""
+KUBEXEC_MODE = "kubexec"
+SSH_MODE = "ssh"
 # ---- environment of the user's command in the launcher
 ENV_NONCE = "EDL_NONCE"
 """A read of the host list counts as served only with the nonce that PID 1 made."""
@@ -73,6 +91,12 @@ ENV_SESSION = "EDL_SESSION"
 CONFIG_KEY = "config.json"
 REPORT_KEY_PREFIX = "report-"
 """Followed by the epoch."""
+
+# ---- files of KEYS_DIR, and keys of the Secret
+KEY_USER = "id"
+KEY_KNOWN_HOSTS = "known_hosts"
+KEY_HOST = "host_key"
+KEY_AUTHORIZED = "authorized_keys"
 
 # ---- two ways of horovodrun, as launchers are named
 IN_PROCESS = "horovodrun-in-process"

@@ -28,13 +28,17 @@ class MemberState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One worker: a member from when its container runs until the job forgets it."""
+    """One worker: a member from when its container runs until the job forgets it.
+
+    `address` is its IP where it is reached by ssh, else "".
+    """
 
     name: str
     uid: str
     slots: int
     state: MemberState
     container: str
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ def encode_config(config: HostConfig) -> str:
                 "slots": m.slots,
                 "state": m.state.value,
                 "container": m.container,
+                **({"address": m.address} if m.address else {}),
             }
             for m in config.members
         ],
@@ -254,6 +259,7 @@ def _decode_member(body: Mapping[str, Any]) -> Member:
         slots=int(body["slots"]),
         state=MemberState(body["state"]),
         container=str(body["container"]),
+        address=str(body.get("address", "")),
     )
 
 

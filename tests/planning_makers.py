@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from et_operator.codec.children import find_owner_uid
+from et_operator.codec.children import decode_role_names, find_owner_uid
 from et_operator.codec.statuses import decode_status, encode_status
-from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch
 from et_operator.model.jobs import (
     JobKey,
     JobSpec,
@@ -32,6 +32,7 @@ from et_operator.model.resources import (
     SCALE_OUTS,
     TRAINING_JOBS,
     Json,
+    Resource,
 )
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
@@ -110,10 +111,12 @@ class World:
         self.report: BrokerReport | None = None
         self.children: dict[str, Child] = {}
         self.role_names: frozenset[str] = frozenset()
+        self.keys: Json = {}
         self.runtimes: frozenset[str] = frozenset()
         self.nodes: dict[str, Node] = {"n1": Node("n1"), "n2": Node("n2")}
         self.taken: frozenset[str] = frozenset()
         self.refusal: Any = None
+        self.refusals: dict[Resource, Any] = {}
         self.complete_since: datetime | None = START
         self.log: list[str] = []
         self.events: list[Report] = []
@@ -152,7 +155,7 @@ class World:
             runtimes=self.runtimes,
             nodes=self.nodes,
             taken=self.taken,
-            refusals={PODS: self.refusal} if self.refusal else {},
+            refusals=self.refusals | ({PODS: self.refusal} if self.refusal else {}),
             complete_since=self.complete_since,
         )
 
@@ -221,6 +224,7 @@ class World:
                 node=node,
                 is_container_running=True,
                 has_container_started=True,
+                address=f"10.0.0.{name.rpartition('-')[2]}",
                 started=self.now.replace(microsecond=0),
             )
 
@@ -334,6 +338,8 @@ class World:
         match action:
             case Create():
                 self._create(action)
+            case CreateKeys(manifest=manifest):
+                self.keys = self.keys or manifest
             case Patch():
                 self._patch(action)
             case Delete():
@@ -352,7 +358,7 @@ class World:
         assert key not in self.children, f"{key} is there already"
         self.children[key] = Child(name, f"{key}-uid", self._next(), self.job.uid)
         if action.resource == ROLES:
-            self.role_names = frozenset(action.manifest["rules"][0]["resourceNames"])
+            self.role_names = decode_role_names(action.manifest)
         if name == "job-config":
             self.config = decode_config(action.manifest["data"][CONFIG_KEY])
 
@@ -361,7 +367,7 @@ class World:
         labels, name = metadata["labels"], metadata["name"]
         assert name not in self.pods, f"{name} is there already"
         if labels[LABEL_ROLE] == "worker":
-            assert name in self.role_names, "created before its rights"
+            assert self.keys or name in self.role_names, "created before its rights"
             assert {"RoleBinding", "job-config", "job-report"} <= set(self.children)
         version = self._next()
         index = labels.get(LABEL_INDEX)
@@ -390,7 +396,7 @@ class World:
         elif ref.resource in {SCALE_INS, SCALE_OUTS}:
             self._patch_scaling(action)
         elif ref.resource == ROLES:
-            self.role_names = frozenset(action.body["rules"][0]["resourceNames"])
+            self.role_names = decode_role_names(action.body)
         else:
             assert action.resource_version == self.children[ref.name].resource_version
             new = decode_config(action.body["data"][CONFIG_KEY])
@@ -477,6 +483,8 @@ def describe(action: Action) -> str:
     match action:
         case Create(resource=resource, manifest=manifest):
             return f"create {resource.kind} {manifest['metadata']['name']}"
+        case CreateKeys(manifest=manifest):
+            return f"create Secret {manifest['metadata']['name']}"
         case Patch(ref=ref, subresource=subresource):
             return f"patch {ref.resource.kind} {ref.name} {subresource}".strip()
         case Delete(ref=ref):

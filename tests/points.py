@@ -59,6 +59,11 @@ POINTS = (
     Point("api-restart", "the API server restarts: no host delisted, no exit", TRAINING),
     Point("operator-killed", "kill -9 in a scaling: finished with the same victims", TRAINING),
     Point("no-token", "no token in any user container", TRAINING),
+    # ssh
+    Point("ssh", "launcherAttachMode ssh: horovodrun 2 -> 3 -> 2, no lost step", TRAINING),
+    Point("ssh-pinned", "a worker with another host key than the job's is refused", REAL),
+    Point("ssh-keys", "the job's keys: made once, read by its pods alone, gone with it", REAL),
+    Point("ssh-ends", "a session ends with its connection, and is told when it has", REAL),
     # launchers
     Point(
         "in-process", "horovodrun with our transport inside: 2 -> 4 -> 3, no lost step", TRAINING

@@ -217,7 +217,7 @@ def _find_ignored(job: Json) -> Iterator[str]:
                     "place: use spec.restartPolicy"
                 )
     if _ANNOTATION_SSH_SECRET in _dig(job, "metadata", "annotations"):
-        yield f"annotation {_ANNOTATION_SSH_SECRET} is ignored, no ssh keys are needed"
+        yield f"annotation {_ANNOTATION_SSH_SECRET} is ignored, keys for ssh are made by us"
 
 
 def _decode_wishes(spec: Fields, kind: ScalingKind) -> dict[str, Any]:

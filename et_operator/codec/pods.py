@@ -68,6 +68,7 @@ def _add_status(pod: Pod, status: Json) -> Pod:
         unschedulable_message=_find_unschedulable(status),
         pod_reason=status.get("reason") or "",
         pod_message=status.get("message") or "",
+        address=status.get("podIP") or "",
         started=parse_time((state.get("running") or ended or {}).get("startedAt")),
     )
 

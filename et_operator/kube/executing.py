@@ -20,10 +20,11 @@ from et_operator.errors import (
     ServerFailed,
 )
 from et_operator.kube.api import Api
-from et_operator.model.actions import Action, Create, Delete, Patch, get_resource
+from et_operator.kube.keying import make_keys
+from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch, get_resource
 from et_operator.model.jobs import JobStatus, TrainingJob
 from et_operator.model.plans import Plan, Report
-from et_operator.model.resources import PODS, TRAINING_JOBS, Json, Resource
+from et_operator.model.resources import PODS, SECRETS, TRAINING_JOBS, Json, Resource
 
 
 class Records(Protocol):
@@ -57,8 +58,8 @@ class Missing:
     action: Delete
 
 
-Answer: TypeAlias = Written | Delete | Missing | Failure
-"""What came of one action; Delete itself when its object goes."""
+Answer: TypeAlias = Written | CreateKeys | Delete | Missing | Failure
+"""What came of one action; Delete itself when its object goes, CreateKeys when there are keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Execution:
     """
 
     written: tuple[Written, ...] = ()
+    keys: tuple[CreateKeys, ...] = ()
     deleted: tuple[Delete, ...] = ()
     missing: tuple[Delete, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -112,6 +114,7 @@ class Executor:
         records: told the reports of plans that were done completely.
         encode_status: a job's status as the body of a merge patch, {"status": ...}, without the
             fields that could not be read.
+        make_keys: new ssh keys, by their names in the Secret.
         pod_requests: pods of one plan that may be in creation, or in deletion, at once.
     """
 
@@ -121,11 +124,13 @@ class Executor:
         records: Records,
         encode_status: Callable[[JobStatus, Collection[str]], Json],
         *,
+        make_keys: Callable[[], Mapping[str, str]] = make_keys,
         pod_requests: int,
     ) -> None:
         self._api = api
         self._records = records
         self._encode_status = encode_status
+        self._make_keys = make_keys
         self._pod_requests = pod_requests
 
     async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
@@ -184,6 +189,9 @@ class Executor:
             case Create(resource, manifest):
                 namespace = manifest["metadata"].get("namespace")
                 return Written(resource, await self._api.create(resource, namespace, manifest))
+            case CreateKeys(manifest):
+                await self._create_keys(manifest)
+                return action  # what the server stored is no business of ours any more
             case Patch(ref, uid, body, resource_version, subresource):
                 pinned = pin(body, uid, resource_version)
                 stored = await self._api.patch(ref, pinned, subresource=subresource)
@@ -198,6 +206,13 @@ class Executor:
                 return action
             case _:
                 assert_never(action)
+
+    async def _create_keys(self, manifest: Json) -> None:
+        body = {**manifest, "stringData": self._make_keys()}
+        try:
+            await self._api.create(SECRETS, manifest["metadata"]["namespace"], body)
+        except AlreadyExists:
+            return  # as good: see CreateKeys
 
 
 def split_batches(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
@@ -235,11 +250,18 @@ def pin(body: Json, uid: str, resource_version: str | None) -> Json:
 
 def sort_answers(answers: Iterable[Answer]) -> Execution:
     """Answers by what they are."""
-    kinds: Mapping[type, list[Any]] = {Written: [], Delete: [], Missing: [], Failure: []}
+    kinds: Mapping[type, list[Any]] = {
+        Written: [],
+        CreateKeys: [],
+        Delete: [],
+        Missing: [],
+        Failure: [],
+    }
     for answer in answers:
         kinds[type(answer)].append(answer)
     return Execution(
         written=tuple(kinds[Written]),
+        keys=tuple(kinds[CreateKeys]),
         deleted=tuple(kinds[Delete]),
         missing=tuple(answer.action for answer in kinds[Missing]),
         failures=tuple(kinds[Failure]),

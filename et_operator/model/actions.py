@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from et_operator.model.resources import Json, Ref, Resource
+from et_operator.model.resources import SECRETS, Json, Ref, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,16 @@ class Create:
     """Create an object. A name that is held already is reported back as a conflict."""
 
     resource: Resource
+    manifest: Json
+
+
+@dataclass(frozen=True, slots=True)
+class CreateKeys:
+    """Create a Secret and make up the ssh keys in it; one that is there already stays as it is.
+
+    Its name carries the job's uid: what is there is the job's own, and nobody needs to read it.
+    """
+
     manifest: Json
 
 
@@ -43,9 +53,15 @@ class Delete:
     grace_seconds: int | None = None
 
 
-Action: TypeAlias = Create | Patch | Delete
+Action: TypeAlias = Create | CreateKeys | Patch | Delete
 
 
 def get_resource(action: Action) -> Resource:
     """The kind of object that an action is about."""
-    return action.resource if isinstance(action, Create) else action.ref.resource
+    match action:
+        case Create(resource=resource):
+            return resource
+        case CreateKeys():
+            return SECRETS
+        case Patch(ref=ref) | Delete(ref=ref):
+            return ref.resource

@@ -65,6 +65,11 @@ def build_network_name(job: str) -> str:
     return job
 
 
+def build_keys_name(job: str, uid: str) -> str:
+    """The Secret with the ssh keys of the job of this uid: a name that nobody else's can have."""
+    return f"{job}-ssh-{uid}"
+
+
 def build_runtime_name(digest: str) -> str:
     """The immutable ConfigMap with agent, shim and hostdiscovery; `digest` is its hash."""
     return f"edl-runtime-{digest}"

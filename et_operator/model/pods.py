@@ -20,7 +20,10 @@ class Termination:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of a job. `container` is the one that the template names first, `started` its start."""
+    """A pod of a job. `container` is the one that the template names first, `started` its start.
+
+    `address` is its IP, "" while it has none.
+    """
 
     namespace: str
     name: str
@@ -46,6 +49,7 @@ class Pod:
     pod_message: str = ""
     deletion_cost: int = 0
     started: datetime | None = None
+    address: str = ""
 
     @property
     def is_terminal(self) -> bool:

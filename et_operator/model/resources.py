@@ -33,6 +33,7 @@ SCALE_INS = Resource(GROUP, "v1alpha1", "scaleins", "ScaleIn")
 SCALE_OUTS = Resource(GROUP, "v1alpha1", "scaleouts", "ScaleOut")
 PODS = Resource("", "v1", "pods", "Pod")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
@@ -47,6 +48,7 @@ ALL = (
     SCALE_OUTS,
     PODS,
     CONFIG_MAPS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     NODES,
     ROLES,

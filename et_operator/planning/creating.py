@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from et_operator.model.actions import Action, Create, Patch
+from et_operator.model.actions import Action, Create, CreateKeys, Patch
 from et_operator.model.jobs import Runtime, WorkerState
 from et_operator.model.names import (
     build_access_name,
@@ -17,6 +17,7 @@ from et_operator.model.resources import (
     PODS,
     ROLE_BINDINGS,
     ROLES,
+    SECRETS,
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
     Ref,
@@ -32,6 +33,7 @@ from et_operator.planning.manifests.access import (
     find_account,
     list_exec_names,
 )
+from et_operator.planning.manifests.keys import build_keys, has_keys
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
@@ -85,7 +87,9 @@ def create_pods(draft: Draft) -> list[Action]:
     """Workers whose names are recorded, then the launcher of the recorded epoch."""
     view, status = draft.view, draft.view.status
     runtime = status.runtime
-    if runtime is None or not has_runtime(view, runtime) or is_refused(draft, PODS):
+    if runtime is None or not has_runtime(view, runtime):
+        return []
+    if is_refused(draft, PODS) or is_refused(draft, SECRETS):
         return []
     actions: list[Action] = [
         Create(PODS, _build_worker(draft, record.name, runtime))
@@ -104,7 +108,7 @@ def create_pods(draft: Draft) -> list[Action]:
             pull_secrets=view.snapshot.shipped.pull_secrets,
         )
         actions.append(Create(PODS, launcher))
-    return actions
+    return [*_create_keys(draft), *actions] if actions else []
 
 
 def has_runtime(view: View, runtime: Runtime) -> bool:
@@ -126,6 +130,11 @@ def _find_missing_objects(view: View) -> tuple[str, ...]:
         build_access_name(job): None if None in access else access[0],
     }
     return tuple(name for name, found in wanted.items() if found is None)
+
+
+def _create_keys(draft: Draft) -> list[Action]:
+    """Before every pod that mounts them: nobody may look whether they are there."""
+    return [CreateKeys(build_keys(draft.view.job))] if has_keys(draft.view.job) else []
 
 
 def _needs_launcher(draft: Draft) -> bool:

@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import (
-    AttachMode,
-    LauncherCreation,
-    RestartPolicy,
-    WorkerRecord,
-    WorkerState,
-)
+from et_operator.model.jobs import LauncherCreation, RestartPolicy, WorkerRecord, WorkerState
 from et_operator.model.names import build_report_name, build_worker_selector
 from et_operator.model.pods import Pod
 from et_operator.model.resources import CONFIG_MAPS, PODS
@@ -25,10 +19,6 @@ from et_operator.planning.views import View, is_disrupted
 UNFIT_REASONS = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
 COMMAND_NOT_FOUND = 127
-SSH_MODE = (
-    "launcherAttachMode ssh: the ssh of the launcher reaches the workers through the API server, "
-    "no sshd, keys or Services are needed"
-)
 INFRASTRUCTURE_LIMIT = 20
 """Launchers in a row that the platform may end before the job is given up."""
 BLAMED = timedelta(minutes=5)
@@ -73,8 +63,6 @@ def begin(draft: Draft) -> None:
     )
     draft.set_condition("Created", "True", "TrainingJobCreated", "the job was accepted")
     draft.tell("Created", f"starting {draft.spec.worker.replicas} workers and the launcher")
-    if draft.spec.attach_mode is AttachMode.SSH:
-        draft.tell("AttachMode", SSH_MODE)
     for warning in draft.view.job.warnings:
         draft.tell("SpecWarning", warning, is_warning=True)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-from typing import Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from launcher.agent import spawning
+from launcher.agent.children import Children
 from launcher.agent.echoing import Echo
-from launcher.agent.surveying import Surveyor
 from launcher.protocol import effects, frames
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.outputs import READ
@@ -25,22 +25,21 @@ class Processes:
         self,
         *,
         agent: Agent,
-        environ: Mapping[bytes, bytes],
+        children: Children,
         selector: selectors.BaseSelector,
         carry_out: Callable[[Effects], None],
         log: Echo,
         now: Callable[[], float],
     ) -> None:
         self._agent = agent
-        self._environ = spawning.user_environment(environ)
+        self._children = children
         self._selector = selector
         self._carry_out = carry_out
         self._log = log
         self._now = now
         self._stdout = Echo(1)
-        self._surveyor = Surveyor()
         self._sessions: Dict[int, bytes] = {}
-        """By the pid of their first process, until that is reaped."""
+        """By the numbers that our children have."""
         self._pipes: Dict[Tuple[bytes, int], int] = {}
         self._watched: Dict[Tuple[bytes, int], int] = {}
         self._command: Optional[int] = None
@@ -50,15 +49,12 @@ class Processes:
     def spawn(self, effect: effects.Spawn) -> None:
         """Start a session."""
         try:
-            pid, pipes = spawning.start_session(
-                effect.session, effect.command, effect.env, self._environ
-            )
+            pid, pipes = self._children.start(effect.session, effect.command, effect.env)
         except (OSError, ValueError) as error:
             self._log.say(f"session {effect.session.hex()} cannot start: {error}")
             self._carry_out(self._agent.not_started(effect.session, str(error)))
             return
         self._log.say(f"session {effect.session.hex()} runs as pid {pid}")
-        self._surveyor.add(effect.session, pid)
         self._sessions[pid] = effect.session
         self._pipes.update(zip(((effect.session, s) for s in frames.STREAMS), pipes))  # noqa: B905 (strict is newer than Python 3.7)
         self._carry_out(self._agent.started(effect.session, pid))
@@ -68,7 +64,7 @@ class Processes:
         for pid, session in self._sessions.items():
             if session == effect.session:
                 self._log.say(f"session {session.hex()} gets signal {effect.number}")
-                spawning.signal_group(pid, effect.number)
+                self._children.signal(pid, effect.number)
 
     def close_output(self, effect: effects.CloseOutput) -> None:
         """Take what the pipes of a session hold, and close them."""
@@ -83,7 +79,7 @@ class Processes:
 
     def survey(self, effect: effects.Survey) -> None:
         """Look for marked processes, at once."""
-        count = self._surveyor.survey(effect.signal, frozenset(self._sessions))
+        count = self._children.survey(effect.signal, frozenset(self._sessions))
         if effect.signal and count:
             self._log.say(f"{count} processes of sessions live and get signal {effect.signal}")
         self._carry_out(self._agent.surveyed(count, self._now()))
@@ -100,7 +96,7 @@ class Processes:
         if not argv:
             return
         try:
-            self._command = spawning.start_command(argv, self._environ)
+            self._command = self._children.start_command(argv)
         except (OSError, ValueError) as error:
             self._log.say(f"the container's command cannot start: {error}; serves on")
             return
@@ -110,11 +106,11 @@ class Processes:
 
     def reap(self) -> None:
         """Report every child that has ended."""
-        for pid, code, reason in spawning.reap():
+        for pid, code, reason in self._children.reap():
             session = self._sessions.pop(pid, None)
             if session is not None:
                 self._log.say(f"session {session.hex()} ended: {reason}, code {code}")
-                self._surveyor.forget(pid)
+                self._children.forget(pid)
                 self._carry_out(self._agent.ended(session, code, reason, self._now()))
             elif pid == self._command:
                 self._command = None
@@ -135,9 +131,10 @@ class Processes:
 
     def kill_all(self) -> None:
         """PID 1 ends: where that alone does not end the rest, this does."""
-        groups = list(self._sessions) + ([] if self._command is None else [self._command])
-        for pid in groups:
-            spawning.signal_group(pid, signal.SIGKILL)
+        for pid in self._sessions:
+            self._children.kill(pid)
+        if self._command is not None:
+            spawning.signal_group(self._command, signal.SIGKILL)
 
     # ------------------------------------------------------------ pipes
 

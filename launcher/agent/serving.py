@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from launcher import contract
 from launcher.agent import spawning
+from launcher.agent.children import Children
 from launcher.agent.connections import Connection
 from launcher.agent.echoing import Echo
 from launcher.agent.processes import Processes
@@ -43,13 +44,16 @@ DEFECT_SECONDS = 0.1
 
 
 class Server:
-    """Runs one agent until it leaves; `listener` is a listening unix socket that does not block."""
+    """Runs one agent until it leaves.
+
+    `listener` is a listening unix socket that does not block.
+    """
 
     def __init__(
         self,
         agent: Agent,
         listener: socket.socket,
-        environ: Mapping[bytes, bytes],
+        children: Children,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agent = agent
@@ -59,7 +63,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._processes = Processes(
             agent=agent,
-            environ=environ,
+            children=children,
             selector=self._selector,
             carry_out=self._carry_out,
             log=self._log,
@@ -251,11 +255,11 @@ def main(
         sys.stderr.write(f"agent: the pod's environment is not as the operator makes it: {error}\n")
         return EXIT_MISCONFIGURED
     spawning.prepare()
-    Server(agent, _listen(socket_path), environ).run(argv)
+    Server(agent, listen(socket_path), Children(environ)).run(argv)
     return 0
 
 
-def _listen(path: str) -> socket.socket:
+def listen(path: str, mode: int = 0o600) -> socket.socket:
     """A listening socket that appears at `path` in one step, whoever was there before."""
     listener = socket.socket(socket.AF_UNIX)
     listener.settimeout(0)
@@ -263,7 +267,7 @@ def _listen(path: str) -> socket.socket:
     if os.path.exists(fresh):
         os.unlink(fresh)
     listener.bind(fresh)
-    os.chmod(fresh, 0o600)
+    os.chmod(fresh, mode)
     listener.listen(MAX_CONNECTIONS)
     os.rename(fresh, path)
     return listener

@@ -25,6 +25,8 @@ OWN_VARIABLES = (
 
 LONGEST_ARGUMENT = 128 * 1024 - 1
 """Bytes of one argument (execve(2), MAX_ARG_STRLEN, without the zero at its end)."""
+EXITED = "exited"
+"""Why a process ended that no signal has ended."""
 _F_SETPIPE_SZ = 1031
 """fcntl(2): the room in a pipe, up to 1 MiB for everybody, as much as a SPAWN can hold."""
 _PR_SET_CHILD_SUBREAPER = 36
@@ -93,12 +95,12 @@ def start_session(
     close_all([pipes[1], pipes[3]])
     for fd in (pipes[0], pipes[2]):
         os.set_blocking(fd, False)
-    return _disown(process), [pipes[0], pipes[2]]
+    return disown(process), [pipes[0], pipes[2]]
 
 
 def start_command(argv: List[str], base: Mapping[bytes, bytes]) -> int:
     """Run the template's own command with our stdin, stdout and stderr: its pid, or OSError."""
-    return _disown(subprocess.Popen(argv, env=dict(base), start_new_session=True))
+    return disown(subprocess.Popen(argv, env=dict(base), start_new_session=True))
 
 
 def signal_group(leader: int, number: int) -> None:
@@ -123,13 +125,19 @@ def reap() -> Iterator[Tuple[int, int, str]]:
             number = os.WTERMSIG(status)
             yield pid, 128 + number, f"signal {number}"
         else:
-            yield pid, os.WEXITSTATUS(status), "exited"
+            yield pid, os.WEXITSTATUS(status), EXITED
 
 
 def close_all(fds: List[int]) -> None:
     """Close file descriptors."""
     for fd in fds:
         os.close(fd)
+
+
+def disown(process: subprocess.Popen[bytes]) -> int:
+    """Its pid. `reap` waits for all: Popen must neither wait for it nor warn that nobody did."""
+    process.returncode = 0
+    return process.pid
 
 
 def _keep_script(text: bytes) -> List[int]:
@@ -145,12 +153,6 @@ def _keep_script(text: bytes) -> List[int]:
     finally:
         os.close(writer)
     return [reader]
-
-
-def _disown(process: subprocess.Popen[bytes]) -> int:
-    # `reap` waits for all; Popen must neither wait for this pid nor warn that nobody did.
-    process.returncode = 0
-    return process.pid
 
 
 def _encode(text: str) -> bytes:

@@ -36,7 +36,7 @@ def read_identity(environ: Mapping[str, str]) -> Identity:
     )
 
 
-async def run(identity: Identity) -> None:
+async def run(identity: Identity, attach_mode: str) -> None:
     """Until SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -54,7 +54,8 @@ async def run(identity: Identity) -> None:
             )
 
         api = Rest(connection)
-        await Assembly(identity, Paths(), api=api, opener=open_bridge).run(stop)
+        opener = None if attach_mode == contract.SSH_MODE else open_bridge
+        await Assembly(identity, Paths(), api=api, opener=opener).run(stop)
 
 
 def configure_logging() -> None:
@@ -89,7 +90,7 @@ def main() -> int:
         log.critical("environment incomplete", reason=repr(error))
         return 1
     try:
-        asyncio.run(run(identity))
+        asyncio.run(run(identity, os.environ.get(contract.ENV_ATTACH_MODE, "")))
     except (InvalidDocument, Unreachable, OSError) as error:
         log.critical("broker cannot run", reason=str(error))
         return 1

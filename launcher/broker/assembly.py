@@ -16,6 +16,7 @@ from et_operator.model.names import build_config_name, build_report_name
 from et_operator.model.resources import CONFIG_MAPS, Ref
 from launcher import contract
 from launcher.broker.brokering import Broker
+from launcher.broker.calling import Caller
 from launcher.broker.following import Follower
 from launcher.broker.hosts import Verdict
 from launcher.broker.memories import Files, Identity, recall
@@ -42,6 +43,7 @@ class Paths:
     socket: Path = Path(contract.BROKER_SOCKET)
     hosts: Path = Path(contract.HOSTS_FILE)
     state: Path = Path(contract.BROKER_STATE_DIR)
+    agents: Path = Path(contract.SSH_DIR)
 
     @property
     def memory(self) -> Path:
@@ -56,10 +58,12 @@ class Assembly:
         identity: of the job and the launcher.
         paths: sockets and files.
         api: the API server, for the two ConfigMaps.
-        opener: runs the bridge in a worker's pod.
+        opener: runs the bridge in a worker's pod; None where agents run in ours.
     """
 
-    def __init__(self, identity: Identity, paths: Paths, *, api: Api, opener: Opener) -> None:
+    def __init__(
+        self, identity: Identity, paths: Paths, *, api: Api, opener: Opener | None
+    ) -> None:
         paths.state.mkdir(parents=True, exist_ok=True)
         memory = recall(paths.memory, identity)
         self._paths = paths
@@ -71,6 +75,8 @@ class Assembly:
             shelf=Files(hosts=paths.hosts, memory=paths.memory),
             now=asyncio.get_running_loop().time(),
         )
+        caller = Caller(self._broker, paths.agents)
+        opener = opener or caller.open
         self._streams = Streams(self._broker, self._wires, opener, touch=self._touch)
         self._reporter = Reporter(
             api,
@@ -85,7 +91,7 @@ class Assembly:
             complain=self._complain,
         )
         self._idle = asyncio.Event()
-        followers = (self._streams.look, self._reporter.look, self._look)
+        followers = (self._streams.look, caller.look, self._reporter.look, self._look)
         self._pacer = Pacer(self._broker, followers)
         log.info("broker starts", epoch=identity.epoch, start=memory.report.broker_start)
 

@@ -239,6 +239,11 @@ class Broker:
 
     # ------------------------------------------------------------ PID 1 and discovery
 
+    def tell_launcher(self, data: bytes) -> bool:
+        """Say something to PID 1; whether it is there."""
+        peer = self._launching.peer
+        return peer is not None and self._wire.to_peer(peer, data)
+
     def _answer_hosts(self, peer: int, frame: Frame) -> None:
         nonce = str(frames.decode_json(frame).get("nonce") or "")
         if self.hosts.is_of_command(nonce):
@@ -280,8 +285,7 @@ class Broker:
         ended, self._ended_peers = self._ended_peers, []
         for peer in ended:
             self._wire.hang_up(peer)
-        launcher = self._launching.peer
-        if launcher is None:
+        if self._launching.peer is None:
             return
         config = self.hosts.config
         listed = len(self.hosts.memory.listed)
@@ -291,10 +295,10 @@ class Broker:
             self._launching.is_told = True
             self.hosts.start()
             self._keep()
-            self._wire.to_peer(launcher, frames.encode_json(frames.GO, {"hosts": self._text}))
+            self.tell_launcher(frames.encode_json(frames.GO, {"hosts": self._text}))
         orders = config.scripts if config else ()
         for body in self._launching.take_orders(orders, self.ledger.report.scripts):
-            self._wire.to_peer(launcher, frames.encode_json(frames.SCRIPT, body))
+            self.tell_launcher(frames.encode_json(frames.SCRIPT, body))
 
     # ------------------------------------------------------------ leaving
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,12 +30,18 @@ HANDSHAKES = 32
 STEADY_SECONDS = 10.0
 """A stream that lived as long counts as one that works."""
 FORBIDDEN_SECONDS = 60.0
-"""Rights need some time to reach every API server."""
+"""Rights need some time to reach every API server, and an sshd some time to start."""
 FORBIDDEN = "ExecForbidden"
+REFUSED = "AgentRefuses"
+"""The agent says why; where it reaches its worker by ssh, most often in the words of ssh."""
 
 _HTTP_FORBIDDEN = 403
 
 log = structlog.get_logger()
+
+
+class AgentRefuses(ProtocolError):  # noqa: N818 (names say what is so)
+    """REJECT came."""
 
 
 class Duplex(Protocol):
@@ -98,7 +104,8 @@ class Streams:
         self._changed = asyncio.Event()
         self._handshakes = asyncio.Semaphore(HANDSHAKES)
         self._connections: defaultdict[str, int] = defaultdict(int)
-        self._forbidden: dict[str, float] = {}
+        self._troubles: dict[str, dict[str, float]] = {FORBIDDEN: {}, REFUSED: {}}
+        """By what is told of it, the uids that it has met, with since when."""
 
     def look(self) -> None:
         """What is wanted may have changed."""
@@ -115,8 +122,7 @@ class Streams:
                 tasks = {uid: task for uid, task in tasks.items() if not task.done()}
                 for uid in [uid for uid in tasks if uid not in wanted]:
                     tasks.pop(uid).cancel()
-                for uid in [uid for uid in self._forbidden if uid not in wanted]:
-                    self._allow(uid)
+                self._forget_troubles(wanted)
                 for uid, member in wanted.items():
                     if uid not in tasks:
                         tasks[uid] = group.create_task(self._follow(member), name=member.name)
@@ -141,7 +147,7 @@ class Streams:
             async with AsyncExitStack() as stack:
                 async with self._handshakes:
                     stream = await stack.enter_async_context(self._opener(member))
-                self._allow(member.uid)
+                self._forget_trouble(FORBIDDEN, member.uid)
                 self._connections[member.uid] += 1
                 hello = self._broker.build_hello(member.uid, self._connections[member.uid])
                 await talk.run(stream, hello)
@@ -154,23 +160,35 @@ class Streams:
         log.info("stream ended", worker=member.name, lived=round(lived, 3), reason=reason)
         return lived
 
-    def _allow(self, uid: str) -> None:
-        """The right is there, or not needed any more."""
-        self._forbidden.pop(uid, None)
-        if not self._forbidden:
+    def _forget_troubles(self, wanted: Container[str]) -> None:
+        for uid in [uid for uid in self._troubles[FORBIDDEN] if uid not in wanted]:
+            self._forget_trouble(FORBIDDEN, uid)
+        connected = self._broker.connected
+        for uid in [u for u in self._troubles[REFUSED] if u not in wanted or u in connected]:
+            self._forget_trouble(REFUSED, uid)
+
+    def _forget_trouble(self, kind: str, uid: str) -> None:
+        """It is over, or does not matter any more."""
+        self._troubles[kind].pop(uid, None)
+        if not self._troubles[kind]:
             # Also what a broker before us has complained of.
-            self._broker.ledger.settle(FORBIDDEN)
+            self._broker.ledger.settle(kind)
             self._touch()
 
     def _judge(self, member: Member, group: BaseExceptionGroup[Exception]) -> None:
-        """A right that is missing for a minute is told to people, in the server's words."""
+        """What keeps a worker from us for a minute is told to people, in the words it came with."""
         now = asyncio.get_running_loop().time()
         for error in _flatten(group):
             if isinstance(error, ApiError) and error.status == _HTTP_FORBIDDEN:
-                since = self._forbidden.setdefault(member.uid, now)
-                if now - since >= FORBIDDEN_SECONDS:
-                    self._broker.ledger.complain(FORBIDDEN, f"{member.name}: {error.message}")
-                    self._touch()
+                kind, words = FORBIDDEN, error.message
+            elif isinstance(error, AgentRefuses):
+                kind, words = REFUSED, str(error)
+            else:
+                continue
+            since = self._troubles[kind].setdefault(member.uid, now)
+            if now - since >= FORBIDDEN_SECONDS:
+                self._broker.ledger.complain(kind, f"{member.name}: {words}")
+                self._touch()
 
 
 class Talk:
@@ -229,7 +247,7 @@ class Talk:
     def _take(self, frame: Frame) -> None:
         now = asyncio.get_running_loop().time()
         if frame.type == frames.REJECT:
-            raise ProtocolError(f"refused by the agent: {frames.decode_json(frame).get('reason')}")
+            raise AgentRefuses(str(frames.decode_json(frame).get("reason")))
         if self.welcomed_at is not None:
             self._broker.take_agent_frame(self._member.uid, frame, now)
         elif frame.type == frames.WELCOME:
@@ -237,6 +255,7 @@ class Talk:
             self.welcomed_at = now
             self._wires.open_stream(self._member.uid, self._outbox)
             self._broker.take_welcome(self._member.uid, welcome, now)
+            self._broker.ledger.settle(REFUSED)  # whoever is still refused says it again
             self._outbox.put(self._broker.build_ping(now))
         elif frame.type != frames.PONG:
             raise ProtocolError(f"{frames.NAMES[frame.type]} before WELCOME")

@@ -220,6 +220,9 @@ class Claim:
             raise ProtocolError(f"EXIT says {code}, {produced} after {self._end}")
         if any(inlet.end > produced[stream] for stream, inlet in self._inlets.items()):
             raise ProtocolError("EXIT counts fewer bytes than have come")
+        reason = str(body.get("reason"))
+        if self._end is None and reason.startswith(frames.NOT_STARTED):
+            self._say(reason)
         self._end = (code, produced)
 
     def _on_lost(self, frame: Frame) -> None:

@@ -68,11 +68,16 @@ GO = 23  # broker -> PID 1 {hosts}: enough hosts are listed
 SCRIPT = 24  # broker -> PID 1 {id, script, argument, env, timeout}
 SCRIPT_DONE = 25  # PID 1 -> broker {id, code, output, timedOut}
 ENDED = 26  # PID 1 -> broker {code}: the user's command has ended
+ATTACH = 27  # broker -> PID 1 {pod, name, address}: run the agent of a worker that ssh reaches
+DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
+
+NOT_STARTED = "cannot start: "
+"""How the reason of an EXIT begins when there never was a process."""
 
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if isinstance(value, int) and HELLO <= value <= ENDED and name not in _NO_TYPES
+    if isinstance(value, int) and HELLO <= value <= DETACH and name not in _NO_TYPES
 }
 
 Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])

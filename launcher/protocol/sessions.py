@@ -80,7 +80,7 @@ class Session:
     def not_started(self, reason: str) -> None:
         """It counts as an exit with REFUSED."""
         self.state = step(SESSION, self.state, "not started")
-        self.code, self.reason = REFUSED, f"cannot start: {reason}"
+        self.code, self.reason = REFUSED, frames.NOT_STARTED + reason
 
     def add_output(self, stream: int, data: bytes) -> None:
         """Bytes were read from its pipe."""

@@ -19,6 +19,7 @@ from launcher.protocol import frames
 from launcher.shim import environments, placing
 from launcher.shim.connecting import Line
 from launcher.shim.scripting import Scripts
+from launcher.ssh.attending import Agents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,12 +57,15 @@ def main(
         return USAGE_ERROR
     signals = _catch_signals()
     nonce = os.urandom(16).hex()
+    launcher = Launcher(argv, environ=environ, paths=paths, nonce=nonce, signals=signals)
     try:
         placing.place_programs(paths)
+        if environ.get(contract.ENV_ATTACH_MODE) == contract.SSH_MODE:
+            launcher.agents.prepare()
     except OSError as error:
         _say(f"cannot write {error.filename}: {error.strerror}")
         return NOT_READY
-    return Launcher(argv, environ=environ, paths=paths, nonce=nonce, signals=signals).run()
+    return launcher.run()
 
 
 class Launcher:
@@ -76,6 +80,7 @@ class Launcher:
         nonce: str,
         signals: int,
     ) -> None:
+        self.agents = Agents(paths.ssh, keys=paths.keys, lib=paths.lib, environ=environ)
         self._argv = argv
         self._env = environments.make_command_environment(environ, nonce, paths.bin)
         self._grace = _read_grace(environ)
@@ -186,7 +191,7 @@ class Launcher:
         for pid, code, _ in spawning.reap():
             if pid == self._command:
                 self._finish(code, now)
-            else:
+            elif not self.agents.reap(pid):
                 self._report_script(self._scripts.reap(pid, code), now)
 
     def _finish(self, code: int, now: float) -> None:
@@ -225,9 +230,20 @@ class Launcher:
             self._start(now)
         elif frame.type == frames.SCRIPT:
             self._report_script(self._scripts.order(frames.decode_json(frame), now), now)
+        elif frame.type == frames.ATTACH:
+            self._attach(frames.decode_json(frame))
+        elif frame.type == frames.DETACH:
+            self.agents.detach(frames.decode_json(frame))
         else:
             name, body = frames.NAMES[frame.type], frames.decode_json(frame)
             raise frames.ProtocolError(f"{name} for PID 1: {body.get('reason')}")
+
+    def _attach(self, worker: Dict[str, Any]) -> None:
+        try:
+            self.agents.attach(worker)
+        except OSError as error:
+            # The broker asks again.
+            _say(f"cannot start the agent of {worker.get('name')}: {error}")
 
     def _start(self, now: float) -> None:
         if self._command is not None or self._code is not None:

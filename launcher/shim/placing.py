@@ -25,7 +25,10 @@ Paths = namedtuple(
         "kubexec",  # rsh agent of mpirun and horovodrun
         "hostfile",  # `name:slots`, as et-operator wrote it
         "job_hostfile",  # `name slots=n`, for mpirun and DeepSpeed
+        "ssh",  # folder of the agents of workers that are reached by ssh
+        "keys",  # folder of the keys for that
     ],
+    defaults=(contract.SSH_DIR, contract.KEYS_DIR),
 )
 
 PATHS = Paths(

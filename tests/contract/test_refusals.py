@@ -113,6 +113,16 @@ async def test_a_scaling_is_final(real: Site):
         await real.api.patch(real.ref(SCALE_OUTS, "out"), {"spec": {"toAdd": {"count": 5}}})
 
 
+async def test_how_workers_are_reached_is_final(real: Site):
+    job = make_job()
+    await real.create(TRAINING_JOBS, job)
+    ref = real.ref(TRAINING_JOBS, job["metadata"]["name"])
+    with pytest.raises(Refused, match="delete the job and create it anew"):
+        await real.api.patch(ref, {"spec": {"launcherAttachMode": "ssh"}})
+    stored = await real.api.patch(ref, {"spec": {"launcherAttachMode": None, "suspend": True}})
+    assert stored["spec"]["launcherAttachMode"] == "kubexec"
+
+
 @pytest.mark.parametrize("replicas", [1, 5])
 async def test_a_scale_beyond_the_bounds_is_refused(real: Site, replicas: int):
     job = make_job(workers=3, minReplicas=2, maxReplicas=4)

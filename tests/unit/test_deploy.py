@@ -32,6 +32,7 @@ RIGHTS = {
     ("", "pods"): READ | {"create", "delete"},
     ("", "pods/exec"): {"get", "create"},
     ("", "configmaps"): READ | {"create", "patch", "delete"},
+    ("", "secrets"): {"create"},
     ("", "serviceaccounts"): READ | {"create"},
     ("rbac.authorization.k8s.io", "roles"): READ | {"create", "patch"},
     ("rbac.authorization.k8s.io", "rolebindings"): READ | {"create"},

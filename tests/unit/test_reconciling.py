@@ -23,6 +23,7 @@ from et_operator.model.resources import (
     PODS,
     ROLES,
     SCALE_OUTS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
     Json,
@@ -330,6 +331,40 @@ async def test_a_write_of_unknown_outcome_is_read_before_anything_else_is_done()
     await bench.pass_over()
     assert [call.verb for call in bench.log.calls] == ["patch", "get"]
     assert bench.store.find_job(KEY).status.epoch == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.point("ssh-keys")
+async def test_keys_are_written_once_and_never_read_not_even_after_an_unknown_outcome() -> None:
+    bench = await begin(launcherAttachMode="ssh")
+    bench.log.faults.append(lose_answers(SECRETS))
+    await bench.pass_over()
+    assert bench.names(PODS) == []
+    [name] = bench.names(SECRETS)
+    [written] = bench.cluster.list(SECRETS, "team")
+    bench.log.faults.clear()
+
+    await bench.pass_over(2)
+
+    assert len(bench.names(PODS)) == 3
+    assert bench.cluster.list(SECRETS, "team") == [written]
+    bodies = [call.verb for call in bench.log.calls if call.ref.resource == SECRETS]
+    assert bodies == ["create", "create"]
+    assert name == f"train-ssh-{written['metadata']['ownerReferences'][0]['uid']}"
+
+
+async def test_a_right_that_comes_late_brings_the_keys_and_then_the_pods() -> None:
+    bench = await begin(launcherAttachMode="ssh")
+    bench.log.faults.append(refuse(SECRETS, "cannot create secrets"))
+    await bench.pass_over(2)
+    assert bench.names(PODS) == []
+    assert "cannot create secrets" in bench.condition("WritesRefused")["message"]
+    bench.log.faults.clear()
+    await bench.clock.advance(timedelta(seconds=10))
+
+    await bench.pass_over(3)
+
+    assert len(bench.names(PODS)) == 3
+    assert bench.condition("WritesRefused")["status"] == "False"
 
 
 async def test_a_job_that_vanished_is_forgotten() -> None:

@@ -13,6 +13,7 @@ from et_operator.model.names import (
     build_worker_name,
 )
 from et_operator.model.resources import Json
+from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.manifests.owning import build_metadata
 
 BLOCK = 32
@@ -28,7 +29,9 @@ def find_account(job: TrainingJob) -> str:
 
 
 def list_exec_names(job: TrainingJob, last_index: int) -> tuple[str, ...]:
-    """The workers whose agents the broker may reach, in whole blocks."""
+    """The workers whose agents the broker may reach, in whole blocks; none where ssh does that."""
+    if has_keys(job):
+        return ()
     blocks = max(last_index, 0) // BLOCK + 1
     return tuple(build_worker_name(job.key.name, index) for index in range(blocks * BLOCK))
 
@@ -55,9 +58,10 @@ def build_role(job: TrainingJob, last_index: int) -> Json:
 
 def build_rules(job: TrainingJob, last_index: int) -> list[dict[str, Any]]:
     """The Role's rules, for worker indices up to the end of the last one's block."""
-    name = job.key.name
+    name, workers = job.key.name, list_exec_names(job, last_index)
+    execs = [_rule("pods/exec", ["get", "create"], list(workers))] if workers else []
     return [
-        _rule("pods/exec", ["get", "create"], list(list_exec_names(job, last_index))),
+        *execs,
         _rule("configmaps", ["get", "watch"], [build_config_name(name)]),
         _rule("configmaps", ["patch"], [build_report_name(name)]),
     ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from et_operator.model.jobs import JobStatus, WorkerRecord, WorkerState
+from dataclasses import replace
+
+from et_operator.model.jobs import JobStatus, TrainingJob, WorkerRecord, WorkerState
 from et_operator.model.names import build_config_name, build_labels
 from et_operator.model.pods import Pod
 from et_operator.model.resources import Json
+from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.manifests.owning import build_metadata
 from et_operator.planning.views import View
 from launcher.contract import CONFIG_KEY
@@ -22,12 +25,12 @@ def build_config(
     slots = spec.slots_per_worker if spec else 1
     records = {record.uid: record for record in status.workers if record.uid}
     members = [
-        Member(m.name, m.uid, m.slots, state, m.container)
+        replace(m, state=state)
         for m in view.members.values()
         if (state := _find_state(m.state, records.get(m.uid))) is not None
     ]
     members += _restore_lost(view, status, slots)
-    members += [Member(p.name, p.uid, slots, MemberState.ACTIVE, p.container) for p in fresh]
+    members += [_welcome(job, pod, slots) for pod in fresh]
     return HostConfig(
         job=job.key.name,
         namespace=job.key.namespace,
@@ -62,6 +65,11 @@ def build_config_data(config: HostConfig) -> dict[str, str]:
         "hostfile": "".join(f"{m.name} slots={m.slots}\n" for m in active),
         "discover_hosts.sh": f"#!/bin/sh\n{lines}",
     }
+
+
+def _welcome(job: TrainingJob, pod: Pod, slots: int) -> Member:
+    address = pod.address if has_keys(job) else ""
+    return Member(pod.name, pod.uid, slots, MemberState.ACTIVE, pod.container, address)
 
 
 def _find_state(written: MemberState, record: WorkerRecord | None) -> MemberState | None:

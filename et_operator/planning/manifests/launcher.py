@@ -8,6 +8,7 @@ from et_operator.model.jobs import JobSpec, JobStatus, Runtime, TrainingJob
 from et_operator.model.names import Role, build_launcher_name
 from et_operator.model.resources import Json
 from et_operator.planning.manifests.access import find_account
+from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (
     add_env,
     add_mounts,
@@ -73,9 +74,12 @@ def build_launcher(
         *build_env(job, epoch),
         {"name": contract.ENV_SLOTS, "value": str(slots)},
         {"name": contract.ENV_MIN_SLOTS, "value": str(minimum * slots)},
+        {"name": contract.ENV_ATTACH_MODE, "value": spec.attach_mode.value},
     ]
     told = {"name": contract.ENV_LAUNCHER, "value": spec.launcher}
     _wrap_user(body, [*env, told], runtime)
+    if has_keys(job):
+        add_keys(job, body, Role.LAUNCHER)
     body["volumes"].append(_build_token_volume())
     body["initContainers"] = [_build_broker(runtime, env), *(body.get("initContainers") or ())]
     return pod

@@ -54,8 +54,13 @@ def build_pod_labels(job: TrainingJob, role: Role, epoch: int) -> dict[str, str]
 
 def wrap_command(container: dict[str, Any], verb: str) -> None:
     """Put our PID 1 in front of the user's command."""
-    user = [*(container.pop("command", None) or ()), *(container.pop("args", None) or ())]
+    user = take_command(container)
     container["command"] = ["python3", "-I", "-S", contract.BOOT, verb, "--", *user]
+
+
+def take_command(container: dict[str, Any]) -> list[str]:
+    """Remove the user's command from a container."""
+    return [*(container.pop("command", None) or ()), *(container.pop("args", None) or ())]
 
 
 def add_env(container: dict[str, Any], env: Iterable[Mapping[str, Any]]) -> None:

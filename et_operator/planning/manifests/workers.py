@@ -1,4 +1,4 @@
-"""Worker pods: the agent is PID 1 of the container that the template names first."""
+"""Worker pods: PID 1 of the container that the template names first is the agent, or runs sshd."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from et_operator.model.jobs import Runtime, TrainingJob, WorkerSpec
 from et_operator.model.names import LABEL_INDEX, Role, build_worker_name
 from et_operator.model.resources import Json
+from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (
     add_env,
     add_mounts,
@@ -14,6 +15,7 @@ from et_operator.planning.manifests.pods import (
     build_grace,
     build_pod_labels,
     copy_template,
+    take_command,
     wrap_command,
 )
 from et_operator.planning.manifests.runtimes import build_runtime_volume
@@ -38,10 +40,23 @@ def build_worker(
         spec.setdefault("automountServiceAccountToken", False)
     spec["tolerations"] = _tolerate(spec.get("tolerations") or [])
     container = spec["containers"][0]
-    wrap_command(container, "agent")
-    add_env(container, [*build_env(job, epoch), build_grace(spec)])
+    if has_keys(job):
+        _serve_ssh(job, spec, epoch)
+    else:
+        wrap_command(container, "agent")
+        add_env(container, [*build_env(job, epoch), build_grace(spec)])
     add_mounts(spec, container, build_runtime_volume(runtime), _EMPTY)
     return pod
+
+
+def _serve_ssh(job: TrainingJob, spec: dict[str, Any], epoch: int) -> None:
+    container = spec["containers"][0]
+    container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    grace = spec["terminationGracePeriodSeconds"]
+    options = [str(contract.SSH_PORT), str(epoch), str(grace), contract.KUBEXEC]
+    user = take_command(container)
+    container["command"] = ["sh", contract.SSH_WORKER, *options, "--", *user]
+    add_keys(job, spec, Role.WORKER)
 
 
 def read_index(job: str, name: str) -> int:

@@ -18,7 +18,7 @@ from et_operator.errors import (
     Throttled,
 )
 from et_operator.kube.executing import Execution, Executor, Written
-from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch
 from et_operator.model.jobs import JobKey, JobStatus, TrainingJob
 from et_operator.model.plans import Plan, Report
 from et_operator.model.resources import (
@@ -51,11 +51,14 @@ class Server:
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []
+        self.bodies: list[Json] = []
+        """Of creations."""
         self.errors: dict[str, EtOperatorError] = {}
         self.in_flight = self.most_in_flight = 0
 
     async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
         name = manifest["metadata"]["name"]
+        self.bodies.append(manifest)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         await asyncio.sleep(0)
@@ -102,6 +105,7 @@ async def execute(
         server,  # type: ignore[arg-type]
         sink,
         lambda status, _: {"status": {"epoch": status.epoch}},
+        make_keys=lambda: {"id": "a new key"},
         pod_requests=pod_requests,
     )
     return await executor.execute(Plan(status, actions, (REPORT,)), JOB)
@@ -244,3 +248,30 @@ async def test_reports_are_made_of_what_was_done_and_of_nothing_else():
     result = await execute(server, make_creation("p"), reports=failed)
     assert (done, failed) == ([REPORT], [])
     assert not result.is_complete
+
+
+KEYS = CreateKeys({"metadata": {"name": "job-ssh-job-uid", "namespace": "team"}})
+
+
+async def test_keys_are_made_up_on_their_way_and_come_back_to_nobody():
+    server = Server()
+    result = await execute(server, KEYS)
+    assert server.requests == [("create", "job-ssh-job-uid", "team")]
+    assert server.bodies == [{**KEYS.manifest, "stringData": {"id": "a new key"}}]
+    assert (result.keys, result.written, result.is_complete) == ((KEYS,), (), True)
+
+
+async def test_keys_that_are_there_already_stay_as_they_are():
+    server = Server()
+    server.errors["job-ssh-job-uid"] = AlreadyExists(409, "AlreadyExists", "")
+    result = await execute(server, KEYS, make_creation("p"))
+    assert result.is_complete
+    assert server.names == ["job-ssh-job-uid", "p"]
+
+
+async def test_no_pod_is_created_without_the_keys_that_it_mounts():
+    server = Server()
+    server.errors["job-ssh-job-uid"] = Refused(403, "Forbidden", "cannot create secrets")
+    result = await execute(server, KEYS, make_creation("p"))
+    assert [failure.action for failure in result.refusals] == [KEYS]
+    assert server.names == ["job-ssh-job-uid"]

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.model.jobs import AttachMode, CleanPodPolicy, RestartPolicy, ScalingKind
+from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.pods import Node, Termination
 from tests.planning_makers import World, make_job, make_scaling
 
@@ -341,12 +341,6 @@ def test_workers_that_failed_before_a_restart_do_not_fail_the_next_launcher() ->
     world.end(world.workers[-1], 1)
     world.settle()
     assert world.condition("Failed") is None
-
-
-def test_ssh_attach_mode_is_accepted_and_said() -> None:
-    world = start(attach_mode=AttachMode.SSH)
-    assert "AttachMode" in {event.reason for event in world.events if not event.is_warning}
-    assert world.phase() == "Running"
 
 
 def test_scalings_of_a_job_of_another_operator_fail_with_that_reason() -> None:

@@ -442,6 +442,25 @@ def test_a_right_is_not_missed_for_a_pod_that_has_gone():
     run(check())
 
 
+def test_an_agent_that_refuses_for_a_minute_is_told_until_it_obeys():
+    async def check() -> None:
+        def refuse() -> Agent:
+            agent = Agent()
+            agent.say(frames.encode_json(frames.REJECT, {"reason": "no route to host"}))
+            return agent
+
+        rig = Rig(refuse)
+        await rig.live(50.0)
+        assert rig.report.problems == {}
+        await rig.live(40.0)
+        assert rig.report.problems == {"AgentRefuses": "job-worker-0: no route to host"}
+        rig._attempts = [Agent]
+        await rig.live(30.0)
+        assert rig.report.problems == {}
+
+    run(check())
+
+
 def test_an_agent_that_breaks_a_rule_is_dropped_and_asked_again():
     async def check() -> None:
         def rude() -> Agent:

@@ -1,0 +1,53 @@
+"""The ssh keys of a job whose launcher reaches its workers by ssh: the Secret, and who sees what.
+
+The launcher has the user's private key and the workers' public one, a worker the other two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from et_operator.model.jobs import AttachMode, TrainingJob
+from et_operator.model.names import Role, build_keys_name, build_labels
+from et_operator.model.resources import Json
+from et_operator.planning.manifests.owning import build_metadata
+from launcher import contract
+
+_FILES = {
+    Role.LAUNCHER: (contract.KEY_USER, contract.KEY_KNOWN_HOSTS),
+    Role.WORKER: (contract.KEY_HOST, contract.KEY_AUTHORIZED),
+}
+_READABLE = 0o444
+"""By whatever user the image has: both ends copy their private key to a file of their own."""
+
+
+def has_keys(job: TrainingJob) -> bool:
+    """Whether the job's launcher reaches its workers by ssh."""
+    return job.spec is not None and job.spec.attach_mode is AttachMode.SSH
+
+
+def build_keys(job: TrainingJob) -> Json:
+    """The Secret without its keys, which are made up when it is created."""
+    name = build_keys_name(job.key.name, job.uid)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": build_metadata(job, name, build_labels(job.key.name)),
+        "type": "Opaque",
+        "immutable": True,
+    }
+
+
+def add_keys(job: TrainingJob, spec: dict[str, Any], role: Role) -> None:
+    """Mount what this role needs of the Secret into its first container, and into no other."""
+    items = [{"key": name, "path": name} for name in _FILES[role]]
+    secret = {
+        "secretName": build_keys_name(job.key.name, job.uid),
+        "defaultMode": _READABLE,
+        "items": items,
+    }
+    volume = {"name": contract.KEYS_VOLUME, "secret": secret}
+    spec["volumes"] = [*(spec.get("volumes") or ()), volume]
+    container = spec["containers"][0]
+    mount = {"name": contract.KEYS_VOLUME, "mountPath": contract.KEYS_DIR, "readOnly": True}
+    container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]

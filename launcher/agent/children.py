@@ -1,0 +1,50 @@
+"""The processes that an agent starts in its own container."""
+
+from __future__ import annotations
+
+import signal
+from typing import FrozenSet, Iterator, List, Mapping, Tuple
+
+from launcher.agent import spawning
+from launcher.agent.surveying import Surveyor
+
+
+class Children:
+    """Sessions by a key: here the pid of their first process, until that is reaped.
+
+    `environ` is the container's.
+    """
+
+    def __init__(self, environ: Mapping[bytes, bytes]) -> None:
+        self._environ = spawning.user_environment(environ)
+        self._surveyor = Surveyor()
+
+    def start_command(self, argv: List[str]) -> int:
+        """Run the template's own command: its pid, or OSError."""
+        return spawning.start_command(argv, self._environ)
+
+    def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
+        """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
+        pid, pipes = spawning.start_session(session, command, env, self._environ)
+        self._surveyor.add(session, pid)
+        return pid, pipes
+
+    def signal(self, key: int, number: int) -> None:
+        """Signal the session's process group."""
+        spawning.signal_group(key, number)
+
+    def kill(self, key: int) -> None:
+        """End it at once: we end ourselves."""
+        spawning.signal_group(key, signal.SIGKILL)
+
+    def reap(self) -> Iterator[Tuple[int, int, str]]:
+        """(key, exit code, reason) of every child that has ended, sessions and others."""
+        return spawning.reap()
+
+    def forget(self, key: int) -> None:
+        """The session's first process was reaped."""
+        self._surveyor.forget(key)
+
+    def survey(self, number: int, spared: FrozenSet[int] = frozenset()) -> int:
+        """Count what sessions have left behind, see Surveyor.survey."""
+        return self._surveyor.survey(number, spared)

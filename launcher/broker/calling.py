@@ -1,0 +1,94 @@
+"""Streams to agents that run in our own pod, where workers are reached by ssh.
+
+The agent of a worker is a child of PID 1, which starts it when we ask. What it says on its socket
+is what any agent says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from et_operator.errors import StreamEnded, Unreachable
+from launcher.broker.brokering import Broker
+from launcher.documents import Member
+from launcher.protocol import frames
+
+CALL_SECONDS = 10.0
+"""From the first ATTACH to a connection: PID 1 may be busy starting the agents of all workers."""
+RETRY_SECONDS = 0.1
+CHUNK = 64 * 1024
+
+
+class Call:
+    """A connection to an agent's socket; see streams.Duplex."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, data: bytes) -> None:
+        """Waits while the agent takes nothing."""
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except OSError as error:
+            raise StreamEnded(str(error)) from error
+
+    async def receive(self) -> bytes:
+        """The next bytes, at least one."""
+        try:
+            data = await self._reader.read(CHUNK)
+        except OSError as error:
+            raise StreamEnded(str(error)) from error
+        if not data:
+            raise StreamEnded("the agent has closed")
+        return data
+
+
+class Caller:
+    """`open` is the streams' opener; `folder` is where the agents' sockets are."""
+
+    def __init__(self, broker: Broker, folder: Path) -> None:
+        self._broker = broker
+        self._folder = folder
+        self._attached: set[str] = set()
+        """Uids whose agents PID 1 was asked for."""
+
+    def look(self) -> None:
+        """What is wanted may have changed: the agents of other workers are to end."""
+        wanted = self._broker.wanted() if self._attached else {}
+        for uid in [uid for uid in self._attached if uid not in wanted]:
+            if self._tell(frames.DETACH, {"pod": uid}):
+                self._attached.discard(uid)
+
+    @asynccontextmanager
+    async def open(self, member: Member) -> AsyncIterator[Call]:
+        """A stream to the agent of this worker."""
+        reader, writer = await self._connect(member)
+        try:
+            yield Call(reader, writer)
+        finally:
+            writer.transport.abort()
+
+    async def _connect(self, member: Member) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        body = {"pod": member.uid, "name": member.name, "address": member.address}
+        path = self._folder / f"{member.uid}.sock"
+        self._attached.add(member.uid)
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                while True:
+                    self._tell(frames.ATTACH, body)  # again: one that failed may have ended since
+                    await asyncio.sleep(RETRY_SECONDS)
+                    try:
+                        return await asyncio.open_unix_connection(path)
+                    except OSError:
+                        continue
+        except TimeoutError:
+            reason = f"no agent for {member.name} within {CALL_SECONDS:.0f} s"
+            raise Unreachable(reason) from None
+
+    def _tell(self, kind: int, body: dict[str, str]) -> bool:
+        return self._broker.tell_launcher(frames.encode_json(kind, body))

@@ -1,0 +1,102 @@
+"""The agent of one worker that is reached by ssh. It runs in the launcher, as a child of PID 1.
+
+    reaching.py POD NAME ADDRESS FOLDER KNOWN_HOSTS
+
+POD is the uid of its pod, ADDRESS the IP; in FOLDER are the private key and our socket.
+
+To the broker it is as any agent. It comes to life when the worker has obeyed: whatever ran there of
+older launchers, or of an agent before this one, has then ended.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
+
+from typing import List, Mapping
+
+from launcher import contract
+from launcher.agent import serving
+from launcher.protocol import frames
+from launcher.protocol.agents import Agent
+from launcher.ssh import commands
+from launcher.ssh.children import RemoteChildren
+
+FENCE_SECONDS = 20.0
+"""Less than a broker waits for an answer."""
+REFUSE_SECONDS = 5.0
+NO_GRACE = 0.0
+"""The worker's own PID 1 spends its grace period."""
+
+
+def main(argv: List[str], environ: Mapping[bytes, bytes] = os.environb) -> int:
+    """Serve the broker until PID 1 ends us; 1 when the worker cannot be reached."""
+    pod, name, address, folder, known_hosts = argv
+    target = commands.Target(
+        name=name,
+        address=address,
+        epoch=int(environ[contract.ENV_EPOCH.encode()]),
+        key="%s/%s" % (folder, contract.KEY_USER),
+        known_hosts=known_hosts,
+    )
+    # The broker runs as another user; the folder is in no other container.
+    listener = serving.listen("%s/%s.sock" % (folder, pod), mode=0o666)
+    trouble = fence(target)
+    if trouble:
+        sys.stderr.write("%s: %s\n" % (name, trouble))
+        refuse(listener, trouble)
+        return 1
+    agent = Agent(
+        instance=os.urandom(16).hex(),
+        job=environ[contract.ENV_JOB_UID.encode()].decode(),
+        pod=pod,
+        epoch=target.epoch,
+        grace=NO_GRACE,
+    )
+    children = RemoteChildren(target, environ)
+    serving.Server(agent, listener, children).run([])
+    return 0
+
+
+def fence(target: commands.Target) -> str:
+    """Make the worker ours; why that cannot be done, in ssh's last words, "" when it is."""
+    words = commands.build_command(target, commands.build_fence(target))
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=FENCE_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        return "no ssh in the launcher's image"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.decode("utf-8", "replace").split("\n")
+    words = [line.strip() for line in said if line.strip()]
+    return words[-1] if words else "ssh ended with %d" % done.returncode
+
+
+def refuse(listener: socket.socket, reason: str) -> None:
+    """Tell the broker, if it asks in time."""
+    listener.settimeout(REFUSE_SECONDS)
+    try:
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(REFUSE_SECONDS)
+            connection.recv(65536)  # its HELLO: what is not read would take our answer back
+            connection.sendall(frames.encode_json(frames.REJECT, {"reason": reason}))
+    except OSError as error:
+        sys.stderr.write("the broker does not ask: %s\n" % error)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+#!/bin/sh
+# PID 1 of a worker that is reached by ssh: sshd, and beside it the template's own command.
+#
+#     sh worker.sh PORT EPOCH GRACE REFUSAL -- [command [argument...]]
+#
+# EPOCH is that of the oldest launcher that is obeyed, GRACE the seconds from SIGTERM to SIGKILL;
+# REFUSAL is where an mpirun looks in each rank for the program that starts others.
+# The image has sshd, setsid and what every base image has: cat, chmod, mkdir, mv, rm, sh, sleep.
+set -u
+edl=${0%/*/*}
+run=$edl/run
+port=$1 epoch=$2 grace=$3 refusal=$4 daemon=
+shift 5
+
+fail() {
+    echo "edl: $*" >&2
+    exit 78
+}
+
+prepare() {
+    mkdir -p "$run/sessions" "$run/over" && echo "$epoch" >"$run/epoch" && pwd >"$run/folder" || return 1
+    # sshd gives sessions nothing of the container's environment, and takes no key of another user,
+    # which a Secret's files are where this is not root.
+    (umask 077 && export -p >"$run/environment" && cat "$edl/keys/host_key" >"$run/host_key")
+}
+
+refuse_mpirun() {
+    {
+        echo '#!/bin/sh'
+        echo 'echo "edl: a worker starts no processes in others, only the launcher does" >&2'
+        echo 'exit 255'
+    } >"$refusal" && chmod 755 "$refusal"
+}
+
+has_sessions() { # in a trap, a bare `return` would mean what was before it
+    for file in "$run"/sessions/*; do
+        [ -e "$file" ] && kill -0 "-$(cat "$file")" 2>/dev/null && return 0
+    done
+    return 1
+}
+
+signal_sessions() {
+    for file in "$run"/sessions/*; do
+        [ -e "$file" ] && kill "-$1" "-$(cat "$file")" 2>/dev/null
+    done
+}
+
+# On SIGTERM. Sessions may end by themselves until 10 s before the end of the grace period.
+leave() {
+    trap '' TERM INT
+    : >"$run/leaving"
+    left=$((grace - 3))
+    while [ "$left" -gt 0 ] && has_sessions; do
+        [ "$left" -gt 7 ] || signal_sessions TERM
+        sleep 1
+        left=$((left - 1))
+    done
+    signal_sessions KILL
+    kill "$daemon" 2>/dev/null
+    exit 0
+}
+
+sshd=$(command -v sshd || echo /usr/sbin/sshd) # it starts itself anew, by its whole path
+[ -x "$sshd" ] || fail "launcherAttachMode ssh: no sshd in the worker's image"
+command -v setsid >/dev/null || fail "launcherAttachMode ssh: no setsid in the worker's image"
+prepare || fail "cannot write in $run"
+[ -e "$refusal" ] || refuse_mpirun || echo "edl: mpirun cannot be used" >&2
+mkdir -p /run/sshd 2>/dev/null # Debian's sshd wants it; only root can make it
+trap leave TERM INT
+"$sshd" -D -e -f /dev/null -p "$port" -h "$run/host_key" \
+    -o "AuthorizedKeysFile $edl/keys/authorized_keys" -o "StrictModes no" \
+    -o "PasswordAuthentication no" -o "KbdInteractiveAuthentication no" -o "UsePAM no" \
+    -o "PermitRootLogin prohibit-password" -o "PermitUserRC no" -o "DisableForwarding yes" \
+    -o "PidFile none" -o "MaxStartups 1000" -o "LogLevel ERROR" -o "UseDNS no" \
+    -o "ClientAliveInterval 10" -o "ClientAliveCountMax 3" \
+    -o "ForceCommand exec sh $edl/src/launcher..ssh..session.sh" &
+daemon=$!
+[ $# -eq 0 ] || "$@" &
+wait "$daemon"
+fail "sshd has ended with $?"

@@ -1,0 +1,144 @@
+"""launcherAttachMode ssh: a real sshd in each worker, and no Python of ours there."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from launcher import contract
+from tests.e2e.light_jobs import (
+    FOREVER,
+    IN_EACH_WORKER,
+    build_light_job,
+    get_container,
+    read_output,
+    wait_for_output,
+)
+from tests.e2e.rights import OPERATOR
+from tests.e2e.test_launchers import read_example, run_in
+from tests.e2e.world import World, plant, scale_in, scale_out
+
+pytestmark = pytest.mark.cluster
+
+CALLS = f"""
+cd {contract.LIB_DIR}
+ssh-keygen -q -t ed25519 -N '' -f /tmp/other
+(printf '{contract.SSH_HOST} '; cat /tmp/other.pub) > /tmp/known_hosts
+cat > /tmp/call.py <<'END'
+import os, subprocess, sys
+from launcher.ssh import commands
+for known_hosts in ("{contract.KEYS_DIR}/known_hosts", "/tmp/known_hosts"):
+    target = commands.Target("w", sys.argv[1], 1, "{contract.SSH_DIR}/id", known_hosts)
+    words = commands.build_command(target, "run 1 ab\\necho reached")
+    done = subprocess.run(words, stdin=os.pipe()[0], stdout=-1, stderr=-2, text=True)
+    print(done.returncode, " ".join(done.stdout.split()))
+END
+PYTHONPATH=. python3 /tmp/call.py ADDRESS
+"""
+
+
+@pytest.mark.point("ssh")
+def test_horovodrun_over_ssh_grows_and_shrinks_and_loses_no_step(world: World) -> None:
+    world.create(read_example("ssh.yaml"))
+    world.wait_for_size("ssh", 2)
+    programs = run_in(world, "ssh-worker-0", "ps -eo args")
+    assert "sshd: root@notty" in programs
+    assert "boot.py" not in programs
+
+    world.create(scale_out("grow", "ssh", 1))
+    assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"
+    world.wait_for_size("ssh", 3)
+    world.create(scale_in("shrink", "ssh", pods=["ssh-worker-0"]))
+    status = world.wait_for_scaling("scaleins", "shrink")
+    assert [(w["name"], w["result"]) for w in status["workers"]] == [("ssh-worker-0", "graceful")]
+    world.wait_for_phase("ssh", "Succeeded", timeout=180)
+    assert world.sizes("ssh") == [2, 3, 2]
+    assert [step.number for step in world.steps("ssh")] == list(range(1, 81))
+
+
+@pytest.mark.point("ssh")
+def test_mpirun_starts_its_daemons_over_ssh_too(world: World) -> None:
+    job = read_example("mpirun.yaml")
+    job["spec"]["launcherAttachMode"] = "ssh"
+    world.create(job)
+    world.wait_for_phase("mpi", "Succeeded", timeout=120)
+    ranks = re.findall(r"rank=(\d) size=4 host=(mpi-worker-\d)", world.log("mpi-launcher"))
+    assert {int(rank) for rank, _ in ranks} == set(range(4))
+    assert {host for _, host in ranks} == {"mpi-worker-0", "mpi-worker-1"}
+
+
+@pytest.mark.point("ssh-pinned")
+def test_a_worker_with_another_host_key_is_refused(world: World) -> None:
+    world.create(build_light_job("pinned", f"echo on; {FOREVER}", launcherAttachMode="ssh"))
+    wait_for_output(world, "pinned-launcher")
+    [worker] = world.pods("worker")
+    script = CALLS.replace("ADDRESS", worker.status.pod_ip)
+    right, wrong = run_in(world, "pinned-launcher", script).splitlines()[-2:]
+    assert right == "0 reached"
+    assert wrong.startswith("255 ")
+    assert "Host key verification failed" in wrong
+
+
+@pytest.mark.point("ssh-keys")
+def test_the_keys_are_the_jobs_own_and_go_with_it(world: World) -> None:
+    job = build_light_job("keyed", f"echo on; {FOREVER}", launcherAttachMode="ssh")
+    uid = world.create(job)["metadata"]["uid"]
+    wait_for_output(world, "keyed-launcher")
+    secret = world.core.read_namespaced_secret(f"keyed-ssh-{uid}", world.namespace)
+    assert secret.immutable
+    assert [owner.uid for owner in secret.metadata.owner_references] == [uid]
+    for name in (contract.KEY_USER, contract.KEY_HOST):
+        plant(base64.b64decode(secret.data[name]).decode().splitlines()[2])
+    assert not may_operator(world, "get")
+    assert not may_operator(world, "list")
+    assert may_operator(world, "create")
+
+    world.delete("trainingjobs", "keyed")
+    world.wait(lambda: not has_secret(world, secret.metadata.name), "the keys are gone")
+
+
+@pytest.mark.point("ssh-ends")
+def test_sessions_have_the_containers_environment_and_end_with_their_launcher(
+    world: World,
+) -> None:
+    command = "echo $FROM_TEMPLATE $$; exec sleep 1000"
+    job = build_light_job("bound", IN_EACH_WORKER.format(command), launcherAttachMode="ssh")
+    get_container(job, "worker")["env"] = [{"name": "FROM_TEMPLATE", "value": "it's so"}]
+    job["spec"]["cleanPodPolicy"] = "None"
+    world.create(job)
+    [line] = wait_for_output(world, "bound-launcher")
+    assert line.startswith("it's so ")
+    assert "sleep 1000" in run_in(world, "bound-worker-0", "ps -eo args")
+    world.core.delete_namespaced_pod("bound-launcher", world.namespace, grace_period_seconds=0)
+
+    # the next launcher: first the old session ends, then its own begins
+    world.wait(lambda: read_output(world, "bound-launcher-r1"), "the next launcher runs")
+    lines = run_in(world, "bound-worker-0", "ps -eo args").splitlines()
+    assert lines.count("sleep 1000") == 1
+
+
+def may_operator(world: World, verb: str) -> bool:
+    """Whether the operator may do this with the namespace's Secrets."""
+    attributes = client.V1ResourceAttributes(
+        namespace=world.namespace, verb=verb, resource="secrets"
+    )
+    spec = client.V1SubjectAccessReviewSpec(user=OPERATOR, resource_attributes=attributes)
+    review = client.V1SubjectAccessReview(spec=spec)
+    api = client.AuthorizationV1Api(world.core.api_client)
+    allowed: bool = api.create_subject_access_review(review).status.allowed
+    return allowed
+
+
+def has_secret(world: World, name: str) -> bool:
+    """Whether the Secret is there."""
+    try:
+        world.core.read_namespaced_secret(name, world.namespace)
+    except ApiException as error:
+        if error.status == 404:
+            return False
+        raise
+    return True

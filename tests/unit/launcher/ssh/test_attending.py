@@ -1,0 +1,82 @@
+"""PID 1 of a launcher, and the agents that it runs for its broker."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from launcher import contract
+from launcher.protocol import frames
+from launcher.shim import placing
+from tests.unit.launcher.agent.workers import Peer as AgentPeer
+from tests.unit.launcher.shim.brokers import ROOT, FakeBroker, Peer, Start
+from tests.unit.launcher.shim.test_launching import run_launcher
+from tests.unit.launcher.ssh.connections import Reached
+
+WORKER = {"pod": "p", "name": "w-0", "address": "10.0.0.9"}
+
+
+def make_paths(folder: Path) -> placing.Paths:
+    (folder / "keys").mkdir()
+    (folder / "keys" / contract.KEY_USER).write_text("the key")
+    names = [name for name in placing.Paths._fields if name not in {"broker", "lib", "ssh", "keys"}]
+    return placing.Paths(
+        broker=str(folder / "broker.sock"),
+        lib=str(ROOT),
+        ssh=str(folder),
+        keys=str(folder / "keys"),
+        **{name: str(folder / "launcher" / name) for name in names},
+    )
+
+
+def launch(start: Start, folder: Path, broker: FakeBroker) -> Peer:
+    environ = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        contract.ENV_ATTACH_MODE: contract.SSH_MODE,
+        contract.ENV_JOB_UID: "j",
+        contract.ENV_EPOCH: "3",
+    }
+    run_launcher(start, make_paths(folder), "true", env=environ, cwd=folder)
+    peer = broker.accept()
+    peer.expect(frames.LAUNCH)
+    return peer
+
+
+def greet(reached: Reached, connection: int) -> AgentPeer:
+    peer = reached.connect().hello(connection)
+    peer.expect(frames.WELCOME)
+    return peer
+
+
+def test_the_agent_of_a_worker_runs_as_long_as_the_broker_wants_it(
+    start: Start, reached: Reached, broker: FakeBroker
+) -> None:
+    launcher = launch(start, reached.folder, broker)
+    launcher.send(frames.ATTACH, WORKER)
+    launcher.send(frames.ATTACH, WORKER)
+    agent = greet(reached, 1)
+    assert agent.run("echo here")[:2] == (0, b"here\n")
+    other = greet(reached, 2)  # the same agent: the first connection is an old one for it
+    agent.expect_end()
+
+    launcher.send(frames.DETACH, {"pod": "p"})
+    other.expect_end()
+    os.unlink(reached.path)  # noqa: PTH108 (a socket)
+
+    def is_there_again() -> bool:
+        launcher.send(frames.ATTACH, WORKER)  # one that comes before its end was seen is lost
+        return Path(reached.path).exists()
+
+    reached.wait_until(is_there_again)
+    greet(reached, 1)
+
+
+def test_the_private_key_becomes_the_users_own(
+    start: Start, reached: Reached, broker: FakeBroker
+) -> None:
+    launch(start, reached.folder, broker)
+    key = reached.folder / contract.KEY_USER
+    assert key.read_text() == "the key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600

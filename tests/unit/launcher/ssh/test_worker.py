@@ -1,0 +1,118 @@
+"""worker.sh, PID 1 of a worker, with an sshd that only waits."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher import contract
+from tests.unit.launcher.agent.workers import PATIENCE, ROOT
+from tests.unit.launcher.ssh.connections import Pod
+
+SSHD = '#!/bin/sh\nprintf "%s\\n" "$@" > "$0.arguments"\necho on\nexec sleep 100\n'
+
+
+def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]:
+    script = folder / "src" / contract.SSH_WORKER.rpartition("/")[2]
+    script.parent.mkdir(exist_ok=True)
+    script.symlink_to(ROOT / "launcher" / "ssh" / "worker.sh")
+    (folder / "run").mkdir(exist_ok=True)
+    (folder / "keys").mkdir()
+    (folder / "keys" / contract.KEY_HOST).write_text("the host key")
+    words = ["sh", str(script), "2222", "3", str(grace), str(folder / "refusal"), "--", *command]
+    environ = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "MINE": "it's\nso"}
+    return subprocess.Popen(
+        words, env=environ, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Path:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "sshd"
+    program.write_text(SSHD)
+    program.chmod(0o755)
+    return program
+
+
+def wait_for_sshd(process: subprocess.Popen[str]) -> None:
+    assert process.stdout
+    assert process.stdout.readline() == "on\n"
+
+
+def test_sshd_takes_one_key_runs_one_program_and_reads_no_configuration(
+    tmp_path: Path, sshd: Path
+) -> None:
+    with start(tmp_path) as process:
+        wait_for_sshd(process)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    arguments = sshd.with_name("sshd.arguments").read_text().splitlines()
+    assert arguments[arguments.index("-f") + 1] == "/dev/null"
+    assert arguments[arguments.index("-h") + 1] == f"{tmp_path}/run/host_key"
+    options = dict(word.split(" ", 1) for word in arguments if " " in word)
+    assert options["AuthorizedKeysFile"] == f"{tmp_path}/keys/authorized_keys"
+    assert options["ForceCommand"] == f"exec sh {tmp_path}/src/launcher..ssh..session.sh"
+    for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "PermitUserRC"):
+        assert options[name] == "no"
+    assert options["DisableForwarding"] == "yes"
+
+
+def test_what_sessions_need_is_kept_and_nobody_else_reads_it(tmp_path: Path, sshd: Path) -> None:
+    with start(tmp_path) as process:
+        wait_for_sshd(process)
+        process.terminate()
+        process.wait(PATIENCE)
+    run = tmp_path / "run"
+    assert (run / "host_key").read_text() == "the host key"
+    for name in ("host_key", "environment"):
+        assert stat.S_IMODE((run / name).stat().st_mode) == 0o600
+    assert "export MINE=" in (run / "environment").read_text()
+    assert (run / "epoch").read_text() == "3\n"
+    assert (run / "folder").read_text() == f"{tmp_path}\n"
+    refusal = subprocess.run([tmp_path / "refusal"], capture_output=True, text=True, check=False)
+    assert (refusal.returncode, "only the launcher" in refusal.stderr) == (255, True)
+
+
+def test_the_templates_own_command_runs_beside_it(tmp_path: Path, sshd: Path) -> None:
+    with start(tmp_path, "sh", "-c", 'echo "$MINE" > beside; echo on') as process:
+        wait_for_sshd(process)
+        wait_for_sshd(process)
+        process.terminate()
+        process.wait(PATIENCE)
+    assert (tmp_path / "beside").read_text() == "it's\nso\n"
+
+
+def test_sessions_have_the_grace_period_to_end(tmp_path: Path, sshd: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    with start(tmp_path) as process:
+        wait_for_sshd(process)
+        with Pod(tmp_path).start("run 3 ab\necho on; read -r line < go; exit 5") as session:
+            wait_for_sshd(session)
+            process.terminate()
+            (tmp_path / "go").write_text("on\n")
+            assert session.wait(PATIENCE) == 5
+        assert process.wait(PATIENCE) == 0
+
+
+def test_sessions_that_do_not_end_get_term_in_time(tmp_path: Path, sshd: Path) -> None:
+    with start(tmp_path, grace=6) as process:
+        wait_for_sshd(process)
+        with Pod(tmp_path).start("run 3 ab\necho on; exec sleep 100") as session:
+            wait_for_sshd(session)
+            process.terminate()
+            assert session.wait(PATIENCE) == 143
+        assert process.wait(PATIENCE) == 0
+
+
+def test_an_image_without_sshd_is_told(tmp_path: Path) -> None:
+    if Path("/usr/sbin/sshd").exists():
+        return  # what is looked for last is there
+    with start(tmp_path) as process:
+        assert process.wait(PATIENCE) == 78
+        assert process.stderr
+        assert "no sshd in the worker's image" in process.stderr.read()

@@ -1,0 +1,117 @@
+"""Jobs whose launcher reaches its workers by ssh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from et_operator.model.actions import Create, CreateKeys
+from et_operator.model.jobs import AttachMode
+from et_operator.model.resources import SECRETS
+from et_operator.model.snapshots import Refusal
+from launcher import contract
+from tests.planning_makers import World, make_job
+
+SECRET = "job-ssh-job-uid"
+
+
+def make_world() -> World:
+    return World(make_job(attach_mode=AttachMode.SSH))
+
+
+def find_created(world: World) -> dict[str, Any]:
+    """By kind and name, what the first two passes create."""
+    world.step()
+    created = [a for a in world.step().actions if isinstance(a, Create | CreateKeys)]
+    return {f"{a.manifest['kind']} {a.manifest['metadata']['name']}": a.manifest for a in created}
+
+
+def find_mounts(container: dict[str, Any]) -> set[str]:
+    return {mount["name"] for mount in container["volumeMounts"]}
+
+
+def test_the_keys_are_there_before_the_pods_that_mount_them() -> None:
+    created = find_created(make_world())
+    names = list(created)
+    assert names.index(f"Secret {SECRET}") < names.index("Pod job-worker-0")
+    secret = created[f"Secret {SECRET}"]
+    assert secret["immutable"] is True
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == "job-uid"
+    assert "data" not in secret
+    assert "stringData" not in secret
+
+
+def test_each_role_sees_its_own_keys_and_its_other_containers_none() -> None:
+    created = find_created(make_world())
+    seen = {}
+    for name in ("job-worker-0", "job-launcher"):
+        spec = created[f"Pod {name}"]["spec"]
+        [volume] = [v["secret"] for v in spec["volumes"] if v["name"] == contract.KEYS_VOLUME]
+        assert volume["secretName"] == SECRET
+        seen[name] = {item["key"] for item in volume["items"]}
+        assert contract.KEYS_VOLUME in find_mounts(spec["containers"][0])
+        for other in spec.get("initContainers", ()):
+            assert contract.KEYS_VOLUME not in find_mounts(other)
+    assert seen == {
+        "job-worker-0": {contract.KEY_HOST, contract.KEY_AUTHORIZED},
+        "job-launcher": {contract.KEY_USER, contract.KEY_KNOWN_HOSTS},
+    }
+
+
+def test_a_worker_runs_sshd_and_needs_no_python() -> None:
+    world = make_world()
+    template = world.job.spec.worker.template if world.job.spec else {}
+    template["spec"]["containers"][0] |= {"command": ["mine"], "args": ["1"]}
+    [container] = find_created(world)["Pod job-worker-0"]["spec"]["containers"]
+    assert container["command"] == [
+        *("sh", contract.SSH_WORKER, "2222", "1", "60", contract.KUBEXEC, "--", "mine", "1")
+    ]
+    assert "args" not in container
+    assert "env" not in container
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+def test_launcher_and_broker_know_how_workers_are_reached() -> None:
+    spec = find_created(make_world())["Pod job-launcher"]["spec"]
+    for container in (spec["containers"][0], spec["initContainers"][0]):
+        env = {item["name"]: item.get("value") for item in container["env"]}
+        assert env[contract.ENV_ATTACH_MODE] == contract.SSH_MODE
+    assert spec["containers"][0]["command"][0] == "python3"
+
+
+def test_the_broker_may_execute_nothing_anywhere() -> None:
+    role = find_created(make_world())["Role job-launcher"]
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"configmaps"}
+
+
+def test_members_have_the_addresses_of_their_pods() -> None:
+    world = make_world()
+    world.start()
+    assert world.config
+    assert {m.name: m.address for m in world.config.members} == {
+        "job-worker-0": "10.0.0.0",
+        "job-worker-1": "10.0.0.1",
+    }
+    world = World()
+    world.start()
+    assert world.config
+    assert {m.address for m in world.config.members} == {""}
+
+
+def test_keys_are_asked_for_again_with_every_pod_for_nobody_may_look() -> None:
+    world = make_world()
+    world.start()
+    before = world.log.count(f"create Secret {SECRET}")
+    world.edit(replicas=3)
+    world.go_on()
+    assert len(world.workers) == 3
+    assert world.log.count(f"create Secret {SECRET}") == before + 1
+
+
+def test_without_the_right_to_create_them_no_pod_is_created() -> None:
+    world = make_world()
+    world.step()
+    refusal = Refusal("secrets is forbidden", 1, world.now, 1, SECRET)
+    world.refusals = {SECRETS: refusal}
+    world.settle()
+    assert world.pods == {}
+    assert world.condition("WritesRefused") == "True"
