@@ -34,8 +34,8 @@ _STAY = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
 _NO_SYSTEM_CERTIFICATES = {"name": "SSL_CERT_FILE", "value": "/dev/null"}
-"""aiohttp reads the image's when it is imported (connector.py, _SSL_CONTEXT_VERIFIED): 50 ms of each
-start, for nothing, since the API server is known by the cluster's own certificate."""
+"""aiohttp reads the image's when it is imported (connector.py, _SSL_CONTEXT_VERIFIED): 50 ms of
+each start, for nothing, since the API server is known by the cluster's own certificate."""
 _RESTRICTED = {
     "runAsNonRoot": True,
     "runAsUser": BROKER_USER,
