@@ -178,7 +178,7 @@ class ApiServer:
                 await self.answer_after()
             await ws.prepare(request)
         except ConnectionResetError:
-            return ws  # the broker has died meanwhile
+            return web.Response()  # for nobody: the broker has died meanwhile
         finally:
             self.handshakes -= 1
         if self.says_success:
