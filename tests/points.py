@@ -153,5 +153,7 @@ POINTS = (
     # e2e: nodes and processes that break
     Point("every-cut", "broker, API server, bridges, kubelet, a node: no line is lost", REAL),
     Point("dead-containerd-shim", "a worker whose containerd-shim is killed is replaced", REAL),
+    Point("lost-node", "a worker's node cut for good: told in 10 s, the rest train on", TRAINING),
+    Point("fenced-node", "a launcher alive on a cut node and its successor: never both", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
