@@ -150,10 +150,14 @@ POINTS = (
     Point("autoscaler", "a HorizontalPodAutoscaler grows and shrinks a job", REAL),
     Point("own-account", "a launcher keeps its author's service account", REAL),
     Point("failure-kinds", "only the user's own failures count against backoffLimit", REAL),
-    # e2e: nodes and processes that break
+    # e2e: nodes and processes that break, Horovod's own rules
     Point("every-cut", "broker, API server, bridges, kubelet, a node: no line is lost", REAL),
     Point("dead-containerd-shim", "a worker whose containerd-shim is killed is replaced", REAL),
     Point("lost-node", "a worker's node cut for good: told in 10 s, the rest train on", TRAINING),
     Point("fenced-node", "a launcher alive on a cut node and its successor: never both", REAL),
+    Point("driver-stalled", "a horovodrun that is stopped is told until it goes on", TRAINING),
+    Point("forced", "a worker that never commits is ended, the others go on", TRAINING),
+    Point("slow-import", "a new worker that is late costs nothing within the time-out", TRAINING),
+    Point("early-end", "a worker that ends with 0 early ends the others: Horovod's rule", TRAINING),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
