@@ -18,6 +18,7 @@ class Place(StrEnum):
 
     NOTHING = "nothing"
     CLUSTER = "cluster"
+    TRAINING = "cluster with the image that trains"
     SIMULATED = "cluster with simulated nodes"
     SHIPPED = "the same, scheduler and controller manager with the limits that Kubernetes ships"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from devcluster.settings import OPERATOR_IMAGE
+from devcluster.settings import OPERATOR_IMAGE, TRAINER_IMAGE
 
 GROUP = "kai.alibabacloud.com"
 API_VERSION = f"{GROUP}/v1alpha1"
@@ -44,6 +44,18 @@ def build_job(
             }
         },
     }
+
+
+def build_training(name: str, steps: int, mode: str) -> dict[str, Any]:
+    """An elastic Horovod job of 2 workers whose launcher reaches them in this way."""
+    discovery = ["--host-discovery-script", "/etc/edl/discover_hosts.sh"]
+    horovodrun = ["horovodrun", "-np", "2", "--min-np", "2", *discovery]
+    train = ["python3", "/examples/horovod-torch/train.py", "--step-seconds", "0"]
+    job = build_job(name, workers=2, command=[*horovodrun, *train, "--steps", str(steps)])
+    job["spec"] |= {"launcherAttachMode": mode, "cleanPodPolicy": "None"}
+    for role in job["spec"]["etReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["image"] = TRAINER_IMAGE
+    return job
 
 
 def build_scaling(kind: str, name: str, job: str, count: int) -> dict[str, Any]:

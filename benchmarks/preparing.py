@@ -36,11 +36,14 @@ def prepare(place: Place) -> None:
     """
     if place is Place.NOTHING:
         return
-    extra = [] if place is Place.CLUSTER else ["--simulated", str(SIMULATED_NODES)]
+    is_small = place in {Place.CLUSTER, Place.TRAINING}
+    extra = [] if is_small else ["--simulated", str(SIMULATED_NODES)]
     if place is Place.SHIPPED:
         stop_limited()
     _run(["devcluster/prerequisites.sh"])
     _run([sys.executable, "-m", "devcluster", "up", *extra], find_limits(place))
+    if place is Place.TRAINING:
+        _run([sys.executable, "-m", "devcluster", "images", "--load"])
     _run([sys.executable, "-m", "devcluster", "deploy"])
 
 
