@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from benchmarks.apis import INSIDE, build_path, wait_for
+from benchmarks.apis import build_path, wait_for
 from benchmarks.benches import Bench, Site
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.manifests import build_training
 from benchmarks.namespaces import clear_pods, make_namespace
 from benchmarks.spreads import measure_spread
+from devcluster.certificates import INSIDE
 
 PAIRS = 10
 STEPS = 2000
