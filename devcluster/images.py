@@ -90,6 +90,7 @@ TRAINER = Image(
         "examples/horovod-torch",
         "examples/mpi4py",
         "examples/scripts",
+        "examples/torchrun",
     ),
 )
 

@@ -1,4 +1,6 @@
-"""How PID 1 of both roles begins: `python3 -I -S boot.py agent|launch -- [command]`.
+"""How what is ours begins in a pod: `python3 -I -S boot.py agent|launch|torchrun -- [argument...]`.
+
+PID 1 of a worker is `agent`, of a launcher `launch`; `torchrun` is a process in a worker.
 
 The runtime is mounted read-only at <edl>/src, flat, for the keys of a ConfigMap have no "/". Here
 its files are copied to their paths below <edl>/run/lib, where Python can keep what it has compiled
@@ -14,7 +16,8 @@ OLDEST = (3, 7)
 EXIT_USAGE = 64
 EXIT_IO = 74
 EXIT_MISCONFIGURED = 78
-USAGE = "usage: boot.py agent|launch -- [command [argument...]]"
+ROLES = ("agent", "launch", "torchrun")
+USAGE = "usage: boot.py " + "|".join(ROLES) + " -- [command [argument...]]"
 SLASH = ".."
 RUNTIME_DIR = os.path.dirname(os.path.abspath(__file__))
 RUN_DIR = os.path.join(os.path.dirname(RUNTIME_DIR), "run")
@@ -73,7 +76,11 @@ def compile_tree(path: str) -> None:
 
 
 def run(role: str, command: "list[str]") -> int:
-    """Be PID 1 in this role; the exit code."""
+    """Be that; the exit code."""
+    if role == "torchrun":
+        from launcher.shim import torchrun
+
+        return int(torchrun.join(command))
     if role == "agent":
         # Imports compile all that a worker starts.
         from launcher.agent import refusing, serving
@@ -87,12 +94,12 @@ def run(role: str, command: "list[str]") -> int:
 
 
 def main(argv: "list[str]") -> int:
-    """The exit code of PID 1; `argv` begins with the role."""
+    """The exit code; `argv` begins with the role."""
     if sys.version_info < OLDEST:
         found = "%d.%d" % sys.version_info[:2]
         sys.stderr.write("edl: this image has Python %s, at least 3.7 is needed\n" % found)
         return EXIT_MISCONFIGURED
-    if argv[:1] not in (["agent"], ["launch"]) or argv[1:2] not in ([], ["--"]):
+    if not argv or argv[0] not in ROLES or argv[1:2] not in ([], ["--"]):
         sys.stderr.write(USAGE + "\n")
         return EXIT_USAGE
     try:

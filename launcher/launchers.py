@@ -33,7 +33,7 @@ Launcher = namedtuple(
         "programs",  # name -> our program of that name, first in the launcher's PATH
         "settings",  # environment variables that it gets where the user has set none
         "leaving",  # how a worker leaves while it runs: BY_LIST or NEVER
-        "elastic_options",  # beginnings of options, one of which it needs to be elastic; or none
+        "elastic",  # what its options must look like to be elastic, as a pattern; "" for any
     ],
 )
 
@@ -44,7 +44,16 @@ _HOROVODRUN = Launcher(
     settings={},
     leaving=BY_LIST,
     # --host-discovery-script, --min-np and --min-num-proc in the shortest form that it takes
-    elastic_options=("--host-", "--min-n"),
+    elastic=r"(?<!\S)--(?:host-|min-n)",
+)
+_TORCHRUN = Launcher(
+    name="torchrun",
+    commands=("torchrun",),
+    programs={"torchrun": "launcher/shim/torchrun.py"},
+    settings={},
+    leaving=BY_LIST,
+    # --nnodes=MIN:MAX, where they are not the same
+    elastic=r"(?<!\S)--nn\w*[=\s]\s*['\"]?(\d+):(?!\1\b)\d",
 )
 _MPIRUN = Launcher(
     name="mpirun",
@@ -67,7 +76,7 @@ _MPIRUN = Launcher(
         "PRTE_MCA_prte_default_hostfile": contract.JOB_HOSTFILE,
     },
     leaving=NEVER,
-    elastic_options=(),
+    elastic="",
 )
 _DEEPSPEED = Launcher(
     name="deepspeed",
@@ -75,7 +84,7 @@ _DEEPSPEED = Launcher(
     programs={"pdsh": "launcher/shim/pdsh.py"},
     settings={},
     leaving=NEVER,
-    elastic_options=(),
+    elastic="",
 )
 _ANY = Launcher(
     name="other",
@@ -83,13 +92,14 @@ _ANY = Launcher(
     programs={"ssh": "launcher/shim/rsh.py"},
     settings={},
     leaving=BY_LIST,
-    elastic_options=(),
+    elastic="",
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
 LAUNCHERS = (
     _HOROVODRUN,
     _HOROVODRUN._replace(name=contract.IN_PROCESS, commands=(), programs={}),
     _HOROVODRUN._replace(name=contract.PER_SLOT, commands=(), programs={}),
+    _TORCHRUN,
     _MPIRUN,
     _DEEPSPEED,
     _ANY,
@@ -123,8 +133,7 @@ def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
     for row in LAUNCHERS:
         found = _search(row.commands, script)
         if found is not None:
-            told = [word for word in script[found:].split() if word.startswith(row.elastic_options)]
-            is_told = bool(told) or not row.elastic_options
+            is_told = re.search(row.elastic, script[found:]) is not None
             return Choice(row.name, row.leaving != NEVER and is_told)
     return Choice(_ANY.name, is_elastic=True)
 

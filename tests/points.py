@@ -23,6 +23,7 @@ REAL = "Kubernetes 1.36.3"
 JOINED = "real agents, broker and shims; an API server on loopback"
 HELM = "Helm 4.2.4, kustomize of Kubernetes 1.36.3"
 TRAINING = "Kubernetes 1.36.3, Horovod 0.28.1"
+TORCH = "Kubernetes 1.36.3, torch 1.13"
 MPI = "Kubernetes 1.36.3, Open MPI 4.1"
 
 POINTS = (
@@ -68,6 +69,8 @@ POINTS = (
     Point(
         "in-process", "horovodrun with our transport inside: 2 -> 4 -> 3, no lost step", TRAINING
     ),
+    Point("torchrun", "torchrun: 2 -> 3 -> 2 workers, from checkpoint to checkpoint", TORCH),
+    Point("case-36", "torchrun's store is lost with the launcher: a new one goes on", TORCH),
     Point("mpirun", "mpirun with mpi4py: four ranks on two workers", MPI),
     Point("deepspeed", "a stand-in for DeepSpeed's runner, by our pdsh and ssh: four ranks", REAL),
     Point("case-21", "SIGTERM to horovodrun reaches workers, whatever shell it runs in", PYTHON),

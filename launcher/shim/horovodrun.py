@@ -21,11 +21,11 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no
 
 from hostdiscovery import hosts
 from launcher import contract
-from launcher.shim import environments, horovod_options
+from launcher.shim import environments, horovod_options, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Mapping, Optional, Sequence
+    from typing import Mapping, Optional, Sequence
 
 MANY_SLOTS = 32
 """From here on a process per slot costs too much."""
@@ -34,11 +34,12 @@ LONG_ENVIRONMENT = 96 * 1024
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 ROUTES = "/proc/net/route"
+INJECTING = __file__.rpartition("/")[0] + "/injecting.py"
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes the real horovodrun; returns only when there is none."""
-    real = find_program("horovodrun", environ.get("PATH", ""), contract.BIN_DIR)
+    real = programs.find_program("horovodrun", environ.get("PATH", ""), contract.BIN_DIR)
     if real is None:
         os.write(2, b"edl: horovodrun is not in PATH: is Horovod installed in this image?\n")
         return NOT_FOUND
@@ -52,7 +53,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     env = environments.drop_pod_facts(environ)
     command = [real, *words]
     if is_for_inside(horovod_options.read_most(words), listed, env):
-        command = [*find_interpreter(real), *command]
+        # The Python of its first line: Horovod is installed there.
+        python = programs.find_interpreter(real)
+        command = [*python, INJECTING, *command] if python else command
     try:
         os.execve(command[0], command, env)
     except OSError as error:
@@ -74,32 +77,6 @@ def is_for_inside(most: Optional[int], listed: Optional[int], environ: Mapping[s
     length = sum(len(name) + len(value) for name, value in environ.items())
     is_large = max(most, listed or 0) >= MANY_SLOTS or length >= LONG_ENVIRONMENT
     return is_large or wish == contract.IN_PROCESS
-
-
-def find_interpreter(program: str) -> List[str]:
-    """The words before a Python program's path that run it with us inside; none if it is not one.
-
-    The Python is that of its first line, for Horovod is installed there.
-    """
-    try:
-        with open(program, "rb") as file:
-            first = file.readline(512)
-    except OSError:
-        return []
-    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!/") else []
-    if not any(os.path.basename(word).startswith("python") for word in words[:2]):
-        return []
-    return [*words, __file__.rpartition("/")[0] + "/injecting.py"]
-
-
-def find_program(name: str, path: str, ours: str) -> Optional[str]:
-    """The first executable `name` in the PATH after our folder, wherever that is."""
-    for folder in path.split(":"):
-        candidate = os.path.join(folder or ".", name)
-        is_ours = os.path.realpath(folder or ".") == os.path.realpath(ours)
-        if not is_ours and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return candidate
-    return None
 
 
 def find_interface(routes: str) -> Optional[str]:

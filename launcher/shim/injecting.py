@@ -24,6 +24,7 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 from hostdiscovery import discover, hosts
 from launcher import contract
 from launcher.protocol import frames
+from launcher.shim import programs
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import Sink
 
@@ -134,7 +135,7 @@ class Executor:
 def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     """Becomes horovodrun, with our transport inside or without it."""
     real = argv[0]
-    _take_place(real)
+    programs.take_place(real)
     try:
         install(broker, os.environ.get(contract.ENV_NONCE, ""))
     except (ImportError, AttributeError, Misfit) as error:
@@ -144,14 +145,6 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     sys.argv[:] = list(argv)
     runpy.run_path(real, run_name="__main__")
     return 0
-
-
-def _take_place(real: str) -> None:
-    """Give Python the path as if it had been told to run `real`: our modules are imported."""
-    ours = (__file__.rpartition("/launcher/")[0], __file__.rpartition("/")[0])
-    is_safe = ours[1] not in sys.path
-    folder = [] if is_safe else [os.path.dirname(os.path.realpath(real))]
-    sys.path[:] = folder + [path for path in sys.path if path not in ours]
 
 
 def _check(name: str, function: Callable[..., Any], wanted: Any) -> None:

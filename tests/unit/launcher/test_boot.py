@@ -24,6 +24,7 @@ def lay_out(folder: Path) -> Path:
     (data / "launcher..agent..serving.py").write_text(told)
     (data / "launcher..agent..refusing.py").write_text("def place_refusal():\n    pass\n")
     (data / "launcher..shim..launching.py").write_text(told)
+    (data / "launcher..shim..torchrun.py").write_text(told.replace("main", "join"))
     for file in data.iterdir():
         (folder / "src" / file.name).symlink_to(Path("..data") / file.name)
     (folder / "run").mkdir()
@@ -50,6 +51,7 @@ def test_the_paths_are_those_of_the_contract() -> None:
     [
         ("agent", "launcher.agent.serving", "{{'socket_path': '{run}/agent.sock'}}"),
         ("launch", "launcher.shim.launching", "{{}}"),
+        ("torchrun", "launcher.shim.torchrun", "{{}}"),
     ],
 )
 def test_each_role_runs_from_the_copy_with_its_command(

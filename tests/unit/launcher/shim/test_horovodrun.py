@@ -50,16 +50,6 @@ def install(folder: Path, text: str = 'for word; do echo "$word"; done; env') ->
     return str(folder)
 
 
-def test_the_real_one_is_the_next_in_path(tmp_path: Path):
-    ours, real = install(tmp_path / "ours"), install(tmp_path / "real")
-    (tmp_path / "link").symlink_to(tmp_path / "ours")
-    empty = tmp_path / "empty"
-    (empty / "horovodrun").mkdir(parents=True)
-    path = f"{tmp_path}/link:{ours}:{empty}:/nowhere:{real}"
-    assert horovodrun.find_program("horovodrun", path, ours) == f"{real}/horovodrun"
-    assert horovodrun.find_program("horovodrun", ours, ours) is None
-
-
 RUN = "from launcher.shim import horovodrun; sys.exit(horovodrun.main(sys.argv[1:]))"
 
 
@@ -119,29 +109,6 @@ def test_many_slots_a_long_environment_or_a_wish_brings_us_inside(
     most: int | None, listed: int | None, environ: dict[str, str], is_inside: bool
 ):
     assert horovodrun.is_for_inside(most, listed, environ) is is_inside
-
-
-@pytest.mark.parametrize(
-    ("first", "words"),
-    [
-        ("#!/usr/bin/python3\n", ["/usr/bin/python3"]),
-        ("#!/opt/conda/bin/python3.9 -s\n", ["/opt/conda/bin/python3.9", "-s"]),
-        ("#!/usr/bin/env python\n", ["/usr/bin/env", "python"]),
-        ("#!/bin/sh\n", None),
-        ("#!/usr/bin/env bash\n", None),
-        ("\x7fELF", None),
-        ("", None),
-    ],
-)
-def test_the_python_of_horovodrun_is_that_of_its_first_line(
-    tmp_path: Path, first: str, words: list[str] | None
-):
-    program = tmp_path / "horovodrun"
-    program.write_text(first + "import sys\n")
-    found = horovodrun.find_interpreter(str(program))
-    assert found[:-1] == (words or [])
-    assert not found or Path(found[-1]).is_file()
-    assert horovodrun.find_interpreter("/no/such/program") == []
 
 
 @pytest.mark.point("case-31")

@@ -1,0 +1,221 @@
+"""torchrun in every listed worker, and the rendezvous of all of them in this process.
+
+    python gathering.py /path/of/the/image's/torchrun [argument...]
+
+Run by the Python of the image's torchrun, whose parser reads the command line. The c10d store is
+here and not in a worker, so that any of them can leave. Each second the list of hosts is read: a
+new host gets a torchrun, one that is off the list has its own ended by SIGTERM, which keeps the
+rendezvous open for the others. A command line with another rendezvous is left to the real torchrun.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from time import monotonic
+
+sys.path.insert(0, __file__.rpartition("/launcher/")[0])
+
+from hostdiscovery import discover, hosts
+from launcher import contract
+from launcher.protocol import frames
+from launcher.shim import programs, torch_options
+from launcher.shim.sharing import Switchboard
+from launcher.shim.sinks import Sink
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+
+    from launcher.shim.sharing import Call
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the list and at the ends."""
+PATIENCE_SECONDS = 600.0
+"""What an elastic run without any worker waits for one, as torchrun itself would."""
+USAGE_ERROR = 2
+KILLED = 128
+"""From here on a code says that a signal was the end, or that nothing was started (255)."""
+_PASSED = (signal.SIGINT, signal.SIGTERM)
+
+
+class Gathering:
+    """Who runs a torchrun, who has to have one, and what the ends of them mean.
+
+    Args:
+        start: starts a torchrun in a worker.
+        stop: sends it a signal.
+        most: so many at once.
+        patience: seconds without any worker until that is the end.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[hosts.Host], Call],
+        stop: Callable[[Call, int], None],
+        *,
+        most: int,
+        patience: float,
+    ) -> None:
+        self._start = start
+        self._stop = stop
+        self._most = most
+        self._patience = patience
+        self._running: Dict[str, Call] = {}
+        self._asked: Set[str] = set()
+        """Hosts whose torchrun was asked to end."""
+        self._codes: Dict[str, int] = {}
+        """Of every host that has had its torchrun."""
+        self._verdicts: List[int] = []
+        """The codes of those that ended by themselves, on a host that was listed then."""
+        self._signal = 0
+        self._empty_since: Optional[float] = None
+
+    def find_ended(self) -> List[str]:
+        """The hosts whose torchrun has ended; their ends are to be judged by a later list."""
+        return [name for name, call in self._running.items() if call.ended.is_set()]
+
+    def pass_on(self, number: int) -> None:
+        """Send a signal to all of them; nothing is started any more."""
+        self._signal = self._signal or number
+        for name, call in self._running.items():
+            self._asked.add(name)
+            self._stop(call, number)
+
+    def advance(
+        self, listed: Sequence[hosts.Host], ended: Sequence[str], now: float
+    ) -> Optional[int]:
+        """Note ends, let go and start; the exit code when all is over.
+
+        Args:
+            listed: the list of hosts.
+            ended: what `find_ended` gave before that list was read.
+            now: monotonic seconds.
+        """
+        names = {host.name for host in listed}
+        for name in ended:
+            self._note_end(name, is_listed=name in names)
+        for name in self._running.keys() - names - self._asked:
+            _say(f"{name} is to leave: its torchrun gets SIGTERM")
+            self._asked.add(name)
+            self._stop(self._running[name], signal.SIGTERM)
+        for host in listed:
+            if self._is_wanted(host.name):
+                _say(f"torchrun starts in {host.name}")
+                self._running[host.name] = self._start(host)
+        return self._judge(names, now)
+
+    def _note_end(self, name: str, *, is_listed: bool) -> None:
+        code = self._codes[name] = self._running.pop(name).code
+        if is_listed and code < KILLED and code != torch_options.LATE:
+            self._verdicts.append(code)
+        if code:
+            _say(f"{name}: torchrun ended with {code}")
+
+    def _is_wanted(self, name: str) -> bool:
+        is_over = self._verdicts or self._signal
+        is_new = name not in self._running and name not in self._codes
+        staying = len(self._running.keys() - self._asked)
+        return is_new and not is_over and staying < self._most
+
+    def _judge(self, names: Set[str], now: float) -> Optional[int]:
+        """0 if those that count ended with 0; who left, was lost, killed or late does not."""
+        if self._running:
+            self._empty_since = None
+            return None
+        if self._signal:
+            return KILLED + self._signal
+        if self._verdicts:
+            return next((code for code in self._verdicts if code), 0)
+        if self._empty_since is None:
+            self._empty_since = now
+        is_waiting = not names & self._codes.keys() and now < self._empty_since + self._patience
+        return None if is_waiting else max(self._codes.values(), default=contract.EXIT_GONE)
+
+
+def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
+    """Runs the command line in the workers, or becomes the real torchrun; the exit code."""
+    real, words = argv[0], list(argv[1:])
+    # Before any thread, torch's too: it would be hit by what the loop waits for.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
+    programs.take_place(real)
+    sys.argv[:] = argv  # usage errors name the program
+    from torch.distributed import TCPStore, run
+
+    args = run.parse_args([torch_options.BACKEND, *words])
+    try:
+        misfit = torch_options.find_misfit(args)
+    except ValueError:
+        _say(f"--nnodes={args.nnodes} is neither N nor MIN:MAX")
+        return USAGE_ERROR
+    if misfit:
+        _say(f"torchrun runs in the launcher alone, for it has {misfit}")
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED)
+        os.execv(real, list(argv))
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    endpoint = f"{programs.find_address()}:{store.port}"
+    _say(f"torchrun runs in the workers, with a rendezvous at {endpoint}")
+    starter = Starter(Switchboard(broker), args, words=words, endpoint=endpoint)
+    return _run(starter.gathering, broker)
+
+
+class Starter:
+    """Starts torchrun in workers.
+
+    Args:
+        board: the connection to the broker.
+        args: the user's command line, parsed.
+        words: the same as it was given.
+        endpoint: of the rendezvous.
+    """
+
+    def __init__(
+        self, board: Switchboard, args: Any, *, words: Sequence[str], endpoint: str
+    ) -> None:
+        self._board = board
+        self._args = args
+        self._words = torch_options.build_words(words, args, endpoint)
+        self._endpoint = endpoint
+        least, most = torch_options.find_bounds(args)
+        patience = PATIENCE_SECONDS if least < most else 0.0
+        self.gathering = Gathering(self.start, board.signal, most=most, patience=patience)
+
+    def start(self, host: hosts.Host, environ: Mapping[str, str] = os.environ) -> Call:
+        """Start one; its output comes line by line with its host in front."""
+        command = torch_options.build_command(
+            self._words,
+            torch_options.build_settings(environ, self._args, host.slots),
+            endpoint=self._endpoint,
+            folder=os.getcwd(),
+        )
+        prefix = f"{host.name}: ".encode()
+        sinks = {
+            frames.STDOUT: Sink([sys.stdout.buffer], prefix),
+            frames.STDERR: Sink([sys.stderr.buffer], prefix),
+        }
+        return self._board.start(host.name, command, sinks)
+
+
+def _run(gathering: Gathering, broker: str) -> int:
+    nonce = os.environ.get(contract.ENV_NONCE, "")
+    listed: Sequence[hosts.Host] = ()
+    while True:
+        ended = gathering.find_ended()
+        text = discover.discover(broker, contract.HOSTS_FILE, nonce)
+        if text is not None:
+            listed = hosts.real_hosts(hosts.parse_hosts(text))
+        code = gathering.advance(listed, ended, monotonic())
+        if code is not None:
+            return code
+        caught = signal.sigtimedwait(_PASSED, LOOK_SECONDS)
+        if caught is not None:
+            gathering.pass_on(caught.si_signo)
+
+
+def _say(text: str) -> None:
+    os.write(2, f"edl: {text}\n".encode("utf-8", "backslashreplace"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

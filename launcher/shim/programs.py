@@ -1,0 +1,56 @@
+"""The image's own programs: where they are, which Python runs them, and how to be one of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Optional
+
+ELSEWHERE = "192.0.2.1"
+"""An address that nobody has (RFC 5737): what leads there leads out of the pod."""
+
+
+def find_program(name: str, path: str, ours: str) -> Optional[str]:
+    """The first executable `name` in the PATH after our folder, wherever that is."""
+    for folder in path.split(":"):
+        candidate = os.path.join(folder or ".", name)
+        is_ours = os.path.realpath(folder or ".") == os.path.realpath(ours)
+        if not is_ours and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def find_interpreter(program: str) -> List[str]:
+    """The words that run a Python program: those of its first line; none if it is not one."""
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(512)
+    except OSError:
+        return []
+    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!/") else []
+    is_python = any(os.path.basename(word).startswith("python") for word in words[:2])
+    return words if is_python else []
+
+
+def take_place(real: str) -> None:
+    """Give Python the path as if it had been told to run `real`; call it when ours is imported."""
+    folder = __file__.rpartition("/")[0]
+    ours = (__file__.rpartition("/launcher/")[0], folder)
+    is_safe = folder not in sys.path
+    first = [] if is_safe else [os.path.dirname(os.path.realpath(real))]
+    sys.path[:] = first + [path for path in sys.path if path not in ours]
+
+
+def find_address(peer: str = ELSEWHERE) -> str:
+    """This pod's IPv4 address on the way to a peer. Sends nothing; raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((peer, 9))
+        except OSError:  # no way leads there: the name is in every pod's /etc/hosts
+            return socket.gethostbyname(socket.gethostname())
+        address: str = probe.getsockname()[0]
+        return address

@@ -1,0 +1,54 @@
+"""Runs the image's own torchrun in the workers, with one rendezvous in the launcher.
+
+    torchrun [argument...]                          in the launcher, first in PATH
+    boot.py torchrun -- HOST:PORT [argument...]     in a worker
+
+Finds the image's torchrun and the Python that it runs under, where torch is; in the launcher
+gathering.py goes on there, in a worker joining.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
+
+from launcher import contract
+from launcher.shim import programs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Mapping, Sequence
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Becomes gathering.py; returns only when it cannot."""
+    return _become("gathering.py", argv, environ)
+
+
+def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Becomes joining.py; returns only when it cannot. `argv` begins with the rendezvous."""
+    return _become("joining.py", argv, environ)
+
+
+def _become(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    path = environ.get("PATH", "")
+    real = programs.find_program("torchrun", path, contract.BIN_DIR)
+    if real is None:
+        os.write(2, b"edl: torchrun is not in PATH: is torch installed in this image?\n")
+        return NOT_FOUND
+    inside = __file__.rpartition("/")[0] + "/" + program
+    python = programs.find_interpreter(real) or ["/usr/bin/env", "python3"]
+    try:
+        os.execve(python[0], [*python, inside, real, *argv], dict(environ))
+    except OSError as error:
+        os.write(2, f"edl: cannot start {python[0]}: {error.strerror}\n".encode())
+    return NOT_EXECUTABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

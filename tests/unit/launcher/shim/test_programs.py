@@ -1,0 +1,49 @@
+"""The image's own programs, as ours find them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.shim import programs
+
+
+def test_the_real_one_is_the_next_in_path(tmp_path: Path):
+    for name in ("ours", "real"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "horovodrun").write_text("#!/bin/sh\n")
+        (tmp_path / name / "horovodrun").chmod(0o755)
+    ours, real = str(tmp_path / "ours"), str(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "ours")
+    empty = tmp_path / "empty"
+    (empty / "horovodrun").mkdir(parents=True)
+    path = f"{tmp_path}/link:{ours}:{empty}:/nowhere:{real}"
+    assert programs.find_program("horovodrun", path, ours) == f"{real}/horovodrun"
+    assert programs.find_program("horovodrun", ours, ours) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("#!/usr/bin/python3\n", ["/usr/bin/python3"]),
+        ("#!/opt/conda/bin/python3.9 -s\n", ["/opt/conda/bin/python3.9", "-s"]),
+        ("#!/usr/bin/env python\n", ["/usr/bin/env", "python"]),
+        ("#!/bin/sh\n", []),
+        ("#!/usr/bin/env bash\n", []),
+        ("\x7fELF", []),
+        ("", []),
+    ],
+)
+def test_the_python_of_a_program_is_that_of_its_first_line(
+    tmp_path: Path, first: str, words: list[str]
+):
+    program = tmp_path / "program"
+    program.write_text(first + "import sys\n")
+    found = programs.find_interpreter(str(program))
+    assert found == words
+    assert programs.find_interpreter("/no/such/program") == []
+
+
+def test_the_address_is_that_on_the_way_to_the_peer():
+    assert programs.find_address("127.0.0.1") == "127.0.0.1"
