@@ -22,9 +22,10 @@ ENDED = {
 }
 """Exit code of an `end` request -> exit code and reason of the session."""
 CONNECT_SECONDS = 10
-ALIVE_SECONDS = 10
-MISSED = 3
-"""So many answers may be missing, ALIVE_SECONDS apart, before a connection counts as cut."""
+ALIVE_SECONDS = 15
+MISSED = 8
+"""So many answers may be missing, so far apart, before a connection counts as cut: nothing is lost
+until then, and a cluster gives a node up earlier. worker.sh does the same."""
 
 Target = namedtuple(
     "Target",

@@ -72,7 +72,7 @@ trap leave TERM INT
     -o "PasswordAuthentication no" -o "KbdInteractiveAuthentication no" -o "UsePAM no" \
     -o "PermitRootLogin prohibit-password" -o "PermitUserRC no" -o "DisableForwarding yes" \
     -o "PidFile none" -o "MaxStartups 1000" -o "LogLevel ERROR" -o "UseDNS no" \
-    -o "ClientAliveInterval 10" -o "ClientAliveCountMax 3" \
+    -o "ClientAliveInterval 15" -o "ClientAliveCountMax 8" \
     -o "ForceCommand exec sh $edl/src/launcher..ssh..session.sh" &
 daemon=$!
 [ $# -eq 0 ] || "$@" &

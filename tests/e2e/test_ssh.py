@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from typing import Any
 
 import pytest
 from kubernetes import client
@@ -102,16 +103,15 @@ def test_the_keys_are_the_jobs_own_and_go_with_it(world: World) -> None:
 
 
 @pytest.mark.point("ssh-ends")
-def test_sessions_have_the_containers_environment_and_end_with_their_launcher(
+def test_sessions_without_root_have_the_containers_environment_and_end_with_their_launcher(
     world: World,
 ) -> None:
-    command = "echo $FROM_TEMPLATE $$; exec sleep 1000"
+    command = "echo $FROM_TEMPLATE $(id -u); exec sleep 1000"
     job = build_light_job("bound", IN_EACH_WORKER.format(command), launcherAttachMode="ssh")
     get_container(job, "worker")["env"] = [{"name": "FROM_TEMPLATE", "value": "it's so"}]
-    job["spec"]["cleanPodPolicy"] = "None"
+    restrict(world, job)
     world.create(job)
-    [line] = wait_for_output(world, "bound-launcher")
-    assert line.startswith("it's so ")
+    assert wait_for_output(world, "bound-launcher") == ["it's so 1000"]
     assert "sleep 1000" in run_in(world, "bound-worker-0", "ps -eo args")
     world.core.delete_namespaced_pod("bound-launcher", world.namespace, grace_period_seconds=0)
 
@@ -119,6 +119,29 @@ def test_sessions_have_the_containers_environment_and_end_with_their_launcher(
     world.wait(lambda: read_output(world, "bound-launcher-r1"), "the next launcher runs")
     lines = run_in(world, "bound-worker-0", "ps -eo args").splitlines()
     assert lines.count("sleep 1000") == 1
+
+
+def restrict(world: World, job: dict[str, Any]) -> None:
+    """Let the job's pods run as Pod Security asks for, as a user that their image has."""
+    data = {"passwd": "me:x:1000:1000::/:/bin/sh\n"}
+    passwd = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="passwd"), data=data)
+    world.core.create_namespaced_config_map(world.namespace, passwd)
+    for role in ("launcher", "worker"):
+        spec = job["spec"]["etReplicaSpecs"][role]["template"]["spec"]
+        spec["securityContext"] = {
+            "runAsUser": 1000,
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        spec["volumes"] = [{"name": "passwd", "configMap": {"name": "passwd"}}]
+        container = get_container(job, role)
+        container["securityContext"] = {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }
+        mount = {"name": "passwd", "mountPath": "/etc/passwd", "subPath": "passwd"}
+        container["volumeMounts"] = [mount]
 
 
 def may_operator(world: World, verb: str) -> bool:

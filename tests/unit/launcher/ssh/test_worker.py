@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher import contract
+from launcher.ssh import commands
 from tests.unit.launcher.agent.workers import PATIENCE, ROOT
 from tests.unit.launcher.ssh.connections import Pod
 
@@ -60,6 +61,8 @@ def test_sshd_takes_one_key_runs_one_program_and_reads_no_configuration(
     for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "PermitUserRC"):
         assert options[name] == "no"
     assert options["DisableForwarding"] == "yes"
+    assert options["ClientAliveInterval"] == str(commands.ALIVE_SECONDS)
+    assert options["ClientAliveCountMax"] == str(commands.MISSED)
 
 
 def test_what_sessions_need_is_kept_and_nobody_else_reads_it(tmp_path: Path, sshd: Path) -> None:
