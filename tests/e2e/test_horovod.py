@@ -11,7 +11,7 @@ from tests.e2e.world import World, build_job, find_condition, scale_in, scale_ou
 
 pytestmark = pytest.mark.cluster
 
-LATE = 'case $HOROVOD_HOSTNAME in *-worker-2) sleep {};; esac; exec "$@"'
+LATE = 'case $HOROVOD_HOSTNAME in *-worker-2) sleep 40;; esac; exec "$@"'
 EARLY = """
 case $HOROVOD_HOSTNAME in *-worker-0) exec "$@";; esac
 "$@" &
@@ -25,7 +25,7 @@ exit 0
 @pytest.mark.point("forced")
 def test_4_survivors_go_on_without_a_worker_that_never_commits_and_is_ended(world: World) -> None:
     command = train("--steps", "100000", "--step-seconds", "0.2", "--commit-every", "1000000")
-    command[1:1] = ["--gloo-timeout-seconds", "15"]
+    command[1:1] = ["--gloo-timeout-seconds", "30"]
     job = build_job("deaf", command=command, workers=3, drainTimeoutSeconds=5)
     get_spec(job, "worker")["terminationGracePeriodSeconds"] = 12
     world.create(job)
@@ -45,9 +45,9 @@ def test_4_survivors_go_on_without_a_worker_that_never_commits_and_is_ended(worl
 def test_9_a_new_worker_that_is_late_costs_nothing_within_the_time_out_and_all_beyond(
     world: World, neighbour: World
 ) -> None:
-    patient = wrap(LATE.format(35), "--steps", "100", "--step-seconds", "0.3")
-    hasty = wrap(LATE.format(25), "--steps", "100000", "--step-seconds", "0.3")
-    hasty[1:1] = ["--gloo-timeout-seconds", "10"]
+    patient = wrap(LATE, "--steps", "100", "--step-seconds", "0.3")
+    hasty = wrap(LATE, "--steps", "100000", "--step-seconds", "0.3")
+    hasty[1:1] = ["--gloo-timeout-seconds", "20"]
     world.create(build_job("patient", command=patient))
     neighbour.create(build_job("hasty", command=hasty))
     for place, job in ((world, "patient"), (neighbour, "hasty")):
@@ -66,7 +66,7 @@ def test_9_a_new_worker_that_is_late_costs_nothing_within_the_time_out_and_all_b
 @pytest.mark.point("early-end")
 def test_28_a_worker_that_ends_with_0_early_ends_the_others_by_horovods_rule(world: World) -> None:
     command = wrap(EARLY, "--steps", "100000", "--step-seconds", "0.3")
-    command[1:1] = ["--gloo-timeout-seconds", "10"]
+    command[1:1] = ["--gloo-timeout-seconds", "30"]
     world.create(build_job("brief", command=command))
     world.wait_for_size("brief", 2)
     uids = {pod.metadata.name: pod.metadata.uid for pod in world.pods("worker")}

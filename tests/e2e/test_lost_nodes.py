@@ -43,7 +43,7 @@ the worker whose it is."""
 def test_13_a_training_goes_on_without_a_worker_whose_node_is_cut_for_good(world: World) -> None:
     home, away = find_nodes()
     command = train("--steps", "100000", "--step-seconds", "0.3")
-    command[1:1] = ["--gloo-timeout-seconds", "20"]
+    command[1:1] = ["--gloo-timeout-seconds", "30"]
     job = build_job("torn", command=command)
     get_spec(job, "launcher")["nodeSelector"] = {HOSTNAME: home}
     workers = get_spec(job, "worker")
