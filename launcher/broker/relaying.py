@@ -304,8 +304,7 @@ class Relay:
             self._wire.to_agent(session.uid, session.encode_signal(session.ending))
 
     def _acknowledge(self, session: Session, frame: Frame, now: float) -> None:
-        flow = session.find_flow(frame)
-        flow.received = max(flow.received, frame.offset)
+        session.find_flow(frame).acknowledge(frame.offset)
         # Without a payload: windows are ours to give.
         self._pass_on(session, frame._replace(payload=b""))
         for changed in self._windows.widen(session, now):

@@ -18,7 +18,15 @@ class Flow:
     skipped: int = 0
     """Where the last loss ended: an agent need not wait for its acknowledgement."""
     passed: int = 0
-    """Come from the agent for the shim's present connection, or acknowledged before."""
+    """Come from the agent for the shim's present connection, or acknowledged."""
+
+    def acknowledge(self, offset: int) -> None:
+        """The shim has written what came before `offset`, be it from an earlier connection.
+
+        Then the agent goes on from there, and this is where we expect it.
+        """
+        self.received = max(self.received, offset)
+        self.passed = max(self.passed, offset)
 
     def take(self, frame: Frame) -> bool:
         """Count DATA or DROPPED; whether the shim lacks it. Raises ProtocolError."""
