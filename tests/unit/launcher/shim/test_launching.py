@@ -341,7 +341,8 @@ def test_a_script_that_another_launcher_began_has_failed(
     first = run_launcher(start, paths, "sleep", "99")
     peer = launched(broker)
     order(peer, "u-1", script)
-    while not (tmp_path / "s.sh.runs").exists():
+    runs = tmp_path / "s.sh.runs"
+    while not (runs.exists() and runs.read_text()):
         assert first.poll() is None
     kill_with_children(first)
     run_launcher(start, paths, "sleep", "99")
@@ -350,7 +351,7 @@ def test_a_script_that_another_launcher_began_has_failed(
     done = peer.body(frames.SCRIPT_DONE)
     assert done["code"] == 1
     assert "ended while the script ran" in done["output"]
-    assert (tmp_path / "s.sh.runs").read_text() == "x\n"
+    assert runs.read_text() == "x\n"
     kept = Path(paths.results, "u-1.json")
     assert json.loads(kept.read_text()) == done
 
