@@ -97,7 +97,7 @@ class Gathering:
         for name in ended:
             self._note_end(name, is_listed=name in names)
         for name in self._running.keys() - names - self._asked:
-            _say(f"{name} is to leave: its torchrun gets SIGTERM")
+            _say(f"{name} is off the list: its torchrun gets SIGTERM")
             self._asked.add(name)
             self._stop(self._running[name], signal.SIGTERM)
         for host in listed:

@@ -248,7 +248,7 @@ def test_two_run_a_third_comes_one_leaves(desk: Desk, start: Start, tmp_path: Pa
     out, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert out == b"w-1: step=1\n"
-    assert b"edl: w-0 is to leave" in err
+    assert b"edl: w-0 is off the list" in err
     assert b"edl: w-0: torchrun ended with 143" in err
     assert desk.nonces == {"n0"}
 
