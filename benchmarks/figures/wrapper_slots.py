@@ -1,0 +1,125 @@
+"""Horovod's own horovodrun with our transport inside, at 128 workers of 8 slots."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.apis import build_path, wait_for
+from benchmarks.benches import Bench, Site
+from benchmarks.findings import Figure, Finding, Goal, Place, Series
+from benchmarks.namespaces import make_namespace
+from devcluster.certificates import INSIDE
+from devcluster.settings import TRAINER_IMAGE
+from launcher import contract
+from tests.fakes.apiserver import ROOT
+from tests.transport.worlds import World, measure_memory, running
+
+WORKERS, SLOTS = 128, 8
+PATIENCE = 180.0
+POD = "horovodrun"
+SOURCE = "/opt/edl/source"
+PROGRAM = "launcher/shim/injecting.py"
+MIB = 2**20
+
+
+async def measure(bench: Bench) -> Finding:
+    """One run; `samples` does not apply to its size."""
+    site = bench.get_site()
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), count=WORKERS, slots=SLOTS)
+        world.use_sockets()
+        async with make_namespace(site, "wrapper") as namespace, running(world):
+            assert world.broker is not None  # noqa: S101 (it runs)
+            times = await start_slots(site, namespace, folder)
+            broker = measure_memory([world.broker.pid]) / MIB
+            horovodrun = measure_memory(find_processes(PROGRAM)) / MIB
+    spread = (times[-1] - times[0]).total_seconds()
+    return Finding(
+        series=(
+            Series("first to last of 1,024 slots", "s", (spread,)),
+            Series("horovodrun at 1,024 slots", "MiB", (horovodrun,)),
+            Series("the broker beside it", "MiB", (broker,)),
+        ),
+        goals=(
+            Goal("first to last slot of 1,024", spread, 10.0, "s"),
+            Goal("launcher's side at 1,024 slots", (horovodrun + broker) / 1024, 0.35, "GiB"),
+        ),
+    )
+
+
+async def start_slots(site: Site, namespace: str, folder: str) -> list[datetime]:
+    """Start horovodrun in a pod: when each slot's first word came, by the kubelet's clock."""
+    await site.api.create(build_path("pods", namespace), build_pod(folder))
+    log = INSIDE + build_path("pods", namespace, POD) + "/log"
+    times: list[datetime] = []
+
+    async def are_all_up() -> bool:
+        pod = await site.api.get(build_path("pods", namespace, POD))
+        if pod["status"]["phase"] == "Pending":
+            return False
+        text = await site.api.read_text(log, timestamps="true")
+        lines = [line.split(" ", 1) for line in text.splitlines()]
+        times[:] = [datetime.fromisoformat(at) for at, words in lines if words.endswith(">:up")]
+        if pod["status"]["phase"] != "Running":
+            raise RuntimeError(f"horovodrun has ended: {text[-2000:]}")
+        return len(times) == WORKERS * SLOTS
+
+    await wait_for(are_all_up, "all slots are up", seconds=PATIENCE)
+    return sorted(times)
+
+
+def build_pod(folder: str) -> dict[str, Any]:
+    """The launcher's user container alone; the broker of the job in `folder` is beside it."""
+    count = str(WORKERS * SLOTS)
+    command = ["python3", f"{SOURCE}/launcher/shim/horovodrun.py"]
+    command += ["-np", count, "--min-np", count, "--network-interface", "lo"]
+    command += ["--host-discovery-script", contract.DISCOVER_SCRIPT]
+    command += ["sh", "-c", "echo up; exec sleep 3600"]
+    mounts = {"run": (folder, contract.RUN_DIR), "source": (str(ROOT), SOURCE)}
+    container = {
+        "name": POD,
+        "image": TRAINER_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": command,
+        "volumeMounts": [{"name": n, "mountPath": inside} for n, (_, inside) in mounts.items()],
+    }
+    volumes = [{"name": n, "hostPath": {"path": outside}} for n, (outside, _) in mounts.items()]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": POD},
+        "spec": {
+            "containers": [container],
+            "volumes": volumes,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
+def find_processes(words: str) -> Iterator[int]:
+    """Processes of this machine with these words in their command line."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if words.encode() in line:
+            yield int(folder.name)
+
+
+FIGURE = Figure(
+    title="horovodrun at 128 workers of 8 slots",
+    explanation=(
+        "The trainer image's own horovodrun, Horovod and all, in a pod, with our transport inside; "
+        "the job around it has no pods, as in transport-slots: 128 agents as processes, a real "
+        "broker, an API server that is a stand-in. Each slot prints a line and sleeps; times are "
+        "when that line was in the pod's log. Memory is the proportional set size."
+    ),
+    measure=measure,
+    place=Place.TRAINING,
+)
