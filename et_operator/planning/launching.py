@@ -101,15 +101,15 @@ def judge_launcher(view: View) -> Ending | None:
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
     """Restart the launcher, or give the job up.
 
-    The platform is blamed only after live reads: of the report, for the launcher's object may go,
-    and be seen to go, before the news that its command had ended with 0; and of the launcher, where
-    it is missing, for a list of pods may be older than the status that has its uid.
+    Somebody is blamed only after live reads: of the report, for the launcher's object may go, and
+    be seen to go, before the news that its command had ended with 0, or had a worker that was lost;
+    and of the launcher, where it is missing, for a list of pods may be older than the status that
+    has its uid.
     """
     view = draft.view
-    if ending.is_infrastructure:
-        draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
-        if view.launcher is None:
-            draft.rest_on(PODS, view.launcher_name)
+    draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
+    if ending.is_infrastructure and view.launcher is None:
+        draft.rest_on(PODS, view.launcher_name)
     backoff = count_failure(draft.status.launch_backoff, draft.now)
     draft.change(launch_backoff=backoff)
     failures = draft.status.failures

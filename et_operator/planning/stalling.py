@@ -41,8 +41,8 @@ def check_stall(draft: Draft) -> None:
     if draft.now < end:
         draft.wake_at(end)
         return
-    draft.rest_on(CONFIG_MAPS, build_report_name(draft.view.job.key.name))
     if policy is StallPolicy.FAIL:
+        draft.rest_on(CONFIG_MAPS, build_report_name(draft.view.job.key.name))
         fail(draft, "DriverStalled", f"{message} (driverStalledPolicy Fail)")
     else:
         why = f"{message} (driverStalledPolicy Restart)"

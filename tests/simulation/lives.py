@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from et_operator.model.names import build_keys_name
 from et_operator.model.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -17,6 +18,7 @@ from et_operator.model.resources import (
     ROLES,
     SCALE_INS,
     SCALE_OUTS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
     Resource,
@@ -27,7 +29,7 @@ from tests.simulation.worlds import World
 
 Life = Callable[[World], Awaitable[None]]
 
-CHILDREN = (PODS, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES)
+CHILDREN = (PODS, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES, SECRETS)
 
 
 async def start(world: World, *, workers: int = 2, **fields: object) -> None:
@@ -205,6 +207,31 @@ async def replaces_a_lost_worker(world: World) -> None:
     )
     await world.settle(timedelta(minutes=2))
     assert world.phase() == "Running"
+
+
+async def is_not_blamed_for_a_worker_that_was_taken(world: World) -> None:
+    await start(world, workers=3, minReplicas=1)
+    world.kubelet.fail(world.workers()[1], disruption="TerminationByKubelet")
+    world.end_command(1)
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    await world.until(
+        lambda: len(world.workers()) == 3 and world.broker.find_hosts("train") == world.workers()
+    )
+    await world.settle(timedelta(minutes=2))
+    assert world.phase() == "Running"
+    assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
+
+
+async def reaches_its_workers_by_ssh(world: World) -> None:
+    await start(world, maxReplicas=4, launcherAttachMode="ssh")
+    assert await scale(world, SCALE_OUTS, make_scale_out("out", count=1)) == "ScaleSucceeded"
+    [keys] = world.cluster.list(SECRETS)
+    uid = world.get(TRAINING_JOBS, "train")["metadata"]["uid"]
+    assert owner_uid(keys) == uid
+    assert keys["metadata"]["name"] == build_keys_name("train", uid)
+    world.delete(TRAINING_JOBS, "train")
+    await world.settle()
+    assert_nothing_left(world)
 
 
 async def survives_a_lost_node(world: World) -> None:
@@ -411,6 +438,8 @@ LIVES: dict[str, Life] = {
         starts_again_after_a_failure,
         fails_when_the_command_fails,
         replaces_a_lost_worker,
+        is_not_blamed_for_a_worker_that_was_taken,
+        reaches_its_workers_by_ssh,
         survives_a_lost_node,
         waits_and_goes_on,
         is_deleted_while_it_trains,
