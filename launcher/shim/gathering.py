@@ -19,10 +19,9 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 
 from hostdiscovery import discover, hosts
 from launcher import contract
-from launcher.protocol import frames
 from launcher.shim import programs, torch_options
 from launcher.shim.sharing import Switchboard
-from launcher.shim.sinks import Sink
+from launcher.shim.sinks import open_outputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,12 +188,7 @@ class Starter:
             endpoint=self._endpoint,
             folder=os.getcwd(),
         )
-        prefix = f"{host.name}: ".encode()
-        sinks = {
-            frames.STDOUT: Sink([sys.stdout.buffer], prefix),
-            frames.STDERR: Sink([sys.stderr.buffer], prefix),
-        }
-        return self._board.start(host.name, command, sinks)
+        return self._board.start(host.name, command, open_outputs(f"{host.name}: ".encode()))
 
 
 def _run(gathering: Gathering, broker: str) -> int:

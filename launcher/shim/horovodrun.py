@@ -31,8 +31,6 @@ MANY_SLOTS = 32
 """From here on a process per slot costs too much."""
 LONG_ENVIRONMENT = 96 * 1024
 """Bytes: horovodrun repeats its environment in one argument, which Linux limits to 128 KiB."""
-NOT_EXECUTABLE = 126
-NOT_FOUND = 127
 ROUTES = "/proc/net/route"
 INJECTING = __file__.rpartition("/")[0] + "/injecting.py"
 
@@ -42,7 +40,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     real = programs.find_program("horovodrun", environ.get("PATH", ""), contract.BIN_DIR)
     if real is None:
         os.write(2, b"edl: horovodrun is not in PATH: is Horovod installed in this image?\n")
-        return NOT_FOUND
+        return programs.NOT_FOUND
     listed = count_listed(contract.HOSTS_FILE)
     words = horovod_options.adjust(
         argv, slots=listed, interface=find_interface(ROUTES), environ=environ
@@ -56,11 +54,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         # The Python of its first line: Horovod is installed there.
         python = programs.find_interpreter(real)
         command = [*python, INJECTING, *command] if python else command
-    try:
-        os.execve(command[0], command, env)
-    except OSError as error:
-        os.write(2, f"edl: cannot start {command[0]}: {error.strerror}\n".encode())
-    return NOT_EXECUTABLE
+    return programs.become(command, env)
 
 
 def is_for_inside(most: Optional[int], listed: Optional[int], environ: Mapping[str, str]) -> bool:

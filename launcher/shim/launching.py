@@ -16,7 +16,7 @@ from hostdiscovery import hosts
 from launcher import contract
 from launcher.agent import spawning
 from launcher.protocol import frames
-from launcher.shim import environments, placing
+from launcher.shim import environments, placing, programs
 from launcher.shim.connecting import Line
 from launcher.shim.scripting import Scripts
 from launcher.ssh.attending import Agents
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 NOT_READY = 1
 USAGE_ERROR = 2
-NOT_EXECUTABLE = 126
-NOT_FOUND = 127
 MIRROR_SECONDS = 1.0
 """How late /etc/edl/hostfile and /job/hostfile may be; the discovery script reads the broker."""
 SAY_SECONDS = 30.0
@@ -256,7 +254,7 @@ class Launcher:
         except OSError as error:
             _say(f"cannot start {self._argv[0]!r}: {error.strerror}")
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
-            self._finish(NOT_FOUND if missing else NOT_EXECUTABLE, now)
+            self._finish(programs.NOT_FOUND if missing else programs.NOT_EXECUTABLE, now)
 
     def _report_script(self, result: Optional[Dict[str, Any]], now: float) -> None:
         # Unsent results are asked for again: the broker repeats its order after every LAUNCH.

@@ -20,10 +20,9 @@ from collections import namedtuple
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
 from launcher import contract
-from launcher.protocol import frames
 from launcher.shim.arguments import UsageError
 from launcher.shim.sharing import Switchboard
-from launcher.shim.sinks import Sink
+from launcher.shim.sinks import open_outputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,11 +86,8 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     calls: List[Call] = []
     for place, host in enumerate(order.hosts):
         prefix = f"{host}: ".encode() if order.has_prefix else b""
-        sinks = {
-            frames.STDOUT: Sink([sys.stdout.buffer], prefix),
-            frames.STDERR: Sink([sys.stderr.buffer], prefix),
-        }
-        calls.append(board.start(host, fill_in(order.command, host, place), sinks))
+        command = fill_in(order.command, host, place)
+        calls.append(board.start(host, command, open_outputs(prefix)))
     threading.Thread(target=_pass_on, args=(board, calls), daemon=True).start()
     return _wait(calls, order)
 

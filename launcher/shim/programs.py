@@ -8,8 +8,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Optional
+    from typing import List, Mapping, Optional, Sequence
 
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+"""Exit codes of a command that could not be run, as a shell has them."""
 ELSEWHERE = "192.0.2.1"
 """An address that nobody has (RFC 5737): what leads there leads out of the pod."""
 
@@ -34,6 +37,16 @@ def find_interpreter(program: str) -> List[str]:
     words = os.fsdecode(first[2:]).split() if first.startswith(b"#!/") else []
     is_python = any(os.path.basename(word).startswith("python") for word in words[:2])
     return words if is_python else []
+
+
+def become(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Replace this process by `command`; where that fails, say so and return NOT_EXECUTABLE."""
+    try:
+        os.execve(command[0], list(command), dict(environ))
+    except OSError as error:
+        text = f"edl: cannot start {command[0]}: {error.strerror}\n"
+        os.write(2, text.encode("utf-8", "backslashreplace"))
+    return NOT_EXECUTABLE
 
 
 def take_place(real: str) -> None:

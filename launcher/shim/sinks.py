@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from time import asctime
+
+from launcher.protocol import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import BinaryIO, Sequence
+    from typing import BinaryIO, Dict, Sequence
 
 LONGEST = 256 * 1024
 """Bytes of a line that are kept until it ends; a longer one is passed on in pieces."""
@@ -68,3 +71,11 @@ class Sink:
         for output in self._outputs:
             output.write(text)
             output.flush()
+
+
+def open_outputs(prefix: bytes) -> Dict[int, Sink]:
+    """By stream: our own stdout and stderr, each line with this prefix."""
+    return {
+        frames.STDOUT: Sink([sys.stdout.buffer], prefix),
+        frames.STDERR: Sink([sys.stderr.buffer], prefix),
+    }

@@ -21,9 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Mapping, Sequence
 
-NOT_EXECUTABLE = 126
-NOT_FOUND = 127
-
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes gathering.py; returns only when it cannot."""
@@ -40,14 +37,10 @@ def _become(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> in
     real = programs.find_program("torchrun", path, contract.BIN_DIR)
     if real is None:
         os.write(2, b"edl: torchrun is not in PATH: is torch installed in this image?\n")
-        return NOT_FOUND
+        return programs.NOT_FOUND
     inside = __file__.rpartition("/")[0] + "/" + program
     python = programs.find_interpreter(real) or ["/usr/bin/env", "python3"]
-    try:
-        os.execve(python[0], [*python, inside, real, *argv], dict(environ))
-    except OSError as error:
-        os.write(2, f"edl: cannot start {python[0]}: {error.strerror}\n".encode())
-    return NOT_EXECUTABLE
+    return programs.become([*python, inside, real, *argv], environ)
 
 
 if __name__ == "__main__":
