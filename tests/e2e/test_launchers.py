@@ -11,7 +11,7 @@ import yaml
 from kubernetes import client
 from kubernetes.stream import stream
 
-from tests.e2e.world import IMAGE, ROOT, World, build_job, scale_in, scale_out, train
+from tests.e2e.world import IMAGE, ROOT, World, build_job, grow_and_shrink, scale_in, train
 
 pytestmark = pytest.mark.cluster
 
@@ -93,14 +93,7 @@ def test_horovodrun_with_our_transport_inside_loses_no_step(world: World) -> Non
     assert "horovodrun" in programs
     assert "rsh.py" not in programs
 
-    world.create(scale_out("grow", "inside", 2))
-    assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"
-    world.wait_for_size("inside", 4)
-    world.create(scale_in("shrink", "inside", pods=["inside-worker-0"]))
-    status = world.wait_for_scaling("scaleins", "shrink")
-    assert [(w["name"], w["result"]) for w in status["workers"]] == [
-        ("inside-worker-0", "graceful")
-    ]
+    grow_and_shrink(world, "inside", by=2, to=4)
     world.wait_for_size("inside", 3)
     world.wait_for_phase("inside", "Succeeded", timeout=180)
     assert world.sizes("inside") == [2, 4, 3]

@@ -21,7 +21,7 @@ from tests.e2e.light_jobs import (
 )
 from tests.e2e.rights import OPERATOR
 from tests.e2e.test_launchers import read_example, run_in
-from tests.e2e.world import World, plant, scale_in, scale_out
+from tests.e2e.world import World, grow_and_shrink, plant
 
 pytestmark = pytest.mark.cluster
 
@@ -50,12 +50,7 @@ def test_horovodrun_over_ssh_grows_and_shrinks_and_loses_no_step(world: World) -
     assert "sshd: root@notty" in programs
     assert "boot.py" not in programs
 
-    world.create(scale_out("grow", "ssh", 1))
-    assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"
-    world.wait_for_size("ssh", 3)
-    world.create(scale_in("shrink", "ssh", pods=["ssh-worker-0"]))
-    status = world.wait_for_scaling("scaleins", "shrink")
-    assert [(w["name"], w["result"]) for w in status["workers"]] == [("ssh-worker-0", "graceful")]
+    grow_and_shrink(world, "ssh", by=1, to=3)
     world.wait_for_phase("ssh", "Succeeded", timeout=180)
     assert world.sizes("ssh") == [2, 3, 2]
     assert [step.number for step in world.steps("ssh")] == list(range(1, 81))

@@ -9,7 +9,7 @@ import pytest
 from et.steps import Step
 from tests.e2e.light_jobs import get_container
 from tests.e2e.test_launchers import read_example
-from tests.e2e.world import World, scale_in, scale_out
+from tests.e2e.world import World, grow_and_shrink
 
 pytestmark = pytest.mark.cluster
 
@@ -28,14 +28,7 @@ def test_case_36_torchrun_grows_shrinks_and_survives_the_loss_of_its_store(world
     world.wait_for_size("torchrun", 2)
     assert "torchrun runs in the workers, with a rendezvous at" in world.log("torchrun-launcher")
 
-    world.create(scale_out("grow", "torchrun", 1))
-    assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"
-    world.wait_for_size("torchrun", 3)
-    world.create(scale_in("shrink", "torchrun", pods=["torchrun-worker-0"]))
-    status = world.wait_for_scaling("scaleins", "shrink")
-    assert [(w["name"], w["result"]) for w in status["workers"]] == [
-        ("torchrun-worker-0", "graceful")
-    ]
+    grow_and_shrink(world, "torchrun", by=1, to=3)
     world.wait_for_size("torchrun", 2)
     assert world.sizes("torchrun") == [2, 3, 2]
     assert world.status("trainingjobs", "torchrun")["epoch"] == 1

@@ -308,3 +308,14 @@ def find_condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
     """A condition by type, {} if there is none."""
     found: Iterator[dict[str, Any]] = (c for c in status.get("conditions", []) if c["type"] == kind)
     return next(found, {})
+
+
+def grow_and_shrink(world: World, job: str, *, by: int, to: int) -> None:
+    """Add so many workers to a job that trains; then its first one leaves, gracefully."""
+    world.create(scale_out("grow", job, by))
+    assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"
+    world.wait_for_size(job, to)
+    first = f"{job}-worker-0"
+    world.create(scale_in("shrink", job, pods=[first]))
+    status = world.wait_for_scaling("scaleins", "shrink")
+    assert [(w["name"], w["result"]) for w in status["workers"]] == [(first, "graceful")]
