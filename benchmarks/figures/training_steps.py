@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from benchmarks.apis import build_path, wait_for
 from benchmarks.benches import Bench, Site
-from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
+from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.manifests import build_training
 from benchmarks.namespaces import clear_pods, make_namespace
 from benchmarks.spreads import measure_spread
@@ -42,7 +42,7 @@ def compare(ours: tuple[float, ...], theirs: tuple[float, ...]) -> Finding:
     return Finding(
         series=(
             Series("step, started through exec", "ms", ours),
-            Series("step, started by ssh", "ms", theirs, Side.BARE),
+            Series("step, started by ssh", "ms", theirs),
         ),
         goals=(Goal("a step, to the same over ssh, medians", ratio, spread, "x"),),
         notes=(f"Two runs over ssh, one after the other, differ by up to {spread:.2f} x.",),
