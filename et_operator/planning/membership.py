@@ -129,7 +129,7 @@ def explain_victim(draft: Draft, pod: Pod) -> str:
 def forget_old_ends(draft: Draft) -> None:
     """Drop what nobody needs to know any more; done only when the config is written anyway."""
     for record in draft.select_records(WorkerState.GONE):
-        kept = max(REMEMBERED, BLAMED) if record.taken else REMEMBERED
+        kept = BLAMED if record.taken else REMEMBERED
         is_old = record.since is None or draft.now - record.since > kept
         if is_old and record.uid not in draft.view.pods and not draft.view.is_held(record.uid):
             draft.forget(record.name)
