@@ -50,8 +50,8 @@ def ask(broker: str, nonce: str, seconds: float) -> Optional[str]:
     """
     deadline = monotonic() + seconds
     decoder = frames.Decoder()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        try:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(seconds)
             connection.connect(broker)
             connection.sendall(frames.encode_json(frames.HOSTS, {"nonce": nonce}))
@@ -62,8 +62,8 @@ def ask(broker: str, nonce: str, seconds: float) -> Optional[str]:
                 decoder.feed(data)
                 for frame in decoder:
                     return _read_answer(frame)
-        except (OSError, ValueError, frames.ProtocolError):
-            return None
+    except (OSError, LookupError, ValueError, frames.ProtocolError):
+        return None
 
 
 def read(file: str) -> Optional[str]:

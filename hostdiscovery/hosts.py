@@ -7,6 +7,8 @@ bad line ends its discovery thread). For mpirun and DeepSpeed in /job/hostfile: 
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import namedtuple
 
 TYPE_CHECKING = False
@@ -16,6 +18,8 @@ if TYPE_CHECKING:  # `typing` costs a third of the start of a discovery script
 NUDGE_PREFIX = "edl-nudge-"
 """A pseudo host, always with 0 slots: it makes horovodrun notify its workers once more."""
 
+MAX_FILE = 2**20
+"""Bytes of a list, ten times what the largest job has."""
 _MAX_LABEL = 63
 _MAX_SLOTS = 4096
 _LABEL = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
@@ -63,9 +67,18 @@ def count_slots(hosts: Iterable[Host]) -> int:
 
 
 def read_hosts(path: str) -> Tuple[Host, ...]:
-    """The hosts in a file that was written whole; raises OSError or InvalidHosts."""
-    with open(path, "rb") as file:
-        data = file.read()
+    """The hosts in a file that was written whole; raises OSError or InvalidHosts.
+
+    What somebody else has put there is not waited for, as a pipe would be, nor read without end.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
+            raise InvalidHosts(f"{path} is no list: no file of at most {MAX_FILE} bytes")
+        data = os.read(fd, MAX_FILE)
+    finally:
+        os.close(fd)
     try:
         return parse_hosts(data.decode("ascii"))
     except UnicodeDecodeError as error:

@@ -5,6 +5,10 @@ Standard library only, Python >= 3.7: this file runs in user containers too.
 
 PROTOCOL_VERSION = 1
 
+MAX_WORKERS = 1024
+"""Of one job. Its status, config and report are one object each, and such an object has room for so
+many names: tests/unit/planning/test_sizes.py counts the bytes."""
+
 # ---- volumes and paths inside the pods
 RUNTIME_VOLUME = "edl-runtime"
 RUNTIME_DIR = "/opt/edl/src"

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from hostdiscovery.hosts import Host, format_hosts
+from launcher.texts import clean, parse_json
 
 DRIVER_STALLED = "DriverStalled"
 """Key of a report's `problems`: the user's command has stopped asking for hosts."""
@@ -43,13 +44,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ScriptOrder:
-    """Run `sh <script> <hosts>` in the launcher, at most once per `id` (scaling uid, attempt)."""
+    """Run `sh <script> <hosts>` in the launcher, at most once per `id` (scaling uid, attempt).
+
+    `script` is the path of a file; where `is_shell`, a piece of shell text.
+    """
 
     id: str
     script: str
     hosts: str
     env: tuple[tuple[str, str], ...]
     timeout_seconds: int
+    is_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +94,14 @@ class ScriptResult:
 class Report:
     """What the broker of one epoch knows for sure; every fact in it stays true.
 
+    What the config has forgotten, pods and orders, is forgotten here too: nobody asks any more.
+
     `listed` are pod uids that have been in the served list; `served_generation` the newest
     generation whose list horovodrun has read; `closed` the uids whose agents accept no process any
-    more and have none; `exits` the ended sessions per uid; `ended` the exit code of the user's
-    command; `problems` what people should know, by a short reason ("ExecForbidden").
+    more and have none; `exits` the last ended sessions per uid, for people; `ended` the exit code
+    of the user's command; `unlisted` the uids that the last config calls active and that this
+    broker never lists (again); `problems` what people should know, by a short reason
+    ("ExecForbidden").
     """
 
     epoch: int
@@ -106,11 +115,29 @@ class Report:
     scripts: Mapping[str, ScriptResult] = field(default_factory=dict)
     ended: int | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
+    unlisted: frozenset[str] = frozenset()
     version: int = 1
 
 
-_MALFORMED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
+MAX_DOCUMENT = 2**20
+"""Characters of a document: a ConfigMap holds no more."""
+MAX_WORDS = 1024
+MAX_OUTPUT = 4096
+_MAX_PROBLEMS = 20
+_MAX_TOLD = 4096
+"""Ends of sessions, results of scripts and problems of a report: no broker keeps half as many. It
+is read in each pass over its job, and other jobs wait for that."""
+_MAX_REASON = 64
+_MAX_NUMBER = 2**53
+_MAX_CODE = 2**31 - 1
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a value of another type or size raises."""
+
+
+AHEAD = 2**20
+"""No generation or epoch of ours is so far ahead of what its reader knows of the job: others wrote
+it, and counting on from there would soon come to the last number there is. What the operator takes
+(AHEAD) its broker takes too (twice), and what a broker has taken the operator (four times)."""
 
 
 class InvalidDocument(ValueError):  # noqa: N818 (names say what is so)
@@ -146,11 +173,12 @@ def encode_config(config: HostConfig) -> str:
                 "hosts": s.hosts,
                 "env": [list(pair) for pair in s.env],
                 "timeoutSeconds": s.timeout_seconds,
+                **({"shell": True} if s.is_shell else {}),
             }
             for s in config.scripts
         ],
     }
-    return json.dumps(body, indent=1)
+    return json.dumps(body, separators=(",", ":"))  # people read the keys beside it
 
 
 def decode_config(text: str) -> HostConfig:
@@ -160,18 +188,18 @@ def decode_config(text: str) -> HostConfig:
         members = tuple(_decode_member(m) for m in body.get("members", ()))
         _check_members(members)
         return HostConfig(
-            job=str(body["job"]),
-            namespace=str(body["namespace"]),
-            job_uid=str(body["jobUid"]),
-            generation=int(body["generation"]),
-            epoch=int(body["epoch"]),
-            replicas=int(body["replicas"]),
-            min_replicas=int(body["minReplicas"]),
+            job=_text(body["job"]),
+            namespace=_text(body["namespace"]),
+            job_uid=_text(body["jobUid"]),
+            generation=read_count(body["generation"]),
+            epoch=read_count(body["epoch"]),
+            replicas=read_count(body["replicas"]),
+            min_replicas=read_count(body["minReplicas"]),
             members=members,
             scripts=tuple(_decode_order(s) for s in body.get("scripts", ())),
-            version=int(body.get("version", 1)),
+            version=read_count(body.get("version", 1)),
         )
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise InvalidDocument(f"config: {type(error).__name__}: {error}") from error
 
 
@@ -186,6 +214,7 @@ def encode_report(report: Report) -> str:
         "servedGeneration": report.served_generation,
         "listed": sorted(report.listed),
         "closed": sorted(report.closed),
+        **({"unlisted": sorted(report.unlisted)} if report.unlisted else {}),
         "exits": {
             uid: [{"session": e.session, "code": e.code, "reason": e.reason} for e in exits]
             for uid, exits in sorted(report.exits.items())
@@ -197,51 +226,99 @@ def encode_report(report: Report) -> str:
         "ended": report.ended,
         "problems": dict(sorted(report.problems.items())),
     }
-    return json.dumps(body, indent=1)
+    # As short as it can be: a ConfigMap holds 1 MiB.
+    return json.dumps(body, separators=(",", ":"))
 
 
 def decode_report(text: str) -> Report:
     """Inverse of encode_report; raises InvalidDocument."""
     body = _load(text)
     try:
-        ended = body.get("ended")
+        _check_told(body)
         return Report(
-            epoch=int(body["epoch"]),
-            launcher_uid=str(body["launcherUid"]),
-            broker_start=int(body["brokerStart"]),
-            observed_generation=int(body.get("observedGeneration", 0)),
-            served_generation=int(body.get("servedGeneration", 0)),
-            listed=frozenset(map(str, body.get("listed", ()))),
-            closed=frozenset(map(str, body.get("closed", ()))),
+            epoch=read_count(body["epoch"]),
+            launcher_uid=_text(body["launcherUid"]),
+            broker_start=read_count(body["brokerStart"]),
+            observed_generation=read_count(body.get("observedGeneration", 0)),
+            served_generation=read_count(body.get("servedGeneration", 0)),
+            listed=frozenset(map(_text, body.get("listed", ()))),
+            closed=frozenset(map(_text, body.get("closed", ()))),
+            unlisted=frozenset(map(_text, body.get("unlisted", ()))),
             exits={
-                str(uid): tuple(
-                    SessionExit(str(e["session"]), int(e["code"]), str(e.get("reason", "")))
-                    for e in exits
-                )
+                _text(uid): tuple(map(_decode_exit, exits))
                 for uid, exits in body.get("exits", {}).items()
             },
             scripts={
-                str(key): ScriptResult(
-                    None if r["code"] is None else int(r["code"]), str(r.get("output", ""))
+                _text(key): ScriptResult(
+                    _decode_code(r["code"]), clean(r.get("output"), MAX_OUTPUT)
                 )
                 for key, r in body.get("scripts", {}).items()
             },
-            ended=None if ended is None else int(ended),
-            problems={str(k): str(v) for k, v in body.get("problems", {}).items()},
-            version=int(body.get("version", 1)),
+            ended=_decode_code(body.get("ended")),
+            problems=_decode_problems(body.get("problems", {})),
+            version=read_count(body.get("version", 1)),
         )
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise InvalidDocument(f"report: {type(error).__name__}: {error}") from error
 
 
 def _load(text: str) -> dict[str, Any]:
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        body = parse_json(text, MAX_DOCUMENT)
+    except ValueError as error:
         raise InvalidDocument(f"not JSON: {error}") from error
     if not isinstance(body, dict):
         raise InvalidDocument("not a JSON object")
     return body
+
+
+def _text(value: Any) -> str:
+    """A name or an id; what is written there by a program is text."""
+    if not isinstance(value, str):
+        raise TypeError("text is wanted where there is none")
+    return value
+
+
+def read_count(value: Any) -> int:
+    """A number that counts up; one that cannot be counted up further is none."""
+    number = int(value)
+    if not 0 <= number <= _MAX_NUMBER:
+        raise ValueError(f"{value!r} is no number that counts")
+    return number
+
+
+def _decode_code(value: Any) -> int | None:
+    """An exit code, as the status of a job can hold it."""
+    if value is not None and not -_MAX_CODE <= int(value) <= _MAX_CODE:
+        raise ValueError(f"{value!r} is no exit code")
+    return None if value is None else int(value)
+
+
+def _decode_exit(body: Mapping[str, Any]) -> SessionExit:
+    code = _decode_code(body["code"])
+    if code is None:
+        raise ValueError("an exit without a code")
+    return SessionExit(_text(body["session"]), code, clean(body.get("reason"), MAX_WORDS))
+
+
+def _decode_result(body: Mapping[str, Any]) -> ScriptResult:
+    return ScriptResult(_decode_code(body["code"]), clean(body.get("output"), MAX_OUTPUT))
+
+
+def _decode_problems(body: Mapping[str, Any]) -> dict[str, str]:
+    """What user code may have had a hand in, as words for people, and not more than they read."""
+    return {
+        clean(reason, _MAX_REASON): clean(body[reason], MAX_WORDS)
+        for reason in sorted(body)[:_MAX_PROBLEMS]
+    }
+
+
+def _check_told(report: Mapping[str, Any]) -> None:
+    """Raise ValueError for a report of more than a broker can have to tell."""
+    exits = report.get("exits", {})
+    parts = (exits, *exits.values(), report.get("scripts", {}), report.get("problems", {}))
+    if sum(map(len, parts)) > _MAX_TOLD:
+        raise ValueError("more ends, results and problems than there can be")
 
 
 def _check_members(members: tuple[Member, ...]) -> None:
@@ -254,20 +331,21 @@ def _check_members(members: tuple[Member, ...]) -> None:
 
 def _decode_member(body: Mapping[str, Any]) -> Member:
     return Member(
-        name=str(body["name"]),
-        uid=str(body["uid"]),
-        slots=int(body["slots"]),
+        name=_text(body["name"]),
+        uid=_text(body["uid"]),
+        slots=read_count(body["slots"]),
         state=MemberState(body["state"]),
-        container=str(body["container"]),
-        address=str(body.get("address", "")),
+        container=_text(body["container"]),
+        address=_text(body.get("address", "")),
     )
 
 
 def _decode_order(body: Mapping[str, Any]) -> ScriptOrder:
     return ScriptOrder(
-        id=str(body["id"]),
-        script=str(body["script"]),
-        hosts=str(body["hosts"]),
-        env=tuple((str(k), str(v)) for k, v in body.get("env", ())),
-        timeout_seconds=int(body["timeoutSeconds"]),
+        id=_text(body["id"]),
+        script=_text(body["script"]),
+        hosts=_text(body["hosts"]),
+        env=tuple((_text(k), _text(v)) for k, v in body.get("env", ())),
+        timeout_seconds=read_count(body["timeoutSeconds"]),
+        is_shell=body.get("shell") is True,
     )

@@ -86,6 +86,15 @@ _DEEPSPEED = Launcher(
     leaving=NEVER,
     elastic="",
 )
+_WORD = re.compile(r"\S+")
+_PART = re.compile(r"[^;&|(){}]+")
+_ASSIGNMENT = re.compile(r"\w+=")
+_KEYWORD = re.compile(r"\b(?:do|else|env|exec|nohup|then|time|if)$|^!$")
+_BEGINNINGS = frozenset(";&|({")
+_ENDINGS = frozenset((*";&|)", ""))
+MAX_SCRIPT = 2**16
+"""So many characters of a command line are looked at, many times more than any has."""
+
 _ANY = Launcher(
     name="other",
     commands=(),
@@ -129,9 +138,10 @@ def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
     if wish is not None:
         row = {row.name: row for row in LAUNCHERS}[wish]
         return Choice(row.name, row.leaving != NEVER)
-    script = _find_script(command)
+    script = _find_script(command)[:MAX_SCRIPT]
+    ends = _find_programs(script)
     for row in LAUNCHERS:
-        found = _search(row.commands, script)
+        found = min((ends[name] for name in row.commands if name in ends), default=None)
         if found is not None:
             is_told = re.search(row.elastic, script[found:]) is not None
             return Choice(row.name, row.leaving != NEVER and is_told)
@@ -148,11 +158,25 @@ def _find_script(command: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def _search(names: Sequence[str], script: str) -> Optional[int]:
-    """Where one of these programs is called: first in a command, after assignments and keywords."""
-    if not names:
-        return None
-    begin = r"(?:^|[;&|({]|\b(?:do|else|env|exec|nohup|then|time|if|!)\s)\s*(?:\w+=\S*\s+)*"
-    program = r"(?:[^\s;&|(){}]*/)?(?:" + "|".join(map(re.escape, names)) + r")(?=[\s;&|)]|$)"
-    match = re.search(begin + program, script, re.MULTILINE)
-    return match.end() if match else None
+def _find_programs(script: str) -> Dict[str, int]:
+    """Name of each program that the script calls, without its directory -> where its name ends.
+
+    A program is the first word of a command: of a line, after a bracket or separator, after
+    keywords and assignments. Each word is looked at once, however the script is written.
+    """
+    ends = {}  # type: Dict[str, int]
+    is_first, before = True, 0
+    for match in _WORD.finditer(script):
+        word, start = match.group(), match.start()
+        is_first = is_first or "\n" in script[before:start]
+        before = match.end()
+        is_assignment = is_first and _ASSIGNMENT.match(word) is not None
+        for part in _PART.finditer(word):
+            if not (word[part.start() - 1] in _BEGINNINGS if part.start() else is_first):
+                continue
+            if word[part.end() : part.end() + 1] in _ENDINGS:
+                ends.setdefault(part.group().rpartition("/")[2], start + part.end())
+            is_assignment = is_assignment or _ASSIGNMENT.match(part.group()) is not None
+        is_last_open = word[-1] in _BEGINNINGS or _KEYWORD.search(word) is not None
+        is_first = is_assignment or is_last_open
+    return ends

@@ -6,7 +6,7 @@ import signal
 from typing import FrozenSet, Iterator, List, Mapping, Tuple
 
 from launcher.agent import spawning
-from launcher.agent.surveying import Surveyor
+from launcher.agent.surveying import Surveyor, leave_mark
 
 
 class Children:
@@ -18,6 +18,7 @@ class Children:
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self._environ = spawning.user_environment(environ)
         self._surveyor = Surveyor()
+        self._is_marking = False
 
     def start_command(self, argv: List[str]) -> int:
         """Run the template's own command: its pid, or OSError."""
@@ -25,6 +26,9 @@ class Children:
 
     def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
         """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
+        if not self._is_marking:
+            leave_mark()
+            self._is_marking = True
         pid, pipes = spawning.start_session(session, command, env, self._environ)
         self._surveyor.add(session, pid)
         return pid, pipes
@@ -45,6 +49,10 @@ class Children:
         """The session's first process was reaped."""
         self._surveyor.forget(key)
 
-    def survey(self, number: int, spared: FrozenSet[int] = frozenset()) -> int:
-        """Count what sessions have left behind, see Surveyor.survey."""
+    def survey(self, number: int, spared: FrozenSet[bytes] = frozenset()) -> int:
+        """Count what runs of all sessions, see Surveyor.survey; raises OSError."""
         return self._surveyor.survey(number, spared)
+
+    def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
+        """Count what runs of one session, see Surveyor.sweep; raises OSError."""
+        return self._surveyor.sweep(session, number, spares_group=spares_group)

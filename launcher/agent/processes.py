@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-from typing import Callable, Dict, List, Optional, Tuple
+from collections import deque
+from typing import Callable, Deque, Dict, List, Optional, Tuple
 
 from launcher.agent import spawning
 from launcher.agent.children import Children
@@ -43,6 +44,8 @@ class Processes:
         self._pipes: Dict[Tuple[bytes, int], int] = {}
         self._watched: Dict[Tuple[bytes, int], int] = {}
         self._command: Optional[int] = None
+        self._ended: Deque[Tuple[int, int, str]] = deque()
+        """Reaped and not yet reported: nobody else will ever know of them."""
 
     # ------------------------------------------------------------ effects
 
@@ -78,11 +81,28 @@ class Processes:
             self._end_pipe(effect.session, stream)
 
     def survey(self, effect: effects.Survey) -> None:
-        """Look for marked processes, at once."""
-        count = self._children.survey(effect.signal, frozenset(self._sessions))
+        """Look for processes of all sessions, at once."""
+        spared = frozenset() if effect.signal == signal.SIGKILL else self._agent.open_sessions
+        count = self._count(lambda: self._children.survey(effect.signal, spared))
         if effect.signal and count:
             self._log.say(f"{count} processes of sessions live and get signal {effect.signal}")
         self._carry_out(self._agent.surveyed(count, self._now()))
+
+    def sweep(self, effect: effects.Sweep) -> None:
+        """Look for processes of one session, at once."""
+        session, number, spares = effect
+        count = self._count(lambda: self._children.sweep(session, number, spares_group=spares))
+        if number and count:
+            self._log.say(f"session {session.hex()}: {count} left, signal {number}")
+        self._carry_out(self._agent.swept(session, count))
+
+    def _count(self, look: Callable[[], int]) -> int:
+        """What cannot be looked for may be there: one then, and the next look is soon."""
+        try:
+            return look()
+        except OSError as error:
+            self._log.say(f"cannot look for processes: {error}")
+            return 1
 
     def signal_command(self, effect: effects.SignalCommand) -> None:
         """Signal the template's own command."""
@@ -105,19 +125,23 @@ class Processes:
     # ------------------------------------------------------------ what happens
 
     def reap(self) -> None:
-        """Report every child that has ended."""
-        for pid, code, reason in self._children.reap():
-            session = self._sessions.pop(pid, None)
-            if session is not None:
-                self._log.say(f"session {session.hex()} ended: {reason}, code {code}")
-                self._children.forget(pid)
-                self._carry_out(self._agent.ended(session, code, reason, self._now()))
-            elif pid == self._command:
-                self._command = None
-                self._log.say(f"the container's command ended: {reason}, code {code}; serves on")
-                self._carry_out(self._agent.command_ended())
-            else:
-                self._carry_out(self._agent.orphan_ended())
+        """Report every child that has ended, whether or not a signal has told of it."""
+        self._ended.extend(self._children.reap())
+        while self._ended:
+            self._report(*self._ended.popleft())
+
+    def _report(self, pid: int, code: int, reason: str) -> None:
+        session = self._sessions.pop(pid, None)
+        if session is not None:
+            self._log.say(f"session {session.hex()} ended: {reason}, code {code}")
+            self._children.forget(pid)
+            self._carry_out(self._agent.ended(session, code, reason, self._now()))
+        elif pid == self._command:
+            self._command = None
+            self._log.say(f"the container's command ended: {reason}, code {code}; serves on")
+            self._carry_out(self._agent.command_ended())
+        else:
+            self._carry_out(self._agent.orphan_ended())
 
     def balance(self) -> None:
         """Read from those pipes only that may bring more now."""

@@ -17,15 +17,18 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from launcher import contract
 from launcher.agent import spawning
+from launcher.agent.catching import Caught
 from launcher.agent.children import Children
 from launcher.agent.connections import Connection
 from launcher.agent.echoing import Echo
 from launcher.agent.processes import Processes
 from launcher.protocol import effects
 from launcher.protocol.agents import Agent, Effects
+from launcher.protocol.fences import Fenced
 from launcher.protocol.frames import ProtocolError
 
 EXIT_MISCONFIGURED = 78
+EXIT_IO = 74
 DEFAULT_GRACE = "30"
 MAX_CONNECTIONS = 32
 HANG_SECONDS = 2.0
@@ -81,20 +84,22 @@ class Server:
             effects.Signal: self._processes.signal,
             effects.CloseOutput: self._processes.close_output,
             effects.Survey: self._processes.survey,
+            effects.Sweep: self._processes.sweep,
             effects.SignalCommand: self._processes.signal_command,
             effects.Leave: self._leave,
         }
 
     def run(self, command: List[str]) -> None:
         """Serve until PID 1 may end."""
-        wakeup = _catch_signals()
-        self._selector.register(wakeup, selectors.EVENT_READ, lambda: self._on_signals(wakeup))
+        caught = Caught(_CAUGHT)
+        self._selector.register(caught, selectors.EVENT_READ, lambda: self._on_signals(caught))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._log.say(f"serves sessions as instance {self._agent.instance}")
         self._processes.start_command(command)
         while not self._is_left:
             for key, _events in self._selector.select(self._timeout()):
                 self._guard(key.data)
+            self._guard(self._processes.reap)
             self._guard(self._tick)
             self._guard(self._balance)
         for connection in self._connections.values():
@@ -144,12 +149,11 @@ class Server:
         for effect in wanted:
             self._carriers[type(effect)](effect)
 
-    def _on_signals(self, wakeup: socket.socket) -> None:
-        for number in wakeup.recv(4096):
+    def _on_signals(self, caught: Caught) -> None:
+        for number in caught.take():
             if number in (signal.SIGTERM, signal.SIGINT):
                 self._log.say(f"got {signal.Signals(number).name}")
                 self._carry_out(self._agent.sigterm(self._now()))
-        self._processes.reap()
 
     def _leave(self, _effect: effects.Leave) -> None:
         self._is_left = True
@@ -196,7 +200,9 @@ class Server:
             for frame in connection.frames():
                 self._carry_out(self._agent.receive(connection.number, frame, self._now()))
         except ProtocolError as error:
-            self._carry_out(self._agent.drop(connection.number, str(error)))
+            is_fenced = isinstance(error, Fenced)
+            dropped = self._agent.drop(connection.number, str(error), is_fenced=is_fenced)
+            self._carry_out(dropped)
 
     def _send(self, effect: effects.Send) -> None:
         connection = self._connections.get(effect.connection)
@@ -241,7 +247,7 @@ def main(
     """Be PID 1 of a worker; `argv` is the template's own command, possibly empty.
 
     Reads contract.ENV_JOB_UID, ENV_POD_UID, ENV_EPOCH and ENV_GRACE. Returns the exit code: 0 after
-    SIGTERM, 78 when one of them is missing.
+    SIGTERM, 78 when one of them is missing, 74 when there can be no socket.
     """
     try:
         agent = Agent(
@@ -255,7 +261,12 @@ def main(
         sys.stderr.write(f"agent: the pod's environment is not as the operator makes it: {error}\n")
         return EXIT_MISCONFIGURED
     spawning.prepare()
-    Server(agent, listen(socket_path), Children(environ)).run(argv)
+    try:
+        listener = listen(socket_path)
+    except OSError as error:
+        sys.stderr.write(f"agent: cannot make {socket_path}: {error.strerror}\n")
+        return EXIT_IO
+    Server(agent, listener, Children(environ)).run(argv)
     return 0
 
 
@@ -271,15 +282,3 @@ def listen(path: str, mode: int = 0o600) -> socket.socket:
     listener.listen(MAX_CONNECTIONS)
     os.rename(fresh, path)
     return listener
-
-
-def _catch_signals() -> socket.socket:
-    """Where the numbers of caught signals can be read, a byte each."""
-    wakeup, writer = socket.socketpair()
-    for end in (wakeup, writer):
-        end.settimeout(0)
-    signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
-    for number in _CAUGHT:
-        # Caught and not ignored: children inherit what is ignored, also by who started us.
-        signal.signal(number, lambda _number, _frame: None)
-    return wakeup

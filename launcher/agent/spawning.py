@@ -141,7 +141,30 @@ def disown(process: subprocess.Popen[bytes]) -> int:
 
 
 def _keep_script(text: bytes) -> List[int]:
-    """The end of a pipe from which all of `text` can be read; raises OSError."""
+    """A file without a name, or the end of a pipe, from which all of `text` can be read.
+
+    Raises OSError. A pipe as large as that is given to a user whose pipes on this node are few.
+    """
+    create = getattr(os, "memfd_create", None)  # not in Python 3.7
+    if create is not None:
+        try:
+            return [_keep_in_memory(create("edl-command"), text)]
+        except OSError:
+            pass  # a sandbox without such files
+    return [_keep_in_pipe(text)]
+
+
+def _keep_in_memory(script: int, text: bytes) -> int:
+    try:
+        with open(script, "wb", closefd=False) as file:
+            file.write(text)
+    except OSError:
+        os.close(script)
+        raise
+    return script
+
+
+def _keep_in_pipe(text: bytes) -> int:
     reader, writer = os.pipe()
     try:
         fcntl.fcntl(writer, _F_SETPIPE_SZ, len(text))
@@ -152,7 +175,7 @@ def _keep_script(text: bytes) -> List[int]:
         raise
     finally:
         os.close(writer)
-    return [reader]
+    return reader
 
 
 def _encode(text: str) -> bytes:

@@ -1,85 +1,238 @@
-"""Finding what a session has left behind: children that moved to a session of their own.
+"""Finding the processes of sessions, wherever they have gone.
 
-A process belongs to us when its environment carries the id of a session that this agent started,
-or when it is in the kernel session of one (`sudo` and `env -i` clear the environment).
+A process belongs to a session in whose process group or kernel session it is, or to which its
+parent belongs. An orphan has become our own child, and belongs to the session in which it was seen
+before, or whose id is in its environment. `env -i setsid` and sudo change all of that. What they do
+not change is the mark, which every process of a session inherits, and none of the container's
+command or of `kubectl exec`: an orphan that has the mark alone belongs to some session.
+
+The mark is a bit of coredump_filter (core(5)): it asks for pages of DAX file systems in a core
+file, and there are no core files here. To read it takes no lock, and no right. An environment may
+take both (who reads that of a process which hangs with its memory locked hangs too), so it is read
+once, by a thread that may be late.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import FrozenSet, Iterator, Optional, Set, Tuple
+import threading
+from collections import namedtuple
+from typing import Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 from launcher import contract
 
-_MARK = contract.ENV_SESSION.encode() + b"="
-_HEX = 32
-"""Length of a session id in hexadecimal."""
+MARK = 0x100
+ANY = b""
+"""Stands for a session that nobody can name."""
+ENVIRON_SECONDS = 0.2
+MOST_REAPED = 64
+"""Sessions whose first process has ended since we have looked: the kernel gives numbers out again,
+and a worker may run sessions for months that nobody has to look for."""
+_VARIABLE = contract.ENV_SESSION.encode() + b"="
+_ID = 16
+"""Bytes of a session's name."""
+_GONE = (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM)
+"""It has ended, or is not ours to look at; any other error says nothing about the process."""
+
+_Process = namedtuple("_Process", ["pid", "parent", "group", "sid", "start"])
+
+
+def leave_mark() -> None:
+    """All that we start from now on is a session's."""
+    try:
+        with open("/proc/self/coredump_filter", "w", encoding="ascii") as file:
+            file.write(str(MARK))
+    except OSError:
+        # Not on this kernel: then the other ways have to do.
+        return
 
 
 class Surveyor:
-    """Knows the sessions that were ever started here; `proc` is where procfs is mounted."""
+    """Knows the sessions that were started here; `proc` is where procfs is mounted.
+
+    `survey` and `sweep` raise OSError where they cannot look: no descriptor, thread or memory.
+    """
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._marks: Set[bytes] = set()
-        self._leaders: Set[int] = set()
+        self._leaders: Dict[int, bytes] = {}
+        """By the pid of a session's first process, the number of its group and kernel session."""
+        self._reaped: Set[int] = set()
+        """Of these the number comes again once nobody is left in group and kernel session."""
+        self._most_reaped = MOST_REAPED
+        self._known: Dict[Tuple[int, bytes], Optional[bytes]] = {}
+        """By pid and start: the session that a process was once seen in, or that it names."""
+        self._unread: Optional[OSError] = None
+        """Why the name of an orphan could not be read in this pass."""
+        self._reserve: Optional[int] = None
+        self._keep_reserve()
 
     def add(self, session: bytes, leader: int) -> None:
-        """`leader` was started for `session`, and called setsid."""
-        self._marks.add(session.hex().encode())
-        self._leaders.add(leader)
+        """`leader` was started for `session`, called setsid, and has not been reaped."""
+        self._leaders[leader] = session
+        self._reaped.discard(leader)
 
     def forget(self, leader: int) -> None:
-        """`leader` was reaped: its number may come again, unless others keep the session."""
-        if not any(sid == leader for _, _, sid in self._processes()):
-            self._leaders.discard(leader)
+        """`leader` was reaped."""
+        self._reaped.add(leader)
+        if len(self._reaped) > self._most_reaped:
+            try:
+                self._forget_numbers(self._processes())
+            except OSError:
+                return  # no descriptor now: the next end tries again
+            self._most_reaped = MOST_REAPED + len(self._reaped)
 
-    def survey(self, number: int, spared: FrozenSet[int] = frozenset()) -> int:
-        """Count our living processes; send each `number` unless 0.
+    def survey(self, number: int, spared: FrozenSet[bytes] = frozenset()) -> int:
+        """Count the living processes of all sessions; send each `number` unless 0.
 
-        Process groups in `spared` are counted and not signalled.
+        Process groups of the sessions in `spared` are counted and not signalled.
         """
-        # A parent that forks and ends during one pass can hide its child from it, not from two.
-        return self._pass(number, spared) or self._pass(number, spared)
+        return self._look(number, spared, lambda _owner: True)
 
-    def _pass(self, number: int, spared: FrozenSet[int]) -> int:
+    def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
+        """The same for one session."""
+        spared = frozenset([session] if spares_group else [])
+        return self._look(number, spared, lambda owner: owner == session)
+
+    # ------------------------------------------------------------ inside
+
+    def _look(
+        self, number: int, spared: FrozenSet[bytes], is_wanted: Callable[[bytes], bool]
+    ) -> int:
+        if self._reserve is not None:
+            os.close(self._reserve)
+        try:
+            # A parent that forks and ends during one pass can hide its child from it, not from two.
+            return self._pass(number, spared, is_wanted) or self._pass(number, spared, is_wanted)
+        finally:
+            self._keep_reserve()
+
+    def _keep_reserve(self) -> None:
+        """Have a descriptor to look with when the container has used up all others."""
+        try:
+            self._reserve = os.open(os.devnull, os.O_RDONLY)
+        except OSError:
+            self._reserve = None
+
+    def _pass(
+        self, number: int, spared: FrozenSet[bytes], is_wanted: Callable[[bytes], bool]
+    ) -> int:
+        processes = self._processes()
+        self._forget_numbers(processes)
+        self._unread = None
+        owners: Dict[int, Optional[bytes]] = {}
         count = 0
-        for pid, group, sid in self._processes():
-            if sid in self._leaders or self._is_marked(pid):
-                count += 1
-                if number and group not in spared:
-                    _kill(pid, number)
+        for process in processes.values():
+            owner = self._find_owner(process, processes, owners)
+            if owner is None or not is_wanted(owner):
+                continue
+            count += 1
+            if number and self._leaders.get(process.group) not in spared:
+                _kill(process.pid, number)
+        if self._unread is not None:
+            raise self._unread  # only now: those who leave us no thread are ended by the signal
         return count
 
-    def _processes(self) -> Iterator[Tuple[int, int, int]]:
-        """(pid, process group, session) of what lives; zombies and ourselves do not count."""
-        own = os.getpid()
-        for name in os.listdir(self._proc):
-            if not name.isdigit() or int(name) == own:
-                continue
-            stat = self._read(name + "/stat")
-            if stat is None:
-                continue
-            # proc(5): pid, name in parentheses (and with some), state, ppid, group, session
-            fields = stat[stat.rfind(b")") + 2 :].split()
-            if fields[0] not in (b"Z", b"X"):
-                yield int(name), int(fields[2]), int(fields[3])
+    def _forget_numbers(self, processes: Dict[int, _Process]) -> None:
+        """Let go of numbers that are free, or mean another process by now."""
+        used = {process.group for process in processes.values()}
+        used.update(process.sid for process in processes.values())
+        for leader in [each for each in self._reaped if each not in used or each in processes]:
+            self._reaped.discard(leader)
+            del self._leaders[leader]
+        living = {(process.pid, process.start) for process in processes.values()}
+        for key in [key for key in self._known if key not in living]:
+            del self._known[key]
 
-    def _is_marked(self, pid: int) -> bool:
-        environ = self._read(f"{pid}/environ") or b""
-        start = 0 if environ.startswith(_MARK) else environ.find(b"\0" + _MARK) + 1
-        if start == 0 and not environ.startswith(_MARK):
-            return False
-        start += len(_MARK)
-        return environ[start : start + _HEX] in self._marks
+    def _find_owner(
+        self,
+        process: _Process,
+        processes: Dict[int, _Process],
+        owners: Dict[int, Optional[bytes]],
+    ) -> Optional[bytes]:
+        """Its session, or ANY; None for a process that is no session's. `owners` is filled in."""
+        line: List[_Process] = []
+        ancestor: Optional[_Process] = process
+        while ancestor is not None and ancestor.pid not in owners:
+            owners[ancestor.pid] = None  # numbers that came again meanwhile could make a circle
+            line.append(ancestor)
+            ancestor = processes.get(ancestor.parent)
+        owner = owners[ancestor.pid] if ancestor is not None else None
+        for each in reversed(line):
+            direct = self._leaders.get(each.group) or self._leaders.get(each.sid)
+            if direct is None and each.parent == os.getpid():
+                direct = self._find_owner_of_orphan(each)
+            owner = owners[each.pid] = owner if direct is None else direct
+            if owner:
+                self._known[each.pid, each.start] = owner
+        return owners[process.pid]
+
+    def _find_owner_of_orphan(self, process: _Process) -> Optional[bytes]:
+        key = (process.pid, process.start)
+        if key not in self._known:
+            try:
+                self._known[key] = self._read_name(process.pid)
+            except OSError as error:
+                self._unread = error
+        mark = self._read("%d/coredump_filter" % process.pid)
+        is_marked = bool(int(mark or b"0", 16) & MARK)
+        return self._known.get(key) or (ANY if is_marked else None)
+
+    def _read_name(self, pid: int) -> Optional[bytes]:
+        """The session in its environment; None where reading it takes too long. Raises OSError."""
+        found: List[Optional[bytes]] = []
+
+        def read() -> None:
+            try:
+                found.append(self._read("%d/environ" % pid))
+            except OSError:
+                return
+
+        reader = threading.Thread(target=read, daemon=True)
+        try:
+            reader.start()
+        except RuntimeError as error:  # the container has all the processes that it may have
+            raise OSError(errno.EAGAIN, str(error)) from error
+        reader.join(ENVIRON_SECONDS)
+        for variable in ((found and found[0]) or b"").split(b"\0"):
+            if variable.startswith(_VARIABLE):
+                return self._parse_name(variable[len(_VARIABLE) :])
+        return None
+
+    def _parse_name(self, text: bytes) -> Optional[bytes]:
+        try:
+            session = bytes.fromhex(text.decode("ascii"))
+        except ValueError:
+            return None
+        return session if len(session) == _ID else None
+
+    def _processes(self) -> Dict[int, _Process]:
+        """What lives; zombies and ourselves do not count."""
+        own = str(os.getpid())
+        names = [name for name in os.listdir(self._proc) if name.isdigit() and name != own]
+        found = [self._read_process(name) for name in names]
+        return {process.pid: process for process in found if process is not None}
+
+    def _read_process(self, name: str) -> Optional[_Process]:
+        stat = self._read(name + "/stat")
+        if stat is None:
+            return None
+        # proc(5): pid, name in parentheses (and with some), state, ppid, group, session, ... start
+        fields = stat[stat.rfind(b")") + 2 :].split()
+        if fields[0] in (b"Z", b"X"):
+            return None
+        return _Process(int(name), int(fields[1]), int(fields[2]), int(fields[3]), fields[19])
 
     def _read(self, path: str) -> Optional[bytes]:
-        """None: it has ended, or is not ours to look at."""
+        """None: it has ended, or is not ours to look at. Raises OSError when we cannot look."""
         try:
-            with open(f"{self._proc}/{path}", "rb") as file:
+            with open("%s/%s" % (self._proc, path), "rb") as file:
                 return file.read()
-        except OSError:
-            return None
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise
 
 
 def _kill(pid: int, number: int) -> None:

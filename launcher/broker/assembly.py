@@ -18,6 +18,7 @@ from launcher import contract
 from launcher.broker.brokering import Broker
 from launcher.broker.calling import Caller
 from launcher.broker.following import Follower
+from launcher.broker.holds import Holds
 from launcher.broker.hosts import Verdict
 from launcher.broker.memories import Files, Identity, recall
 from launcher.broker.reporting import Reporter
@@ -68,12 +69,16 @@ class Assembly:
         memory = recall(paths.memory, identity)
         self._paths = paths
         self._wires = Wires()
+        holds = Holds(paths.socket)
+        holds.prepare()
+        self._files = Files(hosts=paths.hosts, memory=paths.memory)
         self._broker = Broker(
             identity,
             memory,
             wire=self._wires,
-            shelf=Files(hosts=paths.hosts, memory=paths.memory),
+            shelf=self._files,
             now=asyncio.get_running_loop().time(),
+            is_held=holds.is_held,
         )
         caller = Caller(self._broker, paths.agents)
         opener = opener or caller.open
@@ -100,6 +105,7 @@ class Assembly:
         parts: list[Coroutine[Any, Any, None]] = [
             # First: it keeps the number of this start before any agent hears it.
             self._pacer.run(),
+            self._files.run(),
             self._follower.run(),
             self._streams.run(),
             self._reporter.run(),

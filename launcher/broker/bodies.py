@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
+from launcher.broker.facts import PROBLEM_KEPT
+from launcher.broker.sessions import MOST_INSTANCE
 from launcher.documents import SessionExit
 from launcher.protocol import frames
 from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.signals import ENDING
+from launcher.texts import clean
 
 _MOST_SESSIONS = 8192
-_MOST_REASON = 200
+MOST_REASON = 120
+"""Characters of a reason, in ASCII: the report has room for so much."""
 _MOST_CODE = 255
+LONGEST_OPENING = frames.HEADER.size + frames.MAX_PAYLOAD - 32
+"""Bytes, with room for what is added when it is said again."""
+_NEVER_TOO_LONG = frames.MAX_PAYLOAD // 16
+"""Bytes of JSON: escapes and numbers become so many times longer at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,12 @@ def read_welcome(frame: Frame) -> Welcome:
     )
 
 
+def read_rejection(frame: Frame) -> tuple[str, bool]:
+    """Why a REJECT ended the stream, and whether it is for good. Raises ProtocolError."""
+    body = frames.decode_json(frame)
+    return clean(body.get("reason"), PROBLEM_KEPT), body.get("fenced") is True
+
+
 def read_exit(frame: Frame) -> SessionExit:
     """The end that an EXIT frame tells; raises ProtocolError."""
     return _build_exit(frame.session, frames.decode_json(frame))
@@ -58,19 +73,46 @@ def read_pong(frame: Frame) -> float | None:
 
 
 def read_opening(frame: Frame) -> dict[str, Any]:
-    """The checked body of SPAWN or RESUME; `received` by stream."""
+    """The checked body of SPAWN or RESUME; `received` by stream. Raises ProtocolError.
+
+    It goes to an agent in our words, which may be longer, on a stream that others share: what an
+    agent might not take, nested too deep for its Python for one, is left out or refused here.
+    """
     body = frames.decode_json(frame)
     if frame.session == frames.NO_SESSION:
         raise ProtocolError("a session needs an id")
-    if not isinstance(body.get("host"), str):
+    host, window = body.get("host"), body.get("window")
+    if not isinstance(host, str):
         raise ProtocolError("which host?")
-    if frame.type == frames.RESUME:
-        if not isinstance(body.get("instance"), str):
-            raise ProtocolError("RESUME without an instance")
-        body["received"] = frames.decode_counts(frame, body, "received")
-    elif not isinstance(body.get("command"), str):
+    opening = {"host": host, "window": window if type(window) is int else frames.WINDOW}
+    opening.update(_read_resume(frame, body) if frame.type == frames.RESUME else _read_spawn(body))
+    size = len(frame.payload)
+    if size > _NEVER_TOO_LONG and len(frames.encode_json(frame.type, opening)) > LONGEST_OPENING:
+        raise ProtocolError("what is to be started does not fit into a frame")
+    return opening
+
+
+def _read_resume(frame: Frame, body: dict[str, Any]) -> dict[str, Any]:
+    instance = body.get("instance")
+    if not isinstance(instance, str) or len(instance) > MOST_INSTANCE:
+        raise ProtocolError("RESUME without an instance")
+    return {"instance": instance, "received": frames.decode_counts(frame, body, "received")}
+
+
+def _read_spawn(body: dict[str, Any]) -> dict[str, Any]:
+    command, env, ending = body.get("command"), body.get("env") or {}, body.get("ending")
+    if not isinstance(command, str):
         raise ProtocolError("SPAWN without a command")
-    return body
+    if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+        raise ProtocolError("SPAWN with an env that is not of texts")
+    if ending not in (None, *ENDING):
+        raise ProtocolError("SPAWN with an ending that is none")
+    opening = {"command": command, "env": env, "again": True, "ending": ending}
+    if body.get("again") is not True:
+        del opening["again"]
+    if ending is None:
+        del opening["ending"]
+    return opening
 
 
 def _read_session(body: Any) -> KnownSession:
@@ -84,8 +126,17 @@ def _read_session(body: Any) -> KnownSession:
     return KnownSession(key, _build_exit(key, body) if state == "exited" else None)
 
 
+def is_code(value: Any) -> TypeGuard[int]:
+    """Whether a process can have ended so: with an exit status, or 0 less the signal that ended it.
+
+    Any process of the user's may say anything else, and the documents hold no larger number.
+    """
+    return type(value) is int and -_MOST_CODE <= value <= _MOST_CODE
+
+
 def _build_exit(key: bytes, body: dict[str, Any]) -> SessionExit:
     code = body.get("code")
-    if type(code) is not int or not 0 <= code <= _MOST_CODE:
+    if not is_code(code) or code < 0:
         raise ProtocolError(f"an end with code {str(code)[:20]}")
-    return SessionExit(key.hex(), code, str(body.get("reason") or "")[:_MOST_REASON])
+    reason = clean(body.get("reason"), MOST_REASON)
+    return SessionExit(key.hex(), code, reason.encode("ascii", "replace").decode())

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-from launcher.broker.bodies import Welcome, read_exit, read_pong
-from launcher.broker.draining import Departures, Drain, Sight, Step
-from launcher.broker.facts import OUTPUT_KEPT, Ledger
+from launcher.broker.bodies import Welcome, is_code, read_exit, read_pong
+from launcher.broker.draining import Departures, Step
+from launcher.broker.drains import Drains
+from launcher.broker.facts import EXITS_KEPT, OUTPUT_KEPT, Ledger
 from launcher.broker.hosts import HostList, Verdict
 from launcher.broker.launching import Launching, read_result
 from launcher.broker.memories import Identity, Memory
@@ -27,7 +28,14 @@ from launcher.protocol.frames import Frame, ProtocolError
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
 _RELAYED = frozenset(
-    {frames.SPAWNED, frames.DATA, frames.DROPPED, frames.EXIT, frames.LOST},
+    {
+        frames.SPAWNED,
+        frames.DATA,
+        frames.DROPPED,
+        frames.EXIT,
+        frames.LOST,
+        frames.SIGNALED,
+    },
 )
 
 
@@ -50,10 +58,18 @@ class Broker:
         wire: where frames go.
         shelf: where the list and the memory go.
         now: monotonic seconds.
+        is_held: see relaying.Relay.
     """
 
     def __init__(
-        self, identity: Identity, memory: Memory, *, wire: Wire, shelf: Shelf, now: float
+        self,
+        identity: Identity,
+        memory: Memory,
+        *,
+        wire: Wire,
+        shelf: Shelf,
+        now: float,
+        is_held: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         self.identity = identity
         self.ledger = Ledger(memory.report)
@@ -62,14 +78,20 @@ class Broker:
         """Uids whose agents have said WELCOME on the stream that is open."""
         self._wire = wire
         self._shelf = shelf
-        self._relay = Relay(wire, find=self.hosts.find, started_at=now, on_spawn=self._note_spawn)
+        self._relay = Relay(
+            wire,
+            find=self.hosts.find,
+            started_at=now,
+            start=memory.report.broker_start,
+            on_spawn=self._note_spawn,
+            is_held=is_held,
+        )
         self._launching = Launching()
         self._nudging = Nudging(number=memory.nudges, is_shown=memory.is_nudging)
         self._pulse = Pulse(DRIVER_STALLED in memory.report.problems)
         self._listed = memory.hosts.listed
         self._has_begun = bool(memory.report.exits)
-        self._drains: dict[str, Drain] = {}
-        self._told = memory.told
+        self._drains = Drains(self.hosts, self.ledger, self._relay, memory.told)
         self._departures = Departures()
         self._kept: Memory | None = None
         self._text: str | None = None
@@ -91,16 +113,16 @@ class Broker:
         if verdict is not Verdict.TAKEN:
             return verdict
         self.ledger.observe(config.generation)
+        for uid in self.hosts.dismiss_spent():
+            self._close(uid)
         members = self.hosts.members.values()
         for member in members:
             if member.state is MemberState.DRAINING:
-                self._drains.setdefault(member.uid, Drain(member.uid in self._told))
+                self._drains.add(member.uid)
             elif member.state is MemberState.GONE:
                 self.lose_stream(member.uid)
                 self._departures.note_gone(member.uid, now)
-        alive = [member for member in members if member.state is not MemberState.GONE]
-        self._relay.bind(sum(member.slots for member in alive))
-        self.ledger.forget(member.uid for member in alive)
+        self._relay.bind(sum(m.slots for m in members if m.state is not MemberState.GONE))
         return verdict
 
     def take_welcome(self, uid: str, welcome: Welcome, now: float) -> None:
@@ -110,10 +132,10 @@ class Broker:
         if welcome.sessions:
             self._has_begun = True
             self.hosts.join(uid)
-        for session in welcome.sessions:
-            if session.ended is not None:
-                # When it ended is not known, so it does not prove that its worker was told.
-                self.ledger.end_session(uid, session.ended)
+        ends = [session.ended for session in welcome.sessions if session.ended is not None]
+        for ended in ends[-EXITS_KEPT:]:  # an agent may name thousands
+            # When it ended is not known, so it does not prove that its worker was told.
+            self.ledger.end_session(uid, ended)
         self._relay.attach(uid, welcome.sessions)
         if welcome.is_closed:
             self._close(uid)
@@ -126,8 +148,7 @@ class Broker:
         """The stream of this pod ended, which means nothing for the pod."""
         self.connected.discard(uid)
         self._relay.detach(uid)
-        if uid in self._drains:
-            self._drains[uid].note_cut()
+        self._drains.note_cut(uid)
 
     def take_agent_frame(self, uid: str, frame: Frame, now: float) -> None:
         """A frame after WELCOME; raises ProtocolError: drop the stream."""
@@ -149,8 +170,7 @@ class Broker:
     def take_peer_frame(self, peer: int, frame: Frame, now: float) -> None:
         """A frame of a connection of our socket; raises ProtocolError: hang up."""
         self._now = now
-        handle = self._handlers.get(frame.type)
-        if handle is not None:
+        if (handle := self._handlers.get(frame.type)) is not None:
             handle(peer, frame)
         else:
             self._relay.take_shim_frame(peer, frame, now)
@@ -185,10 +205,10 @@ class Broker:
         running = self._relay.count_running()
         self._nudging.advance(self._last_idle_read(running), now)
         self._watch_pulse(running)
-        for uid, drain in self._drains.items():
-            self._drain(uid, drain, running)
+        self._drain(running)
         for uid in self._departures.release(self.hosts.leaving, now):
             self._relay.release(uid, "the worker's pod is gone")
+        self._forget_others()
         self._keep()
         self._tell_launcher()
 
@@ -196,10 +216,8 @@ class Broker:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
         parts = (self.hosts, self._relay, self._nudging, self._departures, self._launching)
         times = [part.due() for part in (*parts, self._pulse)]
-        running = self._relay.count_running() if self._drains else Counter[str]()
-        for uid, drain in self._drains.items():
-            if self._is_draining(uid):
-                times.append(drain.due(self._see(uid, running)))
+        running = self._relay.count_running()
+        times.append(self._drains.due(self.connected, running, has_begun=self._has_begun))
         return min((time for time in times if time is not None), default=math.inf)
 
     # ------------------------------------------------------------ what is so
@@ -267,7 +285,7 @@ class Broker:
 
     def _end(self, peer: int, frame: Frame) -> None:
         code = frames.decode_json(frame).get("code")
-        if type(code) is not int:
+        if not is_code(code):
             raise ProtocolError("ENDED without a code")
         self.ledger.end(code)
         self._pulse.stop()
@@ -302,37 +320,13 @@ class Broker:
 
     # ------------------------------------------------------------ leaving
 
-    def _drain(self, uid: str, drain: Drain, running: Counter[str]) -> None:
-        if not self._is_draining(uid):
-            return
-        step = drain.decide(self._see(uid, running), self._now)
-        if step is Step.ASK:
-            drain.is_asked = True
-            self._wire.to_agent(uid, frames.encode(frames.CLOSE_IF_IDLE))
-        elif step is Step.CLOSE:
-            self._close(uid)
-
-    def _is_draining(self, uid: str) -> bool:
-        member = self.hosts.members[uid]
-        return member.state is MemberState.DRAINING and uid not in self.ledger.report.closed
-
-    def _see(self, uid: str, running: Counter[str]) -> Sight:
-        closed = self.ledger.report.closed
-        starting = sum(
-            max(0, member.slots - running[member.uid])
-            for member in self.hosts.members.values()
-            if member.state is not MemberState.GONE
-            and member.uid not in closed
-            and self.hosts.was_offered(member.uid)
-        )
-        return Sight(
-            leaving=self.hosts.leaving[uid],
-            is_connected=uid in self.connected,
-            was_offered=self.hosts.was_offered(uid),
-            is_claimed=self._relay.has_claims(uid) or running[uid] > 0,
-            starting=starting,
-            has_begun=self._has_begun,
-        )
+    def _drain(self, running: Counter[str]) -> None:
+        steps = self._drains.decide(self.connected, running, self._now, has_begun=self._has_begun)
+        for uid, step in steps:
+            if step is Step.ASK:
+                self._wire.to_agent(uid, frames.encode(frames.CLOSE_IF_IDLE))
+            else:
+                self._close(uid)
 
     def _last_idle_read(self, running: Counter[str]) -> float | None:
         """When the newest change that has had no effect yet was first read."""
@@ -350,9 +344,8 @@ class Broker:
         self._relay.refuse(uid, "the worker is leaving and starts no process any more")
 
     def _note_exit(self, uid: str, ended: SessionExit) -> None:
-        is_new = self.ledger.end_session(uid, ended)
-        if is_new and uid in self._drains:
-            self._drains[uid].note_end(self.hosts.leaving[uid])
+        if self.ledger.end_session(uid, ended):
+            self._drains.note_end(uid)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
         sent = read_pong(frame)
@@ -362,10 +355,21 @@ class Broker:
     def _note_spawn(self, uid: str) -> None:
         self._has_begun = True
         self.hosts.join(uid)
-        if uid in self._drains:
-            self._drains[uid].note_spawn(self.hosts.leaving[uid], self._now)
+        self._drains.note_spawn(uid, self._now)
 
     # ------------------------------------------------------------ keeping
+
+    def _forget_others(self) -> None:
+        """What the config does not speak of any more, so that we stay as small as the job."""
+        config = self.hosts.config
+        if config is None:
+            return
+        over = self.hosts.forget(self._departures.released)
+        if over:
+            self._departures.forget(over)
+            self._relay.forget(over)
+        self._drains.keep_only(self.hosts.members)
+        self.ledger.keep_only(self.hosts.members, (order.id for order in config.scripts))
 
     def _follow_list(self) -> None:
         """Before a changed list is seen by anybody: whether it needs a pseudo host beside it."""
@@ -379,13 +383,11 @@ class Broker:
 
     def _keep(self) -> None:
         self._follow_list()
-        self.ledger.list(self.hosts.memory.ever_listed)
-        told = {uid for uid, drain in self._drains.items() if drain.has_ended}
-        self._told = self._told.difference(self._drains).union(told)
+        self.ledger.list(self.hosts.memory.ever_listed, unlisted=self.hosts.unlisted)
         memory = Memory(
             self.ledger.report,
             self.hosts.memory,
-            told=self._told,
+            told=self._drains.told,
             nudges=self._nudging.number,
             is_nudging=self._nudging.is_shown,
         )

@@ -11,6 +11,7 @@ No I/O, no clock: all times are monotonic seconds handed in.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -140,6 +141,15 @@ class Departures:
             del self._gone[uid]
             self._released.add(uid)
         return due
+
+    @property
+    def released(self) -> frozenset[str]:
+        """The uids whose shims were told."""
+        return frozenset(self._released)
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """Nobody speaks of these pods any more."""
+        self._released.difference_update(uids)
 
     def due(self) -> float | None:
         """When `release` has something to do even without a read."""

@@ -1,34 +1,43 @@
 """What the broker knows for sure, gathered into the report that the operator reads.
 
-A fact is only ever added. `closed`, `exits`, `scripts` and `ended` are waited for by the operator
-and make the report urgent; the rest may be a second late.
+A fact is only ever added, and stays as long as the config speaks of what it is about; `unlisted`
+alone is of the last config. `closed`, `scripts` and `ended` make the report urgent; the rest may be
+a second late. Ends of sessions may be later: they are as many as the user's command starts, and
+nothing is decided by them.
+
+A ConfigMap holds 1 MiB. A report of a pod that is listed and closed takes 78 bytes, so that 10,000
+of them take three quarters; the ends of sessions, of which the operator needs none, take 220 KiB at
+most, outputs and problems some 40 KiB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
 
 from launcher.documents import Report, ScriptResult, SessionExit
+from launcher.texts import clean
 
-EXITS_KEPT = 32
+EXITS_KEPT = 16
 """Per pod."""
-ALL_EXITS_KEPT = 2000
-"""Enough to see why pods fail; and a job of any length and size fits into a ConfigMap."""
-PODS_KEPT = 2000
+ALL_EXITS_KEPT = 512
+"""Enough to see why pods fail."""
 OUTPUT_KEPT = 4096
 """Bytes of a script's output."""
-
-_V = TypeVar("_V")
+PROBLEM_KEPT = 500
+"""Characters of a problem's text."""
 
 
 class Ledger:
-    """The report as it grows. `revision` rises with every change, `urgent` with some."""
+    """The report as it grows.
+
+    `revision` counts changes, `needed` those that the operator decides by, `urgent` some of these.
+    """
 
     def __init__(self, report: Report) -> None:
         self.report = report
         self.revision = 0
+        self.needed = 0
         self.urgent = 0
 
     def observe(self, generation: int) -> None:
@@ -39,9 +48,9 @@ class Ledger:
         """The user's command has read the list of this generation."""
         self._note(served_generation=max(generation, self.report.served_generation))
 
-    def list(self, uids: Iterable[str]) -> None:
-        """These pods are, or were, on the list."""
-        self._note(listed=self.report.listed.union(uids))
+    def list(self, uids: Iterable[str], *, unlisted: frozenset[str] = frozenset()) -> None:
+        """These pods are, or were, on the list; the config wants `unlisted` there in vain."""
+        self._note(listed=self.report.listed.union(uids), unlisted=unlisted)
 
     def close(self, uid: str) -> None:
         """This pod has no process and will accept none."""
@@ -57,7 +66,7 @@ class Ledger:
         while sum(map(len, exits.values())) >= ALL_EXITS_KEPT:
             del exits[next(iter(exits))]
         exits[uid] = (*known, ended)[-EXITS_KEPT:]
-        self._note(urgent=True, exits=exits)
+        self._note(needed=False, exits=exits)
         return True
 
     def finish_script(self, key: str, result: ScriptResult) -> None:
@@ -73,21 +82,22 @@ class Ledger:
 
     def complain(self, reason: str, message: str) -> None:
         """Something that people should know, by a short reason."""
-        self._note(problems={**self.report.problems, reason: message})
+        self._note(problems={**self.report.problems, reason: clean(message, PROBLEM_KEPT)})
 
     def settle(self, reason: str) -> None:
         """The problem is over."""
         self._note(problems={k: v for k, v in self.report.problems.items() if k != reason})
 
-    def forget(self, alive: Iterable[str]) -> None:
-        """Drop what is known of pods long gone, once they are too many for a ConfigMap."""
-        if len(self.report.listed) + len(self.report.exits) <= PODS_KEPT:
-            return
-        kept = frozenset(alive)
+    def keep_only(self, pods: Iterable[str], orders: Iterable[str]) -> None:
+        """Let go of what is not about one of these uids and orders: the config speaks of no other.
+
+        Of an order it speaks until the operator has taken in its result. Ends of sessions stay for
+        people, as long as there is room.
+        """
+        kept, named = frozenset(pods), frozenset(orders)
+        scripts = {key: value for key, value in self.report.scripts.items() if key in named}
         self._note(
-            listed=self.report.listed & kept,
-            closed=self.report.closed & kept,
-            exits=_only(self.report.exits, kept),
+            listed=self.report.listed & kept, closed=self.report.closed & kept, scripts=scripts
         )
 
     def absorb(self, other: Report) -> None:
@@ -96,7 +106,7 @@ class Ledger:
             return
         self.observe(other.observed_generation)
         self.serve(other.served_generation)
-        self.list(other.listed)
+        self.list(other.listed, unlisted=self.report.unlisted)
         for uid in other.closed:
             self.close(uid)
         for uid, exits in other.exits.items():
@@ -107,14 +117,17 @@ class Ledger:
         if other.ended is not None:
             self.end(other.ended)
 
-    def _note(self, *, urgent: bool = False, **changes: object) -> None:
+    def _note(self, *, urgent: bool = False, needed: bool = True, **changes: object) -> None:
         report = replace(self.report, **changes)  # type: ignore[arg-type]  # fields of Report
         if report == self.report:
             return
         self.report = report
         self.revision += 1
+        self.needed += needed
         self.urgent += urgent
 
 
-def _only(mapping: Mapping[str, _V], keys: frozenset[str]) -> dict[str, _V]:
-    return {key: value for key, value in mapping.items() if key in keys}
+def shorten(report: Report) -> Report:
+    """What the operator decides by, without what is only for people."""
+    scripts = {key: replace(result, output="") for key, result in report.scripts.items()}
+    return replace(report, exits={}, scripts=scripts)

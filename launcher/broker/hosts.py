@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from hostdiscovery.hosts import Host, format_hosts
-from launcher.documents import HostConfig, Member, MemberState
+from launcher.documents import AHEAD, HostConfig, Member, MemberState
 
 GATHER_SECONDS = 0.3
 """How long the first of several members waits for the others before the training has begun."""
@@ -23,6 +23,9 @@ JOIN_SECONDS = 3.0
 """The same while the training runs, for workers too that the job wants and that are not members
 yet. Two changes of the list within one reset of Horovod are one too many: it forgets the second
 (horovod/common/elastic.py, on_reset), and the host then waits for a nudge."""
+
+INDEX_DIGITS = 6
+"""Of a worker's name, at most."""
 
 _STEP = {MemberState.ACTIVE: 0, MemberState.DRAINING: 1, MemberState.GONE: 2}
 
@@ -32,7 +35,8 @@ class Verdict(Enum):
 
     TAKEN = "taken"
     STALE = "stale"
-    """Of an older generation, epoch, or of another job under our name: ignored."""
+    """Of an older generation, epoch, or of another job under our name, or numbered by somebody
+    else, far ahead: ignored."""
     FENCED = "fenced"
     """Of a later epoch: another launcher owns the job, and we must do nothing more."""
 
@@ -87,15 +91,20 @@ class HostList:
     leaving: dict[str, Leaving] = field(default_factory=dict)
     nudge: Host | None = None
     is_fenced: bool = False
+    unlisted: frozenset[str] = frozenset()
+    """Uids that the last config calls active and that are never listed (again)."""
     joining: dict[str, float | None] = field(default_factory=dict)
     """Uids that came to the list while the user's command ran and have started nothing yet, with
     when it first read a list with them."""
+    _used: int = 0
+    """A bit for each index of a worker that the user's command can know, for as long as we live."""
     _welcomed: dict[str, float] = field(default_factory=dict)
     """Uids that may be listed and are not yet, with when they came."""
 
     def __post_init__(self) -> None:
         if self.memory.started:
             self.joining = {entry.uid: None for entry in self.memory.listed}
+            self._note_names()
 
     # ------------------------------------------------------------ what happens
 
@@ -107,7 +116,7 @@ class HostList:
             self.is_fenced = True
             return Verdict.FENCED
         known = self.config.generation if self.config else self.memory.generation
-        if config.generation < known:
+        if config.generation < known or (known and config.generation - known > 2 * AHEAD):
             return Verdict.STALE
         self.config = config
         self._merge(config.members)
@@ -119,6 +128,7 @@ class HostList:
         for member in self.members.values():
             if member.state is not MemberState.ACTIVE:
                 self.remove(member.uid)
+        self._note_unlisted(config)
         return Verdict.TAKEN
 
     def welcome(self, uid: str, now: float) -> None:
@@ -150,6 +160,8 @@ class HostList:
             ever_listed=self.memory.ever_listed | uids,
             offered=self.memory.offered | uids if self.memory.started else self.memory.offered,
         )
+        if self.memory.started:
+            self._note_names()
 
     def register(self, nonce: str) -> None:
         """PID 1 told the nonce with which the user's command will read."""
@@ -160,10 +172,50 @@ class HostList:
         if not self.memory.started:
             listed = frozenset(entry.uid for entry in self.memory.listed)
             self._remember(started=True, offered=self.memory.offered | listed)
+            self._note_names()
 
     def join(self, uid: str) -> None:
         """A process was started on this host: the user's command knows of it."""
         self.joining.pop(uid, None)
+
+    def forget(self, told: Iterable[str]) -> frozenset[str]:
+        """Let go of the pods that the config has forgotten and whose shims were told: which ones.
+
+        From then on their names mean nobody.
+        """
+        if self.config is None:
+            return frozenset()
+        named = {member.uid for member in self.config.members}
+        over = frozenset(uid for uid in told if uid not in named)
+        for uid in over:
+            self.members.pop(uid, None)
+            self.leaving.pop(uid, None)
+        known = frozenset(self.members)
+        if not self.memory.ever_listed <= known or not self.memory.offered <= known:
+            self._remember(
+                ever_listed=self.memory.ever_listed & known, offered=self.memory.offered & known
+            )
+        return over
+
+    def dismiss_spent(self) -> list[str]:
+        """Take off those that the config wants and that can never be listed: etcd was set back.
+
+        The pod is known to be gone, or its name has meant another one to the user's command:
+        Horovod never takes a host again that it has lost. Returns their uids.
+        """
+        wanted = self.config.members if self.config else ()
+        active = [member for member in wanted if member.state is MemberState.ACTIVE]
+        gone = {uid for uid, member in self.members.items() if member.state is MemberState.GONE}
+        spent = [m.uid for m in active if m.uid in gone or self._is_used_by_another(m)]
+        for uid in spent:
+            self.remove(uid)
+        return spent
+
+    def refuse(self, uid: str) -> None:
+        """The agent of `uid` obeys another launcher for good: its host is never listed."""
+        if self._is_listable(uid):
+            self.remove(uid)
+            self.unlisted |= {uid}
 
     def count_read(self, nonce: str, now: float) -> bool:
         """The present text reached a reader; True when that was the user's command."""
@@ -231,6 +283,21 @@ class HostList:
             fresh[uid] = replace(new, state=state)
         self.members = fresh
 
+    def _note_unlisted(self, config: HostConfig) -> None:
+        """Who was taken off stays off, also where a config of before wants him."""
+        listed = {entry.uid for entry in self.memory.listed}
+        active = [m.uid for m in config.members if m.state is MemberState.ACTIVE]
+        over = self.memory.ever_listed - listed
+        self.unlisted = frozenset(u for u in active if u in self.leaving or u in over)
+
+    def _note_names(self) -> None:
+        for entry in self.memory.listed:
+            self._used |= _find_bit(entry.name)
+
+    def _is_used_by_another(self, member: Member) -> bool:
+        is_used = bool(self._used & _find_bit(member.name))
+        return is_used and member.uid not in self.memory.ever_listed
+
     def _is_listable(self, uid: str) -> bool:
         member = self.members.get(uid)
         return (
@@ -242,3 +309,9 @@ class HostList:
 
     def _remember(self, **changes: object) -> None:
         self.memory = replace(self.memory, **changes)  # type: ignore[arg-type]  # fields of HostMemory
+
+
+def _find_bit(name: str) -> int:
+    """The bit of a worker's index, which is the last part of its name; 0 where it has none."""
+    index = name.rsplit("-", 1)[-1]
+    return 1 << int(index) if index.isdecimal() and len(index) <= INDEX_DIGITS else 0

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.broker.bodies import is_code
 from launcher.documents import HostConfig, ScriptOrder, ScriptResult
 
 PATIENCE_SECONDS = 30.0
@@ -64,6 +65,7 @@ class Launching:
                 "argument": order.hosts,
                 "env": dict(order.env),
                 "timeout": order.timeout_seconds,
+                "shell": order.is_shell,
             }
             for order in fresh
         ]
@@ -80,5 +82,4 @@ def read_result(body: dict[str, Any], cut: int) -> ScriptResult:
     code = body.get("code")
     text = str(body.get("output") or "").encode(errors="replace")
     output = text[-cut:].decode(errors="replace")
-    is_code = type(code) is int and not body.get("timedOut")
-    return ScriptResult(code if is_code else None, output)
+    return ScriptResult(code if is_code(code) and not body.get("timedOut") else None, output)

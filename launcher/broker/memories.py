@@ -6,7 +6,10 @@ written by a broker of the same epoch and launcher.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,17 @@ from typing import Any
 import structlog
 
 from launcher.broker.hosts import Entry, HostMemory
-from launcher.documents import InvalidDocument, Report, decode_report, encode_report
+from launcher.documents import (
+    MALFORMED,
+    InvalidDocument,
+    Report,
+    decode_report,
+    encode_report,
+    read_count,
+)
+from launcher.texts import parse_json
+
+MAX_MEMORY = 2**24
 
 log = structlog.get_logger()
 
@@ -52,13 +65,34 @@ def recall(path: Path, identity: Identity) -> Memory:
     """
     fresh = Report(epoch=identity.epoch, launcher_uid=identity.launcher_uid, broker_start=0)
     memory = Memory(report=fresh)
-    if path.exists():
-        memory = decode_memory(path.read_text(encoding="utf-8"))
+    text = _read_own(path)
+    if text is not None:
+        memory = decode_memory(text)
         owner = (memory.report.epoch, memory.report.launcher_uid)
         if owner != (identity.epoch, identity.launcher_uid):
             memory = Memory(report=fresh)
     report = replace(memory.report, broker_start=memory.report.broker_start + 1)
     return replace(memory, report=report)
+
+
+def _read_own(path: Path) -> str | None:
+    """The text, None where there is none; raises InvalidDocument for what is no file of ours.
+
+    The user's container has the same folder: a pipe there would make us wait for ever, a file with
+    a hole of terabytes take the node's memory, for nothing else limits ours.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidDocument(f"memory: {error.strerror}") from error
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MEMORY:
+        os.close(fd)
+        raise InvalidDocument(f"memory: no file of at most {MAX_MEMORY} bytes")
+    with os.fdopen(fd, "rb") as file:
+        return file.read(MAX_MEMORY).decode("utf-8", "replace")
 
 
 def encode_memory(memory: Memory) -> str:
@@ -83,13 +117,15 @@ def encode_memory(memory: Memory) -> str:
 def decode_memory(text: str) -> Memory:
     """Inverse of encode_memory; raises InvalidDocument."""
     try:
-        body: dict[str, Any] = json.loads(text)
+        body: dict[str, Any] = parse_json(text, MAX_MEMORY)
         hosts = HostMemory(
-            generation=int(body["generation"]),
-            listed=tuple(Entry(str(uid), str(name), int(n)) for uid, name, n in body["listed"]),
+            generation=read_count(body["generation"]),
+            listed=tuple(
+                Entry(str(uid), str(name), read_count(n)) for uid, name, n in body["listed"]
+            ),
             ever_listed=frozenset(map(str, body["everListed"])),
             offered=frozenset(map(str, body["offered"])),
-            served_generation=int(body["servedGeneration"]),
+            served_generation=read_count(body["servedGeneration"]),
             nonce=str(body["nonce"]),
             started=bool(body["started"]),
         )
@@ -97,23 +133,35 @@ def decode_memory(text: str) -> Memory:
             decode_report(json.dumps(body["report"])),
             hosts,
             told=frozenset(map(str, body["told"])),
-            nudges=int(body["nudges"]),
+            nudges=read_count(body["nudges"]),
             is_nudging=bool(body["isNudging"]),
         )
-    except (ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except MALFORMED as error:
         raise InvalidDocument(f"memory: {type(error).__name__}: {error}") from error
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file so that a reader sees the old text or the new; raises OSError."""
+    """Replace a file so that a reader sees the old text or the new; raises OSError.
+
+    What others have put in the place of the new one is not written to: a pipe would never take it.
+    """
     scratch = path.with_name(f".{path.name}.new")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.chmod(0o644)
+    scratch.unlink(missing_ok=True)
+    fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        os.fchmod(fd, 0o644)  # whatever the umask says
+        file.write(text)
     scratch.replace(path)
+
+
+AGAIN_SECONDS = 5.0
+"""Until what could not be written is tried again."""
 
 
 class Files:
     """The `Shelf` of brokering. A full disk is told in the log; training does not stop for it.
+
+    What it did not take is written as soon as there is room, or the next broker would know less.
 
     Args:
         hosts: the list for readers that cannot reach the broker.
@@ -123,6 +171,17 @@ class Files:
     def __init__(self, *, hosts: Path, memory: Path) -> None:
         self._hosts = hosts
         self._memory = memory
+        self._unwritten: dict[Path, str] = {}
+        self._failed = asyncio.Event()
+
+    async def run(self) -> None:
+        """For ever: try again what was not written."""
+        while True:
+            await self._failed.wait()
+            await asyncio.sleep(AGAIN_SECONDS)
+            self._failed.clear()
+            for path, text in list(self._unwritten.items()):
+                self._write(path, text)
 
     def publish(self, text: str) -> None:
         """See brokering.Shelf."""
@@ -134,7 +193,10 @@ class Files:
         self._write(self._memory, encode_memory(memory))
 
     def _write(self, path: Path, text: str) -> None:
+        self._unwritten.pop(path, None)
         try:
             write_whole(path, text)
         except OSError as error:
             log.critical("file not written", path=str(path), reason=str(error))
+            self._unwritten[path] = text
+            self._failed.set()

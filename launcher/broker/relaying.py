@@ -3,8 +3,8 @@
 To shims the relay is the agent, to agents the shim. It passes bytes on and keeps none of them: an
 agent sends only what its shim has made room for by acknowledging, so what waits here for a slow
 shim is bounded by that session's window and delays nobody else. What it keeps is what a stream that
-was cut needs to go on: the SPAWN until it was answered, the last acknowledged offsets, the last
-signal that should end the process.
+was cut needs to go on: the SPAWN until it was answered, the last acknowledged offsets, the signals
+until they are delivered.
 
 No I/O, no clock: frames go in, and go out through the `Wire` that was handed in.
 """
@@ -13,30 +13,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from launcher import contract
 from launcher.broker.bodies import KnownSession, read_opening
+from launcher.broker.orphans import Orphans
 from launcher.broker.sessions import Session
+from launcher.broker.starts import TOO_MANY, Starts
 from launcher.broker.windows import Windows
 from launcher.documents import Member
 from launcher.protocol import frames
-from launcher.protocol.claims import ENDING_SIGNALS
+from launcher.protocol.endings import TERM
 from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.signals import ENDING, Signals
 
 RESUME_SECONDS = 5.0
 """A shim that is away for longer has died."""
 CLAIM_SECONDS = 30.0
 """After the broker's start: the time in which shims come back for their sessions."""
-TERM_SECONDS = 30.0
-"""From TERM to KILL for a session that nobody wants any more."""
-LAST_SECONDS = 5.0
-"""The same when the user's command has ended, and we shall end soon."""
 
 _OUTPUT = (frames.DATA, frames.DROPPED)
-_MOST_INSTANCE = 64
-_TERM = 15
-_KILL = 9
+_ANSWERS = (frames.SPAWNED, frames.EXIT)
 
 
 class Wire(Protocol):
@@ -62,7 +59,9 @@ class Relay:
         wire: where frames go.
         find: the member that a host name means, or None.
         started_at: monotonic seconds of the broker's start.
+        start: how many brokers of this launcher there were, with this one.
         on_spawn: told the uid whenever a SPAWN goes to an agent.
+        is_held: whether the shim of a session lives though it has no connection.
     """
 
     def __init__(
@@ -71,20 +70,25 @@ class Relay:
         *,
         find: Callable[[str], Member | None],
         started_at: float,
+        start: int = 1,
         on_spawn: Callable[[str], None],
+        is_held: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         self._wire = wire
         self._find = find
         self._claim_by = started_at + CLAIM_SECONDS
+        self._start = start
         self._on_spawn = on_spawn
         self._is_bound = False
         self._sessions: dict[bytes, Session] = {}
+        self._by_uid: dict[str, dict[bytes, Session]] = {"": {}}
         self._by_peer: dict[int, dict[bytes, Session]] = {}
-        self._alone: dict[bytes, Session] = {}
+        self._orphans = Orphans(self._send, self._forget, is_held)
         self._attached: set[str] = set()
         self._refused: dict[str, str] = {}
+        self._released: set[str] = set()
+        self._starts = Starts()
         self._windows = Windows(self._sessions)
-        self._term_seconds = TERM_SECONDS
 
     # ------------------------------------------------------------ from the config
 
@@ -92,7 +96,7 @@ class Relay:
         """The config was read: `expected` slots, and host names have their meaning."""
         self._is_bound = True
         self._windows.expect(expected)
-        for session in [session for session in self._sessions.values() if not session.uid]:
+        for session in self._at(""):
             if session.peer is None:
                 self._forget(session)
             else:
@@ -103,11 +107,20 @@ class Relay:
         self._refused[uid] = reason
 
     def release(self, uid: str, reason: str) -> None:
-        """The pod is gone: 137 for what was running there, 255 for what never started."""
+        """The pod is gone, now and later: 137 for what ran there, 255 for what never started."""
         self.refuse(uid, reason)
+        self._released.add(uid)
         self._attached.discard(uid)
-        for session in [session for session in self._sessions.values() if session.uid == uid]:
+        self._starts.clear(uid)
+        for session in self._at(uid):
             self._lose(session, reason)
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """These pods were released, and their names mean nobody any more."""
+        for uid in uids:
+            self._released.discard(uid)
+            self._refused.pop(uid, None)
+            self._by_uid.pop(uid, None)
 
     # ------------------------------------------------------------ from shims
 
@@ -120,8 +133,7 @@ class Relay:
             self._open(peer, frame)
             return
         session = self._sessions.get(frame.session)
-        if session is None:
-            # Under way when the session ended.
+        if session is None or session.peer is None:  # under way when it ended
             return
         if session.peer != peer:
             raise ProtocolError("a frame of a session that this connection has not opened")
@@ -131,41 +143,46 @@ class Relay:
             self._signal(session, frame)
         elif frame.type == frames.EXIT_ACK:
             self._pass_on(session, frame)
-            self._forget(session)
+            # Where it has not come, nobody waits for it any more.
+            self._forget(session) if session.is_exited else self._leave(session, now)
         else:
             raise ProtocolError(f"a shim sends no {frames.NAMES.get(frame.type, frame.type)}")
 
     def lose_peer(self, peer: int, now: float) -> None:
         """The connection ended: the shim comes back soon, or has died."""
-        for session in self._by_peer.pop(peer, {}).values():
-            session.peer = None
-            if session.is_sent:
-                self._leave_alone(session, now + RESUME_SECONDS)
-            else:
-                self._forget(session)
+        for session in list(self._by_peer.pop(peer, {}).values()):
+            self._leave(session, now + RESUME_SECONDS)
 
     # ------------------------------------------------------------ from agents
 
     def attach(self, uid: str, known: Iterable[KnownSession]) -> None:
-        """A stream to this pod is open; `known` are the sessions of its WELCOME."""
+        """A stream to this pod is open; `known` are the sessions of its WELCOME.
+
+        What it says of a session of another pod is not believed.
+        """
         self._attached.add(uid)
         listed = {entry.id: entry.ended is not None for entry in known}
         for key, is_exited in listed.items():
             session = self._sessions.get(key) or self._meet(key, uid)
-            session.is_exited = is_exited
-        for session in [session for session in self._sessions.values() if session.uid == uid]:
+            if session.uid == uid:
+                session.is_exited = is_exited
+        for session in self._at(uid):
+            if session.id not in listed and session.opening is not None:
+                # The streams on which it was sent are over: it can arrive no more.
+                session.is_sent = False
             if session.peer is not None:
                 self._introduce(session)
             elif session.id not in listed:
                 self._forget(session)
             elif session.is_exited and session.is_given_up:
-                self._let_go(session)
-            elif session.ending is not None:
-                self._wire.to_agent(uid, session.encode_signal(session.ending))
+                self._orphans.let_go(session)
+            else:
+                self._send(session, session.encode_signals())
 
     def detach(self, uid: str) -> None:
         """The stream is cut. Sessions stay; nobody is told."""
         self._attached.discard(uid)
+        self._starts.clear(uid)
         self._windows.forget_round_trip(uid)
 
     def note_round_trip(self, uid: str, seconds: float) -> None:
@@ -174,58 +191,38 @@ class Relay:
 
     def take_agent_frame(self, uid: str, frame: Frame) -> None:
         """One frame about a session; raises ProtocolError: drop the stream."""
-        if not self.knows(uid, frame.session):
-            # Late: the shim has acknowledged the end, or was told that the pod is gone.
+        if not self.knows(uid, frame.session):  # late: its end was acknowledged, or told
             return
         session = self._sessions[frame.session]
-        if frame.type == frames.SPAWNED:
-            session.instance = str(frames.decode_json(frame).get("instance") or "")[:_MOST_INSTANCE]
-            session.opening = None
-        elif frame.type == frames.EXIT:
-            session.is_exited = True
-        elif frame.type in _OUTPUT:
-            if not session.find_flow(frame).take(frame):
-                # The shim has it, will have it, or could not place it.
-                return
-            self._windows.check(session)
+        if frame.type not in _OUTPUT:
+            is_news = session.note(frame)
+        elif is_news := session.find_flow(frame).take(frame):
+            self._windows.check(session, len(frame.payload))
         if session.peer is None:
-            self._answer_alone(session, frame)
-        else:
+            self._orphans.answer(session, frame)
+        elif is_news:
             sharing = len(self._by_peer[session.peer])
-            self._wire.to_peer(session.peer, _encode(frame), sharing)
+            self._wire.to_peer(session.peer, frames.encode_frame(frame), sharing)
         if frame.type == frames.LOST:
             self._forget(session)
+        elif frame.type in _ANSWERS:  # to a SPAWN
+            self._finish_start(session)
 
     # ------------------------------------------------------------ time
 
     def end_all(self, now: float) -> None:
-        """The user's command has ended, and all shims with it: `advance` ends what they left."""
-        self._term_seconds = LAST_SECONDS
+        """All shims have ended with the user's command: `advance` ends what they left."""
         for peer in list(self._by_peer):
             self.lose_peer(peer, now)
-        for session in self._alone.values():
-            if session.alone_until is not None:
-                wait = LAST_SECONDS if session.ending == _TERM else 0.0
-                session.alone_until = min(session.alone_until, now + wait)
+        self._orphans.hasten(now)
 
     def advance(self, now: float) -> None:
-        """End what nobody claims: TERM, half a minute later KILL; what has ended is let go."""
-        for session in list(self._alone.values()):
-            if session.alone_until is None or now < session.alone_until:
-                continue
-            session.is_given_up = True
-            self._send(session, session.acknowledge())
-            if session.is_exited:
-                self._let_go(session)
-                continue
-            session.ending = _TERM if session.ending is None else _KILL
-            session.alone_until = now + self._term_seconds if session.ending == _TERM else None
-            self._send(session, session.encode_signal(session.ending))
+        """End what nobody claims, step by step."""
+        self._orphans.advance(now)
 
     def due(self) -> float | None:
         """When `advance` has something to do."""
-        times = [s.alone_until for s in self._alone.values() if s.alone_until is not None]
-        return min(times, default=None)
+        return self._orphans.due()
 
     # ------------------------------------------------------------ what is so
 
@@ -241,7 +238,7 @@ class Relay:
 
     def has_claims(self, uid: str) -> bool:
         """Whether a shim still waits for something from this pod."""
-        return any(s.uid == uid and s.peer is not None for s in self._sessions.values())
+        return any(session.peer is not None for session in self._by_uid.get(uid, {}).values())
 
     # ------------------------------------------------------------ inside
 
@@ -249,13 +246,17 @@ class Relay:
         body = read_opening(frame)
         session = self._sessions.get(frame.session)
         if session is None:
-            session = self._sessions[frame.session] = Session(frame.session, body["host"])
+            session = self._add(Session(frame.session, body["host"], start=self._start))
+            session.is_sent = body.get("again") is True
         self._adopt(session, peer)
         wish = body.get("window")
         session.most_window = min(wish if type(wish) is int else frames.WINDOW, frames.MOST_WINDOW)
         session.go_on_from(body.get("received") or dict.fromkeys(frames.STREAMS, 0))
         if frame.type == frames.SPAWN:
-            session.opening = body
+            session.opening, session.size = body, len(frame.payload)
+            if not self._starts.keep(session):
+                self._lose(session, TOO_MANY)
+                return
         else:
             session.opening = None
             session.is_sent = True
@@ -273,7 +274,9 @@ class Relay:
         session.peer = peer
         session.is_given_up = False
         session.ending = None
-        self._alone.pop(session.id, None)
+        session.signals = Signals(session.id)
+        session.orders.withdraw()
+        self._orphans.discard(session)
         self._by_peer.setdefault(peer, {})[session.id] = session
 
     def _place(self, session: Session) -> None:
@@ -282,26 +285,54 @@ class Relay:
         if member is None:
             self._lose(session, f"no worker {session.host} in this job")
             return
+        self._by_uid[""].pop(session.id, None)
         session.uid = member.uid
+        self._add(session)
+        if session.uid in self._attached and session.opening is not None:
+            session.is_sent = False  # the agent would have listed it
         self._introduce(session)
 
     def _introduce(self, session: Session) -> None:
         """Open a session at its agent, or go on with it there, on this stream."""
         refusal = self._refused.get(session.uid)
-        if refusal is not None and not session.is_sent:
+        if refusal is not None and (not session.is_sent or session.uid in self._released):
             self._lose(session, refusal)
             return
-        if session.uid not in self._attached:
-            return
         if session.opening is not None:
-            body = {**session.opening, "window": self._windows.open(session)}
-            self._wire.to_agent(session.uid, frames.encode_json(frames.SPAWN, body, session.id))
-            session.is_sent = True
-            self._on_spawn(session.uid)
-        else:
+            self._cancel(session, session.signals.ending or session.opening.get("ending"))
+        if session.uid not in self._attached or session.id not in self._sessions:
+            return
+        session.go_on()
+        if session.opening is None:
             self._wire.to_agent(session.uid, session.encode_resume(self._windows.open(session)))
-        if session.ending is not None:
-            self._wire.to_agent(session.uid, session.encode_signal(session.ending))
+        elif self._starts.may_send(session):
+            self._start_session(session, session.opening)
+        else:
+            return
+        self._send(session, session.encode_signals())
+
+    def _start_session(self, session: Session, opening: dict[str, Any]) -> None:
+        body = {**opening, "window": self._windows.open(session)}
+        body.pop("ending", None)
+        self._wire.to_agent(session.uid, frames.encode_json(frames.SPAWN, body, session.id))
+        opening["again"] = True
+        session.is_sent = True
+        self._on_spawn(session.uid)
+
+    def _finish_start(self, session: Session) -> None:
+        """Its SPAWN was answered, or is not meant any more: others may have waited for that."""
+        if not self._starts.finish(session):
+            return
+        waiting = self._starts.next(session.uid)
+        while waiting is not None:
+            self._introduce(waiting)
+            following = self._starts.next(session.uid)
+            waiting = following if following is not waiting else None
+
+    def _cancel(self, session: Session, signal: int | None) -> None:
+        """With a signal that ends what has not been started: it never is, where that is sure."""
+        if signal is not None and not session.is_sent:
+            self._lose(session, "it was ended before it was started", 128 + signal)
 
     def _acknowledge(self, session: Session, frame: Frame, now: float) -> None:
         session.find_flow(frame).acknowledge(frame.offset)
@@ -311,64 +342,58 @@ class Relay:
             self._send(changed, changed.encode_window())
 
     def _signal(self, session: Session, frame: Frame) -> None:
-        number = frames.decode_json(frame).get("signal")
-        if type(number) is not int:
-            raise ProtocolError("SIGNAL without a number")
-        if number in ENDING_SIGNALS:
-            session.ending = number
-        self._pass_on(session, frame)
+        signal = session.signals.keep(frame)
+        session.is_told_to_end = session.is_told_to_end or signal == TERM
+        if signal in ENDING:
+            self._cancel(session, signal)
+        self._pass_on(session, frame._replace(payload=b'{"signal":%d}' % signal))
 
-    def _answer_alone(self, session: Session, frame: Frame) -> None:
-        """In the place of a shim that is gone for good; one that may come back is waited for."""
-        if not session.is_given_up:
-            return
-        self._send(session, session.acknowledge())
-        if frame.type == frames.EXIT:
-            self._let_go(session)
+    def _leave(self, session: Session, until: float) -> None:
+        """Its shim has gone; it is waited for `until` then."""
+        self._disown(session)
+        session.peer = None
+        if session.is_sent:
+            self._orphans.add(session, until)
+        else:
+            self._forget(session)
 
     def _meet(self, key: bytes, uid: str) -> Session:
         """A session that runs and that no shim has claimed since we started."""
-        session = Session(key, host="", uid=uid, is_sent=True)
-        self._sessions[key] = session
-        self._leave_alone(session, self._claim_by)
-        return session
+        session = Session(key, host="", uid=uid, is_sent=True, start=self._start)
+        self._orphans.add(session, self._claim_by)
+        return self._add(session)
 
-    def _leave_alone(self, session: Session, until: float) -> None:
-        session.ending = None
-        session.alone_until = until
-        self._alone[session.id] = session
-
-    def _lose(self, session: Session, reason: str) -> None:
+    def _lose(self, session: Session, reason: str, code: int | None = None) -> None:
         if session.peer is not None:
-            code = contract.EXIT_GONE if session.is_sent else contract.EXIT_REFUSED
-            body = {"reason": reason, "code": code}
+            guess = contract.EXIT_GONE if session.is_sent else contract.EXIT_REFUSED
+            body = {"reason": reason, "code": code or guess}
             self._wire.to_peer(session.peer, frames.encode_json(frames.LOST, body, session.id))
-        self._forget(session)
-
-    def _let_go(self, session: Session) -> None:
-        """It has ended, and we know it in the place of its shim."""
-        self._send(session, frames.encode(frames.EXIT_ACK, session.id))
         self._forget(session)
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
-        self._alone.pop(session.id, None)
+        self._windows.close(session)
+        self._by_uid.get(session.uid, {}).pop(session.id, None)
+        self._orphans.discard(session)
         self._disown(session)
+        self._finish_start(session)
 
     def _disown(self, session: Session) -> None:
         if session.peer is not None:
             self._by_peer.get(session.peer, {}).pop(session.id, None)
 
+    def _add(self, session: Session) -> Session:
+        self._sessions[session.id] = session
+        self._by_uid.setdefault(session.uid, {})[session.id] = session
+        return session
+
+    def _at(self, uid: str) -> list[Session]:
+        return list(self._by_uid.get(uid, {}).values())
+
     def _pass_on(self, session: Session, frame: Frame) -> None:
         if session.is_sent:
-            self._send(session, _encode(frame))
+            self._send(session, frames.encode_frame(frame))
 
     def _send(self, session: Session, data: bytes) -> None:
         if data and session.uid in self._attached:
             self._wire.to_agent(session.uid, data)
-
-
-def _encode(frame: Frame) -> bytes:
-    return frames.encode(
-        frame.type, frame.session, frame.payload, flags=frame.flags, offset=frame.offset
-    )

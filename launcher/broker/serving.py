@@ -80,6 +80,7 @@ class Connection(asyncio.Protocol):
             body = {"reason": str(error)}
             self._wires.to_peer(self._peer, frames.encode_json(frames.REJECT, body))
             self._wires.hang_up(self._peer)
+        self._wires.note_unfinished(self._peer, self._decoder.unfinished)
         if has_news:
             self._touch()
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Container, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
 from et_operator.errors import ApiError, EtOperatorError
-from launcher.broker.bodies import read_welcome
+from launcher.broker.bodies import read_rejection, read_welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.retrying import delay
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
@@ -27,21 +27,31 @@ from launcher.protocol.frames import Frame, ProtocolError
 
 HANDSHAKES = 32
 """At once: a job that starts does not flood the API server."""
+HOLD_SECONDS = 2.0
+"""A handshake that takes longer makes room for others: nodes that do not answer are many at once,
+and the API server waits for them without any work."""
 STEADY_SECONDS = 10.0
 """A stream that lived as long counts as one that works."""
+FRAMES_A_TURN = 64
+"""Of one agent; then all others have theirs. One message holds 30,000 that say nothing."""
 FORBIDDEN_SECONDS = 60.0
 """Rights need some time to reach every API server, and an sshd some time to start."""
 FORBIDDEN = "ExecForbidden"
 REFUSED = "AgentRefuses"
 """The agent says why; where it reaches its worker by ssh, most often in the words of ssh."""
 
-_HTTP_FORBIDDEN = 403
+_HTTP_FORBIDDEN = (401, 403)
+"""The first where a token has expired and nobody renews it."""
 
 log = structlog.get_logger()
 
 
 class AgentRefuses(ProtocolError):  # noqa: N818 (names say what is so)
-    """REJECT came."""
+    """REJECT came; `is_fenced`: no launcher but another one is ever obeyed there."""
+
+    def __init__(self, reason: str, *, is_fenced: bool) -> None:
+        super().__init__(reason)
+        self.is_fenced = is_fenced
 
 
 class Duplex(Protocol):
@@ -123,6 +133,8 @@ class Streams:
                 for uid in [uid for uid in tasks if uid not in wanted]:
                     tasks.pop(uid).cancel()
                 self._forget_troubles(wanted)
+                for uid in [u for u in self._connections if u not in self._broker.hosts.members]:
+                    del self._connections[uid]
                 for uid, member in wanted.items():
                     if uid not in tasks:
                         tasks[uid] = group.create_task(self._follow(member), name=member.name)
@@ -145,7 +157,7 @@ class Streams:
         reason = ""
         try:
             async with AsyncExitStack() as stack:
-                async with self._handshakes:
+                async with _holding(self._handshakes, HOLD_SECONDS):
                     stream = await stack.enter_async_context(self._opener(member))
                 self._forget_trouble(FORBIDDEN, member.uid)
                 self._connections[member.uid] += 1
@@ -179,10 +191,13 @@ class Streams:
         """What keeps a worker from us for a minute is told to people, in the words it came with."""
         now = asyncio.get_running_loop().time()
         for error in _flatten(group):
-            if isinstance(error, ApiError) and error.status == _HTTP_FORBIDDEN:
+            if isinstance(error, ApiError) and error.status in _HTTP_FORBIDDEN:
                 kind, words = FORBIDDEN, error.message
             elif isinstance(error, AgentRefuses):
                 kind, words = REFUSED, str(error)
+                if error.is_fenced:
+                    self._broker.hosts.refuse(member.uid)
+                    self._touch()
             else:
                 continue
             since = self._troubles[kind].setdefault(member.uid, now)
@@ -239,15 +254,18 @@ class Talk:
                     decoder.feed(await stream.receive())
             except TimeoutError:
                 raise TimeoutError("the agent has said nothing for too long") from None
-            for frame in decoder:
+            for number, frame in enumerate(decoder, start=1):
                 self._take(frame)
+                if number % FRAMES_A_TURN == 0:
+                    await asyncio.sleep(0)
             # What has come already is read without waiting: let the others have their turn.
             await asyncio.sleep(0)
 
     def _take(self, frame: Frame) -> None:
         now = asyncio.get_running_loop().time()
         if frame.type == frames.REJECT:
-            raise AgentRefuses(str(frames.decode_json(frame).get("reason")))
+            reason, is_fenced = read_rejection(frame)
+            raise AgentRefuses(reason, is_fenced=is_fenced)
         if self.welcomed_at is not None:
             self._broker.take_agent_frame(self._member.uid, frame, now)
         elif frame.type == frames.WELCOME:
@@ -261,6 +279,25 @@ class Talk:
             raise ProtocolError(f"{frames.NAMES[frame.type]} before WELCOME")
         if frame.type not in (frames.DATA, frames.PONG):
             self._touch()
+
+
+@asynccontextmanager
+async def _holding(semaphore: asyncio.Semaphore, seconds: float) -> AsyncIterator[None]:
+    """One of the semaphore's places, from when there is one, for so long at most."""
+    is_held: bool = await semaphore.acquire()
+
+    def leave() -> None:
+        nonlocal is_held
+        if is_held:
+            is_held = False
+            semaphore.release()
+
+    timer = asyncio.get_running_loop().call_later(seconds, leave)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        leave()
 
 
 def _flatten(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:

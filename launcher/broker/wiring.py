@@ -19,6 +19,11 @@ MESSAGE = 32 * 1024
 have limits of their own."""
 PEER_HELD = 2 * MOST_WINDOW
 """Bytes queued for one connection of our socket, for each of its sessions."""
+UNFINISHED = 64 * 2**20
+"""Bytes of frames of which the rest has not come, of all connections of our socket together. A shim
+writes its frames at once; of who does not, whoever has sent most is cut off."""
+MOST_PEERS = 32_768
+"""Connections of our socket: two for each slot of the largest jobs."""
 AGENT_HELD = 32 * MAX_PAYLOAD
 """Bytes queued for one agent: the SPAWNs of many slots, each with an environment."""
 
@@ -70,6 +75,8 @@ class Wires:
         self._outboxes: dict[str, Outbox] = {}
         self._peers: dict[int, asyncio.Transport] = {}
         self._last_peer = 0
+        self._unfinished: dict[int, int] = {}
+        self._held = 0
 
     def open_stream(self, uid: str, outbox: Outbox) -> None:
         """Frames for this pod go here from now on."""
@@ -80,14 +87,30 @@ class Wires:
         self._outboxes.pop(uid, None)
 
     def add_peer(self, transport: asyncio.Transport) -> int:
-        """A connection of our socket; its number is used once."""
+        """A connection of our socket; its number is used once. One too many is ended."""
         self._last_peer += 1
-        self._peers[self._last_peer] = transport
+        if len(self._peers) >= MOST_PEERS:
+            transport.abort()
+        else:
+            self._peers[self._last_peer] = transport
         return self._last_peer
 
     def remove_peer(self, peer: int) -> None:
         """The connection has ended."""
         self._peers.pop(peer, None)
+        self.note_unfinished(peer, 0)
+
+    def note_unfinished(self, peer: int, size: int) -> None:
+        """So many bytes of a frame have come from this connection, and the rest has not."""
+        self._held += size - self._unfinished.pop(peer, 0)
+        if size:
+            self._unfinished[peer] = size
+        while self._held > UNFINISHED:
+            most = max(self._unfinished, key=self._unfinished.__getitem__)
+            self._held -= self._unfinished.pop(most)
+            log.warning("connection ended", peer=most, reason="its frame does not come to an end")
+            if most in self._peers:
+                self._peers[most].abort()
 
     def hang_up_all(self) -> None:
         """End every connection of our socket: its other end comes back to the next broker."""

@@ -6,42 +6,55 @@ a frame that is not raises ProtocolError, changes nothing, and `drop` ends its c
 
 What it promises, however often and wherever connections are cut:
 * A session id is started at most once. Nothing but SPAWN starts anything.
+* A signal is delivered at most once, and SIGNALED is said after that.
 * Only the newest bridge of the newest launcher is obeyed; a newer epoch is answered when no
   process of an older one lives.
-* An exit is kept until it is acknowledged, and its tombstone until the epoch ends.
+* An exit is kept until it is acknowledged, and then as a tombstone while there is room.
 * CLOSED is said when no session is open, no marked process lives, and none will ever be started.
 * Without a stream sessions live for ever, and never wait for a reader.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
-from launcher.protocol import frames, transitions
+from launcher.protocol import frames
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.closing import Closing
-from launcher.protocol.effects import CloseOutput, Signal, Spawn
+from launcher.protocol.effects import CloseOutput, Signal, Spawn, Sweep
 from launcher.protocol.fences import Fence
-from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.frames import Frame
 from launcher.protocol.sessions import GONE, REFUSED, Session
-from launcher.protocol.transitions import SESSION, step_frame
+from launcher.protocol.signals import ENDING, KILL, read_signal
+from launcher.protocol.tombstones import Tombstones
 
 Effects = List[Any]
-
-LAST_SIGNAL = 64
 
 
 class Agent:
     """See the module.
 
     `instance` names this process, `job` and `pod` are uids, `epoch` is the floor for HELLO, `grace`
-    the pod's terminationGracePeriodSeconds.
+    the pod's terminationGracePeriodSeconds; an `heir` comes after another agent of this epoch, and
+    does not know what that has run.
     """
 
-    def __init__(self, *, instance: str, job: str, pod: str, epoch: int, grace: float) -> None:
+    def __init__(
+        self,
+        *,
+        instance: str,
+        job: str,
+        pod: str,
+        epoch: int,
+        grace: float,
+        is_heir: bool = False,
+    ) -> None:
         self.instance = instance
         self._effects: Effects = []
         self._sessions: Dict[bytes, Session] = {}
+        self._tombstones = Tombstones(is_forgetful=is_heir)
+        self._ready: Dict[bytes, Session] = {}
+        """Those that may have something to send, in turn: the others cost nothing."""
         self._bridges = Bridges(Fence(job=job, pod=pod, epoch=epoch), self._effects)
         self._closing = Closing(
             grace=grace, sessions=self._sessions, effects=self._effects, bridges=self._bridges
@@ -71,9 +84,9 @@ class Agent:
         self._closing.leave_when_over()
         return self._take()
 
-    def drop(self, connection: int, reason: str) -> Effects:
-        """End a connection, and say why."""
-        self._bridges.drop(connection, reason)
+    def drop(self, connection: int, reason: str, *, is_fenced: bool = False) -> Effects:
+        """End a connection, and say why; `is_fenced`: this launcher is never obeyed."""
+        self._bridges.drop(connection, reason, is_fenced=is_fenced)
         return self._take() + self.disconnected(connection)
 
     def receive(self, connection: int, frame: Frame, now: float) -> Effects:
@@ -87,10 +100,12 @@ class Agent:
         """The next DATA or DROPPED for this connection, each session in its turn; None: nothing."""
         if connection != self._bridges.holder:
             return None
-        for key, session in list(self._sessions.items()):
+        while self._ready:
+            key, session = next(iter(self._ready.items()))
+            del self._ready[key]
             data = session.output.next_frame(key) if session.is_claimed else None
             if data is not None:
-                self._sessions[key] = self._sessions.pop(key)
+                self._ready[key] = session
                 return data
         return None
 
@@ -115,12 +130,16 @@ class Agent:
 
     def _on_spawn(self, connection: int, frame: Frame, _now: float) -> None:
         body = frames.decode_json(frame)
-        session = self._sessions.get(frame.session)
+        session = self._find(frame.session)
         if session is not None:
             session.claim(frame, body, dict.fromkeys(frames.STREAMS, 0))
+            self._ready[session.id] = session
             if session.pid:
                 self._bridges.send(session.spawned_frame(self.instance))
             self._tell_exit(session)
+            return
+        if body.get("again") is True and self._tombstones.is_forgetful:
+            self._lose(connection, frame, "the worker may have run it and forgotten it", GONE)
             return
         refusal = self._closing.refusal() or _fault(body)
         if refusal is not None:
@@ -135,34 +154,38 @@ class Agent:
     def _on_resume(self, connection: int, frame: Frame, _now: float) -> None:
         body = frames.decode_json(frame)
         received = frames.decode_counts(frame, body, "received")
-        session = self._sessions.get(frame.session)
+        session = self._find(frame.session)
         if body.get("instance") != self.instance:
             self._lose(connection, frame, "the worker was started anew", GONE)
         elif session is None:
             self._lose(connection, frame, "the worker does not know this session", GONE)
+        elif session.output.is_behind(received):
+            # The connection is also others': a shim that counts wrongly is lost alone.
+            self._lose(connection, frame, "it was never as far as its shim has it", GONE)
         else:
             session.claim(frame, body, received)
+            self._ready[session.id] = session
             self._tell_exit(session)
 
     def _on_ack(self, _connection: int, frame: Frame, _now: float) -> None:
-        session = self._sessions.get(frame.session)
+        session = self._find(frame.session)
         if session is not None:
             session.acknowledge(frame)
+            self._ready[session.id] = session
 
-    def _on_signal(self, _connection: int, frame: Frame, _now: float) -> None:
-        number = frames.decode_json(frame).get("signal")
-        if type(number) is not int or not 0 < number <= LAST_SIGNAL:
-            raise ProtocolError(f"there is no signal {number!r}")
-        session = self._sessions.get(frame.session)
+    def _on_signal(self, _connection: int, frame: Frame, now: float) -> None:
+        number = read_signal(frame)
+        session = self._find(frame.session)
         if session is not None:
-            session.state = step_frame(SESSION, session.state, frame)
-            if session.is_alive:
-                self._effects.append(Signal(session.id, number))
+            if session.take_signal(frame) and session.is_open:
+                self._signal(session, number, now)
+            self._bridges.send(session.signaled_frame(frame.flags))
 
     def _on_exit_ack(self, _connection: int, frame: Frame, _now: float) -> None:
-        session = self._sessions.get(frame.session)
-        if session is not None:
-            session.acknowledge_exit(frame)
+        session = self._find(frame.session)
+        if session is not None and session.acknowledge_exit(frame):
+            self._sessions.pop(session.id, None)
+            self._tombstones.bury(session)
             self._closing.leave_when_over()
 
     # ------------------------------------------------------------ processes
@@ -180,6 +203,11 @@ class Agent:
         target.not_started(reason)
         return self._after_end(target)
 
+    @property
+    def open_sessions(self) -> FrozenSet[bytes]:
+        """Those whose exit is not yet known."""
+        return frozenset(key for key, session in self._sessions.items() if session.is_open)
+
     def wants(self, session: bytes, stream: int) -> bool:
         """Whether this pipe should be read now."""
         target = self._sessions.get(session)
@@ -190,6 +218,8 @@ class Agent:
         target = self._sessions.get(session)
         if target is not None:
             target.add_output(stream, data)
+            if target.is_claimed:
+                self._ready[session] = target
 
     def output_ended(self, session: bytes, stream: int) -> Effects:
         """The pipe is closed."""
@@ -205,11 +235,24 @@ class Agent:
         if target is None:
             return []
         target.ended(code, reason, now)
+        self._advance(target, now)
+        return self._after_end(target)
+
+    def swept(self, session: bytes, count: int) -> Effects:
+        """The Sweep found `count` processes of this session."""
+        target = self._sessions.get(session)
+        if target is None or not target.is_open:
+            return []
+        target.swept(count)
+        if target.wants_closing():
+            self._effects.append(CloseOutput(session))
         return self._after_end(target)
 
     def orphan_ended(self) -> Effects:
         """Another child was reaped: it may have been the last one that somebody waits for."""
-        self._closing.process_ended()
+        for session in self._sessions.values():
+            session.ending.child_ended()
+        self._closing.orphan_ended()
         return self._take()
 
     def command_started(self) -> None:
@@ -227,6 +270,8 @@ class Agent:
         if self._closing.is_fencing and not count and not lives:
             self._effects += [CloseOutput(s.id) for s in self._sessions.values() if s.is_open]
             self._sessions.clear()
+            self._tombstones.clear()
+            self._ready.clear()
             self._closing.is_fencing = False
             self._welcome(now)
         self._closing.surveyed(count, now)
@@ -242,7 +287,7 @@ class Agent:
     def deadline(self) -> Optional[float]:
         """When `tick` is due; None: never."""
         due = [self._bridges.deadline(), self._closing.deadline()]
-        due += [session.close_at for session in self._sessions.values()]
+        due += [session.ending.deadline() for session in self._sessions.values()]
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, now: float) -> Effects:
@@ -250,9 +295,10 @@ class Agent:
         self._bridges.tick(now)
         self._unclaim_without_stream()
         for session in self._sessions.values():
-            if session.close_at is not None and now >= session.close_at:
-                session.close_at = None
-                self._effects.append(CloseOutput(session.id))
+            self._advance(session, now)
+            if session.settle():
+                self._tell_exit(session)
+                self._closing.process_ended()
         self._closing.tick(now)
         self._closing.leave_when_over()
         return self._take()
@@ -264,14 +310,16 @@ class Agent:
         del self._effects[:]
         return taken
 
+    def _find(self, session: bytes) -> Optional[Session]:
+        return self._sessions.get(session) or self._tombstones.find(session)
+
     def _welcome(self, now: float) -> None:
-        known = [s for s in self._sessions.values() if s.state != transitions.FORGOTTEN]
         body = {
             "instance": self.instance,
             "epoch": self._bridges.epoch,
             "closed": self._closing.is_closed,
             "terminating": self._closing.leaving.seconds_left(now),
-            "sessions": [session.describe() for session in known],
+            "sessions": [session.describe() for session in self._sessions.values()],
         }
         self._bridges.welcome(body)
 
@@ -279,6 +327,27 @@ class Agent:
         if self._bridges.holder is None:
             for session in self._sessions.values():
                 session.is_claimed = False
+
+    def _signal(self, session: Session, number: int, now: float) -> None:
+        """Its process group gets the signal; of what an ended process has left who had none yet."""
+        is_told = session.ending.is_told and number != KILL
+        session.ending.signalled(number, now)
+        if number in ENDING:
+            # Also while it lives, and first: now its children can be told by their parents.
+            is_swept = number == KILL or not session.is_alive
+            self._effects.append(Sweep(session.id, number if is_swept else 0, is_told))
+        if session.is_alive:
+            self._effects.append(Signal(session.id, number))
+
+    def _advance(self, session: Session, now: float) -> None:
+        """What is due on the way to its end."""
+        step = session.ending.step(now)
+        if step is not None:
+            self._effects.append(Sweep(session.id, *step))
+        if step is not None and step.signal == KILL and session.is_alive:
+            self._effects.append(Signal(session.id, KILL))
+        if session.wants_closing():
+            self._effects.append(CloseOutput(session.id))
 
     def _after_end(self, session: Session) -> Effects:
         self._tell_exit(session)

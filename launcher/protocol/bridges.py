@@ -63,10 +63,10 @@ class Bridges:
         if bridge is not None and bridge is self._newest:
             self._newest = None
 
-    def drop(self, connection: int, reason: str) -> None:
+    def drop(self, connection: int, reason: str, *, is_fenced: bool = False) -> None:
         """End a connection, and say why."""
         if connection in self._bridges:
-            rejection = frames.encode_json(frames.REJECT, {"reason": reason})
+            rejection = frames.build_rejection(reason, is_fenced=is_fenced)
             self._effects += [Send(connection, rejection), Hang(connection, reason)]
             self.disconnected(connection)
 

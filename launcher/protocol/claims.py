@@ -16,6 +16,7 @@ No I/O, no clock: frames go in, bytes to write and bytes to send come out.
 What it promises, however often connections are cut and wherever:
 * Every byte of a stream comes out once and in order. Bytes that the agent had to drop are missing
   as a whole, and a line on stderr says how many.
+* Every signal reaches the process once and in order, if it lives to see it.
 * A byte is acknowledged when `wrote` (or `discard`) has said so, never before.
 * `exit_code` is None until the end is certain and every byte before it was written. It is 0 only
   for an EXIT frame with code 0 after received + dropped = produced.
@@ -31,6 +32,7 @@ from collections import deque
 
 from launcher.protocol import frames
 from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.signals import FROM_SHIM, Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
@@ -44,9 +46,6 @@ GONE = 137
 
 ACK_STEP = frames.WINDOW // 4
 """Bytes written after which an acknowledgement does not wait for more."""
-
-ENDING_SIGNALS = (1, 2, 3, 9, 15)
-"""HUP INT QUIT KILL TERM: said again after a cut, for one may have been lost in it."""
 
 
 class _Inlet:
@@ -112,18 +111,22 @@ class Claim:
         self.window = window
         self.instance: Optional[str] = None
         """Of the agent that runs the process, once it is known to have started."""
+        self.signals = Signals(session)
+        """Those that have not been delivered yet."""
+        self.is_said = False
+        """For who connects to set: an opening has left, from then on the process may exist."""
         self._inlets = {stream: _Inlet() for stream in frames.STREAMS}
         self._outgoing = bytearray()
         self._end: Optional[Tuple[int, Dict[int, int]]] = None
         self._lost: Optional[int] = None
         self._acknowledged = False
-        self._ending_signal: Optional[int] = None
         self._handlers: Dict[int, Callable[[Frame], None]] = {
             frames.SPAWNED: self._on_spawned,
             frames.DATA: self._on_data,
             frames.DROPPED: self._on_dropped,
             frames.EXIT: self._on_exit,
             frames.LOST: self._on_lost,
+            frames.SIGNALED: self._on_signaled,
             frames.REJECT: self._on_rejected,
         }
 
@@ -133,28 +136,33 @@ class Claim:
         """What to send first on every new connection, instead of anything queued before.
 
         SPAWN until the agent is known to have started the process, RESUME ever after: a process
-        is started once. A signal that should end the process is repeated.
+        is started once. Signals that were not delivered follow; where one of them ends what has
+        not been started, SPAWN says so, and also that it may have been said before.
         """
         del self._outgoing[:]
         if self.instance is None:
             body: Dict[str, Any] = {"host": self.host, "command": self.command}
             body.update(env=self.env, window=self.window)
+            if self.is_said:
+                body["again"] = True
+            if self.signals.ending is not None:
+                body["ending"] = self.signals.ending
             opening = frames.encode_json(frames.SPAWN, body, self.session)
         else:
             for inlet in self._inlets.values():
                 inlet.told = inlet.safe
             opening = frames.encode_json(frames.RESUME, self._position(), self.session)
-        if self._ending_signal is not None:
-            opening += self.signal(self._ending_signal)
+        opening += self.signals.encode()
         self._acknowledged = False
         self._acknowledge_exit()
         return opening
 
     def signal(self, number: int) -> bytes:
-        """The frame that passes signal `number` to the process group of the session."""
-        if number in ENDING_SIGNALS:
-            self._ending_signal = number
-        return frames.encode_json(frames.SIGNAL, {"signal": number}, self.session)
+        """The frame that passes signal `number` to the process group of the session.
+
+        Without a connection it need not be sent: the next opening has it.
+        """
+        return self.signals.add(number)
 
     def outgoing(self) -> bytes:
         """Acknowledgements to send now; forgotten once taken."""
@@ -232,6 +240,10 @@ class Claim:
             self._say(str(body.get("reason") or "the session is lost"))
         # Whatever the frame says: a loss is never a success.
         self._lost = code if type(code) is int and 0 < code < 256 else GONE  # noqa: PLR2004 (same)
+
+    def _on_signaled(self, frame: Frame) -> None:
+        if frame.flags == FROM_SHIM:
+            self.signals.confirm(frame.offset)
 
     # ------------------------------------------------------------ towards our own stdout and stderr
 

@@ -12,12 +12,14 @@ from typing import Any, Dict, List, Optional
 from launcher.protocol import frames, transitions
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.effects import Leave, Signal, SignalCommand, Survey
-from launcher.protocol.leaving import Leaving
+from launcher.protocol.endings import TERM
+from launcher.protocol.leaving import DISMISSAL, Leaving
 from launcher.protocol.sessions import Session
+from launcher.protocol.signals import KILL
 from launcher.protocol.transitions import DOOR, step
 
 SURVEY_SECONDS = 0.5
-SIGTERM, SIGKILL = 15, 9
+_AT_ONCE = 0.0
 
 
 class Closing:
@@ -42,6 +44,8 @@ class Closing:
         """CLOSE_IF_IDLE waits for its answer."""
         self._survey_at: Optional[float] = None
         self._command_lives = False
+        self._dismissal: Optional[float] = None
+        """When the template's own command is waited for no longer."""
 
     @property
     def is_closed(self) -> bool:
@@ -76,9 +80,8 @@ class Closing:
         """Kill what an older launcher started."""
         self._door = step(DOOR, self._door, "new epoch")
         self._is_asked = False
-        self.is_fencing = bool(self._sessions)
-        if self.is_fencing:
-            self._signal_all(SIGKILL)
+        self.is_fencing = True  # whether sessions are known or not: a survey tells
+        self._signal_all(KILL)
 
     def sigterm(self, now: float) -> None:
         """PID 1 got SIGTERM; each further one hastens the end."""
@@ -99,9 +102,14 @@ class Closing:
         self._survey_at = now + SURVEY_SECONDS if self._is_waited_for() else None
 
     def process_ended(self) -> None:
-        """Some child was reaped or a session settled: maybe the last one."""
+        """The first process of a session was reaped, or a session settled: maybe the last one."""
         if self._is_waited_for():
             self.look()
+
+    def orphan_ended(self) -> None:
+        """Another child was reaped: look at the next tick, once for however many there are."""
+        if self._is_waited_for():
+            self._survey_at = _AT_ONCE
 
     def command_started(self) -> None:
         """The template's own command runs."""
@@ -116,8 +124,7 @@ class Closing:
         """End PID 1 when neither the command nor an unacknowledged exit is left to wait for."""
         if self.leaving.state != transitions.DISMISSING or self._command_lives:
             return
-        exits = any(s.state == transitions.EXITED for s in self._sessions.values())
-        if not exits or self._bridges.holder is None:
+        if not any(s.state == transitions.EXITED for s in self._sessions.values()):
             self.leaving.over()
             self._press()
 
@@ -125,13 +132,16 @@ class Closing:
 
     def deadline(self) -> Optional[float]:
         """When `tick` is due; None: never."""
-        due = [at for at in (self._survey_at, self.leaving.deadline()) if at is not None]
-        return min(due, default=None)
+        due = (self._survey_at, self._dismissal, self.leaving.deadline())
+        return min((at for at in due if at is not None), default=None)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
         while self.leaving.tick(now):
             self._press()
+        if self._dismissal is not None and now >= self._dismissal:
+            self._dismissal = None
+            self.command_ended()
         if self._survey_at is not None and now >= self._survey_at:
             self.look()
 
@@ -141,7 +151,7 @@ class Closing:
         """Ask for a survey."""
         kills = self.is_fencing or self.leaving.state == transitions.KILLING
         self._survey_at = None
-        self._effects.append(Survey(SIGKILL if kills else 0))
+        self._effects.append(Survey(KILL if kills else 0))
 
     def _is_waited_for(self) -> bool:
         leaves = self.leaving.is_begun and self.leaving.state not in (
@@ -155,7 +165,8 @@ class Closing:
             self._door = step(DOOR, self._door, "idle")
             self._bridges.say(frames.CLOSED, {})
         if self.leaving.is_begun and self.leaving.state != transitions.DISMISSING:
-            self.leaving.idle(now)
+            self.leaving.idle()
+            self._dismissal = now + DISMISSAL if self._command_lives else None
             self._press()
 
     def _press(self) -> None:
@@ -164,12 +175,12 @@ class Closing:
         if state == transitions.PARTING:
             self.look()
         elif state == transitions.TERMINATING:
-            self._signal_all(SIGTERM)
+            self._signal_all(TERM)
         elif state == transitions.KILLING:
-            self._signal_all(SIGKILL)
+            self._signal_all(KILL)
         elif state == transitions.DISMISSING:
             if self._command_lives:
-                self._effects.append(SignalCommand(SIGTERM))
+                self._effects.append(SignalCommand(TERM))
             self.leave_when_over()
         elif state == transitions.GONE:
             self._effects.append(Leave())
@@ -177,6 +188,7 @@ class Closing:
     def _signal_all(self, number: int) -> None:
         for session in self._sessions.values():
             if session.is_alive:
+                session.ending.signalled(number, None)
                 self._effects.append(Signal(session.id, number))
         self._survey_at = None
         self._effects.append(Survey(number))

@@ -19,8 +19,13 @@ Signal = namedtuple("Signal", ["session", "number"])
 CloseOutput = namedtuple("CloseOutput", ["session"])
 """Read what the session's pipes hold, report it, close them, report `output_ended` of both."""
 
+Sweep = namedtuple("Sweep", ["session", "signal", "spares_group"])
+"""Find every process of one session, send each `signal` unless 0, those of its process group only
+if it is not spared, and report their number: `swept`."""
+
 Survey = namedtuple("Survey", ["signal"])
-"""Find every marked process, send it `signal` unless 0, and report their number: `surveyed`."""
+"""Find every process of all sessions, send each `signal` unless 0, and report their number:
+`surveyed`."""
 
 SignalCommand = namedtuple("SignalCommand", ["number"])
 """Signal the process group of the template's own command."""

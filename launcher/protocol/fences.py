@@ -11,6 +11,10 @@ from typing import Any, Dict, Optional, Tuple
 from launcher.protocol.frames import ProtocolError
 
 
+class Fenced(ProtocolError):  # noqa: N818 (names say what is so)
+    """Another launcher is obeyed here, for good: the one that asks never is."""
+
+
 class Fence:
     """`job` and `pod` are the uids that a HELLO must name; `epoch` is the floor."""
 
@@ -24,7 +28,8 @@ class Fence:
     def admit(self, body: Dict[str, Any]) -> bool:
         """Take a HELLO; whether it begins a new epoch.
 
-        Raises ProtocolError with the reason when it must be refused; then nothing has changed.
+        Raises ProtocolError with the reason when it must be refused; then nothing has changed. It
+        is Fenced where no connection of this launcher will ever be admitted.
         """
         hello = {key: _field(body, key, kind) for key, kind in _FIELDS.items()}
         epoch, launcher = hello["epoch"], hello["launcher"]
@@ -32,10 +37,10 @@ class Fence:
         if hello["job"] != self._job or hello["pod"] != self._pod:
             raise ProtocolError("HELLO is for another job or pod")
         if epoch < self.epoch:
-            raise ProtocolError(f"epoch {epoch} is over, now is {self.epoch}")
+            raise Fenced(f"epoch {epoch} is over, now is {self.epoch}")
         is_new: bool = epoch > self.epoch
         if not is_new and self._launcher not in (None, launcher):
-            raise ProtocolError(f"epoch {epoch} belongs to launcher {self._launcher}")
+            raise Fenced(f"epoch {epoch} belongs to launcher {self._launcher}")
         if not is_new and newest <= self._newest:
             raise ProtocolError("a newer connection of this launcher was here")
         self.epoch, self._launcher, self._newest = epoch, launcher, newest

@@ -3,9 +3,11 @@
     version:u8 | type:u8 | flags:u16 | session:16 bytes | offset:u64 | length:u32 | payload
 
 Network byte order, 32 bytes of header. `flags` is the stream (1 stdout, 2 stderr) of DATA, ACK and
-DROPPED, else 0. `offset` is the position of DATA's first byte in its stream; for ACK the number of
-bytes that are safe; for DROPPED where the loss begins (payload: JSON {"to": n}); else 0. `session`
-is 16 zero bytes in frames about the whole stream. Payloads of control frames are JSON objects.
+DROPPED, the sender of SIGNAL and SIGNALED (signals.py), else 0. `offset` is the position of DATA's
+first byte in its stream; for ACK the number of bytes that are safe; for DROPPED where the loss
+begins (payload: JSON {"to": n}); for SIGNAL and SIGNALED the number of the signal; else 0.
+`session` is 16 zero bytes in frames about the whole stream. Payloads of control frames are JSON
+objects.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 import json
 import struct
 from collections import namedtuple
+
+from launcher.texts import parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
@@ -43,8 +47,8 @@ DEAD_SECONDS = 30.0
 # type            value    # from -> to
 HELLO = 1  # broker -> agent {job, epoch, launcher, brokerStart, connection, pod}
 WELCOME = 2  # agent -> broker {instance, epoch, sessions, closed, terminating}
-REJECT = 3  # agent -> broker, broker -> shim {reason}: the stream is over
-SPAWN = 4  # shim -> broker -> agent {host, command, env, window}
+REJECT = 3  # agent -> broker, broker -> shim {reason, fenced}: the stream is over
+SPAWN = 4  # shim -> broker -> agent {host, command, env, window, again, ending}
 SPAWNED = 5  # agent -> broker -> shim {pid, instance}
 DATA = 6  # agent -> broker -> shim
 ACK = 7  # shim -> broker -> agent {window}: from the broker, when the window has changed
@@ -70,6 +74,8 @@ SCRIPT_DONE = 25  # PID 1 -> broker {id, code, output, timedOut}
 ENDED = 26  # PID 1 -> broker {code}: the user's command has ended
 ATTACH = 27  # broker -> PID 1 {pod, name, address}: run the agent of a worker that ssh reaches
 DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
+# between agent, broker and shim again
+SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
 
 NOT_STARTED = "cannot start: "
 """How the reason of an EXIT begins when there never was a process."""
@@ -77,7 +83,7 @@ NOT_STARTED = "cannot start: "
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if isinstance(value, int) and HELLO <= value <= DETACH and name not in _NO_TYPES
+    if isinstance(value, int) and HELLO <= value <= SIGNALED and name not in _NO_TYPES
 }
 
 Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])
@@ -99,6 +105,12 @@ def encode(
     return HEADER.pack(VERSION, kind, flags, session, offset, len(payload)) + payload
 
 
+def encode_frame(frame: Frame) -> bytes:
+    """The same of a frame that came."""
+    kind, session, flags, offset, payload = frame
+    return encode(kind, session, payload, flags=flags, offset=offset)
+
+
 def encode_json(
     kind: int, body: Optional[Dict[str, Any]] = None, session: bytes = NO_SESSION
 ) -> bytes:
@@ -106,12 +118,18 @@ def encode_json(
     return encode(kind, session, json.dumps(body or {}, separators=(",", ":")).encode())
 
 
+def build_rejection(reason: str, *, is_fenced: bool = False) -> bytes:
+    """A REJECT; `is_fenced`: another launcher is obeyed, so that asking again is of no use."""
+    return encode_json(REJECT, {"reason": reason, **({"fenced": True} if is_fenced else {})})
+
+
 def decode_json(frame: Frame) -> Dict[str, Any]:
     """The JSON object of a control frame; raises ProtocolError for anything else."""
     name = NAMES.get(frame.type)
     try:
-        body = json.loads(frame.payload.decode("utf-8")) if frame.payload else {}
-    except (ValueError, RecursionError) as error:
+        text = frame.payload or b"{}"
+        body = parse_json(text, MAX_PAYLOAD, has_bytes=frame.type == SPAWN)
+    except ValueError as error:
         raise ProtocolError(f"{name}: payload is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise ProtocolError(f"{name}: payload is not a JSON object")
@@ -135,6 +153,11 @@ class Decoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes that have come and are no whole frame."""
+        return len(self._buffer)
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they come, cut anywhere."""

@@ -6,8 +6,8 @@
     deadline - 1 s     PID 1 ends, and everything with it
 
 Another SIGTERM goes on to the next line at once. When nothing of a session is left, the
-template's own command gets its SIGTERM and at most DISMISSAL seconds, as does a broker that has
-not yet acknowledged an exit; then PID 1 ends.
+template's own command gets its SIGTERM and at most DISMISSAL seconds. PID 1 ends when that is over
+and each exit is acknowledged: a broker whose stream is cut has until the deadline to come back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Leaving:
         self.state = transitions.STAYING
         self._grace = grace
         self._deadline: Optional[float] = None
-        self._dismissal: Optional[float] = None
 
     @property
     def is_begun(self) -> bool:
@@ -54,10 +53,8 @@ class Leaving:
             self._deadline = min(self._deadline, now + _KILL)
         self.state = step(LEAVING, self.state, "SIGTERM")
 
-    def idle(self, now: float) -> None:
+    def idle(self) -> None:
         """Nothing of a session lives."""
-        if self.state not in (transitions.DISMISSING, transitions.GONE):
-            self._dismissal = now + DISMISSAL
         self.state = step(LEAVING, self.state, "idle")
 
     def over(self) -> None:
@@ -69,8 +66,7 @@ class Leaving:
         if self._deadline is None or self.state == transitions.GONE:
             return None
         left = {transitions.PARTING: _TERM, transitions.TERMINATING: _KILL}
-        due = self._deadline - min(left.get(self.state, _END), self._grace)
-        return due if self._dismissal is None else min(due, self._dismissal)
+        return self._deadline - min(left.get(self.state, _END), self._grace)
 
     def tick(self, now: float) -> bool:
         """Go on where the time has come; whether anything changed. Call until it has not."""

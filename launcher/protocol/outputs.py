@@ -82,27 +82,24 @@ class Output:
     def acknowledge(self, stream: int, offset: int) -> None:
         """Bytes before `offset` are safe; an older word than the last one changes nothing.
 
-        They may have come over a stream that was cut, and not yet be sent on this one. Raises
-        ProtocolError for bytes that were never produced.
+        They may have come over a stream that was cut, and not yet be sent on this one. Bytes that
+        were never produced are not believed. Raises ProtocolError for another stream.
         """
         target = self._streams.get(stream)
         if target is None:
             raise ProtocolError(f"ACK for stream {stream}")
-        if offset > target.end:
-            raise ProtocolError(f"ACK {offset} is ahead of {target.end}")
-        if offset > target.start:
+        if target.start < offset <= target.end:
             target.trim(offset)
             target.sent = max(target.sent, offset)
 
-    def check_resumption(self, received: Dict[int, int]) -> None:
-        """Raise ProtocolError for bytes that were never produced."""
-        for stream, offset in received.items():
-            if offset > self._streams[stream].end:
-                raise ProtocolError(f"RESUME at {offset} is ahead of {self._streams[stream].end}")
+    def is_behind(self, received: Dict[int, int]) -> bool:
+        """Whether these counts are of bytes that were never produced."""
+        return any(offset > self._streams[stream].end for stream, offset in received.items())
 
     def resume(self, received: Dict[int, int]) -> None:
-        """Send again from what is safe, whatever was sent before."""
-        self.check_resumption(received)
+        """Send again from what is safe, whatever was sent before; raises ProtocolError."""
+        if self.is_behind(received):
+            raise ProtocolError(f"RESUME at {received} is ahead of {self.ends}")
         for stream, offset in received.items():
             target = self._streams[stream]
             if offset > target.start:

@@ -1,18 +1,21 @@
-"""One session in a worker: a process that a shim asked for, until its exit is acknowledged."""
+"""One session in a worker: a process that a shim asked for, until its exit is acknowledged.
+
+Its end is told when it is over, which endings.py says, with the code of its first process.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
 from launcher.protocol import frames, transitions
+from launcher.protocol.endings import Ending
 from launcher.protocol.frames import Frame
 from launcher.protocol.outputs import READ, RING, Output
+from launcher.protocol.signals import SENDERS
 from launcher.protocol.transitions import SESSION, step, step_frame
 
 REFUSED = 255
 GONE = 137
-LINGER_SECONDS = 1.0
-"""How long the pipes of an ended process, held open by its children, may bring output."""
 
 
 class Session:
@@ -27,8 +30,10 @@ class Session:
         self.reason: Optional[str] = None
         self.is_claimed = False
         """By a SPAWN or RESUME on the stream that now holds."""
-        self.close_at: Optional[float] = None
-        """When the pipes are closed though somebody still holds them."""
+        self._signaled = dict.fromkeys(SENDERS, 0)
+        """By sender, the number of the last signal that came."""
+        self.ending = Ending()
+        self._is_closing = False
 
     @property
     def is_alive(self) -> bool:
@@ -65,10 +70,21 @@ class Session:
             self.output.window = _window(body)
         self.state = state
 
-    def acknowledge_exit(self, frame: Frame) -> None:
-        """The exit is known where it counts: only a tombstone is kept."""
+    def acknowledge_exit(self, frame: Frame) -> bool:
+        """Whether the exit is known where it counts: then only a tombstone is kept."""
         self.state = step_frame(SESSION, self.state, frame)
+        if self.is_open:
+            return False
         self.output.forget()
+        return True
+
+    def take_signal(self, frame: Frame) -> bool:
+        """Whether this SIGNAL is to be delivered: not when it, or a later one, came before."""
+        self.state = step_frame(SESSION, self.state, frame)
+        is_new: bool = frame.offset > self._signaled[frame.flags]
+        if is_new:
+            self._signaled[frame.flags] = frame.offset
+        return is_new
 
     # ------------------------------------------------------------ the process
 
@@ -91,14 +107,25 @@ class Session:
         """Its pipe is closed."""
         self.state = step(SESSION, self.state, "output ended")
         self.output.end(stream)
-        self._settle()
+        self.settle()
 
     def ended(self, code: int, reason: str, now: float) -> None:
         """Its first process was reaped."""
         self.state = step(SESSION, self.state, "ended")
         self.code, self.reason = code, reason
-        self.close_at = now + LINGER_SECONDS
-        self._settle()
+        self.ending.first_ended(code, now)
+        self.settle()
+
+    def swept(self, count: int) -> None:
+        """`count` of its processes were found."""
+        self.ending.swept(count)
+        self.settle()
+
+    def wants_closing(self) -> bool:
+        """Whether its pipes are to be closed though somebody holds them; True only once."""
+        is_wanted = self.ending.is_hopeless and not self._is_closing and not self.output.is_ended
+        self._is_closing = self._is_closing or is_wanted
+        return is_wanted
 
     def wants(self, stream: int) -> bool:
         """Whether its pipe should be read now."""
@@ -107,10 +134,15 @@ class Session:
         # What an ended process has left in its pipes always fits.
         return self.output.wants(stream, self.output.window if self.is_alive else RING - READ)
 
-    def _settle(self) -> None:
-        if self.state == transitions.LEFT and self.output.is_ended:
+    def settle(self) -> bool:
+        """Whether it has just become over, so that its end may be told."""
+        ending = self.ending
+        is_over = not ending.is_forced or ending.is_empty or ending.is_hopeless
+        if self.state == transitions.LEFT and self.output.is_ended and is_over:
             self.state = step(SESSION, self.state, "settled")
-            self.close_at = None
+            ending.over()
+            return True
+        return False
 
     # ------------------------------------------------------------ what is said of it
 
@@ -118,6 +150,11 @@ class Session:
         """SPAWNED."""
         body = {"pid": self.pid, "instance": instance}
         return frames.encode_json(frames.SPAWNED, body, self.id)
+
+    def signaled_frame(self, sender: int) -> bytes:
+        """SIGNALED."""
+        number = self._signaled[sender]
+        return frames.encode(frames.SIGNALED, self.id, flags=sender, offset=number)
 
     def exit_frame(self) -> bytes:
         """EXIT."""

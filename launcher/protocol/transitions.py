@@ -46,14 +46,9 @@ SESSION: Table = {
     # What comes late, after a cut or for a session of an earlier epoch, is no offence.
     ABSENT: {"SPAWN": STARTING, **_stay(ABSENT, "RESUME", "ACK", "SIGNAL", "EXIT_ACK")},
     STARTING: {"started": RUNNING, "not started": EXITED},
-    RUNNING: {
-        "ended": LEFT,
-        **_stay(RUNNING, "SPAWN", "RESUME", "ACK", "SIGNAL", "output", "output ended"),
-    },
-    LEFT: {
-        "settled": EXITED,
-        **_stay(LEFT, "SPAWN", "RESUME", "ACK", "SIGNAL", "output", "output ended"),
-    },
+    # A shim that acknowledges an end which has not come is no offence of all others either.
+    RUNNING: {"ended": LEFT, **_stay(RUNNING, *SESSION_FRAMES, "output", "output ended")},
+    LEFT: {"settled": EXITED, **_stay(LEFT, *SESSION_FRAMES, "output", "output ended")},
     EXITED: {"EXIT_ACK": FORGOTTEN, **_stay(EXITED, "SPAWN", "RESUME", "ACK", "SIGNAL")},
     FORGOTTEN: _stay(FORGOTTEN, *SESSION_FRAMES),
 }

@@ -6,10 +6,10 @@ from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
-    from typing import List, Sequence
+    from typing import List, Sequence, Set
 
-Remote = namedtuple("Remote", ["host", "command"])
-"""The worker's name and the command for its `sh -c`."""
+Remote = namedtuple("Remote", ["host", "command", "flags"])
+"""The worker's name, the command for its `sh -c`, and which options without a value were given."""
 
 _SSH_FLAGS = frozenset("1246AaCfGgKkMNnqsTtVvXxYy")
 _SSH_VALUES = frozenset("bcDEeFIiJLlmOopQRSWwP")
@@ -22,39 +22,42 @@ class UsageError(ValueError):
 def parse_remote(argv: Sequence[str]) -> Remote:
     """Reads arguments as ssh does: options, host, options again, then the command.
 
-    Options are skipped, for nothing they say applies here. The command's words are joined with one
-    space, as ssh does it, and are for a shell.
+    Options with a value are skipped, for nothing they say applies here. The command's words are
+    joined with one space, as ssh does it, and are for a shell.
     """
-    rest = _skip_options(argv)
+    flags: Set[str] = set()
+    rest = _skip_options(argv, flags)
     if not rest:
         raise UsageError("no host given; usage: [ssh options] host command...")
     host = _host_name(rest[0])
-    words = _skip_options(rest[1:])
+    words = _skip_options(rest[1:], flags)
     if not words:
         raise UsageError(f"no command given for {host}: there are no interactive sessions")
-    return Remote(host, " ".join(words))
+    return Remote(host, " ".join(words), frozenset(flags))
 
 
-def _skip_options(argv: Sequence[str]) -> List[str]:
+def _skip_options(argv: Sequence[str], flags: Set[str]) -> List[str]:
     rest = list(argv)
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
         if word == "--":
             break
-        if _wants_next(word) and not rest:
+        wants_next = _read_option(word, flags)
+        if wants_next and not rest:
             raise UsageError(f"option {word} needs a value")
-        if _wants_next(word):
+        if wants_next:
             rest.pop(0)
     return rest
 
 
-def _wants_next(word: str) -> bool:
+def _read_option(word: str, flags: Set[str]) -> bool:
     """Whether the value of the option in `word` ("-vp", "-p22", "-p") is the next word."""
     for place, letter in enumerate(word[1:], start=2):
         if letter in _SSH_VALUES:
             return place == len(word)
         if letter not in _SSH_FLAGS:
             raise UsageError(f"unknown ssh option -{letter} in {word}")
+        flags.add(letter)
     return False
 
 

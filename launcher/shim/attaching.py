@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import select
 import signal
 import stat
+import sys
 from time import monotonic
 
 from launcher import contract
 from launcher.protocol import frames
+from launcher.protocol.signals import Signals
 from launcher.shim.connecting import Line
+from launcher.shim.holding import Hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +33,21 @@ PASSED = (
 )
 """Signals that go to the remote process group."""
 KILL_AFTER_SECONDS = 30.0
-"""From TERM to KILL."""
+"""From the delivery of TERM to KILL: who never heard the one is not ended by the other."""
+ORPHAN_SECONDS = 40.0
+"""What a shim without a parent waits for the delivery; the broker ends what it leaves."""
 SPAWN_SECONDS = 120.0
 """What a SPAWN that was never sent waits for the broker; like ssh's ConnectTimeout."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""A log that has no room left is no reader that has gone: a training does not end for it."""
+LONGEST_OPENING = frames.HEADER.size + frames.MAX_PAYLOAD - 64
+"""Bytes of a SPAWN that the broker takes, whatever it or we have to add when it is said again."""
+TOO_LONG = "the command is longer than 1 MiB"
 _FAREWELL_SECONDS = 1.0
+_AFTER_ALL = 2**32
+"""More signals than any process before us has sent to the session."""
+_FIONREAD = 0x541B
+"""ioctl(2), of `termios`, which would have to be imported."""
 _ATOMIC = 4096
 """PIPE_BUF: a pipe that poll calls writable takes this much without blocking."""
 _CHUNK = 64 * 1024
@@ -45,15 +61,20 @@ class Attachment:
     Args:
         claim: the session.
         broker: path of the broker's socket.
-        parent: read end of a pipe whose other end only the parent holds.
+        parent: read end of a pipe whose other end only the parent holds; -1 for none.
         signals: read end of the pipe that signal.set_wakeup_fd writes to.
+        stdin: where nothing may come from; -1 if it does not matter.
     """
 
-    def __init__(self, claim: Claim, *, broker: str, parent: int, signals: int) -> None:
+    def __init__(
+        self, claim: Claim, *, broker: str, parent: int, signals: int, stdin: int = -1
+    ) -> None:
         self._claim = claim
         self._line = Line(broker)
+        self._hold = Hold(broker)
         self._parent = parent
         self._signals = signals
+        self._stdin = stdin
         self._outputs: Dict[int, int] = {}
         self._sizes: Dict[int, int] = {}
         """Bytes per write that cannot block."""
@@ -61,44 +82,74 @@ class Attachment:
             self._outputs[stream], self._sizes[stream] = _open_anew(fd)
         self._spawn_until: Optional[float] = monotonic() + SPAWN_SECONDS
         """None once a SPAWN was sent: from then on the process may exist."""
+        self._is_ending = False
+        """TERM was sent: KILL follows once it is delivered."""
         self._kill_at: Optional[float] = None
-        self._late = b""
-        """USR1 and the like that came while there was no connection."""
+        self._leave_at: Optional[float] = None
+        """Without a parent nobody reads our code."""
         self._verdict: Optional[int] = None
         """Our own exit code, where the claim's can no longer matter."""
+        self._least_code = 0
+        """What stands for 0."""
         self._complaint = ""
+
+    def end(self) -> int:
+        """End the session in the place of a process that was killed; the exit code, never 0.
+
+        Whatever that process has sent, and whether it has. What it has not written is lost.
+        """
+        self._spawn_until = None
+        self._claim.is_said = True
+        self._claim.signals = Signals(self._claim.session, last=_AFTER_ALL)
+        for stream in list(self._outputs):
+            self._claim.discard(stream)
+            del self._outputs[stream]
+        now = monotonic()
+        self._leave_at = now + ORPHAN_SECONDS + KILL_AFTER_SECONDS
+        self._end(signal.SIGTERM, now)
+        return self.run() or contract.EXIT_GONE
 
     def run(self) -> int:
         """Returns the exit code to leave with."""
+        if len(self._claim.opening()) > LONGEST_OPENING:
+            self._complain(TOO_LONG)
+            return contract.EXIT_REFUSED
+        self._look_at_stdin(monotonic())
         while True:
             now = monotonic()
             self._act(now)
             code = self._verdict if self._verdict is not None else self._claim.exit_code
             if code is not None:
                 self._farewell()
-                return code
+                self._hold.close()
+                return code or self._least_code
             for fd, events in self._poll(now):
                 self._dispatch(fd, events)
             self._line.send(self._claim.outgoing(), monotonic())
 
     def _act(self, now: float) -> None:
         """What the clock asks for."""
+        if self._is_ending and self._kill_at is None:
+            is_told = not self._claim.signals.is_waiting(signal.SIGTERM)
+            self._kill_at = now + KILL_AFTER_SECONDS if is_told else None
         if self._kill_at is not None and now >= self._kill_at:
-            self._signal(signal.SIGKILL, now)
+            self._line.send(self._claim.signal(signal.SIGKILL), now)
             self._kill_at = now + KILL_AFTER_SECONDS
-            # Without a parent nobody reads our code, and the broker ends what its shim has left.
-            self._verdict = contract.EXIT_GONE if self._parent < 0 else None
+            self._verdict = contract.EXIT_GONE if self._leave_at is not None else None
+        if self._leave_at is not None and now >= self._leave_at:
+            self._verdict = contract.EXIT_GONE
         if self._line.due_in(now) == 0 and self._line.connect(now, self._claim.opening()):
             self._spawn_until = None
-            self._line.send(self._late, now)
-            self._late = b""
+            if not self._claim.is_said:
+                self._claim.is_said = True
+                self._hold.add(self._claim.session)
         if self._spawn_until is not None and now >= self._spawn_until:
             self._complain(f"no broker in this pod for {SPAWN_SECONDS:.0f} s")
             self._verdict = contract.EXIT_REFUSED
 
     def _poll(self, now: float) -> list[tuple[int, int]]:
         poll = select.poll()
-        for fd in (self._parent, self._signals):
+        for fd in (self._parent, self._signals, self._stdin):
             if fd >= 0:
                 poll.register(fd, select.POLLIN)
         if self._line.is_open:
@@ -106,8 +157,8 @@ class Attachment:
         for stream, fd in self._outputs.items():
             # With no event asked for, poll still tells when the reader has gone.
             poll.register(fd, select.POLLOUT if len(self._claim.unwritten(stream)) else 0)
-        times = [self._line.due_in(now), self._kill_at and self._kill_at - now]
-        times.append(self._spawn_until and self._spawn_until - now)
+        dues = (self._kill_at, self._leave_at, self._spawn_until)
+        times = [self._line.due_in(now), *(due and due - now for due in dues)]
         known = [max(0.0, seconds) for seconds in times if seconds is not None]
         return poll.poll(min(known) * 1000 + 1 if known else None)
 
@@ -115,10 +166,14 @@ class Attachment:
         now = monotonic()
         if fd == self._parent:
             self._parent = -1
+            self._leave_at = now + ORPHAN_SECONDS
             self._end(signal.SIGTERM, now)
         elif fd == self._signals:
             for number in os.read(fd, 64):
                 self._end(number, now)
+        elif fd == self._stdin:
+            self._look_at_stdin(now)
+            self._stdin = -1
         elif fd == self._line.fd:
             self._talk(events, now)
         else:
@@ -145,8 +200,25 @@ class Attachment:
                 self._close(stream, now)
         except BlockingIOError:
             return  # somebody who shares it made it non-blocking: poll says when it goes on
-        except OSError:
-            self._close(stream, now)
+        except OSError as error:
+            if error.errno in FULL:
+                self._complain(f"output is lost: {error.strerror}")
+                self._claim.wrote(stream, len(data))
+            else:
+                self._close(stream, now)
+
+    def _look_at_stdin(self, now: float) -> None:
+        """What comes in would be lost without a word, and its reader take nothing for all."""
+        if self._stdin >= 0 and _count_input(self._stdin):
+            self._complain(
+                "stdin is not passed on to workers, and something comes in on it: use a volume"
+                " for files; ssh -n, or </dev/null, where nothing is meant"
+            )
+            self._least_code = contract.EXIT_REFUSED
+            self._stdin = -1
+            self._end(signal.SIGTERM, now)
+            if self._verdict is not None:
+                self._verdict = contract.EXIT_REFUSED
 
     def _close(self, stream: int, now: float) -> None:
         """Nobody reads it any more. Without a reader of stdout there is no parent either."""
@@ -160,26 +232,20 @@ class Attachment:
         if self._spawn_until is not None and number not in (signal.SIGUSR1, signal.SIGUSR2):
             self._verdict = 128 + number  # nothing was ever started
             return
-        if number == signal.SIGTERM and self._kill_at is None:
-            self._kill_at = now + KILL_AFTER_SECONDS
-        self._signal(number, now)
-
-    def _signal(self, number: int, now: float) -> None:
-        frame = self._claim.signal(number)
-        self._line.send(frame, now)
-        if not self._line.is_open and number in (signal.SIGUSR1, signal.SIGUSR2):
-            self._late += frame  # the claim itself repeats only what ends a process
+        self._is_ending = self._is_ending or number == signal.SIGTERM
+        self._line.send(self._claim.signal(number), now)
 
     def _complain(self, text: str) -> None:
-        """Tell people, once in a row; best effort, for the reader may have gone."""
-        if text != self._complaint and frames.STDERR in self._outputs:
+        """Tell people, once in a row; best effort: poll says when the reader has gone."""
+        fd = self._outputs.get(frames.STDERR, -1)
+        if text != self._complaint and fd >= 0:
             self._complaint = text
             try:
-                line = f"edl: {self._claim.host}: {text}\n"
-                os.write(2, line.encode("utf-8", "backslashreplace"))
+                os.write(
+                    fd, f"edl: {self._claim.host}: {text}\n".encode("utf-8", "backslashreplace")
+                )
             except OSError:
-                self._claim.discard(frames.STDERR)
-                del self._outputs[frames.STDERR]
+                return  # the log is full, or nobody takes it now
 
     def _farewell(self) -> None:
         """The acknowledgement of EXIT leaves before we do, if the broker takes it in time."""
@@ -194,15 +260,28 @@ class Attachment:
             self._line.flush(now)
 
 
+def _count_input(fd: int) -> int:
+    """Bytes that can be read from a pipe, a socket or a file; 0 for other things."""
+    try:
+        mode = os.fstat(fd).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISREG(mode)):
+            return 0
+        return int.from_bytes(fcntl.ioctl(fd, _FIONREAD, b"\0" * 4), sys.byteorder)
+    except OSError:
+        return 0
+
+
 def _open_anew(fd: int) -> Tuple[int, int]:
     """An output as we write to it, and how much at once.
 
-    A pipe is opened anew, so that O_NONBLOCK is ours alone; where that is not allowed, small
-    writes do not block either. Others take what they get.
+    A pipe or terminal is opened anew, so that O_NONBLOCK is ours alone; where that is not allowed,
+    small writes hardly block either. Others take what they get.
     """
     try:
-        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        mode = os.fstat(fd).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
             return fd, _CHUNK
-        return os.open("/proc/self/fd/%d" % fd, os.O_WRONLY | os.O_NONBLOCK), _CHUNK
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
+        return os.open("/proc/self/fd/%d" % fd, flags), _CHUNK
     except OSError:
         return fd, _ATOMIC

@@ -62,15 +62,11 @@ class Line:
 
     def connect(self, now: float, opening: bytes) -> bool:
         """Try once; on success `opening` is the first thing sent."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(0.0)
         try:
-            connection.connect(self._path)
-        except OSError:
-            connection.close()
+            self._socket = _connect(self._path)
+        except OSError:  # also where there is no descriptor or memory for a socket
             self._wait(now)
             return False
-        self._socket = connection
         self.send(opening, now)
         return self._socket is not None
 
@@ -138,3 +134,14 @@ class Line:
         # A broker that restarts meets hundreds of shims: they must not come in step.
         self._due = now + self._pause * (0.5 + os.urandom(1)[0] / 512)
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+
+def _connect(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(0.0)
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection

@@ -13,13 +13,16 @@ from launcher import contract, launchers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Mapping
+    from typing import Dict, Mapping, Set
 
-_OF_THIS_CONTAINER = ("EDL_", "KUBERNETES_", "NVIDIA_")
-_SERVICE_LINK = re.compile(
-    r".+_SERVICE_(HOST|PORT(_.+)?)|.+_PORT_\d+_(TCP|UDP|SCTP)(_(PORT|PROTO|ADDR))?"
+_OF_THIS_CONTAINER = re.compile(
+    r"HOSTNAME|EDL_.*|KUBERNETES_(SERVICE_(HOST|PORT)|PORT).*"
+    r"|NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES|(DISABLE_)?REQUIRE.*|MIG_.*|IMEX_CHANNELS)"
 )
-"""As the kubelet makes them for every Service of the namespace."""
+"""What is ours, the kubelet's, and what the container runtime reads; no other name with NVIDIA_."""
+_SERVICE_LINK = re.compile(r"(.+?)_PORT(?:_(\d+)_(?:TCP|UDP|SCTP)(?:_(?:PORT|PROTO|ADDR))?)?")
+_SERVICE = re.compile(r"(.+)_SERVICE_(?:HOST|PORT(?:_.+)?)")
+_ADDRESS = re.compile(r"(tcp|udp|sctp)://\[?(.+?)\]?:(\d+)")
 _OF_THIS_POD = ("POD_IP", "POD_IPS", "POD_NAME", "POD_UID", "HOST_IP", "NODE_IP", "NODE_NAME")
 
 
@@ -43,11 +46,28 @@ def make_command_environment(
 def make_script_environment(environ: Mapping[str, str]) -> Dict[str, str]:
     """The scrubbed environment alone: a script's look at the list of hosts counts for nothing."""
     kept = frozenset(environ.get(contract.ENV_KEEP, "").split(","))
+    links = find_service_links(environ)
     return {
         name: value
         for name, value in environ.items()
-        if name in kept or not _is_of_this_container(name, value)
+        if name in kept or not (name in links or _OF_THIS_CONTAINER.fullmatch(name))
     }
+
+
+def find_service_links(environ: Mapping[str, str]) -> Set[str]:
+    """The names that the kubelet has added for Services of the namespace.
+
+    For each it adds a set of variables that agree about one address. What somebody else sets under
+    such a name (by `envFrom`, which cannot be seen here) agrees with nothing, and is theirs.
+    """
+    hosts: Dict[str, str] = {}
+    for name, value in environ.items():
+        address = _ADDRESS.fullmatch(value) if name.endswith("_PORT") else None
+        if address is not None:
+            protocol, host, port = address.groups()
+            if environ.get(f"{name}_{port}_{protocol.upper()}") == value:
+                hosts[name[: -len("_PORT")]] = host
+    return {name for name, value in environ.items() if _is_service_link(name, value, hosts)}
 
 
 def drop_pod_facts(environ: Mapping[str, str]) -> Dict[str, str]:
@@ -56,14 +76,16 @@ def drop_pod_facts(environ: Mapping[str, str]) -> Dict[str, str]:
     return {name: value for name, value in environ.items() if name not in drop}
 
 
-def _is_of_this_container(name: str, value: str) -> bool:
-    return (
-        name == "HOSTNAME" or name.startswith(_OF_THIS_CONTAINER) or _is_service_link(name, value)
-    )
-
-
-def _is_service_link(name: str, value: str) -> bool:
-    if _SERVICE_LINK.fullmatch(name):
-        return True
-    # MASTER_PORT=29500 is somebody's setting, WEB_PORT=tcp://10.0.0.1:80 is the kubelet's.
-    return name.endswith("_PORT") and value.startswith(("tcp://", "udp://", "sctp://"))
+def _is_service_link(name: str, value: str, hosts: Mapping[str, str]) -> bool:
+    """Whether this variable says what the kubelet would say of a Service with this address."""
+    for pattern in (_SERVICE_LINK, _SERVICE):
+        match = pattern.fullmatch(name)
+        host = hosts.get(match.group(1)) if match else None
+        if host is None:
+            continue
+        address = _ADDRESS.fullmatch(value)
+        if address is not None:
+            return address.group(2) == host
+        is_about_host = name.endswith(("_HOST", "_ADDR"))
+        return value == host if is_about_host else value.isdigit() or name.endswith("_PROTO")
+    return False

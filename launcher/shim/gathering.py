@@ -96,12 +96,12 @@ class Gathering:
         for name in ended:
             self._note_end(name, is_listed=name in names)
         for name in self._running.keys() - names - self._asked:
-            _say(f"{name} is off the list: its torchrun gets SIGTERM")
+            programs.say(f"{name} is off the list: its torchrun gets SIGTERM")
             self._asked.add(name)
             self._stop(self._running[name], signal.SIGTERM)
         for host in listed:
             if self._is_wanted(host.name):
-                _say(f"torchrun starts in {host.name}")
+                programs.say(f"torchrun starts in {host.name}")
                 self._running[host.name] = self._start(host)
         return self._judge(names, now)
 
@@ -110,7 +110,7 @@ class Gathering:
         if is_listed and code < KILLED and code != torch_options.LATE:
             self._verdicts.append(code)
         if code:
-            _say(f"{name}: torchrun ended with {code}")
+            programs.say(f"{name}: torchrun ended with {code}")
 
     def _is_wanted(self, name: str) -> bool:
         is_over = self._verdicts or self._signal
@@ -136,6 +136,7 @@ class Gathering:
 def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     """Runs the command line in the workers, or becomes the real torchrun; the exit code."""
     real, words = argv[0], list(argv[1:])
+    programs.take_output()
     # Before any thread, torch's too: it would be hit by what the loop waits for.
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
     programs.take_place(real)
@@ -146,15 +147,15 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     try:
         misfit = torch_options.find_misfit(args)
     except ValueError:
-        _say(f"--nnodes={args.nnodes} is neither N nor MIN:MAX")
+        programs.say(f"--nnodes={args.nnodes} is neither N nor MIN:MAX")
         return USAGE_ERROR
     if misfit:
-        _say(f"torchrun runs in the launcher alone, for it has {misfit}")
+        programs.say(f"torchrun runs in the launcher alone, for it has {misfit}")
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED)
         os.execv(real, list(argv))
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     endpoint = f"{programs.find_address()}:{store.port}"
-    _say(f"torchrun runs in the workers, with a rendezvous at {endpoint}")
+    programs.say(f"torchrun runs in the workers, with a rendezvous at {endpoint}")
     starter = Starter(Switchboard(broker), args, words=words, endpoint=endpoint)
     return _run(starter.gathering, broker)
 
@@ -205,10 +206,6 @@ def _run(gathering: Gathering, broker: str) -> int:
         caught = signal.sigtimedwait(_PASSED, LOOK_SECONDS)
         if caught is not None:
             gathering.pass_on(caught.si_signo)
-
-
-def _say(text: str) -> None:
-    os.write(2, f"edl: {text}\n".encode("utf-8", "backslashreplace"))
 
 
 if __name__ == "__main__":

@@ -39,15 +39,15 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes the real horovodrun; returns only when there is none."""
     real = programs.find_program("horovodrun", environ.get("PATH", ""), contract.BIN_DIR)
     if real is None:
-        os.write(2, b"edl: horovodrun is not in PATH: is Horovod installed in this image?\n")
+        programs.say("horovodrun is not in PATH: is Horovod installed in this image?")
         return programs.NOT_FOUND
     listed = count_listed(contract.HOSTS_FILE)
     words = horovod_options.adjust(
         argv, slots=listed, interface=find_interface(ROUTES), environ=environ
     )
-    if list(argv) != words:
-        line = f"edl: horovodrun {' '.join(words)}\n"
-        os.write(2, line.encode("utf-8", "backslashreplace"))
+    changed = find_changed(argv, words)
+    if changed:
+        programs.say(f"horovodrun is given {' '.join(changed)}")
     env = environments.drop_pod_facts(environ)
     command = [real, *words]
     if is_for_inside(horovod_options.read_most(words), listed, env):
@@ -55,6 +55,18 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         python = programs.find_interpreter(real)
         command = [*python, INJECTING, *command] if python else command
     return programs.become(command, env)
+
+
+def find_changed(given: Sequence[str], words: Sequence[str]) -> Sequence[str]:
+    """What is not as the user wrote it.
+
+    The rest is not for a log: a kubelet puts the values of variables, secret ones too, into
+    arguments that name them.
+    """
+    added = len(words) - len(given)
+    changed = [word for place, word in enumerate(words[added:]) if word != given[place]]
+    numbers = [word if word.startswith("-") else f"-np {word}" for word in changed]
+    return [*words[:added], *numbers]
 
 
 def is_for_inside(most: Optional[int], listed: Optional[int], environ: Mapping[str, str]) -> bool:

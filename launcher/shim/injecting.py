@@ -93,7 +93,7 @@ class Executor:
         """(exit code, time of the end). Never raises: horovodrun would wait for ever."""
         index = slot_info.rank
         if self._settings.verbose:
-            print(command)
+            _print(command)
         code = _FAILED
         try:
             line = f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; {command}"
@@ -102,9 +102,9 @@ class Executor:
             call.ended.wait()
             code = call.code
             if code:
-                print(f"Process {index} exit with status code {code}.")
+                _print(f"Process {index} exit with status code {code}.")
         except Exception as error:  # noqa: BLE001 (whatever it is, the driver must hear of the end)
-            print(f"edl: process {index} could not be run: {error}")
+            _print(f"edl: process {index} could not be run: {error}")
         return code, time.time()  # noqa: TID251 (Horovod orders ends by it)
 
     def _open_sinks(self, index: int) -> Dict[int, Sink]:
@@ -135,26 +135,31 @@ class Executor:
 def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     """Becomes horovodrun, with our transport inside or without it."""
     real = argv[0]
+    programs.take_output()
     programs.take_place(real)
     try:
         install(broker, os.environ.get(contract.ENV_NONCE, ""))
     except (ImportError, AttributeError, Misfit) as error:
-        _say(f"horovodrun starts a process per slot: {type(error).__name__}: {error}")
+        programs.say(f"horovodrun starts a process per slot: {type(error).__name__}: {error}")
         os.execv(real, list(argv))
-    _say("horovodrun starts processes in workers by itself")
+    programs.say("horovodrun starts processes in workers by itself")
     sys.argv[:] = list(argv)
     runpy.run_path(real, run_name="__main__")
     return 0
+
+
+def _print(text: str) -> None:
+    """As Horovod does it, but for a log without room, which ends nothing."""
+    try:
+        print(text)
+    except (OSError, ValueError):  # ValueError: it is closed, or has no such character
+        return
 
 
 def _check(name: str, function: Callable[..., Any], wanted: Any) -> None:
     found = list(inspect.signature(function).parameters)
     if wanted is not None and found != wanted:
         raise Misfit(f"{name} takes {', '.join(found)} and not {', '.join(wanted)}")
-
-
-def _say(text: str) -> None:
-    os.write(2, f"edl: {text}\n".encode("utf-8", "backslashreplace"))
 
 
 if __name__ == "__main__":

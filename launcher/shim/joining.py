@@ -10,7 +10,6 @@ their own, which an exception has not: a signal, and a training that had ended b
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 
@@ -40,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     except SignalException as error:
         return 128 + int(error.sigval)
     except RendezvousClosedError:
-        os.write(2, b"edl: the training ended before this worker took part in it\n")
+        programs.say("the training ended before this worker took part in it")
         return torch_options.LATE
     return 0
 

@@ -15,6 +15,7 @@ from time import monotonic
 from hostdiscovery import hosts
 from launcher import contract
 from launcher.agent import spawning
+from launcher.agent.catching import Caught
 from launcher.protocol import frames
 from launcher.shim import environments, placing, programs
 from launcher.shim.connecting import Line
@@ -39,6 +40,7 @@ REPORT_SECONDS = 5.0
 """What the broker has to hear that the command has ended."""
 DEFAULT_GRACE = 30.0
 _PASSED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_CAUGHT = (signal.SIGCHLD, signal.SIGTERM, *_PASSED)
 
 
 def main(
@@ -51,9 +53,9 @@ def main(
     127 when there is no such command, 143 when SIGTERM came before it was started.
     """
     if not argv:
-        _say("no command to run")
+        programs.say("no command to run")
         return USAGE_ERROR
-    signals = _catch_signals()
+    signals = Caught(_CAUGHT)
     nonce = os.urandom(16).hex()
     launcher = Launcher(argv, environ=environ, paths=paths, nonce=nonce, signals=signals)
     try:
@@ -61,7 +63,7 @@ def main(
         if environ.get(contract.ENV_ATTACH_MODE) == contract.SSH_MODE:
             launcher.agents.prepare()
     except OSError as error:
-        _say(f"cannot write {error.filename}: {error.strerror}")
+        programs.say(f"cannot place {error.filename}: {error.strerror}")
         return NOT_READY
     return launcher.run()
 
@@ -76,7 +78,7 @@ class Launcher:
         environ: Mapping[str, str],
         paths: placing.Paths,
         nonce: str,
-        signals: int,
+        signals: Caught,
     ) -> None:
         self.agents = Agents(paths.ssh, keys=paths.keys, lib=paths.lib, environ=environ)
         self._argv = argv
@@ -96,6 +98,7 @@ class Launcher:
         self._ending: List[Tuple[float, int]] = []
         """After SIGTERM: when to send which signal to the command."""
         self._mirror_at = 0.0
+        self._complaint = ""
         self._say_at = monotonic() + SAY_SECONDS
 
     def run(self) -> int:
@@ -138,24 +141,27 @@ class Launcher:
     def _refresh_files(self) -> None:
         try:
             self._mirror.refresh()
+            self._complaint = ""
         except (OSError, hosts.InvalidHosts) as error:
-            _say(f"cannot update {self._paths.hostfile}: {error}")
+            if str(error) != self._complaint:
+                programs.say(f"cannot update {self._paths.hostfile}: {error}")
+            self._complaint = str(error)
 
     def _say_what_is_waited_for(self) -> None:
         if not self._line.is_open:
-            _say("waiting for the broker container of this pod")
+            programs.say("waiting for the broker container of this pod")
             return
         try:
             listed = hosts.real_hosts(hosts.read_hosts(self._paths.hosts))
         except (OSError, hosts.InvalidHosts):
             listed = ()
-        _say(f"waiting for workers: {len(listed)} can run processes, more are needed")
+        programs.say(f"waiting for workers: {len(listed)} can run processes, more are needed")
 
     # ------------------------------------------------------------ what happens
 
     def _dispatch(self, fd: int, now: float) -> None:
-        if fd == self._signals:
-            for number in os.read(fd, 64):
+        if fd == self._signals.fileno():
+            for number in self._signals.take():
                 self._on_signal(number, now)
         elif fd == self._line.fd:
             self._talk(now)
@@ -218,7 +224,7 @@ class Launcher:
             for frame in self._line.receive(now):
                 self._receive(frame, now)
         except frames.ProtocolError as error:
-            _say(f"the broker broke a rule: {error}; connecting again")
+            programs.say(f"the broker broke a rule: {error}; connecting again")
             self._line.drop(now)
         if self._line.is_finished:
             self._leave_at = now
@@ -241,7 +247,7 @@ class Launcher:
             self.agents.attach(worker)
         except OSError as error:
             # The broker asks again.
-            _say(f"cannot start the agent of {worker.get('name')}: {error}")
+            programs.say(f"cannot start the agent of {worker.get('name')}: {error}")
 
     def _start(self, now: float) -> None:
         if self._command is not None or self._code is not None:
@@ -252,7 +258,7 @@ class Launcher:
         try:
             self._command = spawning.start_command(list(self._argv), env)
         except OSError as error:
-            _say(f"cannot start {self._argv[0]!r}: {error.strerror}")
+            programs.say(f"cannot start {self._argv[0]!r}: {error.strerror}")
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
             self._finish(programs.NOT_FOUND if missing else programs.NOT_EXECUTABLE, now)
 
@@ -263,22 +269,8 @@ class Launcher:
             result = self._scripts.start_next(now)
 
 
-def _catch_signals() -> int:
-    """The read end of the pipe that tells of every signal."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM, *_PASSED):
-        signal.signal(number, lambda *_: None)
-    return reader
-
-
 def _read_grace(environ: Mapping[str, str]) -> float:
     try:
         return max(0.0, float(environ.get(contract.ENV_GRACE, DEFAULT_GRACE)))
     except ValueError:
         return DEFAULT_GRACE
-
-
-def _say(text: str) -> None:
-    os.write(2, f"edl: {text}\n".encode("utf-8", "backslashreplace"))

@@ -20,6 +20,7 @@ from collections import namedtuple
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
 from launcher import contract
+from launcher.shim import programs
 from launcher.shim.arguments import UsageError
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import open_outputs
@@ -73,12 +74,13 @@ def fill_in(command: str, host: str, number: int) -> str:
 
 def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     """Runs the command line; returns the exit code."""
+    programs.take_output()
     # Bytes that are no UTF-8 travel as surrogates, whatever this container's locale is.
     words = [os.fsencode(word).decode("utf-8", "surrogateescape") for word in argv]
     try:
         order = parse(words)
     except UsageError as error:
-        os.write(2, f"edl: {error}\n".encode("utf-8", "backslashreplace"))
+        programs.say(str(error))
         return USAGE_ERROR
     # One that comes while hosts are started waits until all of them can hear it.
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
@@ -104,7 +106,7 @@ def _wait(calls: Sequence[Call], order: Order) -> int:
     for call in calls:
         call.ended.wait()
         if call.code:
-            os.write(2, f"edl: {call.claim.host}: exit code {call.code}\n".encode())
+            programs.say(f"{call.claim.host}: exit code {call.code}")
     return max(call.code for call in calls) if order.has_code else 0
 
 

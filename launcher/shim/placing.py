@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections import namedtuple
@@ -11,7 +12,7 @@ from launcher import contract, launchers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional, Tuple
+    from typing import Callable, Optional, Tuple
 
 Paths = namedtuple(
     "Paths",
@@ -31,6 +32,8 @@ Paths = namedtuple(
     defaults=(contract.SSH_DIR, contract.KEYS_DIR),
 )
 
+NO_EXECUTION = "no program can be run from this volume; is the kubelet's folder mounted noexec?"
+
 PATHS = Paths(
     broker=contract.BROKER_SOCKET,
     hosts=contract.HOSTS_FILE,
@@ -44,20 +47,29 @@ PATHS = Paths(
 )
 
 
-def place_programs(paths: Paths) -> None:
+def _can_execute(path: str) -> bool:
+    # Also for root this is False on a volume that is mounted with noexec.
+    return os.access(path, os.X_OK)
+
+
+def place_programs(paths: Paths, can_execute: Callable[[str], bool] = _can_execute) -> None:
     """Write the scripts that stand for ours; raises OSError naming the file.
 
     They run under the Python that runs this: the one that compiled the runtime.
     """
     programs = {
         paths.discover: "hostdiscovery/discover.py",
-        paths.kubexec: "launcher/shim/rsh.py",
+        # Launchers start it with the stdin that they happen to have, and mean none.
+        paths.kubexec: "launcher/shim/rsh.py -n",
     }
     for name, program in launchers.collect_programs().items():
         programs[f"{paths.bin}/{name}"] = program
-    for path, program in programs.items():
-        text = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{paths.lib}/{program}" "$@"\n'
-        write_whole(path, text, 0o755)
+    for path, line in programs.items():
+        program, _, option = line.partition(" ")
+        words = f'"{sys.executable}" -I -S "{paths.lib}/{program}"{" " + option if option else ""}'
+        write_whole(path, f'#!/bin/sh\nexec {words} "$@"\n', 0o755)
+        if not can_execute(path):
+            raise PermissionError(errno.EACCES, NO_EXECUTION, path)
 
 
 def write_whole(path: str, text: str, mode: int = 0o644) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import select
 import socket
 import sys
 
@@ -13,8 +15,52 @@ if TYPE_CHECKING:
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 """Exit codes of a command that could not be run, as a shell has them."""
+SAY_SECONDS = 1.0
+"""What a word to people waits for a log that nobody takes: PID 1 says some, and reaps and hears."""
+_ATOMIC = 4096
+"""PIPE_BUF: a pipe that poll calls writable takes this much without blocking."""
+_OUTPUTS = {1: "stdout", 2: "stderr"}
 ELSEWHERE = "192.0.2.1"
 """An address that nobody has (RFC 5737): what leads there leads out of the pod."""
+
+
+def say(text: str) -> None:
+    """Tell people, on stderr.
+
+    A log that nobody reads or that has no room is not worth an end, nor more than SAY_SECONDS.
+    """
+    rest = f"edl: {text}\n".encode("utf-8", "backslashreplace")
+    poll = select.poll()
+    poll.register(2, select.POLLOUT)
+    try:
+        while rest and poll.poll(SAY_SECONDS * 1000):
+            rest = rest[os.write(2, rest[:_ATOMIC]) :]
+    except OSError:
+        return
+
+
+def take_output() -> None:
+    """Have a stdin, stdout and stderr, and an exit code that does not depend on them.
+
+    A pipe of ours that got the number of one that is closed would be taken for it. And for what a
+    log without room has not taken Python would end with 120.
+    """
+    fd = os.open(os.devnull, os.O_RDWR)
+    while fd <= max(_OUTPUTS):  # each time the lowest number that is free
+        fd = os.dup(fd)
+    os.close(fd)
+    for number, name in _OUTPUTS.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+    atexit.register(_let_go_of_output)
+
+
+def _let_go_of_output() -> None:
+    for number, name in _OUTPUTS.items():
+        try:
+            getattr(sys, name).flush()
+        except (OSError, ValueError):  # ValueError: the user's program has closed it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def find_program(name: str, path: str, ours: str) -> Optional[str]:
@@ -44,8 +90,7 @@ def become(command: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         os.execve(command[0], list(command), dict(environ))
     except OSError as error:
-        text = f"edl: cannot start {command[0]}: {error.strerror}\n"
-        os.write(2, text.encode("utf-8", "backslashreplace"))
+        say(f"cannot start {command[0]}: {error.strerror}")
     return NOT_EXECUTABLE
 
 

@@ -2,10 +2,12 @@
 
     rsh.py [ssh options] host command...
 
-Output, signals and the exit code are those of the remote command; its stdin is /dev/null. Two
+Output, signals and the exit code are those of the remote command; its stdin is /dev/null, and what
+comes in on ours is refused. -n says that nothing is meant by it, -f goes to the background. Two
 processes: where /bin/sh execs its last command, this process *is* what horovodrun takes for the
 shell: it is never sent SIGTERM, but stopped and killed, whereas its children get SIGTERM
-(horovod/runner/common/util/safe_shell_exec.py:30-80). So the child does the work.
+(horovod/runner/common/util/safe_shell_exec.py:30-80). So the child does the work. Where somebody
+kills the child alone, the parent ends the remote process before it says that anything has ended.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no
 
 from launcher import contract
 from launcher.protocol.claims import Claim
+from launcher.shim import programs
 from launcher.shim.arguments import UsageError, parse_remote
 from launcher.shim.attaching import PASSED, Attachment
+
+_WITHOUT_STDIN = frozenset("nf")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,13 +39,19 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
     The remote command's code, 128+n for signal n, 255 when nothing was started, 137 when the
     worker is gone.
     """
+    programs.take_output()
     # Bytes that are no UTF-8 travel as surrogates, whatever this container's locale is.
     words = [os.fsencode(word).decode("utf-8", "surrogateescape") for word in argv]
     try:
         remote = parse_remote(words)
     except UsageError as error:
-        os.write(2, f"edl: {error}\n".encode("utf-8", "backslashreplace"))
+        programs.say(str(error))
         return contract.EXIT_REFUSED
+    if "f" in remote.flags:
+        if os.fork():
+            return 0  # what goes wrong from here on is said on stderr, as ssh -f has it
+        os.setsid()
+    session = os.urandom(16)
     ours, theirs = os.pipe()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit code away
     signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED, signal.SIGCHLD])
@@ -49,18 +60,25 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
         os.close(theirs)
         code = 1
         try:
-            code = _attach(remote, broker, ours)
+            # A signal to the whole group reaches the parent, which passes it on: once is enough.
+            os.setpgid(0, 0)
+            stdin = -1 if remote.flags & _WITHOUT_STDIN else 0
+            code = _attach(remote, session, broker, parent=ours, stdin=stdin).run()
         except Exception:  # noqa: BLE001 (the last resort: said aloud, then the end)
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(code)
     os.close(ours)
-    return _stand_for(child)
+    code = _stand_for(child)
+    if code >= 0:
+        return code
+    programs.say(
+        f"{remote.host}: the process here that stood for its own was killed; that ends too"
+    )
+    return _attach(remote, session, broker, parent=-1, stdin=-1).end()
 
 
-def _attach(remote: Remote, broker: str, parent: int) -> int:
-    # A signal to the whole group reaches the parent, which passes it on: once is enough.
-    os.setpgid(0, 0)
+def _attach(remote: Remote, session: bytes, broker: str, *, parent: int, stdin: int) -> Attachment:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -68,12 +86,12 @@ def _attach(remote: Remote, broker: str, parent: int) -> int:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
-    claim = Claim(session=os.urandom(16), host=remote.host, command=remote.command)
-    return Attachment(claim, broker=broker, parent=parent, signals=reader).run()
+    claim = Claim(session=session, host=remote.host, command=remote.command)
+    return Attachment(claim, broker=broker, parent=parent, signals=reader, stdin=stdin)
 
 
 def _stand_for(child: int) -> int:
-    """Pass signals on to the child and return its exit code."""
+    """Pass signals on to the child and return its exit code, -n if signal n was its end."""
     # Waited for, not handled: a handler that runs just before waitpid would be heard too late.
     heard = [number for number in PASSED if signal.getsignal(number) != signal.SIG_IGN]
     while True:
@@ -83,7 +101,7 @@ def _stand_for(child: int) -> int:
             continue
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
-            return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 if __name__ == "__main__":

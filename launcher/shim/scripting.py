@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -18,6 +19,10 @@ TAIL_BYTES = 4096
 DEFAULT_SECONDS = 60.0
 TERM_SECONDS = 5.0
 """From TERM to KILL of a script whose time is over."""
+_NO_FILES = ("/proc/", "/dev/", "/sys/")
+_FOR_A_SHELL = re.compile(rb"#![^\n]*\b[a-z]*sh\b")
+_FIRST_LINE = 256
+"""Bytes; the kernel looks at no more of them either."""
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
 
@@ -81,7 +86,7 @@ class Scripts:
         try:
             self._keep(_result(body["id"], 1, "the launcher ended while the script ran"))
             self._run = self._start(body, now)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: what no program can be given
             self._results[body["id"]] = _result(body["id"], 1, f"cannot run the script: {error}")
             return self._results[body["id"]]
         return None
@@ -131,10 +136,7 @@ class Scripts:
         timeout = body.get("timeout")
         seconds = timeout if isinstance(timeout, (int, float)) and timeout > 0 else DEFAULT_SECONDS
         env = dict(self._env, **{str(k): str(v) for k, v in dict(body.get("env") or {}).items()})
-        # The script is a piece of a command line, as et-operator takes it: `sh <script> <hosts>`.
-        # The trap keeps this shell alive on TERM for as long as the script cleans up.
-        line = f'trap : TERM; sh {body["script"]} "$@"'
-        words = ["/bin/sh", "-c", line, "sh", str(body.get("argument", ""))]
+        words = _build_command(body)
         reader, writer = os.pipe()
         try:
             process = subprocess.Popen(
@@ -145,7 +147,7 @@ class Scripts:
                 env=env,
                 start_new_session=True,
             )
-        except OSError:
+        except (OSError, ValueError):
             os.close(reader)
             raise
         finally:
@@ -172,6 +174,34 @@ class Scripts:
     def _path(self, identity: str) -> str:
         safe = "".join(c if c in _SAFE else f"_{ord(c):x}_" for c in identity)
         return f"{self._folder}/{safe}.json"
+
+
+def _build_command(body: Mapping[str, Any]) -> List[str]:
+    """`sh <script> <hosts>`. Raises OSError for a script that is none.
+
+    Without the right to the shell a script is a file whose first line names a shell, and nothing
+    else. One of /proc or /dev could be what an order made of it. Of a file that was never meant to
+    be run, a key or what is kept here of other scripts, a shell prints each line that it does not
+    understand, and runs the others.
+    """
+    script, hosts = str(body["script"]), str(body.get("argument", ""))
+    if body.get("shell") is True:
+        # A piece of a command line, as et-operator takes it. The trap keeps this shell alive on
+        # TERM for as long as the script cleans up.
+        return ["/bin/sh", "-c", f'trap : TERM; sh {script} "$@"', "sh", hosts]
+    path = os.path.realpath(script)
+    if not script.startswith("/") or path.startswith(_NO_FILES) or not _is_for_a_shell(path):
+        raise OSError(
+            f"{script!r} is no shell script in the launcher: a file whose first line is #!/bin/sh"
+        )
+    return ["/bin/sh", script, hosts]
+
+
+def _is_for_a_shell(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return _FOR_A_SHELL.match(file.readline(_FIRST_LINE)) is not None
 
 
 def _result(

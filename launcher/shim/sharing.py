@@ -25,8 +25,15 @@ from time import monotonic
 from launcher import contract
 from launcher.protocol import frames
 from launcher.protocol.claims import Claim
-from launcher.shim.attaching import KILL_AFTER_SECONDS, SPAWN_SECONDS
+from launcher.shim import programs
+from launcher.shim.attaching import (
+    KILL_AFTER_SECONDS,
+    LONGEST_OPENING,
+    SPAWN_SECONDS,
+    TOO_LONG,
+)
 from launcher.shim.connecting import Line
+from launcher.shim.holding import Hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +43,6 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.25
 """How often the events of calls and their times are looked at."""
-LONGEST_OPENING = frames.HEADER.size + frames.MAX_PAYLOAD
-"""Bytes of a SPAWN that the broker takes."""
 GIVE_UP_SECONDS = 10.0
 """A call is over so long after one of its events: horovodrun waits no longer for a process."""
 
@@ -57,9 +62,13 @@ class Call:
         """Streams of which the writer has bytes."""
         self.spawn_until: Optional[float] = monotonic() + SPAWN_SECONDS
         """None once a SPAWN was sent: from then on the process may exist."""
+        self.is_ending = False
+        """TERM was sent: KILL follows once it is delivered."""
         self.kill_at: Optional[float] = None
         self.leave_at: Optional[float] = None
         self.is_over = False
+        self.is_unclear = False
+        """A frame broke a rule: its agent is to say again how it stands."""
 
     @property
     def is_stopping(self) -> bool:
@@ -76,6 +85,7 @@ class Switchboard:
 
     def __init__(self, broker: str) -> None:
         self._line = Line(broker)
+        self._hold = Hold(broker)
         self._calls: Dict[bytes, Call] = {}
         self._inbox: Deque[Tuple[Callable[..., None], Tuple[Any, ...]]] = deque()
         self._outputs: SimpleQueue[Tuple[Call, int, Optional[memoryview]]] = SimpleQueue()
@@ -143,6 +153,9 @@ class Switchboard:
             for call in self._calls.values():
                 call.spawn_until = None
             self._line.send(b"".join(call.claim.opening() for call in self._calls.values()), now)
+            for call in self._calls.values():
+                call.claim.is_said = True
+                call.is_unclear = False
 
     def _exchange(self, events: int, now: float) -> None:
         if events & select.POLLOUT:
@@ -166,7 +179,12 @@ class Switchboard:
         call = self._calls.get(frame.session)
         if call is None:
             return []
-        call.claim.receive(frame)
+        try:
+            call.claim.receive(frame)
+        except frames.ProtocolError as error:
+            # The connection is that of all the others, with other agents, too.
+            call.is_unclear = True
+            self._complain(f"{call.claim.host}: {error}; asking again")
         return [call]
 
     def _serve(self, call: Call, now: float) -> None:
@@ -192,27 +210,31 @@ class Switchboard:
             self._complain(f"{call.claim.host}: no broker in this pod for {SPAWN_SECONDS:.0f} s")
             self._forget(call, contract.EXIT_REFUSED)
             return
+        if call.is_unclear and self._line.is_open:
+            call.is_unclear = False
+            self._line.send(call.claim.opening(), now)
         if call.leave_at is None and call.is_stopping:
             call.leave_at = now + GIVE_UP_SECONDS
             self._signal(call, signal.SIGTERM)
         if call.leave_at is not None and now >= call.leave_at:
             self._end(call, contract.EXIT_GONE)  # it is killed all the same, by us or the broker
+        if call.is_ending and call.kill_at is None:
+            is_told = not call.claim.signals.is_waiting(signal.SIGTERM)
+            call.kill_at = now + KILL_AFTER_SECONDS if is_told else None
         if call.kill_at is not None and now >= call.kill_at:
             call.kill_at = now + KILL_AFTER_SECONDS
             self._line.send(call.claim.signal(signal.SIGKILL), now)
 
     def _forget(self, call: Call, code: int) -> None:
         self._calls.pop(call.claim.session, None)
+        self._hold.drop(call.claim.session)
         self._end(call, code)
 
     def _complain(self, text: str) -> None:
         """Tell people, once in a row; best effort."""
         if text != self._complaint:
             self._complaint = text
-            try:
-                os.write(2, f"edl: {text}\n".encode("utf-8", "backslashreplace"))
-            except OSError:
-                return
+            programs.say(text)
 
     # ------------------------------------------------------------ what others ask of it
 
@@ -225,22 +247,23 @@ class Switchboard:
 
     def _open(self, call: Call) -> None:
         self._calls[call.claim.session] = call
+        self._hold.add(call.claim.session)
         if len(call.claim.opening()) > LONGEST_OPENING:
             # The broker would hang up on all the others, again and again.
-            self._complain(f"{call.claim.host}: the command is longer than 1 MiB")
+            self._complain(f"{call.claim.host}: {TOO_LONG}")
             self._forget(call, contract.EXIT_REFUSED)
             return
         if self._line.is_open:
             call.spawn_until = None
             self._line.send(call.claim.opening(), monotonic())
+            call.claim.is_said = True
 
     def _signal(self, call: Call, number: int) -> None:
         now = monotonic()
         if call.spawn_until is not None:
             self._forget(call, 128 + number)  # nothing was ever started
             return
-        if number == signal.SIGTERM and call.kill_at is None:
-            call.kill_at = now + KILL_AFTER_SECONDS
+        call.is_ending = call.is_ending or number == signal.SIGTERM
         self._line.send(call.claim.signal(number), now)
 
     def _wrote(self, call: Call, stream: int, count: int) -> None:

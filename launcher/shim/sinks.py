@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
 import sys
 from time import asctime
 
 from launcher.protocol import frames
+from launcher.shim.attaching import FULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,9 +46,13 @@ class Sink:
         self._has_time = has_time
         self._line = b""
         self._is_continued = False
+        self._is_told = False
 
     def write(self, data: bytes) -> None:
-        """Pass on the lines that are complete now; raises OSError."""
+        """Pass on the lines that are complete now; raises OSError when nobody reads them any more.
+
+        A file that cannot be written is told once, and keeps no other from its lines.
+        """
         lines = _AFTER_END.split(self._line + data)
         self._line = lines.pop()
         if len(self._line) > LONGEST:
@@ -59,7 +66,10 @@ class Sink:
             self._pass_on([self._line] if self._line else [])
         finally:
             for file in self._owned:
-                file.close()
+                try:
+                    file.close()
+                except OSError as error:
+                    self._tell(error)
 
     def _pass_on(self, lines: Sequence[bytes]) -> None:
         if not lines:
@@ -69,8 +79,45 @@ class Sink:
         text = text[len(prefix) :] if self._is_continued else text
         self._is_continued = not lines[-1].endswith((b"\n", b"\r"))
         for output in self._outputs:
-            output.write(text)
-            output.flush()
+            try:
+                _write(output, text)
+            except OSError as error:
+                if output not in self._owned and error.errno not in FULL:
+                    raise
+                self._tell(error)
+
+    def _tell(self, error: OSError) -> None:
+        if not self._is_told:
+            self._is_told = True
+            text = f"edl: output of {self._prefix!r} is lost: {error.strerror}\n"
+            try:
+                os.write(2, text.encode("utf-8", "backslashreplace"))
+            except OSError:
+                return  # it is lost with the output
+
+
+def _write(output: BinaryIO, text: bytes) -> None:
+    """All of it, also where somebody who shares the file has made it non-blocking."""
+    rest = memoryview(text)
+    while rest:
+        try:
+            taken = output.write(rest) or 0  # without a buffer: a part, or None
+        except BlockingIOError as error:
+            taken = error.characters_written
+        rest = rest[taken:]
+        if rest:
+            _wait_for_room(output)
+    while True:
+        try:
+            return output.flush()
+        except BlockingIOError:
+            _wait_for_room(output)
+
+
+def _wait_for_room(output: BinaryIO) -> None:
+    poll = select.poll()
+    poll.register(output.fileno(), select.POLLOUT)
+    poll.poll()
 
 
 def open_outputs(prefix: bytes) -> Dict[int, Sink]:

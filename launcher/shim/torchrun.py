@@ -36,7 +36,7 @@ def _become(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> in
     path = environ.get("PATH", "")
     real = programs.find_program("torchrun", path, contract.BIN_DIR)
     if real is None:
-        os.write(2, b"edl: torchrun is not in PATH: is torch installed in this image?\n")
+        programs.say("torchrun is not in PATH: is torch installed in this image?")
         return programs.NOT_FOUND
     inside = __file__.rpartition("/")[0] + "/" + program
     python = programs.find_interpreter(real) or ["/usr/bin/env", "python3"]

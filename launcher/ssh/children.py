@@ -1,7 +1,9 @@
 """The processes of a worker that is reached by ssh: here each is an ssh of ours.
 
 A session has ended when its ssh says so. One whose connection was cut is ended in its worker first,
-with as many attempts as that takes: no end is reported that is not known.
+with as many attempts as that takes: no end is reported that is not known. A signal has an ssh of
+its own, which may find no way while that of the session has one: then it is sent again, and the
+next one waits for that.
 """
 
 from __future__ import annotations
@@ -9,14 +11,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import Dict, FrozenSet, Iterator, List, Mapping, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Mapping, Set, Tuple
 
 from launcher.agent import spawning
 from launcher.agent.children import Children
+from launcher.protocol.endings import KILL_SECONDS
 from launcher.ssh import commands
 
 RETRY_SECONDS = 2
-"""Between two attempts to end a session that was cut off."""
+"""Between two attempts to end a session that was cut off, or to deliver a signal."""
 
 
 class RemoteChildren(Children):
@@ -32,6 +35,14 @@ class RemoteChildren(Children):
         """By the pid of a session's ssh: the session's key, and our end of its stdin."""
         self._ending: Dict[int, int] = {}
         """By the pid of an ssh that ends a session: that session's key."""
+        self._unended: Set[int] = set()
+        """Keys of sessions that are to be ended, for which no ssh could be started yet."""
+        self._signals: Dict[int, List[int]] = {}
+        """By key, the signals that are not delivered, in order."""
+        self._carrying: Dict[int, int] = {}
+        """By the pid of an ssh that delivers the first of these: the session's key."""
+        self._late: Set[int] = set()
+        """Keys of sessions whose last signal did not get there at once."""
 
     def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
         """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
@@ -56,8 +67,11 @@ class RemoteChildren(Children):
 
     def signal(self, key: int, number: int) -> None:
         """Have its process group signalled in the worker; what was cut off is being killed."""
-        if any(key == running for running, _ in self._running.values()):
-            self._ask(commands.build_signal(self._target, self._sessions[key], number))
+        signals = self._signals.setdefault(key, [])
+        under_way = 1 if key in self._carrying.values() else 0
+        if number not in signals[under_way:]:  # one that waits stands for both, as in a kernel
+            signals.append(number)
+        self._send_signals()
 
     def kill(self, key: int) -> None:
         """End our side of it; the other side ends with the connection."""
@@ -67,7 +81,10 @@ class RemoteChildren(Children):
 
     def reap(self) -> Iterator[Tuple[int, int, str]]:
         """(key, exit code, reason) of every session that is known to have ended since."""
-        for pid, code, reason in spawning.reap():
+        for key in list(self._unended):
+            self._end(key)
+        self._send_signals()
+        for pid, code, reason in self._reap():
             if pid in self._running:
                 key, stdin = self._running.pop(pid)
                 os.close(stdin)
@@ -83,20 +100,68 @@ class RemoteChildren(Children):
                 else:
                     del self._sessions[key]
                     yield (key, *commands.ENDED[code])
+            elif pid in self._carrying:
+                is_cut = code == commands.FAILED or reason != spawning.EXITED
+                self._note_delivery(self._carrying.pop(pid), is_cut=is_cut)
+        self._send_signals()
 
     def forget(self, key: int) -> None:
         """Nothing of a session is left here once it has ended."""
 
-    def survey(self, number: int, spared: FrozenSet[int] = frozenset()) -> int:
+    def survey(self, number: int, spared: FrozenSet[bytes] = frozenset()) -> int:
         """What sessions have left behind in the worker is not looked for: none that is known."""
         del number, spared
         return 0
 
+    def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
+        """The same of one session: its ssh ends when the worker says that it is over."""
+        del session, number, spares_group
+        return 0
+
     # ------------------------------------------------------------ inside
+
+    def _reap(self) -> Iterator[Tuple[int, int, str]]:
+        return spawning.reap()
+
+    def _send_signals(self) -> None:
+        """Those that are next, unless their sessions are cut off or over."""
+        running = {key for key, _ in self._running.values()}
+        for key in [key for key in self._signals if key not in running]:
+            del self._signals[key]
+            self._late.discard(key)
+        for key in self._signals.keys() - self._carrying.values():
+            is_early = self._signals[key][0] == signal.SIGKILL and key in self._late
+            self._carry(key, int(KILL_SECONDS) if is_early else 0)
+
+    def _carry(self, key: int, after: int) -> None:
+        number = self._signals[key][0]
+        try:
+            pid = self._ask(commands.build_signal(self._target, self._sessions[key], number), after)
+        except OSError:
+            return  # no file descriptor, process or memory now: the next `reap` tries again
+        self._carrying[pid] = key
+
+    def _note_delivery(self, key: int, *, is_cut: bool) -> None:
+        signals = self._signals.get(key, [])
+        if not signals:
+            return
+        if is_cut:
+            self._late.add(key)
+            self._carry(key, RETRY_SECONDS)
+            return
+        del signals[0]
+        if not signals:
+            del self._signals[key]
+            self._late.discard(key)
 
     def _end(self, key: int, after: int = 0) -> None:
         request = commands.build_end(self._target, self._sessions[key])
-        self._ending[self._ask(request, after)] = key
+        self._unended.add(key)
+        try:
+            self._ending[self._ask(request, after)] = key
+        except OSError:
+            return  # no file descriptor or memory now: the next `reap` tries again
+        self._unended.discard(key)
 
     def _ask(self, request: str, after: int = 0) -> int:
         """The pid of an ssh with this request, which begins in so many seconds."""

@@ -11,13 +11,15 @@ older launchers, or of an agent before this one, has then ended.
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
+from time import monotonic
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
-from typing import List, Mapping
+from typing import IO, List, Mapping
 
 from launcher import contract
 from launcher.agent import serving
@@ -29,6 +31,10 @@ from launcher.ssh.children import RemoteChildren
 FENCE_SECONDS = 20.0
 """Less than a broker waits for an answer."""
 REFUSE_SECONDS = 5.0
+KEPT = 4096
+"""Bytes of the last that ssh says: the worker has a voice in it, and all workers one memory."""
+REPLACED = "has been replaced"
+"""How the worker's session.sh ends its words where it obeys a later launcher."""
 NO_GRACE = 0.0
 """The worker's own PID 1 spends its grace period."""
 
@@ -56,33 +62,56 @@ def main(argv: List[str], environ: Mapping[bytes, bytes] = os.environb) -> int:
         pod=pod,
         epoch=target.epoch,
         grace=NO_GRACE,
+        is_heir=is_heir("%s/%s.began" % (folder, pod)),
     )
     children = RemoteChildren(target, environ)
     serving.Server(agent, listener, children).run([])
     return 0
 
 
-def fence(target: commands.Target) -> str:
+def fence(target: commands.Target, seconds: float = FENCE_SECONDS) -> str:
     """Make the worker ours; why that cannot be done, in ssh's last words, "" when it is."""
     words = commands.build_command(target, commands.build_fence(target))
+    null = subprocess.DEVNULL
     try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=FENCE_SECONDS,
-            check=False,
-        )
+        process = subprocess.Popen(words, stdin=null, stdout=null, stderr=subprocess.PIPE)
     except FileNotFoundError:
         return "no ssh in the launcher's image"
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return str(error)
-    if done.returncode == 0:
-        return ""
-    said = done.stderr.decode("utf-8", "replace").split("\n")
-    words = [line.strip() for line in said if line.strip()]
-    return words[-1] if words else "ssh ended with %d" % done.returncode
+    with process:
+        try:
+            assert process.stderr  # noqa: S101 (it is a pipe)
+            said = listen(process.stderr, seconds)
+            code = process.wait(seconds)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            process.kill()
+            return "ssh has not come back within %g s" % seconds
+    lines = [line.strip() for line in said.decode("utf-8", "replace").split("\n") if line.strip()]
+    return "" if code == 0 else lines[-1] if lines else "ssh ended with %d" % code
+
+
+def listen(pipe: IO[bytes], seconds: float) -> bytes:
+    """The last KEPT bytes from it, at its end; raises TimeoutError without one."""
+    until = monotonic() + seconds
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    said = b""
+    while monotonic() < until and poll.poll(max(0.0, until - monotonic()) * 1000):
+        data = os.read(pipe.fileno(), KEPT)
+        if not data:
+            return said
+        said = (said + data)[-KEPT:]
+    raise TimeoutError
+
+
+def is_heir(mark: str) -> bool:
+    """Whether another agent has begun here before us; from now on one has. Raises OSError."""
+    try:
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
+    except FileExistsError:
+        return True
+    return False
 
 
 def refuse(listener: socket.socket, reason: str) -> None:
@@ -93,7 +122,8 @@ def refuse(listener: socket.socket, reason: str) -> None:
         with connection:
             connection.settimeout(REFUSE_SECONDS)
             connection.recv(65536)  # its HELLO: what is not read would take our answer back
-            connection.sendall(frames.encode_json(frames.REJECT, {"reason": reason}))
+            is_fenced = reason.endswith(REPLACED)
+            connection.sendall(frames.build_rejection(reason, is_fenced=is_fenced))
     except OSError as error:
         sys.stderr.write("the broker does not ask: %s\n" % error)
 

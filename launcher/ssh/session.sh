@@ -2,8 +2,9 @@
 # The one program that sshd runs in a worker. What the launcher asks for is in SSH_ORIGINAL_COMMAND:
 #
 #     run EPOCH ID              and from the second line on a command, which sh runs in a process
-#                               group of its own: its output, and the code of its first process
-#     signal EPOCH ID NUMBER    for the process group of a session
+#                               group of its own: its output, and the code of its first process.
+#                               Ended by a signal it is over when its whole group is
+#     signal EPOCH ID NUMBER    for the process group of a session; 255 also where it has not begun
 #     end EPOCH ID              0 once this session runs no more and never will; 1 if it ended by
 #                               itself with 255, which the launcher cannot tell from a cut
 #     fence EPOCH               the same for all sessions; older launchers are refused from now on
@@ -38,6 +39,30 @@ end_group() {
     kill -KILL "-$1"
 }
 
+# What had the signal that ended its session is waited for; what had none gets TERM after a second.
+end_rest() {
+    waited=0
+    while kill -0 "-$1" 2>/dev/null; do
+        [ "$waited" -ne 10 ] || [ -e "$run/told/$id" ] || kill -TERM "-$1" 2>/dev/null
+        [ "$waited" -lt 310 ] || kill -KILL "-$1" 2>/dev/null
+        [ "$waited" -lt 360 ] || return 0 # it hangs in the kernel, or is dead and not waited for
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+}
+
+signal_session() {
+    [ -e "$run/sessions/$id" ] || exit 255 # it has not begun: the launcher asks again
+    case $1 in 1 | 2 | 3 | 9 | 15) : >"$run/told/$id" ;; esac
+    kill "-$1" "-$(cat "$run/sessions/$id")"
+}
+
+# Who runs on in the background can be signalled and ended until the last one of the group is gone.
+forget() {
+    while kill -0 "-$1" 2>/dev/null; do sleep 1; done
+    rm -f "$run/sessions/$id" "$run/told/$id"
+}
+
 may_run() {
     [ ! -e "$run/over/$id" ] && [ ! -e "$run/leaving" ] && [ "$(cat "$run/epoch")" = "$epoch" ]
 }
@@ -56,9 +81,17 @@ run_session() {
     exec 3<&-
     wait "$pid" 2>/dev/null # or bash tells of every signal
     code=$?
+    if [ "$code" -ge 128 ] || [ -e "$run/told/$id" ]; then end_rest "$pid"; fi
     kill "$watcher" 2>/dev/null
     [ "$code" -ne 255 ] || write 255 "$run/over/$id"
-    rm -f "$run/sessions/$id"
+    if kill -0 "-$pid" 2>/dev/null; then
+        {
+            exec </dev/null >/dev/null 2>&1 # a function's own redirection keeps what it replaces
+            forget "$pid"
+        } &
+    else
+        forget "$pid"
+    fi
     exit "$code"
 }
 
@@ -103,7 +136,7 @@ case $id in *[!0-9a-f]*) refuse "no session" ;; esac
 [ "$epoch" -ge "$(cat "$run/epoch")" ] || refuse "launcher $epoch has been replaced"
 case $verb in
     run) run_session ;;
-    signal) kill "-$4" "-$(cat "$run/sessions/$id")" ;;
+    signal) signal_session "$4" ;;
     end) end_session ;;
     fence) fence ;;
     *) refuse "no verb $verb" ;;

@@ -18,7 +18,7 @@ fail() {
 }
 
 prepare() {
-    mkdir -p "$run/sessions" "$run/over" && echo "$epoch" >"$run/epoch" && pwd >"$run/folder" || return 1
+    mkdir -p "$run/sessions" "$run/over" "$run/told" && echo "$epoch" >"$run/epoch" && pwd >"$run/folder" || return 1
     # sshd gives sessions nothing of the container's environment, and takes no key of another user,
     # which a Secret's files are where this is not root.
     (umask 077 && export -p >"$run/environment" && cat "$edl/keys/host_key" >"$run/host_key")

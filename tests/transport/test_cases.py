@@ -174,6 +174,25 @@ async def test_16_an_exit_lost_in_a_cut_is_told_again_and_counts_once(world: Wor
     assert [[ended.code for ended in exits] for exits in world.report.exits.values()] == [[5]]
 
 
+@pytest.mark.point("case-16")
+async def test_16_an_exit_of_a_pod_that_is_deleted_during_a_cut_is_told_after_it(world: World):
+    shim = await world.start_shim(hold(world, "echo up") + "; echo last")
+    assert await read_line(shim) == b"up\n"
+    agent = world.agents[world.workers[0]]
+    world.server.is_away = True
+    world.cut()
+    await until(lambda: '"event": "stream ended"' in world.log)
+    agent.terminate()
+    release(world)
+    log = world.folder / f"{world.workers[0]}.log"
+    await until(lambda: " ended: exited, code 0" in log.read_text())
+    assert agent.returncode is None
+    world.server.is_away = False
+    assert await finish(shim) == (0, b"last\n")
+    async with asyncio.timeout(PATIENCE):
+        assert await agent.wait() == 0
+
+
 @pytest.mark.point("case-17")
 async def test_17_a_success_of_the_exec_call_is_no_success_of_the_command(world: World):
     shim = await world.start_shim(hold(world, "echo up") + "; exit 6")
@@ -224,6 +243,18 @@ async def test_20_a_killed_shim_ends_its_process_before_it_is_believed_dead(
     await until(told.exists)
     await until(lambda: bool(world.report.exits))
     assert [[ended.code for ended in exits] for exits in world.report.exits.values()] == [[9]]
+
+
+@pytest.mark.point("case-20")
+async def test_20_a_shim_of_which_half_is_killed_tells_no_end_before_it_is_one(world: World):
+    saving = "trap 'sleep 0.5; touch saved; exit 0' TERM; echo $$; while :; do sleep 0.05; done"
+    shim = await world.start_shim(f"cd {world.folder}; {saving}")
+    remote = int(await read_line(shim))
+    child, _ = pids_of(shim)
+    os.kill(child, signal.SIGKILL)
+    assert await finish(shim) == (137, b"")
+    assert not is_alive(remote)
+    assert (world.folder / "saved").exists()
 
 
 @pytest.mark.point("case-22")
@@ -362,7 +393,7 @@ async def test_35_many_workers_that_start_together_are_met_32_at_a_time(tmp_path
     async def until_32_ask() -> None:
         await until(lambda: server.most_handshakes >= HANDSHAKES)
         # A 33rd would have come while the broker answered all these.
-        for _ in range(50):
+        for _ in range(10):
             await world.ask_hosts()
 
     server.answer_after = until_32_ask

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,15 @@ def test_a_file_of_other_bytes_is_no_list(tmp_path: Path):
     (tmp_path / "hosts").write_bytes(b"w\xff:1\n")
     with pytest.raises(InvalidHosts, match="hosts"):
         hosts.read_hosts(str(tmp_path / "hosts"))
+
+
+def test_what_is_no_file_of_a_list_is_neither_waited_for_nor_read(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "hole").touch()
+    os.truncate(tmp_path / "hole", 2**40)
+    (tmp_path / "folder").mkdir()
+    open_files = len(list(Path("/proc/self/fd").iterdir()))
+    for name in ("pipe", "hole", "folder"):
+        with pytest.raises(InvalidHosts, match="is no list"):
+            hosts.read_hosts(str(tmp_path / name))
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_files

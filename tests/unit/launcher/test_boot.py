@@ -96,6 +96,35 @@ def test_the_launcher_compiles_what_it_will_start_often(tmp_path: Path) -> None:
     assert any(path.name.startswith("launching.") for path in shim.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("role", "module"), [("agent", "agent..serving"), ("launch", "shim..launching")]
+)
+def test_a_sigterm_while_pid_1_is_still_installing_waits_until_it_can_be_heard(
+    tmp_path: Path, role: str, module: str
+) -> None:
+    lay_out(tmp_path)
+    told = "import signal\ndef main(*_, **__):\n    return signal.SIGTERM in signal.sigpending()\n"
+    (tmp_path / "src" / "..data" / f"launcher..{module}.py").write_text(told)
+    slow = tmp_path / "src" / "slow"
+    os.mkfifo(slow)  # whoever copies it waits for a writer
+    script = tmp_path / "src" / "launcher..boot.py"
+    process = subprocess.Popen([PYTHON, "-I", "-S", str(script), role, "--", "x"])
+    with slow.open("wb"):
+        process.terminate()
+    assert process.wait(20) == 1
+
+
+def test_pid_1_takes_back_the_locale_that_python_has_set(tmp_path: Path) -> None:
+    told = "import os\ndef main(argv):\n    print(os.environ.get('LC_CTYPE'))\n    return 0\n"
+    lay_out(tmp_path)
+    (tmp_path / "src" / "..data" / "launcher..shim..launching.py").write_text(told)
+    command = [PYTHON, "-I", "-S", str(tmp_path / "src" / "launcher..boot.py"), "launch", "--", "x"]
+    for given, seen in (({}, "None"), ({"LC_CTYPE": "C.UTF-8"}, "C.UTF-8")):
+        env = {"PATH": os.environ["PATH"], **given}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        assert done.stdout == seen + "\n"
+
+
 @pytest.mark.parametrize("arguments", [(), ("serve",), ("agent", "train"), ("launch", "-x")])
 def test_a_wrong_call_is_told_the_right_one(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = run(lay_out(tmp_path), *arguments)

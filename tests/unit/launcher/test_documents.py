@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT
 from launcher.documents import (
     HostConfig,
     InvalidDocument,
     Member,
     MemberState,
+    Report,
+    ScriptResult,
+    SessionExit,
     decode_config,
     decode_report,
     encode_config,
+    encode_report,
 )
 
 ONE = Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main")
@@ -49,3 +56,77 @@ def test_what_is_no_document_is_refused(text: str):
         decode_report(text)
     with pytest.raises(InvalidDocument):
         decode_config(text)
+
+
+REPORT: dict[str, Any] = {"epoch": 1, "launcherUid": "l", "brokerStart": 1}
+DEEP = {"a": json.loads("[" * 600 + "]" * 600)}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"epoch": 10**19},
+        {"epoch": -1},
+        {"observedGeneration": 2**63 - 1},
+        {"ended": 2**31},
+        {"ended": 1e300},
+        {"scripts": {"s": {"code": 10**12, "output": ""}}},
+        {"exits": {"u": [{"session": "s", "code": None}]}},
+        {"exits": {"u": [{"session": "s", "code": DEEP}]}},
+        {"listed": 5},
+        {"unlisted": 5},
+        {"unlisted": [2**53]},
+        {"launcherUid": DEEP},
+        {"problems": ["a"]},
+        {"problems": "x" * 2**20},
+    ],
+)
+def test_a_number_or_text_that_no_status_could_hold_is_refused(fields: dict[str, Any]):
+    with pytest.raises(InvalidDocument):
+        decode_report(json.dumps(REPORT | fields))
+
+
+def test_words_in_a_report_are_bounded_and_can_be_shown():
+    odd = "\ud800\x1b[2J" + "x" * 5000
+    problems = {f"{number:03}{odd}": odd for number in range(500)}
+    exits = {"u": [{"session": "s", "code": 1, "reason": odd}]}
+    scripts = {"s": {"code": 1, "output": odd}}
+    text = json.dumps(REPORT | {"problems": {}, "exits": exits, "scripts": scripts})
+    report = decode_report(text)
+    assert report.exits["u"][0].reason.startswith("\ufffdxxx")
+    assert (len(report.exits["u"][0].reason), len(report.scripts["s"].output)) == (1024, 4096)
+    few = {key: problems[key][:900] for key in sorted(problems)[:100]}
+    report = decode_report(json.dumps(REPORT | {"problems": few}))
+    assert len(report.problems) == 20
+    for reason, message in report.problems.items():
+        assert len(reason) <= 64
+        assert message.encode().startswith("\ufffdxxx".encode())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"scripts": {str(n): {"code": 0, "output": ""} for n in range(5000)}},
+        {"exits": {str(n): [] for n in range(5000)}},
+        {"exits": {"uid": [{"session": "s", "code": 0}] * 5000}},
+        {"problems": {str(n): "" for n in range(5000)}},
+    ],
+    ids=["scripts", "workers", "ends", "problems"],
+)
+def test_a_report_that_tells_more_than_any_broker_keeps_is_none(part: dict[str, Any]) -> None:
+    body = {"epoch": 1, "launcherUid": "l", "brokerStart": 1}
+    assert decode_report(json.dumps(body)).epoch == 1
+    with pytest.raises(InvalidDocument, match="more ends, results and problems"):
+        decode_report(json.dumps({**body, **part}))
+
+
+def test_the_longest_report_of_a_broker_is_read() -> None:
+    ends = tuple(SessionExit(f"s{n}", 0) for n in range(EXITS_KEPT))
+    report = Report(
+        1,
+        "l",
+        1,
+        exits={f"u{n}": ends for n in range(ALL_EXITS_KEPT // EXITS_KEPT)},
+        scripts={str(n): ScriptResult(0, "") for n in range(64)},
+    )
+    assert decode_report(encode_report(report)) == report

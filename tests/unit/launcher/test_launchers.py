@@ -64,3 +64,13 @@ def test_no_two_launchers_speak_of_the_same_thing():
     for names in (programs, settings, commands, list(launchers.NAMES)):
         assert len(names) == len(set(names))
     assert sorted(launchers.collect_programs()) == sorted(programs)
+
+
+@pytest.mark.parametrize(
+    "begin", ["\n", "A=1\n", ";A=", "(", "a/", "do ", "; ", "A=1 ", "--nn ", "$(", "{ "]
+)
+def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
+    script = begin * (launchers.MAX_SCRIPT // len(begin))
+    assert launchers.choose(["sh", "-c", script]) == ("other", True)
+    assert launchers.choose(["sh", "-c", script[:9000] + "\nmpirun x"]).name == "mpirun"
+    assert launchers.choose(["sh", "-c", script * 2 + "\nmpirun x"]).name == "other"

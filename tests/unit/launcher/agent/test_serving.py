@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from launcher.protocol import frames
-from tests.unit.launcher.agent.workers import Peer, Worker
+from launcher.protocol.claims import Claim
+from tests.unit.launcher.agent.workers import PYTHON, ROOT, Peer, Worker
 
 GONE = "sleep 0.05; done"
 
@@ -69,7 +71,7 @@ def test_a_session_has_no_stdin_no_core_files_and_the_containers_folder(
     peer: Peer, worker: Worker
 ) -> None:
     _, out, _ = peer.run("cat; ulimit -c; cat /proc/self/coredump_filter; pwd")
-    assert out.split() == [b"0", b"00000000", str(worker.folder).encode()]
+    assert out.split() == [b"0", b"00000100", str(worker.folder).encode()]
 
 
 def test_a_session_leads_its_own_process_group(peer: Peer) -> None:
@@ -121,9 +123,101 @@ def test_case_31_a_command_longer_than_an_argument_can_be_runs_all_the_same(peer
     assert (code, out) == (137, b"50000\n")
 
 
-def test_children_that_hold_the_pipes_do_not_hold_the_exit(peer: Peer) -> None:
-    claim = peer.spawn("echo said; sleep 100 & exit 5")
-    assert peer.finish(claim)[:2] == (5, b"said\n")
+def test_a_long_command_takes_nothing_of_what_its_user_has_in_pipes(peer: Peer) -> None:
+    code, out, _ = peer.run(f": {'x' * 200_000}; readlink /proc/$$/fd/*; exit 0")
+    assert code == 0
+    known = [PYTHON, "-c", "import os; print(hasattr(os, 'memfd_create'))"]  # not in Python 3.7
+    is_known = subprocess.run(known, capture_output=True, check=True).stdout == b"True\n"
+    assert (b"/memfd:edl-command" in out) == is_known
+
+
+SAVING = (
+    "trap 'echo saving; sleep 1.5; echo saved; exit' TERM; echo $$; while :; do sleep 0.05; done"
+)
+
+
+HIDDEN_PATH = "PATH=/usr/bin:/bin"
+
+
+def start_wrapped(peer: Peer, worker: Worker, script: str, where: str = "") -> tuple[Claim, int]:
+    """A training whose wrapper dies of TERM at once; the training's pid."""
+    (worker.folder / "train.sh").write_text(script)
+    (worker.folder / "run.sh").write_text(f"sh train.sh {where}\nexit $?\n")
+    claim = peer.spawn("env A=b sh run.sh; exit $?")
+    if where:
+        worker.wait_until((worker.folder / "out").exists)
+        worker.wait_until((worker.folder / "out").read_text)
+        return claim, number((worker.folder / "out").read_bytes())
+    return claim, number(peer.wait_for(claim, b"\n"))
+
+
+def test_no_end_is_told_while_a_child_of_the_wrapper_saves(peer: Peer, worker: Worker) -> None:
+    claim, child = start_wrapped(peer, worker, SAVING)
+    peer.send(claim.signal(signal.SIGTERM))
+    assert peer.finish(claim)[:2] == (143, b"saving\nsaved\n")
+    assert not is_alive(child)
+
+
+def test_nor_while_one_saves_whose_output_goes_elsewhere(peer: Peer, worker: Worker) -> None:
+    claim, child = start_wrapped(peer, worker, SAVING, ">out 2>&1")
+    peer.send(claim.signal(signal.SIGTERM))
+    assert peer.finish(claim)[0] == 143
+    assert (worker.folder / "out").read_text().split()[-2:] == ["saving", "saved"]
+    assert not is_alive(child)
+
+
+def test_a_child_of_the_wrapper_that_ignores_term_can_be_killed(peer: Peer, worker: Worker) -> None:
+    claim, child = start_wrapped(peer, worker, f"trap '' TERM; echo $$; while :; do {GONE}")
+    peer.send(claim.signal(signal.SIGTERM))
+    worker.wait_until(lambda: "ended: signal 15" in worker.log)
+    peer.send(claim.signal(signal.SIGKILL))
+    assert peer.finish(claim)[0] == 143
+    assert not is_alive(child)
+
+
+def test_a_wrapper_that_is_killed_takes_its_children_along(peer: Peer, worker: Worker) -> None:
+    claim, child = start_wrapped(peer, worker, f"echo $$; while :; do {GONE}", ">out")
+    wrapper = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(wrapper, signal.SIGKILL)
+    assert peer.finish(claim)[0] == 137
+    assert not is_alive(child)
+
+
+def test_what_left_the_group_ends_with_a_session_that_is_ended(peer: Peer) -> None:
+    left = "setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1'"
+    claim = peer.spawn(f"{left} & exec sleep 1000")
+    stray = number(peer.wait_for(claim, b"\n"))
+    peer.send(claim.signal(signal.SIGTERM))
+    assert peer.finish(claim)[0] == 143
+    assert not is_alive(stray)
+
+
+def test_no_end_is_told_while_a_child_saves_that_has_no_session_and_no_name(
+    peer: Peer, worker: Worker
+) -> None:
+    (worker.folder / "train.sh").write_text(SAVING)
+    hidden = f"env -i {HIDDEN_PATH} /usr/bin/setsid /bin/sh train.sh"
+    (worker.folder / "run.sh").write_text(f"{hidden}\nexit $?\n")
+    claim = peer.spawn("sh run.sh; exit $?")
+    child = number(peer.wait_for(claim, b"\n"))
+    peer.send(claim.signal(signal.SIGTERM))
+    assert peer.finish(claim)[:2] == (143, b"saving\nsaved\n")
+    assert not is_alive(child)
+
+
+def test_children_that_hold_the_pipes_end_soon_after_their_parent(peer: Peer) -> None:
+    claim = peer.spawn("sleep 100 & echo $!; exit 5")
+    code, out, _ = peer.finish(claim)
+    assert code == 5
+    assert not is_alive(number(out))
+
+
+def test_what_is_sent_to_the_background_with_its_output_elsewhere_lives_on(peer: Peer) -> None:
+    code, out, _ = peer.run("nohup sleep 100 >/dev/null 2>&1 & echo $!; exit 0")
+    assert code == 0
+    assert is_alive(number(out))
+    peer.say(frames.CLOSE_IF_IDLE)
+    assert peer.expect(frames.BUSY) == {"sessions": 0, "processes": 1}
 
 
 def test_orphans_are_reaped(peer: Peer) -> None:
@@ -245,6 +339,20 @@ def test_it_survives_running_out_of_file_descriptors(worker: Worker) -> None:
     assert "cannot start" in worker.log
 
 
+def test_no_end_is_lost_for_want_of_file_descriptors(worker: Worker) -> None:
+    worker.start(prefix=("sh", "-c", 'ulimit -n 32; exec "$@"', "sh"))
+    peer = worker.hello()
+    command = f"sleep 1000 & until test -e go; do {GONE}; exit 5"  # its pipes stay open
+    claims = [peer.spawn(command) for _ in range(4)]
+    for _ in claims:
+        peer.expect(frames.SPAWNED)
+    others = [worker.connect() for _ in range(20)]  # who say nothing, and hold what is left
+    worker.wait_until(lambda: "accepts nothing" in worker.log)
+    (worker.folder / "go").touch()
+    assert [peer.finish(claim)[0] for claim in claims] == [5] * 4
+    assert len(others) == 20
+
+
 # ---------------------------------------------------------------- fencing
 
 
@@ -259,10 +367,36 @@ def test_a_newer_epoch_comes_in_when_everything_older_is_dead(worker: Worker) ->
     assert new.run("echo mine")[1] == b"mine\n"
 
 
+HIDDEN = "env -i /usr/bin/setsid /bin/sh -c 'echo $$; exec /bin/sleep 1000 >/dev/null 2>&1'"
+
+
+def test_a_newer_epoch_finds_what_has_no_parent_no_session_and_no_name(worker: Worker) -> None:
+    old = worker.start("sh", "-c", f"{HIDDEN} >mine & exec sleep 1000").hello(1)
+    worker.wait_until((worker.folder / "mine").exists)
+    worker.wait_until((worker.folder / "mine").read_text)
+    code, out, _ = old.run(f"{HIDDEN} & sleep 0.2; exit 0")
+    assert code == 0
+    assert is_alive(number(out))
+    worker.connect().hello(1, epoch=4, launcher="m").expect(frames.WELCOME)
+    assert not is_alive(number(out))
+    assert is_alive(number((worker.folder / "mine").read_bytes())), "the container's own"
+
+
+def test_what_has_no_parent_no_session_and_no_name_keeps_a_worker_busy(worker: Worker) -> None:
+    peer = worker.start("sh", "-c", f"{HIDDEN} & exec sleep 1000").hello(1)
+    _, out, _ = peer.run(f"{HIDDEN} & sleep 0.2; exit 0")
+    peer.say(frames.CLOSE_IF_IDLE)
+    assert peer.expect(frames.BUSY) == {"sessions": 0, "processes": 1}
+    os.kill(number(out), signal.SIGKILL)
+    peer.expect(frames.CLOSED)
+
+
 def test_an_older_epoch_is_refused(worker: Worker) -> None:
     worker.start()
     late = worker.connect().hello(1, epoch=2)
-    assert "epoch 2 is over" in late.expect(frames.REJECT)["reason"]
+    refusal = late.expect(frames.REJECT)
+    assert "epoch 2 is over" in refusal["reason"]
+    assert refusal["fenced"] is True
     late.expect_end()
 
 
@@ -302,6 +436,15 @@ def test_sigterm_without_a_session_ends_it_at_once(worker: Worker) -> None:
     peer = worker.start("sleep", "1000").hello()
     worker.terminate()
     assert peer.expect(frames.TERMINATING)["seconds"] > 50
+    assert worker.wait() == 0
+
+
+def test_a_sigterm_that_came_while_it_was_installed_counts(worker: Worker) -> None:
+    slow = worker.folder / "src" / "slow"
+    os.mkfifo(slow)  # whoever copies it waits for a writer
+    worker.start()
+    with slow.open("wb"):
+        worker.terminate()
     assert worker.wait() == 0
 
 
@@ -377,6 +520,17 @@ def test_a_stdout_that_nobody_reads_stops_nobody(worker: Worker) -> None:
     peer = worker.start().hello()
     code, out, _ = peer.run("head -c 1000000 /dev/zero")
     assert (code, len(out)) == (0, 1_000_000)
+
+
+def test_a_folder_that_takes_no_socket_is_told_in_a_sentence(worker: Worker) -> None:
+    path = worker.folder / "none" / "agent.sock"
+    code = "import sys; from launcher.agent import serving; sys.exit(serving.main([], "
+    code += f"{{b'EDL_JOB_UID': b'j', b'EDL_POD_UID': b'p', b'EDL_EPOCH': b'1'}}, {str(path)!r}))"
+    done = subprocess.run(
+        [PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 74
+    assert done.stderr == f"agent: cannot make {path}: No such file or directory\n"
 
 
 def test_without_the_operators_environment_it_says_so(worker: Worker) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from launcher.broker.bodies import KnownSession, Welcome
 from launcher.broker.brokering import Broker
+from launcher.broker.facts import EXITS_KEPT
 from launcher.broker.hosts import Verdict
 from launcher.broker.memories import Identity, Memory
 from launcher.documents import HostConfig, Member, MemberState, Report, ScriptOrder, SessionExit
@@ -287,6 +288,16 @@ def test_a_cut_asks_again_and_a_welcome_may_say_closed():
     assert bench.asked() == []
 
 
+def test_of_the_ends_that_a_welcome_names_only_those_are_taken_that_are_kept():
+    bench = make_started()
+    before = bench.broker.ledger.revision
+    names = [f"{number:032x}" for number in range(100)]
+    sessions = [KnownSession(bytes.fromhex(name), SessionExit(name, 0)) for name in names]
+    bench.welcome(0, replace(NOBODY, sessions=tuple(sessions)))
+    assert [end.session for end in bench.report.exits["uid-0"]] == names[-EXITS_KEPT:]
+    assert bench.broker.ledger.revision <= before + EXITS_KEPT
+
+
 def test_an_end_first_heard_of_in_a_welcome_proves_nothing():
     bench = make_started()
     bench.configure({1: DRAINING})
@@ -474,6 +485,7 @@ def test_a_script_is_ordered_once_for_each_connection_until_it_is_done():
         "argument": "job-worker-0:1",
         "env": {"K": "v"},
         "timeout": 60,
+        "shell": False,
     }
     assert bench.go() == ["SCRIPT"]
     bench.configure({})
@@ -487,14 +499,110 @@ def test_a_script_is_ordered_once_for_each_connection_until_it_is_done():
     assert bench.go() == ["GO"]
 
 
-def test_output_of_a_script_that_is_no_text_is_reported_as_far_as_it_is():
+def make_ordered() -> Bench:
     bench = make_started()
+    bench.scripts = (ORDER,)
+    bench.configure({})
+    return bench
+
+
+def test_the_result_of_a_script_is_told_until_the_operator_has_taken_it_in():
+    bench = make_ordered()
+    bench.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="")
+    bench.peer(PID1, frames.SCRIPT_DONE, id="nobody's", code=0, output="")
+    bench.configure({})
+    assert set(bench.report.scripts) == {"uid/1"}
+    bench.scripts = ()
+    bench.configure({})
+    assert bench.report.scripts == {}
+
+
+def test_a_broker_stays_as_small_as_its_job():
+    bench = make_started()
+    sizes = set()
+    for number in range(2, 40):
+        bench.configure({number: ACTIVE})
+        bench.welcome(number)
+        bench.peer(
+            100 + number,
+            frames.SPAWN,
+            bytes([number]) * 16,
+            host=f"job-worker-{number}",
+            command="c",
+        )
+        bench.configure({number: DRAINING})
+        bench.hear(number, frames.CLOSED)
+        bench.configure({number: GONE})
+        bench.read()
+        bench.read()
+        bench.broker.lose_peer(100 + number, bench.now)
+        del bench.members[number]
+        bench.configure({})
+        bench.wait(10.0)
+        sizes.add((measure(bench.broker), len(bench.report.listed), len(bench.report.closed)))
+    assert len(sizes) == 1
+    assert bench.kept is not None
+    assert bench.kept.hosts.ever_listed == {"uid-0", "uid-1"}
+
+
+def measure(broker: Broker) -> int:
+    """Everything that a broker holds for each pod."""
+    parts = [broker.hosts, broker._relay, broker._drains, broker._departures]
+    found = [
+        getattr(p, name) for p in parts for name in (*getattr(p, "__slots__", ()), *vars_of(p))
+    ]
+    return sum(len(each) for each in found if isinstance(each, dict | set | frozenset | tuple))
+
+
+def vars_of(part: object) -> list[str]:
+    return list(getattr(part, "__dict__", {}))
+
+
+def test_who_comes_back_after_all_was_forgotten_is_told_too():
+    bench = make_started()
+    bench.configure({1: GONE})
+    del bench.members[1]
+    bench.configure({})
+    bench.wait(10.0)
+    bench.peers = []
+    bench.peer(SHIM, frames.RESUME, A, host="job-worker-1", instance="i", received=[0, 0])
+    assert [(peer, name, body["code"]) for peer, name, body in bench.peers] == [(SHIM, "LOST", 137)]
+
+
+class Counted(dict[str, Any]):
+    """A dict that counts how often it was gone through."""
+
+    passes = 0
+
+    def values(self) -> Any:
+        Counted.passes += 1
+        return super().values()
+
+
+def test_a_settle_goes_through_the_members_as_often_however_many_leave():
+    passes = []
+    for leaving in (2, 40):
+        bench = Bench()
+        bench.configure(dict.fromkeys(range(50), ACTIVE), replicas=50)
+        for number in range(50):
+            bench.welcome(number)
+        bench.configure(dict.fromkeys(range(leaving), DRAINING), replicas=50)
+        bench.broker.hosts.members = Counted(bench.broker.hosts.members)
+        Counted.passes = 0
+        bench.settle()
+        bench.broker.due()
+        passes.append(Counted.passes)
+    assert passes[0] == passes[1]
+
+
+def test_output_of_a_script_that_is_no_text_is_reported_as_far_as_it_is():
+    bench = make_ordered()
     bench.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="a\ud800b")
-    assert bench.report.scripts["uid/1"].output == "a?b"
+    assert bench.report.scripts["uid/1"].output == "a\ufffdb"
 
 
 def test_a_script_that_ran_too_long_has_no_code():
-    bench = make_started()
+    bench = make_ordered()
     bench.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=-15, output="", timedOut=True)
     assert bench.report.scripts["uid/1"].code is None
 
@@ -615,3 +723,11 @@ def test_nothing_is_due_in_a_job_that_trains():
     bench = make_started()
     bench.wait(100.0)
     assert bench.broker.due() == float("inf")
+
+
+def test_a_worker_that_can_never_be_listed_is_told_as_closed():
+    bench = make_started()
+    bench.configure({1: GONE})
+    bench.configure({1: ACTIVE})  # what was set back with all of etcd
+    assert bench.report.closed == {"uid-1"}
+    assert bench.read() == "job-worker-0:1\n"

@@ -7,11 +7,20 @@ import selectors
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from et_operator.errors import EtOperatorError, Expired, Refused, StreamEnded, Unreachable
+from et_operator.errors import (
+    EtOperatorError,
+    Expired,
+    OutcomeUnknown,
+    Refused,
+    StreamEnded,
+    Unreachable,
+)
 from et_operator.kube.api import WatchEvent
 from et_operator.model.resources import CONFIG_MAPS, Ref
 from launcher import contract
@@ -19,10 +28,10 @@ from launcher.broker.assembly import Pacer
 from launcher.broker.brokering import Broker
 from launcher.broker.facts import Ledger
 from launcher.broker.following import Follower
-from launcher.broker.memories import Identity, Memory
-from launcher.broker.reporting import Reporter
+from launcher.broker.memories import Files, Identity, Memory, decode_memory
+from launcher.broker.reporting import PEOPLE_SECONDS, Reporter
 from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
-from launcher.broker.streams import HANDSHAKES, Patience, Streams
+from launcher.broker.streams import HANDSHAKES, HOLD_SECONDS, Patience, Streams
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
 from launcher.documents import (
     HostConfig,
@@ -139,6 +148,15 @@ def test_facts_that_can_wait_are_written_once_a_second():
     assert last == ledger.report
 
 
+def test_a_report_is_written_again_without_news_now_and_then_for_it_may_have_been_set_back():
+    api, ledger = FakeApi(), Ledger(FRESH)
+    steps = [(0.0, lambda: ledger.close("a")), (650.0, lambda: None)]
+    run(report_through(make_reporter(api, ledger), steps))
+    assert len(api.patches) == 3
+    assert all(b - a >= 300 for (a, _), (b, _) in pairwise(api.patches))
+    assert api.patches[0][1] == api.patches[-1][1]
+
+
 def test_urgent_facts_do_not_wait():
     api, ledger = FakeApi(), Ledger(FRESH)
     steps = [
@@ -148,6 +166,32 @@ def test_urgent_facts_do_not_wait():
     ]
     run(report_through(make_reporter(api, ledger), steps))
     assert [at for at, _ in api.patches] == pytest.approx([0.0, 0.2, 0.25])
+
+
+def test_ends_without_end_are_written_no_more_often_than_people_read():
+    api, ledger = FakeApi(), Ledger(FRESH)
+
+    def end(number: int) -> Callable[[], object]:
+        return lambda: ledger.end_session(f"pod-{number % 64}", SessionExit(str(number), 0))
+
+    steps = [(number / 50, end(number)) for number in range(50 * 60)]
+    run(report_through(make_reporter(api, ledger), steps))
+    assert len(api.patches) <= 1 + 60 / PEOPLE_SECONDS + 1
+    assert decode_report(api.patches[-1][1]["data"]["report-1"]) == ledger.report
+
+
+def test_what_is_decided_by_does_not_wait_for_what_is_for_people():
+    api, ledger = FakeApi(), Ledger(FRESH)
+    steps: list[tuple[float, Callable[[], object]]] = [
+        (0.0, lambda: ledger.end_session("a", SessionExit("1", 0))),
+        (0.5, lambda: ledger.end_session("a", SessionExit("2", 0))),
+        (3.0, lambda: ledger.serve(2)),
+        (3.1, lambda: ledger.end_session("a", SessionExit("3", 0))),
+        (3.2, lambda: ledger.close("a")),
+        (5.0, lambda: ledger.end_session("a", SessionExit("4", 0))),
+    ]
+    run(report_through(make_reporter(api, ledger), steps))
+    assert [at for at, _ in api.patches] == pytest.approx([0.0, 3.0, 3.2, 3.25 + PEOPLE_SECONDS])
 
 
 def test_a_write_that_failed_is_done_again_ever_more_slowly_with_the_newest_facts():
@@ -185,6 +229,53 @@ def test_after_a_restart_what_was_reported_before_is_taken_first():
     run(report_through(make_reporter(api, ledger), []))
     assert api.patches[0][1] == {"data": {}}
     assert decode_report(api.patches[1][1]["data"]["report-1"]).closed == {"x"}
+
+
+class FullApi(FakeApi):
+    """Keeps the rule of 1 MiB, for what it has from others and what it is given."""
+
+    def __init__(self, stored: dict[str, str], limit: int = 2**20) -> None:
+        super().__init__()
+        self.stored = stored
+        self.limit = limit
+
+    async def patch(self, ref: Ref, body: Any, **kwargs: Any) -> Any:
+        merged = {**self.stored, **body["data"]}
+        merged = {key: text for key, text in merged.items() if text is not None}
+        if sum(map(len, merged.values())) > self.limit:
+            raise Refused(422, "Invalid", "Too long: may not be more than 1048576 bytes")
+        self.stored = merged
+        return await super().patch(ref, body, **kwargs)
+
+
+def test_reports_of_former_epochs_are_removed():
+    api, ledger = FakeApi(), Ledger(replace(FRESH, epoch=12))
+    others = {"report-13": "", "report-x": "", "note": "", "report-" + "1" * 5000: ""}
+    api = FullApi({"report-2": "", "report-11": "", **others})
+    run(report_through(make_reporter(api, ledger), [(0.0, lambda: ledger.end(0))]))
+    assert set(api.stored) == {"report-12", *others}
+
+
+def test_a_map_that_former_epochs_have_filled_is_written_to():
+    ledger = Ledger(replace(FRESH, epoch=3))
+    api = FullApi({"report-1": "x" * 2**19, "report-2": "x" * 2**19})
+    run(report_through(make_reporter(api, ledger), [(0.0, lambda: ledger.end(0))]))
+    assert set(api.stored) == {"report-3"}
+    assert decode_report(api.stored["report-3"]).problems == {}
+
+
+def test_a_report_that_is_refused_for_its_size_says_so_without_what_is_for_people():
+    ledger = Ledger(FRESH)
+    api = FullApi({"note": "x"}, limit=1000)
+    end = SessionExit("s" * 1000, 1)
+    steps = [(0.0, lambda: ledger.end_session("a", end)), (0.1, lambda: ledger.close("a"))]
+    run(report_through(make_reporter(api, ledger), steps))
+    told = decode_report(api.stored["report-1"])
+    assert (told.closed, told.exits) == ({"a"}, {})
+    assert "Too long" in told.problems["ReportShortened"]
+    api.limit = 2**20
+    run(report_through(make_reporter(api, ledger), [(0.0, lambda: ledger.close("b"))]))
+    assert decode_report(api.stored["report-1"]).problems == {}
 
 
 def test_at_the_end_what_is_left_is_written_at_once_or_given_up_in_time():
@@ -416,9 +507,29 @@ def test_no_more_than_so_many_handshakes_at_once():
     run(check())
 
 
-def test_a_right_that_is_missing_for_a_minute_is_told_until_it_is_there():
+def test_nodes_that_never_answer_keep_nobody_else_waiting():
+    class Silent(Rig):
+        @asynccontextmanager
+        async def open(self, member: Member) -> AsyncIterator[Agent]:
+            if int(member.name.rpartition("-")[2]) < 4 * HANDSHAKES:
+                await asyncio.sleep(15.0)
+                raise OutcomeUnknown("no answer in time")
+            async with super().open(member) as agent:
+                yield agent
+
     async def check() -> None:
-        refused = Refused(403, "Forbidden", 'cannot create resource "pods/exec"')
+        rig = Silent(Agent, members=4 * HANDSHAKES + 3)
+        await rig.live(10.0)
+        assert len(rig.agents) == 3
+        assert max(rig.opened) <= 4 * HOLD_SECONDS
+
+    run(check())
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_right_that_is_missing_for_a_minute_is_told_until_it_is_there(status: int):
+    async def check() -> None:
+        refused = Refused(status, "Forbidden", 'cannot create resource "pods/exec"')
         rig = Rig(refused)
         await rig.live(55.0)
         assert rig.report.problems == {}
@@ -457,6 +568,31 @@ def test_an_agent_that_refuses_for_a_minute_is_told_until_it_obeys():
         rig._attempts = [Agent]
         await rig.live(30.0)
         assert rig.report.problems == {}
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("fenced", "unlisted", "closed"),
+    [(True, {"uid-0"}, {"uid-0"}), (None, set(), {"uid-0"}), (2**53, set(), {"uid-0"})],
+)
+def test_an_agent_that_obeys_another_launcher_is_told_at_once(
+    fenced: object, unlisted: set[str], closed: set[str]
+):
+    async def check() -> None:
+        def refuse() -> Agent:
+            agent = Agent()
+            body = {"reason": "epoch 1 belongs to launcher x", "fenced": fenced, "news": 1}
+            agent.say(frames.encode_json(frames.REJECT, body))
+            return agent
+
+        rig = Rig(refuse)
+        await rig.live(5.0)
+        assert rig.report.unlisted == unlisted
+        assert rig.report.listed == frozenset()
+        await rig.live(5.0, make_config(2, MemberState.DRAINING))
+        assert rig.report.unlisted == frozenset()
+        assert rig.report.closed == closed
 
     run(check())
 
@@ -566,5 +702,28 @@ def test_an_exit_is_in_the_report_that_is_kept():
         rig.broker.take_agent_frame("uid-0", ended, now())
         rig.broker.settle(now())
         assert rig.report.exits["uid-0"] == (SessionExit((b"s" * 16).hex(), 134, "signal 6"),)
+
+    run(check())
+
+
+def test_what_a_full_disk_did_not_take_is_written_once_there_is_room(tmp_path: Path):
+    async def check() -> None:
+        folder = tmp_path / "later"
+        files = Files(hosts=folder / "hosts", memory=folder / "memory")
+        memory = Memory(replace(FRESH, broker_start=7))
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(files.run())
+            files.publish("old:1\n")
+            files.keep(memory)
+            files.publish("new:1\n")
+            await asyncio.sleep(60.0)
+            folder.mkdir()
+            await asyncio.sleep(6.0)
+            assert (folder / "hosts").read_text() == "new:1\n"
+            assert decode_memory((folder / "memory").read_text()) == memory
+            (folder / "hosts").unlink()
+            await asyncio.sleep(60.0)
+            assert not (folder / "hosts").exists()
+            task.cancel()
 
     run(check())

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT, Ledger
-from launcher.documents import Report, ScriptResult, SessionExit
+from launcher.broker.bodies import MOST_REASON
+from launcher.broker.facts import (
+    ALL_EXITS_KEPT,
+    EXITS_KEPT,
+    OUTPUT_KEPT,
+    PROBLEM_KEPT,
+    Ledger,
+    shorten,
+)
+from launcher.documents import Report, ScriptResult, SessionExit, encode_report
 
 
 def make_ledger() -> Ledger:
@@ -24,18 +32,19 @@ def test_what_changes_nothing_is_no_news():
     assert ledger.report.ended == 3
 
 
-def test_ends_are_urgent_and_the_rest_is_not():
+def test_ends_are_urgent_and_those_of_sessions_are_for_people_alone():
     ledger = make_ledger()
+    ledger.end_session("a", SessionExit("s", 134))
+    assert (ledger.revision, ledger.needed, ledger.urgent) == (1, 0, 0)
     ledger.list(["a"])
     ledger.observe(2)
     ledger.serve(2)
     ledger.complain("Why", "because")
-    assert ledger.urgent == 0
+    assert (ledger.needed, ledger.urgent) == (4, 0)
     ledger.close("a")
-    ledger.end_session("a", SessionExit("s", 134))
     ledger.finish_script("id", ScriptResult(0, ""))
     ledger.end(0)
-    assert ledger.urgent == 4
+    assert (ledger.needed, ledger.urgent) == (7, 3)
 
 
 def test_the_end_of_a_session_is_told_once():
@@ -52,26 +61,59 @@ def test_the_first_result_of_a_script_stays():
     assert ledger.report.scripts["id"].code == 0
 
 
-def test_a_report_of_any_age_fits_into_a_configmap():
+WORST = '"\\' * (MOST_REASON // 2)
+"""Each character of it takes two in JSON."""
+
+
+def make_largest(pods: int) -> Ledger:
+    """All pods have closed, as many sessions as are kept have ended as wordily as they may."""
     ledger = make_ledger()
-    for pod in range(100):
+    uids = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(pods)]
+    ledger.list(uids)
+    for uid in uids:
+        ledger.close(uid)
+    for uid in uids:
         for number in range(EXITS_KEPT + 1):
-            ledger.end_session(f"pod-{pod}", SessionExit(f"{pod}-{number}", 1))
+            ledger.end_session(uid, SessionExit(f"{uid[:8]}{number:024d}", 134, WORST))
+    for number in range(8):
+        ledger.complain(f"Problem{number}", "\x1b" * 5000)
+    ledger.finish_script("uid-1", ScriptResult(1, "\x1b" * OUTPUT_KEPT))
+    return ledger
+
+
+def test_the_report_of_the_largest_job_fits_into_a_configmap():
+    ledger = make_largest(600)
     kept = sum(map(len, ledger.report.exits.values()))
     assert kept <= ALL_EXITS_KEPT + EXITS_KEPT
-    assert "pod-99" in ledger.report.exits
-    assert "pod-0" not in ledger.report.exits
+    uids = list(ledger.report.exits)
+    assert uids[-1].startswith("00000599")
+    size, small = len(encode_report(ledger.report)), len(encode_report(make_ledger().report))
+    per_pod = len('"00000000-0000-4000-8000-000000000000",') * 2
+    assert size + per_pod * (10_000 - 600) <= 1024 * 1024
+    assert len(encode_report(shorten(ledger.report))) <= small + per_pod * 600 + 8 * 6 * 520 + 100
 
 
-def test_pods_are_forgotten_only_when_there_are_too_many():
+def test_what_the_config_does_not_speak_of_is_forgotten():
     ledger = make_ledger()
     ledger.list(["a", "b"])
-    ledger.forget(["b"])
+    ledger.close("a")
+    ledger.end_session("a", SessionExit("s", 134))
+    ledger.finish_script("old", ScriptResult(0, ""))
+    ledger.finish_script("new", ScriptResult(0, ""))
+    ledger.keep_only(["a", "b"], ["old", "new"])
     assert ledger.report.listed == {"a", "b"}
-    ledger.list(f"pod-{number}" for number in range(3000))
-    ledger.close("pod-1")
-    ledger.forget(["b"])
+    ledger.keep_only(["b"], ["new"])
     assert (ledger.report.listed, ledger.report.closed) == ({"b"}, frozenset())
+    assert set(ledger.report.scripts) == {"new"}
+    assert set(ledger.report.exits) == {"a"}, "for people"
+
+
+def test_a_problem_is_told_in_a_few_words_that_everybody_can_write():
+    ledger = make_ledger()
+    ledger.complain("Why", "\ud800" + "x" * 1_000_000)
+    told = ledger.report.problems["Why"]
+    assert told.startswith("\ufffdxxx")
+    assert len(told) == PROBLEM_KEPT
 
 
 def test_an_earlier_report_of_the_same_launcher_is_taken_and_no_other():

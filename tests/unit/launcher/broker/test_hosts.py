@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostdiscovery.hosts import Host
 from launcher.broker.hosts import (
     GATHER_SECONDS,
     JOIN_SECONDS,
@@ -15,7 +16,7 @@ from launcher.broker.hosts import (
     HostMemory,
     Verdict,
 )
-from launcher.documents import HostConfig, Member, MemberState
+from launcher.documents import AHEAD, HostConfig, Member, MemberState
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
 
@@ -264,3 +265,73 @@ def test_the_next_broker_takes_every_listed_host_as_joining_until_it_knows_bette
     hosts = make_list(make_listed(2).memory)
 
     assert hosts.joining == {"uid-0": None, "uid-1": None}
+
+
+def test_a_name_that_the_command_has_known_never_means_another_pod():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0)))
+    namesake = replace(make_member(1), uid="uid-of-another")
+    hosts.configure(make_config(3, make_member(0), namesake, make_member(2)))
+    assert hosts.dismiss_spent() == ["uid-of-another"]
+
+
+def test_a_pod_that_is_known_to_be_gone_is_spent_where_a_config_wants_it_again():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0), make_member(1, GONE)))
+    hosts.configure(make_config(3, make_member(0), make_member(1)))
+    assert hosts.dismiss_spent() == ["uid-1"]
+
+
+def test_a_worker_that_comes_late_is_not_spent():
+    hosts = make_listed(1)
+    hosts.configure(make_config(2, make_member(0), make_member(2)))
+    hosts.welcome("uid-2", 1.0)
+    hosts.gather(9.0)
+    hosts.configure(make_config(3, make_member(0), make_member(2), make_member(1)))
+    assert hosts.dismiss_spent() == []
+
+
+def test_who_was_taken_off_is_told_where_a_config_of_before_wants_him_back():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    assert hosts.unlisted == frozenset()
+    hosts.configure(make_config(3, make_member(0), make_member(1)))
+    assert hosts.unlisted == {"uid-1"}
+    hosts.configure(make_config(4, make_member(0), make_member(1, DRAINING)))
+    assert hosts.unlisted == frozenset()
+
+
+def test_the_next_broker_tells_them_too():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    successor = make_list(hosts.memory)
+    successor.configure(make_config(3, make_member(0), make_member(1)))
+    assert successor.unlisted == {"uid-1"}
+    assert successor.hosts == (Host("job-worker-0", 2),)
+
+
+def test_a_worker_that_refuses_us_for_good_is_told_and_never_listed():
+    hosts = make_listed(1)
+    hosts.configure(make_config(2, make_member(0), make_member(1)))
+    hosts.refuse("uid-1")
+    hosts.welcome("uid-1", 1.0)
+    hosts.gather(9.0)
+    assert hosts.unlisted == {"uid-1"}
+    assert hosts.hosts == (Host("job-worker-0", 2),)
+
+
+@pytest.mark.parametrize("uid", ["uid-0", "nobody"])
+def test_a_refusal_of_one_that_is_listed_or_unknown_changes_nothing(uid: str):
+    hosts = make_listed(2)
+    before = hosts.memory
+    hosts.refuse(uid)
+    assert hosts.unlisted == frozenset()
+    assert hosts.memory == before
+
+
+def test_a_config_that_is_numbered_far_ahead_is_ignored_but_for_the_first():
+    hosts = make_list()
+    assert hosts.configure(make_config(2**52, make_member(0))) is Verdict.TAKEN
+    hosts = make_listed(1)
+    assert hosts.configure(make_config(2 * AHEAD + 2, make_member(1))) is Verdict.STALE
+    assert hosts.configure(make_config(2 * AHEAD + 1, make_member(0))) is Verdict.TAKEN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,25 +23,26 @@ from launcher.documents import InvalidDocument, Report
 
 IDENTITY = Identity("job", "ns", "job-uid", 2, "launcher-uid")
 texts = st.text(max_size=5)
+counts = st.integers(0, 2**53)
 uids = st.frozensets(texts, max_size=3)
 
 
 @given(
     st.builds(
         Memory,
-        st.builds(Report, st.integers(), texts, st.integers(), listed=uids, closed=uids),
+        st.builds(Report, counts, texts, counts, listed=uids, closed=uids, unlisted=uids),
         st.builds(
             HostMemory,
-            generation=st.integers(),
-            listed=st.tuples(st.builds(Entry, texts, texts, st.integers())),
+            generation=counts,
+            listed=st.tuples(st.builds(Entry, texts, texts, counts)),
             ever_listed=uids,
             offered=uids,
-            served_generation=st.integers(),
+            served_generation=counts,
             nonce=texts,
             started=st.booleans(),
         ),
         told=uids,
-        nudges=st.integers(),
+        nudges=counts,
     )
 )
 def test_memory_survives_the_file(memory: Memory):
@@ -60,6 +62,34 @@ def test_each_start_has_a_number_of_its_own(tmp_path: Path):
     write_whole(path, encode_memory(replace(first, hosts=HostMemory(generation=7))))
     second = recall(path, IDENTITY)
     assert (second.report.broker_start, second.hosts.generation) == (2, 7)
+
+
+@pytest.mark.parametrize("kind", ["hole", "pipe", "link", "folder"])
+def test_what_the_users_container_puts_there_is_not_waited_for_and_not_read(
+    tmp_path: Path, kind: str
+):
+    path = tmp_path / "memory.json"
+    if kind == "hole":
+        with path.open("wb") as file:
+            file.truncate(2**40)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(InvalidDocument, match="memory: "):
+        recall(path, IDENTITY)
+
+
+def test_nothing_is_written_to_what_others_have_put_there(tmp_path: Path):
+    path, theirs = tmp_path / "memory.json", tmp_path / "theirs"
+    theirs.write_text("as it was")
+    (tmp_path / ".memory.json.new").symlink_to(theirs)
+    write_whole(path, "one")
+    os.mkfifo(tmp_path / ".memory.json.new")
+    write_whole(path, "two")
+    assert (path.read_text(), theirs.read_text()) == ("two", "as it was")
 
 
 def test_the_memory_of_another_launcher_is_not_ours(tmp_path: Path):

@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from launcher.broker.bodies import KnownSession
-from launcher.broker.relaying import (
-    CLAIM_SECONDS,
-    LAST_SECONDS,
-    RESUME_SECONDS,
-    TERM_SECONDS,
-    Relay,
-)
+from launcher.broker.bodies import KnownSession, read_opening
+from launcher.broker.orphans import LAST_SECONDS, TERM_SECONDS
+from launcher.broker.relaying import CLAIM_SECONDS, RESUME_SECONDS, Relay
+from launcher.broker.sessions import Session
+from launcher.broker.starts import KEPT, KEPT_STARTS, TOO_MANY, UNDER_WAY, Starts
 from launcher.broker.windows import LEAST_WINDOW
+from launcher.contract import EXIT_REFUSED
 from launcher.documents import Member, MemberState, SessionExit
 from launcher.protocol import frames
+from launcher.protocol.claims import Claim
 from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, LAST_SIGNAL, Signals
+from launcher.shim.attaching import LONGEST_OPENING as SHIMS_LONGEST
 
 A = b"a" * 16
 B = b"b" * 16
@@ -85,7 +86,19 @@ SPAWN = make_frame(frames.SPAWN, host="w-0", command="true", env={}, window=fram
 SPAWNED = make_frame(frames.SPAWNED, pid=1, instance="i")
 RESUME = make_frame(frames.RESUME, host="w-0", instance="i", received=[7, 0])
 EXIT = make_frame(frames.EXIT, code=0, produced=[0, 0], reason="exited")
-SIGTERM = make_frame(frames.SIGNAL, signal=15)
+
+
+def make_signal(signal: int, number: int = 1, session: bytes = A) -> Frame:
+    return make_frame(frames.SIGNAL, session, signal=signal)._replace(offset=number)
+
+
+def make_signaled(number: int = 1, session: bytes = A, sender: int = FROM_SHIM) -> Frame:
+    return Frame(frames.SIGNALED, session, sender, number, b"")
+
+
+OURS = make_signaled((1 << 32) + 1, sender=FROM_BROKER)
+"""The first signal of a launcher's first broker was delivered."""
+SIGTERM = make_signal(15)
 EXIT_ACK = Frame(frames.EXIT_ACK, A, 0, 0, b"")
 RUNNING = [KnownSession(A, None)]
 EXITED = [KnownSession(A, SessionExit(A.hex(), 0))]
@@ -155,10 +168,162 @@ def test_before_the_config_is_read_a_session_waits_for_its_meaning():
 def test_a_spawn_waits_for_the_stream_and_takes_its_signal_along():
     relay, wire, _ = make_relay(attached=False)
     relay.take_shim_frame(SHIM, SPAWN, 0.0)
-    relay.take_shim_frame(SHIM, SIGTERM, 0.0)
+    relay.take_shim_frame(SHIM, make_signal(10), 0.0)
     assert wire.take_agent() == []
     relay.attach("uid-0", [])
     assert [name for name, _, _ in wire.take_agent()] == ["SPAWN", "SIGNAL"]
+
+
+def test_a_signal_that_ends_cancels_a_spawn_that_was_not_sent():
+    relay, wire, spawned = make_relay(attached=False)
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
+    relay.take_shim_frame(SHIM, SIGTERM, 0.0)
+    assert [(name, body["code"]) for name, _, body in wire.take_peer(SHIM)] == [("LOST", 143)]
+    relay.attach("uid-0", [])
+    assert (wire.take_agent(), spawned) == ([], [])
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_spawn_that_is_said_when_it_is_to_end_already_is_not_started(bound: bool):
+    relay, wire, spawned = make_relay(bound=bound, attached=bound)
+    body = {"host": "w-0", "command": "true", "ending": 2}
+    relay.take_shim_frame(SHIM, make_frame(frames.SPAWN, **body), 0.0)
+    relay.bind(1)
+    assert [(name, body["code"]) for name, _, body in wire.take_peer(SHIM)] == [("LOST", 130)]
+    assert (wire.take_agent(), spawned) == ([], [])
+
+
+def test_a_spawn_that_may_have_arrived_is_not_cancelled_before_the_agent_says_so():
+    relay, wire, _ = make_relay(attached=False)
+    body = {"host": "w-0", "command": "true", "again": True, "ending": 15}
+    relay.take_shim_frame(SHIM, make_frame(frames.SPAWN, **body), 0.0)
+    relay.take_shim_frame(SHIM, SIGTERM, 0.0)
+    assert wire.peers == {}
+    relay.attach("uid-0", [])
+    assert [(name, body["code"]) for name, _, body in wire.take_peer(SHIM)] == [("LOST", 143)]
+    relay.detach("uid-0")
+    relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, **body), 0.0)
+    relay.take_shim_frame(OTHER, SIGTERM, 0.0)
+    relay.attach("uid-0", RUNNING)
+    assert wire.peers == {}
+    assert [name for name, _, _ in wire.take_agent()] == ["SPAWN", "SIGNAL"]
+
+
+def test_a_spawn_cut_on_its_way_is_cancelled_when_it_did_not_arrive():
+    relay, wire, _ = make_relay()
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
+    relay.detach("uid-0")
+    relay.take_shim_frame(SHIM, SIGTERM, 0.0)
+    assert wire.peers == {}
+    relay.attach("uid-0", [])
+    assert [(name, body["code"]) for name, _, body in wire.take_peer(SHIM)] == [("LOST", 143)]
+    assert [name for name, _, _ in wire.take_agent()] == ["SPAWN"]
+
+
+def test_signals_are_delivered_once_and_in_order_however_often_the_stream_is_cut():
+    relay, wire = make_running()
+    relay.take_shim_frame(SHIM, make_signal(2, 1), 0.0)
+    relay.take_agent_frame("uid-0", make_signaled(1))
+    relay.detach("uid-0")
+    for number, signal in ((2, 10), (3, 15), (4, 9)):
+        relay.take_shim_frame(SHIM, make_signal(signal, number), 0.0)
+    wire.take_agent()
+    for _ in range(2):
+        relay.attach("uid-0", RUNNING)
+        assert [body.get("signal") for _, _, body in wire.take_agent()] == [None, 10, 15, 9]
+    relay.take_agent_frame("uid-0", make_signaled(3))
+    relay.attach("uid-0", RUNNING)
+    assert [body.get("signal") for _, _, body in wire.take_agent()] == [None, 9]
+    assert [name for name, _, _ in wire.take_peer(SHIM)] == ["SIGNALED", "SIGNALED"]
+
+
+def test_whatever_a_shim_sends_while_the_stream_is_cut_the_broker_takes():
+    shim = Signals(A)
+    for signal in [10] * 200 + list(range(1, LAST_SIGNAL + 1)) * 2:
+        shim.add(signal)
+    relay, wire = make_running()
+    relay.detach("uid-0")
+    decoder = frames.Decoder()
+    decoder.feed(shim.encode())
+    for frame in decoder:
+        relay.take_shim_frame(SHIM, frame, 0.0)
+    wire.take_agent()
+    relay.attach("uid-0", RUNNING)
+    sent = [body["signal"] for name, _, body in wire.take_agent() if name == "SIGNAL"]
+    assert set(sent) == set(range(1, LAST_SIGNAL + 1))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_shim_that_counts_its_signals_backwards_is_told(number: int):
+    relay, _ = make_running()
+    relay.take_shim_frame(SHIM, make_signal(10, 2), 0.0)
+    with pytest.raises(ProtocolError):
+        relay.take_shim_frame(SHIM, make_signal(10, number), 0.0)
+
+
+def test_whoever_comes_back_for_what_a_gone_pod_ran_is_told():
+    relay, wire, _ = make_relay(attached=False)
+    relay.release("uid-0", "gone")
+    relay.take_shim_frame(SHIM, RESUME, 0.0)
+    assert wire.take_peer(SHIM) == [("LOST", A, {"reason": "gone", "code": 137})]
+    relay.take_shim_frame(OTHER, SPAWN, 0.0)
+    assert wire.take_peer(OTHER) == [("LOST", A, {"reason": "gone", "code": 255})]
+
+
+def test_an_agent_is_not_believed_about_the_session_of_another():
+    members = {n: Member(n, f"uid-{n}", 1, MemberState.ACTIVE, "main") for n in ("w-0", "w-1")}
+    relay = Relay(FakeWire(), find=members.get, started_at=0.0, on_spawn=lambda _: None)
+    relay.bind(2)
+    relay.attach("uid-w-0", [])
+    relay.attach("uid-w-1", [])
+    relay.take_shim_frame(SHIM, SPAWN, 0.0)
+    relay.attach("uid-w-1", EXITED)
+    assert relay.count_running() == {"uid-w-0": 1}
+
+
+KEYS = [bytes([n]) * 16 for n in range(1, 10)]
+
+
+def start_large(relay: Relay, count: int) -> None:
+    """So many sessions, each of a connection of its own, of which four may be under way."""
+    body = {"host": "w-0", "command": "x" * (UNDER_WAY // 4 - 1000)}
+    for peer, key in enumerate(KEYS[:count], 1):
+        relay.take_shim_frame(peer, make_frame(frames.SPAWN, key, **body), 0.0)
+
+
+def test_an_agent_is_sent_no_more_starts_than_may_wait_for_it():
+    relay, wire, spawned = make_relay(attached=False)
+    start_large(relay, 9)
+    relay.attach("uid-0", [])
+    assert [key for _, key, _ in wire.take_agent()] == KEYS[:4]
+    relay.take_agent_frame("uid-0", make_frame(frames.SPAWNED, KEYS[1], pid=1, instance="i"))
+    assert [key for _, key, _ in wire.take_agent()] == KEYS[4:5]
+    relay.take_shim_frame(6, make_signal(15, 1, KEYS[5]), 0.0)
+    assert [(name, body["code"]) for name, _, body in wire.take_peer(6)] == [("LOST", 143)]
+    relay.lose_peer(7, 0.0)
+    relay.take_agent_frame("uid-0", make_frame(frames.LOST, KEYS[0], reason="no", code=255))
+    relay.take_agent_frame("uid-0", make_frame(frames.EXIT, KEYS[2], code=255, produced=[0, 0]))
+    assert [key for _, key, _ in wire.take_agent()] == KEYS[7:]
+    assert len(spawned) == 7
+
+
+def test_a_pod_that_is_gone_ends_the_starts_that_wait_for_it_once():
+    relay, wire, _ = make_relay()
+    start_large(relay, 6)
+    relay.release("uid-0", "gone")
+    codes = [[body["code"] for _, _, body in wire.take_peer(peer)] for peer in range(1, 7)]
+    assert codes == [[137]] * 4 + [[255]] * 2
+
+
+def test_starts_that_waited_when_the_stream_was_cut_are_sent_on_the_next():
+    relay, wire, _ = make_relay()
+    start_large(relay, 5)
+    relay.detach("uid-0")
+    wire.take_agent()
+    relay.attach("uid-0", [KnownSession(KEYS[0], None)])
+    assert [key for _, key, _ in wire.take_agent()] == KEYS[:4]
+    relay.take_agent_frame("uid-0", make_frame(frames.SPAWNED, KEYS[0], pid=1, instance="i"))
+    assert [key for _, key, _ in wire.take_agent()] == KEYS[4:5]
 
 
 def test_a_shim_that_leaves_before_its_spawn_was_sent_leaves_nothing():
@@ -226,12 +391,30 @@ def test_a_shim_that_died_has_its_process_ended():
     assert wire.take_agent() == [("SIGNAL", A, {"signal": 15})]
     relay.take_agent_frame("uid-0", make_data(10))
     assert wire.take_agent() == [("ACK", A, (1, 10))]
-    assert relay.due() == 15.0 + TERM_SECONDS
-    relay.advance(45.0)
+    relay.advance(99.0)
+    assert relay.due() is None, "TERM may not have been delivered yet"
+    relay.take_agent_frame("uid-0", OURS)
+    relay.advance(100.0)
+    assert relay.due() == 100.0 + TERM_SECONDS
+    wire.take_agent()
+    relay.advance(130.0)
     assert wire.take_agent() == [("SIGNAL", A, {"signal": 9})]
     assert relay.due() is None
     relay.take_agent_frame("uid-0", EXIT)
     assert wire.take_agent() == [("EXIT_ACK", A, {})]
+
+
+def test_a_process_that_its_shim_has_told_to_end_is_not_told_again():
+    relay, wire = make_running()
+    relay.take_shim_frame(SHIM, SIGTERM, 0.0)
+    relay.take_agent_frame("uid-0", make_signaled())
+    relay.lose_peer(SHIM, 10.0)
+    wire.take_agent()
+    relay.advance(15.0)
+    assert wire.take_agent() == []
+    assert relay.due() == 15.0 + TERM_SECONDS
+    relay.advance(15.0 + TERM_SECONDS)
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 9})]
 
 
 def test_a_shim_that_comes_back_in_time_saves_its_process():
@@ -268,6 +451,8 @@ def test_when_the_users_command_has_ended_nobody_is_waited_for():
     ]
     relay.take_agent_frame("uid-0", EXIT)
     assert wire.take_agent() == [("EXIT_ACK", A, {})]
+    relay.take_agent_frame("uid-0", OURS._replace(session=B))
+    relay.advance(10.0)
     relay.end_all(11.0)
     assert relay.due() == 10.0 + LAST_SECONDS
     relay.advance(10.0 + LAST_SECONDS)
@@ -296,6 +481,8 @@ def test_after_our_restart_shims_have_half_a_minute():
     relay.detach("uid-0")
     relay.attach("uid-0", RUNNING)
     assert wire.take_agent() == [("SIGNAL", A, {"signal": 15})]
+    relay.take_agent_frame("uid-0", OURS)
+    relay.advance(30.0)
     relay.advance(60.0)
     assert wire.take_agent() == [("SIGNAL", A, {"signal": 9})]
 
@@ -429,7 +616,8 @@ def test_beginnings_take_half_of_the_pool():
         ),
         pytest.param(make_frame(frames.RESUME, host="w-0", instance="i"), id="no counts"),
         pytest.param(make_frame(frames.RESUME, host="w-0", received=[0, 0]), id="no instance"),
-        pytest.param(make_frame(frames.SIGNAL, signal="9"), id="no number"),
+        pytest.param(make_frame(frames.SIGNAL, signal="9"), id="no signal"),
+        pytest.param(make_frame(frames.SIGNAL, signal=9), id="no number"),
         pytest.param(make_frame(frames.CLOSED), id="not a shim's"),
     ],
 )
@@ -441,8 +629,10 @@ def test_a_shim_that_breaks_a_rule_is_told(frame: Frame):
 
 def test_frames_of_sessions_that_are_over_are_ignored():
     relay, wire = make_running()
+    relay.take_agent_frame("uid-0", EXIT)
     relay.take_shim_frame(SHIM, EXIT_ACK, 0.0)
     wire.take_agent()
+    wire.take_peer(SHIM)
     relay.take_shim_frame(SHIM, make_ack(1), 0.0)
     relay.take_agent_frame("uid-0", make_data(1))
     relay.take_agent_frame("another", EXIT)
@@ -469,8 +659,9 @@ def test_a_connection_may_hold_many_sessions_and_each_ends_for_itself():
     relay.take_agent_frame("uid-0", make_data(5, session=B))
     assert [session for _, session, _ in wire.take_peer(SHIM)] == [A, B]
     assert wire.sharing[-2:] == [2, 2]  # twice as much may wait for it
+    relay.take_agent_frame("uid-0", EXIT)
     relay.take_shim_frame(SHIM, EXIT_ACK, 0.0)
-    relay.take_shim_frame(SHIM, make_frame(frames.SIGNAL, B, signal=15), 0.0)
+    relay.take_shim_frame(SHIM, make_signal(2, session=B), 0.0)
     assert [name for name, _, _ in wire.take_agent()] == ["EXIT_ACK", "SIGNAL"]
     relay.lose_peer(SHIM, 1.0)
     assert relay.due() == 1.0 + RESUME_SECONDS
@@ -497,7 +688,7 @@ def test_one_that_comes_back_before_its_end_was_seen_takes_its_sessions_along():
     relay.lose_peer(SHIM, 1.0)
     assert relay.due() is None
     wire.take_agent()
-    relay.take_shim_frame(OTHER, make_frame(frames.SIGNAL, B, signal=15), 0.0)
+    relay.take_shim_frame(OTHER, make_signal(15, session=B), 0.0)
     assert wire.take_agent() == [("SIGNAL", B, {"signal": 15})]
 
 
@@ -505,3 +696,79 @@ def test_nobody_speaks_for_the_session_of_another_connection():
     relay, _ = make_running()
     with pytest.raises(ProtocolError):
         relay.take_shim_frame(OTHER, SIGTERM, 0.0)
+
+
+def test_a_shim_that_is_stopped_is_waited_for_until_its_command_has_ended():
+    relay, wire, _ = make_relay(attached=False)
+    held = {A, B}
+    relay = Relay(
+        wire, find={}.get, started_at=0.0, on_spawn=lambda _: None, is_held=held.__contains__
+    )
+    relay.bind(1)
+    relay.attach("uid-0", [*RUNNING, KnownSession(B, SessionExit(B.hex(), 1))])
+    for now in range(0, 3600, 5):
+        relay.advance(float(now))
+    assert wire.take_agent() == []
+    held.discard(B)
+    relay.advance(3600.0)
+    assert wire.take_agent() == [("EXIT_ACK", B, {})]
+    relay.end_all(3601.0)
+    relay.advance(3601.0)
+    assert wire.take_agent() == [("SIGNAL", A, {"signal": 15})]
+
+
+def make_session(number: int, size: int) -> Session:
+    return Session(number.to_bytes(16, "big"), "w-0", size=size)
+
+
+def test_what_waits_to_be_started_is_bounded() -> None:
+    starts = Starts()
+    first = make_session(0, KEPT // 2)
+    assert starts.keep(first)
+    assert starts.keep(first), "which is sent again"
+    assert starts.keep(make_session(1, KEPT // 2))
+    assert not starts.keep(make_session(2, 1))
+    starts.finish(first)
+    assert starts.keep(make_session(2, 1))
+
+
+def test_who_starts_too_many_is_told() -> None:
+    relay, wire, _ = make_relay(attached=False)
+    for number in range(1, KEPT_STARTS + 2):
+        assert wire.take_peer(SHIM) == []
+        session = number.to_bytes(16, "big")
+        relay.take_shim_frame(SHIM, SPAWN._replace(session=session), 0.0)
+    [(name, session, body)] = wire.take_peer(SHIM)
+    assert (name, session) == ("LOST", (KEPT_STARTS + 1).to_bytes(16, "big"))
+    assert body == {"code": EXIT_REFUSED, "reason": TOO_MANY}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (frames.SPAWN, '{"host":"w-0","command":"%s"}' % ("\u00e9" * 300_000)),
+        (frames.SPAWN, '{"host":"w-0","command":"c","env":[%s0]}' % ("9e9," * 200_000)),
+        (
+            frames.RESUME,
+            '{"host":"w-0","instance":"%s","received":[0,0]}' % ("\u00e9" * 1000),
+        ),
+    ],
+    ids=["escapes", "numbers", "instance"],
+)
+def test_what_would_be_too_long_in_our_words_is_refused(kind: int, body: str):
+    with pytest.raises(ProtocolError):
+        read_opening(Frame(kind, A, 0, 0, body.encode()))
+
+
+def test_what_a_shim_may_say_at_most_fits_when_it_is_said_again():
+    claim = Claim(session=A, host="w-0", command="")
+    claim.command = "x" * (SHIMS_LONGEST - len(claim.opening()))
+    assert len(claim.opening()) == SHIMS_LONGEST
+    claim.is_said = True
+    claim.signal(15)
+    decoder = frames.Decoder()
+    decoder.feed(claim.opening())
+    [spawn, _signal] = decoder
+    body = {**read_opening(spawn), "window": frames.MOST_WINDOW}
+    decoder.feed(frames.encode_json(frames.SPAWN, body, A))
+    assert [frame.type for frame in decoder] == [frames.SPAWN]

@@ -159,6 +159,8 @@ class Whole:
                 self.carry_out(worker, worker.agent.started(effect.session, 7))
             elif isinstance(effect, effects.Signal):
                 self.end(effect.session[0] - 65, 128 + effect.number)
+            elif isinstance(effect, effects.Sweep):
+                self.carry_out(worker, worker.agent.swept(effect.session, 0))
             elif isinstance(effect, effects.Survey):
                 self.carry_out(worker, worker.agent.surveyed(0, self.now))
 

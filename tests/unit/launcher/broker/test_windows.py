@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -132,14 +134,60 @@ def flood(session: Session, size: int) -> None:
 def test_too_much_is_forgiven_while_the_pool_has_room():
     job = Job(64)
     flood(job[0], frames.MOST_WINDOW)
-    job.windows.check(job[0])
+    job.windows.check(job[0], frames.MOST_WINDOW)
     flood(job[0], 1)
     with pytest.raises(ProtocolError, match="2097153 bytes ahead"):
-        job.windows.check(job[0])
-    for number in range(1, 32):
+        job.windows.check(job[0], 1)
+    for number in range(1, 31):
         flood(job[number], frames.MOST_WINDOW)
-    flood(job[40], frames.WINDOW)
-    job.windows.check(job[40])
+        job.windows.check(job[number], frames.MOST_WINDOW)
+    for number in range(40, 50):
+        flood(job[number], frames.WINDOW)
+        job.windows.check(job[number], frames.WINDOW)
     flood(job[40], 1)
     with pytest.raises(ProtocolError):
-        job.windows.check(job[40])
+        job.windows.check(job[40], 1)
+
+
+class Counted(dict[bytes, Session]):
+    """A table that counts how often it is gone through."""
+
+    passes = 0
+
+    def values(self) -> Any:
+        Counted.passes += 1
+        return super().values()
+
+
+def test_opening_and_closing_go_through_no_table_and_give_everything_back():
+    sessions = Counted()
+    windows = Windows(sessions)
+    Counted.passes = 0
+    for number in range(1000):
+        key = number.to_bytes(2, "big")
+        sessions[key] = Session(key, "h", uid="u", most_window=frames.MOST_WINDOW)
+        windows.open(sessions[key])
+    for key in list(sessions):
+        windows.close(sessions.pop(key))
+        windows.close(Session(key, "h"))
+    assert Counted.passes == 0
+    late = Session(b"late", "h", uid="u", most_window=frames.MOST_WINDOW)
+    assert windows.open(late) == frames.WINDOW
+
+
+def test_thousands_that_want_more_than_there_is_are_not_gone_through_each_time():
+    job = Job(2048)
+    sessions = Counted(job.sessions)
+    job.windows = Windows(sessions)
+    job.windows.note_round_trip("uid", 0.04)
+    for session in sessions.values():
+        session.window = 0
+        job.windows.open(session)
+    Counted.passes = 0
+    for _ in range(25):
+        job.now += 0.04
+        for number in range(2048):
+            session = job[number]
+            session.flows[frames.STDOUT].acknowledge(session.received + session.window)
+            job.windows.widen(session, job.now)
+    assert Counted.passes <= 3

@@ -6,7 +6,18 @@ import asyncio
 
 import pytest
 
-from launcher.broker.wiring import AGENT_HELD, MESSAGE, PEER_HELD, Outbox, Wires
+from launcher.broker.brokering import Broker
+from launcher.broker.serving import Connection
+from launcher.broker.wiring import (
+    AGENT_HELD,
+    MESSAGE,
+    MOST_PEERS,
+    PEER_HELD,
+    UNFINISHED,
+    Outbox,
+    Wires,
+)
+from launcher.protocol import frames
 from launcher.protocol.frames import ProtocolError
 
 CHUNK = b"x" * 100_000
@@ -67,3 +78,53 @@ def test_a_peer_that_does_not_read_is_cut_off(sessions: int):
         sent += len(CHUNK)
     assert transport.is_aborted
     assert sessions * PEER_HELD < sent <= sessions * PEER_HELD + len(CHUNK)
+
+
+class IdleBroker(Broker):
+    """No frame of these tests comes to its end."""
+
+    def __init__(self) -> None:
+        """It needs nothing."""
+
+
+async def connect(wires: Wires) -> tuple[Connection, StuckTransport]:
+    connection, transport = Connection(IdleBroker(), wires, lambda: None), StuckTransport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+async def test_of_those_whose_frames_do_not_end_those_with_most_are_cut_off():
+    wires = Wires()
+    frame = frames.encode(frames.SPAWN, b"s" * 16, payload=b"x" * 900_000)[:-1]
+    shim, wire_of_shim = await connect(wires)
+    shim.data_received(frame[:50_000])
+    floods = [await connect(wires) for _ in range(2 * UNFINISHED // len(frame))]
+    for flood, _ in floods:
+        flood.data_received(frame)
+    living = [wire for _, wire in floods if not wire.is_aborted]
+    assert len(living) * len(frame) <= UNFINISHED
+    assert not wire_of_shim.is_aborted
+
+
+async def test_what_a_connection_held_counts_no_more_when_the_frame_or_the_connection_ends():
+    wires = Wires()
+    size = 900_000
+    for number in range(4 * UNFINISHED // size):
+        peer = wires.add_peer(StuckTransport())
+        wires.note_unfinished(peer, size)
+        if number % 2:
+            wires.note_unfinished(peer, 0)
+        wires.remove_peer(peer)
+    last = StuckTransport()
+    wires.note_unfinished(wires.add_peer(last), 2 * size)
+    assert not last.is_aborted
+
+
+async def test_a_connection_too_many_is_ended():
+    wires = Wires()
+    crowd = [StuckTransport() for _ in range(MOST_PEERS + 2)]
+    peers = [wires.add_peer(transport) for transport in crowd]
+    assert [t.is_aborted for t in crowd[-3:]] == [False, True, True]
+    wires.remove_peer(peers[0])
+    wires.add_peer(fresh := StuckTransport())
+    assert not fresh.is_aborted

@@ -17,19 +17,26 @@ from launcher.protocol.effects import (
     SignalCommand,
     Spawn,
     Survey,
+    Sweep,
 )
+from launcher.protocol.fences import Fenced
 from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.signals import FROM_BROKER, FROM_SHIM
 
 ONE, TWO = b"1" * 16, b"2" * 16
 
 
 class Bench:
-    """An agent, and what it has sent to each connection. Surveys find `processes`."""
+    """An agent, and what it has sent to each connection.
+
+    Surveys find `processes`, sweeps of a session `children`.
+    """
 
     def __init__(self, grace: float = 60) -> None:
         self.agent = Agent(instance="i", job="j", pod="p", epoch=3, grace=grace)
         self.now = 0.0
         self.processes = 0
+        self.children = 0
         self.done: list[Any] = []
         self.said: dict[int, list[tuple[str, dict[str, Any]]]] = {}
         self.pids = iter(range(100, 200))
@@ -42,6 +49,8 @@ class Bench:
             self.done.append(effect)
             if isinstance(effect, Spawn):
                 self.carry_out(self.agent.started(effect.session, next(self.pids)))
+            elif isinstance(effect, Sweep):
+                self.carry_out(self.agent.swept(effect.session, self.children))
             elif isinstance(effect, Survey):
                 self.carry_out(self.agent.surveyed(self.processes, self.now))
 
@@ -271,7 +280,7 @@ def test_a_resume_of_another_instance_is_lost(running: Bench) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"received": [0]}, {"received": [0, -1]}, {"received": [0, True]}, {"received": [9, 0]}],
+    [{}, {"received": [0]}, {"received": [0, -1]}, {"received": [0, True]}],
     ids=str,
 )
 def test_a_resume_that_cannot_be_is_refused(running: Bench, body: dict[str, Any]) -> None:
@@ -279,10 +288,17 @@ def test_a_resume_that_cannot_be_is_refused(running: Bench, body: dict[str, Any]
         running.send(frames.RESUME, {"instance": "i", **body}, session=ONE)
 
 
-def test_an_acknowledgement_ahead_of_what_was_produced_is_refused(running: Bench) -> None:
+def test_a_shim_that_counts_wrongly_is_lost_alone(running: Bench) -> None:
+    running.spawn(TWO)
     running.agent.output(ONE, 1, b"abc")
-    with pytest.raises(ProtocolError, match="ahead"):
-        running.send(frames.ACK, session=ONE, flags=1, offset=4)
+    running.send(frames.ACK, session=ONE, flags=1, offset=4)
+    running.send(frames.RESUME, {"instance": "i", "received": [4, 0]}, session=ONE)
+    assert running.last()[0] == "LOST"
+    assert running.last()[1]["code"] == 137
+    running.send(frames.RESUME, {"instance": "i", "received": [3, 0]}, session=ONE)
+    assert running.names().count("LOST") == 1
+    assert running.agent.next_data(1) is None, "all of it is safe"
+    assert running.of(Hang) == []
     with pytest.raises(ProtocolError, match="stream 3"):
         running.send(frames.ACK, session=ONE, flags=3, offset=0)
 
@@ -374,18 +390,85 @@ def test_an_ended_process_whose_pipes_stay_open_exits_after_a_second(running: Be
     assert running.last()[0] == "EXIT"
 
 
+def test_an_end_is_told_when_no_child_is_left(running: Bench) -> None:
+    running.children = 1
+    running.send(frames.SIGNAL, {"signal": 15}, session=ONE, offset=1)
+    running.end(code=143)
+    running.tick(1.0)
+    told, first, rest = Sweep(ONE, 0, False), Sweep(ONE, 0, False), Sweep(ONE, 15, True)
+    assert running.of(Sweep) == [told, first, rest]
+    running.send(frames.CLOSE_IF_IDLE)
+    assert running.names()[1:] == ["SPAWNED", "SIGNALED", "BUSY"]
+    running.children = 0
+    running.carry_out(running.agent.orphan_ended())
+    running.tick(1.1)
+    assert running.names()[-2:] == ["EXIT", "CLOSED"]
+    assert running.said[1][-2][1]["code"] == 143
+
+
+def test_what_an_ended_process_has_left_gets_what_it_has_not_had(running: Bench) -> None:
+    running.children = 1
+    running.carry_out(running.agent.ended(ONE, 1, "exited", 0.0))
+    for place, number in enumerate((10, 2, 15, 9), start=1):
+        running.send(frames.SIGNAL, {"signal": number}, session=ONE, offset=place)
+    assert running.of(Signal) == []
+    assert running.of(Sweep) == [Sweep(ONE, 2, False), Sweep(ONE, 15, True), Sweep(ONE, 9, False)]
+
+
+def test_term_is_followed_by_kill_without_any_broker(running: Bench) -> None:
+    running.children = 1
+    running.send(frames.SIGNAL, {"signal": 15}, session=ONE, offset=1)
+    running.carry_out(running.agent.disconnected(1))
+    running.tick(30.0)
+    assert running.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
+    assert running.of(Sweep) == [Sweep(ONE, 0, False), Sweep(ONE, 9, False)]
+
+
+def test_the_end_is_told_of_what_cannot_be_killed(running: Bench) -> None:
+    running.children = 1
+    running.send(frames.SIGNAL, {"signal": 9}, session=ONE, offset=1)
+    running.carry_out(running.agent.ended(ONE, 137, "signal 9", 0.0))
+    running.tick(5.0)
+    assert running.of(CloseOutput) == [CloseOutput(ONE)]
+    for stream in frames.STREAMS:
+        running.carry_out(running.agent.output_ended(ONE, stream))
+    assert running.last()[0] == "EXIT"
+
+
 def test_signals_reach_a_running_process_and_no_other(running: Bench) -> None:
-    running.send(frames.SIGNAL, {"signal": 2}, session=ONE)
-    running.send(frames.SIGNAL, {"signal": 2}, session=TWO)
+    running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=1)
+    running.send(frames.SIGNAL, {"signal": 2}, session=TWO, offset=1)
     running.carry_out(running.agent.ended(ONE, 0, "exited", 0))
-    running.send(frames.SIGNAL, {"signal": 2}, session=ONE)
+    running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=2)
     assert running.of(Signal) == [Signal(ONE, 2)]
+
+
+def test_a_signal_that_comes_again_is_confirmed_and_not_delivered_again(running: Bench) -> None:
+    for number in (1, 2, 1, 2, 3):
+        running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=number)
+        assert running.last()[0] == "SIGNALED"
+    assert running.of(Signal) == [Signal(ONE, 2)] * 3
+
+
+def test_the_signals_of_shim_and_broker_are_counted_apart(running: Bench) -> None:
+    running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=9, flags=FROM_BROKER)
+    running.send(frames.SIGNAL, {"signal": 15}, session=ONE, offset=1, flags=FROM_SHIM)
+    assert running.of(Signal) == [Signal(ONE, 2), Signal(ONE, 15)]
+
+
+@pytest.mark.parametrize(("flags", "offset"), [(2, 1), (0, 0), (1, 2**64 - 1)])
+def test_a_signal_without_sender_or_number_is_refused(
+    running: Bench, flags: int, offset: int
+) -> None:
+    with pytest.raises(ProtocolError, match="SIGNAL"):
+        running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=offset, flags=flags)
+    assert running.of(Signal) == []
 
 
 @pytest.mark.parametrize("number", [0, -1, 65, "15", None, True])
 def test_what_is_no_signal_is_refused(running: Bench, number: object) -> None:
     with pytest.raises(ProtocolError, match="no signal"):
-        running.send(frames.SIGNAL, {"signal": number}, session=ONE)
+        running.send(frames.SIGNAL, {"signal": number}, session=ONE, offset=1)
 
 
 # ---------------------------------------------------------------- flow
@@ -473,6 +556,7 @@ def test_a_busy_worker_says_so_and_closes_by_itself(running: Bench) -> None:
     assert running.last()[0] == "EXIT"
     running.processes = 0
     running.carry_out(running.agent.orphan_ended())
+    running.tick(running.now)
     assert running.last() == ("CLOSED", {})
     assert running.names().count("BUSY") == 1
 
@@ -504,6 +588,17 @@ def test_who_waits_for_marked_processes_looks_again_and_stops_looking(bench: Ben
     surveys = len(bench.of(Survey))
     bench.tick(9.0)
     assert len(bench.of(Survey)) == surveys
+
+
+def test_a_flood_of_ended_orphans_is_one_look(running: Bench) -> None:
+    running.processes = 1
+    running.send(frames.CLOSE_IF_IDLE)
+    looks = len(running.of(Survey))
+    for _ in range(1000):
+        running.carry_out(running.agent.orphan_ended())
+    assert running.agent.deadline() == 0.0
+    running.tick(0.1)
+    assert len(running.of(Survey)) == looks + 1
 
 
 def test_nobody_looks_at_processes_when_nobody_waits(running: Bench) -> None:
@@ -554,19 +649,40 @@ def test_it_waits_until_the_last_exit_is_acknowledged(running: Bench) -> None:
     assert running.of(Leave) == [Leave()]
 
 
-def test_it_waits_for_no_acknowledgement_without_a_stream(running: Bench) -> None:
+def test_a_stream_that_is_cut_has_the_grace_to_come_back_for_an_exit(running: Bench) -> None:
     running.sigterm()
-    running.end()
     running.carry_out(running.agent.disconnected(1))
+    running.end()
+    running.tick(40.0)
+    assert running.of(Leave) == []
+    running.hello(2)
+    assert running.last(2)[1]["sessions"][0]["code"] == 134
+    running.send(frames.EXIT_ACK, session=ONE, connection=2)
     assert running.of(Leave) == [Leave()]
 
 
-def test_it_waits_5_seconds_for_a_broker_that_does_not_acknowledge(running: Bench) -> None:
+@pytest.mark.parametrize("has_stream", [True, False])
+def test_it_waits_no_longer_than_that(running: Bench, has_stream: bool) -> None:
     running.sigterm()
     running.end()
-    running.tick(4.9)
+    if not has_stream:
+        running.carry_out(running.agent.disconnected(1))
+    for now in (20.0, 40.0, 58.9):
+        running.now = now
+        running.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), now)
+        running.tick(now)
     assert running.of(Leave) == []
-    running.tick(5.0)
+    running.tick(59.0)
+    assert running.of(Leave) == [Leave()]
+
+
+def test_a_command_that_does_not_end_costs_no_exit(running: Bench) -> None:
+    running.agent.command_started()
+    running.sigterm()
+    running.end()
+    running.tick(6.0)
+    assert running.of(Leave) == []
+    running.send(frames.EXIT_ACK, session=ONE)
     assert running.of(Leave) == [Leave()]
 
 
@@ -662,3 +778,18 @@ def test_without_a_broker_sessions_live_for_ever(running: Bench) -> None:
     assert running.agent.deadline() is None
     running.tick(1e9)
     assert running.of(Signal) == []
+
+
+@pytest.mark.parametrize("hello", [{"epoch": 3, "launcher": "m"}, {"epoch": 2}])
+def test_a_launcher_that_is_never_obeyed_is_told_so(running: Bench, hello: dict[str, Any]) -> None:
+    with pytest.raises(Fenced) as caught:
+        running.hello(2, **hello)
+    running.carry_out(running.agent.drop(2, str(caught.value), is_fenced=True))
+    assert running.last(2) == ("REJECT", {"reason": str(caught.value), "fenced": True})
+
+
+def test_a_connection_that_comes_late_is_refused_by_itself(running: Bench) -> None:
+    running.hello(2, number=7)
+    with pytest.raises(ProtocolError) as caught:
+        running.hello(3, number=6)
+    assert not isinstance(caught.value, Fenced)

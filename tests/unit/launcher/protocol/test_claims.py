@@ -8,6 +8,7 @@ import pytest
 from launcher.protocol import frames
 from launcher.protocol.claims import Claim
 from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, MOST_WAITING
 
 ID = b"s" * 16
 
@@ -199,11 +200,54 @@ def test_a_stream_that_nobody_reads_counts_as_written(spawned: Claim) -> None:
     assert spawned.exit_code == 0
 
 
-def test_a_signal_that_ends_is_said_again_after_a_cut(spawned: Claim) -> None:
-    spawned.signal(15)
+def signals(blob: bytes) -> list[tuple[int, int]]:
+    decoder = frames.Decoder()
+    decoder.feed(blob)
+    found = [frame for frame in decoder if frame.type == frames.SIGNAL]
+    return [(frame.offset, frames.decode_json(frame)["signal"]) for frame in found]
+
+
+def delivered(claim: Claim, number: int, sender: int = FROM_SHIM) -> None:
+    claim.receive(Frame(frames.SIGNALED, ID, sender, number, b""))
+
+
+def test_signals_are_said_again_in_order_until_they_are_delivered(spawned: Claim) -> None:
+    assert signals(spawned.signal(2)) == [(1, 2)]
     spawned.signal(10)
-    assert [name for name, _ in said(spawned.opening())] == ["RESUME", "SIGNAL"]
-    assert said(spawned.opening())[1] == ("SIGNAL", {"signal": 15})
+    spawned.signal(2)
+    assert signals(spawned.opening()) == [(1, 2), (2, 10), (3, 2)]
+    delivered(spawned, 2)
+    assert signals(spawned.opening()) == [(3, 2)]
+    delivered(spawned, 3)
+    assert signals(spawned.opening()) == []
+    assert signals(spawned.signal(15)) == [(4, 15)]
+
+
+def test_a_signal_of_the_broker_confirms_none_of_ours(spawned: Claim) -> None:
+    spawned.signal(2)
+    delivered(spawned, 1 << 32, FROM_BROKER)
+    assert signals(spawned.opening()) == [(1, 2)]
+
+
+def test_kill_is_not_said_while_one_waits_and_any_number_of_others_is_bounded(
+    spawned: Claim,
+) -> None:
+    for _ in range(200):
+        spawned.signal(10)
+        spawned.signal(9)
+    assert signals(spawned.opening())[:3] == [(1, 10), (2, 9), (3, 10)]
+    assert len(signals(spawned.opening())) == MOST_WAITING
+
+
+def test_a_start_says_that_it_is_to_end_and_that_it_is_said_again(claim: Claim) -> None:
+    claim.signal(10)
+    claim.signal(15)
+    [(_, body), *_] = said(claim.opening())
+    assert (body["ending"], body.get("again")) == (15, None)
+    claim.is_said = True
+    [(_, body), *others] = said(claim.opening())
+    assert body["again"] is True
+    assert [name for name, _ in others] == ["SIGNAL", "SIGNAL"]
 
 
 def test_what_was_queued_before_a_cut_is_not_said_after_it(spawned: Claim) -> None:
@@ -267,4 +311,4 @@ def test_a_loss_beyond_all_counts_is_refused(claim: Claim) -> None:
 
 def test_a_reason_of_any_characters_is_told(claim: Claim) -> None:
     control(claim, frames.LOST, reason="gone \ud800", code=137)
-    assert b"gone \\ud800" in bytes(claim.unwritten(frames.STDERR))
+    assert "gone \ufffd".encode() in bytes(claim.unwritten(frames.STDERR))

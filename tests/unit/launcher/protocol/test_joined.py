@@ -30,6 +30,7 @@ def operations(sizes: st.SearchStrategy[int]) -> st.SearchStrategy[list[tuple[ob
             st.tuples(st.just("crash")),
             st.tuples(st.just("connect")),
             st.tuples(st.just("end")),
+            st.tuples(st.just("signal")),
         ),
         max_size=40,
     )
@@ -55,12 +56,19 @@ class Link:
         self.written = {1: bytearray(), 2: bytearray()}
         self.exits = 0
         self.has_ended = False
+        self.is_open = False
+        self.signals: list[int] = []
+        self.delivered: list[int] = []
 
     def carry_out(self, wanted: list[object]) -> None:
         for effect in wanted:
             if isinstance(effect, effects.Spawn):
                 self.spawns += 1
                 self.carry_out(self.agent.started(effect.session, 100))
+            elif isinstance(effect, effects.Signal):
+                self.delivered.append(effect.number)
+            elif isinstance(effect, effects.Sweep):
+                self.carry_out(self.agent.swept(effect.session, 0))
             elif isinstance(effect, effects.Send) and effect.connection == self.connection:
                 self.down += effect.data
 
@@ -77,7 +85,7 @@ class Link:
         self.up += frames.encode_json(frames.HELLO, hello)
 
     def cut(self) -> None:
-        self.is_connected = False
+        self.is_connected = self.is_open = False
         self.carry_out(self.agent.disconnected(self.connection))
 
     def crash(self) -> None:
@@ -114,7 +122,9 @@ class Link:
         else:
             body = {"instance": "i", "received": [self.acked[1], self.acked[2]]}
             self.up += frames.encode_json(frames.RESUME, body, SESSION)
+            self.up += self.claim.signals.encode()
         self.is_relay_new = False
+        self.is_open = True
 
     def observe(self, frame: frames.Frame) -> None:
         if frame.type == frames.DATA:
@@ -148,6 +158,12 @@ class Link:
         self.claim.wrote(stream, len(data))
         self.acknowledge()
 
+    def signal(self) -> None:
+        self.signals.append(len(self.signals) % 60 + 1)
+        frame = self.claim.signal(self.signals[-1])
+        if self.is_open:
+            self.up += frame
+
     def end(self) -> None:
         if self.spawns and not self.has_ended:
             self.has_ended = True
@@ -165,7 +181,7 @@ class Link:
     def run(self, wanted: list[tuple[object, ...]]) -> None:
         acts = {"produce": self.produce, "write": self.write, "down": self.move_down}
         acts.update(up=self.move_up, cut=self.cut, crash=self.crash)
-        acts.update(connect=self.connect, end=self.end)
+        acts.update(connect=self.connect, end=self.end, signal=self.signal)
         for name, *arguments in wanted:
             acts[name](*arguments)
             self.check()
@@ -174,6 +190,7 @@ class Link:
         held = sum(len(self.claim.unwritten(s)) for s in frames.STREAMS)
         assert held <= frames.WINDOW
         assert self.spawns <= 1
+        assert self.delivered == self.signals[: len(self.delivered)], "once and in order"
         if self.claim.exit_code is not None:
             assert self.has_ended
             assert self.claim.exit_code == self.code
@@ -240,6 +257,17 @@ def test_a_loss_of_more_than_the_ring_is_told_and_still_ends_with_0() -> None:
     )  # fmt: skip
     assert link.gaps[1] == [(0, 6_000_000 - RING)]
     assert b"edl: h: 1805696 bytes of stdout were dropped" in link.written[2]
+
+
+def test_every_signal_is_delivered_however_often_the_stream_is_cut() -> None:
+    link = Link(0)
+    for act in ("cut", "crash", "cut"):
+        link.run([("signal",), ("connect",), ("up", 1 << 20), ("down", 1 << 20), ("signal",)])
+        link.run([("up", 1 << 20), (act,), ("signal",)])
+    link.run([("connect",), ("up", 1 << 20), ("down", 1 << 20), ("up", 1 << 20)])
+    assert link.delivered == list(range(1, 10))
+    link.run([("down", 1 << 20)])
+    assert not link.claim.signals.is_waiting()
 
 
 def test_a_session_without_a_stream_never_waits_for_a_reader() -> None:

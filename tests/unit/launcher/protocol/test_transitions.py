@@ -9,6 +9,7 @@ import pytest
 from launcher.protocol import effects, frames, transitions
 from launcher.protocol.agents import Agent
 from launcher.protocol.frames import Frame, ProtocolError
+from launcher.protocol.signals import Signals
 from launcher.protocol.transitions import CONNECTION, DOOR, LEAVING, SESSION, step
 
 ID = b"s" * 16
@@ -35,6 +36,8 @@ def frame(name: str, **changes: object) -> Frame:
     decoder = frames.Decoder()
     if name == "ACK":
         decoder.feed(frames.encode(kind, ID, flags=1))
+    elif name == "SIGNAL":
+        decoder.feed(Signals(ID).add(15))
     else:
         decoder.feed(frames.encode_json(kind, body, ID))
     return next(iter(decoder))

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,6 +58,16 @@ class Peer:
     def body(self, kind: int) -> dict[str, Any]:
         return frames.decode_json(self.expect(kind))
 
+    def confirm(self, *signals: int) -> int:
+        """The next SIGNAL, which must be one of these; it is delivered."""
+        frame = self.expect(frames.SIGNAL)
+        signal: int = frames.decode_json(frame)["signal"]
+        assert signal in signals
+        self.connection.sendall(
+            frames.encode(frames.SIGNALED, frame.session, flags=frame.flags, offset=frame.offset)
+        )
+        return signal
+
     def send(self, kind: int, body: dict[str, Any] | None = None, session: bytes = b"\0" * 16):
         self.connection.sendall(frames.encode_json(kind, body, session))
 
@@ -106,7 +117,8 @@ def children_of(pid: int) -> list[int]:
 def kill_with_children(process: subprocess.Popen[bytes]) -> None:
     """Like the end of a container: nothing is left, every child leads a group of its own."""
     process.send_signal(signal.SIGSTOP)  # or it would see its children end
-    for child in children_of(process.pid):
-        os.killpg(child, signal.SIGKILL)
+    with suppress(FileNotFoundError):  # it has ended meanwhile
+        for child in children_of(process.pid):
+            os.killpg(child, signal.SIGKILL)
     process.kill()
     process.wait(PATIENCE)

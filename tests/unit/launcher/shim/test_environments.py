@@ -7,6 +7,20 @@ from hypothesis import strategies as st
 from launcher import contract
 from launcher.shim import environments
 
+WEB = {
+    "WEB_SERVICE_HOST": "10.0.0.2",
+    "WEB_SERVICE_PORT": "80",
+    "WEB_SERVICE_PORT_HTTP": "80",
+    "WEB_PORT": "tcp://10.0.0.2:80",
+    "WEB_PORT_80_TCP": "tcp://10.0.0.2:80",
+    "WEB_PORT_80_TCP_PROTO": "tcp",
+    "WEB_PORT_80_TCP_PORT": "80",
+    "WEB_PORT_80_TCP_ADDR": "10.0.0.2",
+    "WEB_PORT_53_UDP": "udp://10.0.0.2:53",
+    "WEB_PORT_53_UDP_ADDR": "10.0.0.2",
+}
+"""As the kubelet makes them for a Service."""
+
 
 def make(environ: dict[str, str]) -> dict[str, str]:
     return environments.make_command_environment(environ, "n0", "/bin-of-ours")
@@ -20,15 +34,10 @@ def make(environ: dict[str, str]) -> dict[str, str]:
         ("EDL_NONCE", "somebody's"),
         ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
         ("KUBERNETES_PORT", "tcp://10.0.0.1:443"),
+        ("KUBERNETES_PORT_443_TCP_ADDR", "10.0.0.1"),
         ("NVIDIA_VISIBLE_DEVICES", "void"),
-        ("WEB_SERVICE_HOST", "10.0.0.2"),
-        ("WEB_SERVICE_PORT", "80"),
-        ("WEB_SERVICE_PORT_HTTP", "80"),
-        ("WEB_PORT", "tcp://10.0.0.2:80"),
-        ("WEB_PORT_80_TCP", "tcp://10.0.0.2:80"),
-        ("WEB_PORT_80_TCP_PROTO", "tcp"),
-        ("WEB_PORT_53_UDP_ADDR", "10.0.0.2"),
-        ("WEB_PORT_80_TCP_PORT", "80"),
+        ("NVIDIA_DRIVER_CAPABILITIES", "compute"),
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12"),
     ],
 )
 def test_what_is_true_of_the_launcher_alone_does_not_reach_the_workers(name: str, value: str):
@@ -45,10 +54,36 @@ def test_what_is_true_of_the_launcher_alone_does_not_reach_the_workers(name: str
         ("REPORT_PORT_NAME", "x"),
         ("MY_HOSTNAME", "x"),
         ("POD_IP", "10.0.0.3"),
+        ("NVIDIA_TF32_OVERRIDE", "0"),
+        ("KUBERNETES_NAMESPACE", "ns"),
+        ("REDIS_SERVICE_HOST", "redis.example"),
+        ("REDIS_SERVICE_PORT", "6379"),
+        ("REDIS_PORT", "tcp://redis.example:6379"),
+        ("REDIS_PORT_6379_TCP_ADDR", "redis.example"),
+        ("WEB_PORT_70_TCP", "tcp://10.0.0.9:70"),
+        ("WEB_SERVICE_PORT_NAME", "http"),
     ],
 )
 def test_everything_else_does(name: str, value: str):
-    assert make({name: value})[name] == value
+    assert make({**WEB, name: value})[name] == value
+
+
+@pytest.mark.parametrize("name", ["WEB_SERVICE_HOST", "WEB_PORT_80_TCP_ADDR"])
+def test_what_somebody_sets_under_the_name_of_a_service_is_theirs(name: str):
+    mine = {name: "mine.example"}
+    env = make({**WEB, **mine})
+    assert env.keys() & WEB.keys() == mine.keys()
+    assert env.items() >= mine.items()
+
+
+@pytest.mark.parametrize("host", ["10.0.0.2", "fd00::2"])
+def test_the_links_of_a_service_do_not(host: str):
+    place = f"[{host}]:" if ":" in host else f"{host}:"
+    web = {
+        name: value.replace("10.0.0.2:", place).replace("10.0.0.2", host)
+        for name, value in WEB.items()
+    }
+    assert make(web).keys() & WEB.keys() == set()
 
 
 def test_what_the_template_sets_is_kept_whatever_its_name():

@@ -202,12 +202,13 @@ def desk(broker: FakeBroker) -> Iterator[Desk]:
     desk.stop()
 
 
-def run(start: Start, tree: Path, *argv: str, **environ: str) -> Any:
+def run(start: Start, tree: Path, *argv: str, stderr: Any = None, **environ: str) -> Any:
     real = build_torch(tree)
     code = f"sys.path.insert(0, {str(tree)!r}); from launcher.shim import gathering; "
     code += f"gathering.LOOK_SECONDS = 0.05; broker = {str(tree / 'broker.sock')!r}; "
     code += "sys.exit(gathering.main(sys.argv[1:], broker))"
-    return start(code, real, *argv, env={**os.environ, "EDL_NONCE": "n0", **environ})
+    options = {} if stderr is None else {"stderr": stderr}
+    return start(code, real, *argv, env={**os.environ, "EDL_NONCE": "n0", **environ}, **options)
 
 
 def open_sessions(peer: Peer, *hosts: str) -> dict[str, frames.Frame]:
@@ -251,6 +252,16 @@ def test_two_run_a_third_comes_one_leaves(desk: Desk, start: Start, tmp_path: Pa
     assert b"edl: w-0 is off the list" in err
     assert b"edl: w-0: torchrun ended with 143" in err
     assert desk.nonces == {"n0"}
+
+
+def test_a_log_without_room_ends_no_training(desk: Desk, start: Start, tmp_path: Path):
+    with Path("/dev/full").open("wb") as full:
+        process = run(start, tmp_path, "--nnodes=2", "train.py", stderr=full)
+    peer = desk.open()
+    spawns = open_sessions(peer, "w-0", "w-1")
+    for spawn in spawns.values():
+        finish(peer, spawn.session, 0)
+    assert process.wait(PATIENCE) == 0
 
 
 def test_sigterm_reaches_the_workers(desk: Desk, start: Start, tmp_path: Path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher import contract
-from launcher.shim import horovodrun
+from launcher.shim import horovod_options, horovodrun
 from tests.unit.launcher.shim.brokers import PYTHON, Start
 
 ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
@@ -62,7 +62,15 @@ def test_it_becomes_the_real_one_with_what_was_missing(tmp_path: Path, start: St
     assert lines[:10] == ["--gloo-timeout-seconds", "120", *argv]
     assert "EDL_NONCE=n" in lines
     assert not any(line.startswith("POD_IP=") for line in lines)
-    assert b"--gloo-timeout-seconds 120" in err
+    assert err == b"edl: horovodrun is given --gloo-timeout-seconds 120\n"
+
+
+def test_what_is_said_of_a_command_line_is_what_we_changed_of_it():
+    given = ["--min-np", "1", "-np", "4", "python", "train.py", "--key=secret"]
+    words = horovod_options.adjust(given, slots=2, interface="eth0", environ={})
+    changed = ["--network-interface", "eth0", "--gloo-timeout-seconds", "120", "-np 2"]
+    assert horovodrun.find_changed(given, words) == changed
+    assert horovodrun.find_changed(given, given) == []
 
 
 def test_a_static_run_is_passed_on_in_silence(tmp_path: Path, start: Start):

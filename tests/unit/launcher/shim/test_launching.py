@@ -87,6 +87,15 @@ def test_a_command_that_cannot_start_is_named(
     assert process.returncode == code
 
 
+def test_a_log_without_room_ends_no_training(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    with Path("/dev/full").open("wb") as full:
+        process = run_launcher(start, paths, "no-such-thing", stderr=full)
+        assert ended(launched(broker)) == 127
+        assert process.wait(20) == 127
+
+
 def test_no_command_is_a_usage_error(broker: FakeBroker, start: Start, paths: placing.Paths):
     process = run_launcher(start, paths)
     assert process.wait(20) == 2
@@ -117,10 +126,12 @@ def test_the_variables_of_thousands_of_services_stay_in_the_launcher(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
     # Case 31 of docs/failures.md: horovodrun puts all of them on each worker's command line.
-    names = [f"SVC{number}_SERVICE_HOST" for number in range(5000)]
-    links = dict.fromkeys(names, "10.0.0.1")
+    links = {}
+    for number in range(1500):
+        links[f"SVC{number}_SERVICE_HOST"] = "10.0.0.1"
+        links[f"SVC{number}_PORT"] = links[f"SVC{number}_PORT_80_TCP"] = "tcp://10.0.0.1:80"
     environ = {"PATH": os.environ["PATH"], "MINE": "x" * 100_000, **links}
-    script = "echo ${#MINE}; env | grep -c _SERVICE_HOST"
+    script = "echo ${#MINE}; env | grep -c ^SVC"
     process = run_launcher(start, paths, "sh", "-c", script, env=environ)
     peer = launched(broker)
     ended(peer)
@@ -161,6 +172,36 @@ def test_term_before_go_ends_at_once(broker: FakeBroker, start: Start, paths: pl
     peer.expect(frames.LAUNCH)
     process.terminate()
     assert process.wait(20) == 143
+
+
+def test_a_term_that_came_before_pid_1_could_hear_it_counts(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    held = "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15])"
+    held += "; os.kill(os.getpid(), 15)"
+    assert run_launcher(start, paths, "sleep", "99", setting=held).wait(20) == 143
+
+
+def test_a_command_starts_with_no_signal_blocked(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    held = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2, 15])"
+    process = run_launcher(start, paths, "grep", "SigBlk", "/proc/self/status", setting=held)
+    ended(launched(broker))
+    output = process.communicate(timeout=20)[0]
+    assert int(output.split()[1], 16) & (1 << 14 | 1 << 1) == 0
+
+
+def test_a_volume_from_which_nothing_can_be_run_is_told(paths: placing.Paths):
+    with pytest.raises(PermissionError, match="noexec") as caught:
+        placing.place_programs(paths, can_execute=lambda path: path != paths.kubexec)
+    assert caught.value.filename == paths.kubexec
+
+
+def test_launchers_start_kubexec_with_whatever_stdin_they_have(paths: placing.Paths):
+    placing.place_programs(paths)
+    assert 'rsh.py" -n "$@"' in Path(paths.kubexec).read_text()
+    assert 'rsh.py" "$@"' in (Path(paths.bin) / "ssh").read_text()
 
 
 def test_term_goes_to_the_whole_group(broker: FakeBroker, start: Start, paths: placing.Paths):
@@ -250,7 +291,10 @@ def test_a_folder_that_cannot_be_written_is_named(
     process = run_launcher(start, paths._replace(kubexec="/proc/kubexec.sh"), "true")
     _, err = process.communicate(timeout=20)
     assert process.returncode == 1
-    assert b"cannot write /proc/kubexec.sh" in err
+    assert b"cannot place /proc/kubexec.sh" in err
+
+
+AS_TEXT = {"shell": True}
 
 
 def order(peer: Peer, identity: str, script: object, **rest: Any) -> None:
@@ -262,7 +306,8 @@ def test_scripts_run_beside_the_command_once_each(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "scale.sh"
-    script.write_text('echo "$GREETING $*"; echo "nonce=$EDL_NONCE" >&2; echo x >> "$0.runs"')
+    says = 'echo "$GREETING $*"; echo "nonce=$EDL_NONCE" >&2; echo x >> "$0.runs"'
+    script.write_text(f"#!/bin/sh\n{says}")
     run_launcher(start, paths, "sleep", "99")
     peer = launched(broker)
     order(peer, "u/1", script, env={"GREETING": "hi"})
@@ -283,8 +328,8 @@ def test_scripts_wait_for_each_other(
     run_launcher(start, paths, "sleep", "99")
     peer = launched(broker)
     for number in (1, 2, 3):
-        order(peer, f"id-{number}", f"{script} x {number}")
-        order(peer, f"id-{number}", f"{script} x {number}")
+        order(peer, f"id-{number}", f"{script} x {number}", **AS_TEXT)
+        order(peer, f"id-{number}", f"{script} x {number}", **AS_TEXT)
     results = [peer.body(frames.SCRIPT_DONE) for _ in range(3)]
     assert [(r["id"], r["code"], r["output"]) for r in results] == [
         ("id-1", 1, "1\n"),
@@ -293,11 +338,98 @@ def test_scripts_wait_for_each_other(
     ]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "/dev/null; echo run #",
+        "/proc/self/environ",
+        "/dev/stdin",
+        "-c 'echo run'",
+        "s.sh",
+        "/no/such/file",
+        "/etc/../proc/self/environ",
+    ],
+)
+def test_a_script_is_a_file_and_no_word_of_it_reaches_a_shell(
+    broker: FakeBroker, start: Start, paths: placing.Paths, script: str
+):
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "u", script, env={"X": "\necho run\n"})
+    done = peer.body(frames.SCRIPT_DONE)
+    assert (done["code"], "is no shell script" in done["output"]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"env": {"A": "x\0y"}},
+        {"env": {"A=B": "x"}},
+        {"script": "/etc/host\0name"},
+        {"script": "echo \0", "shell": True},
+        {"script": "/\ud800"},
+    ],
+)
+def test_an_order_that_no_program_can_be_started_with_has_failed_and_nothing_else(
+    broker: FakeBroker,
+    start: Start,
+    paths: placing.Paths,
+    tmp_path: Path,
+    changes: dict[str, Any],
+):
+    script = tmp_path / "s.sh"
+    script.write_text("#!/bin/sh\necho run")
+    process = run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "odd", **{"script": script, **changes})
+    done = peer.body(frames.SCRIPT_DONE)
+    assert (done["id"], done["code"]) == ("odd", 1)
+    assert "cannot run the script" in done["output"]
+    order(peer, "next", script)
+    assert peer.body(frames.SCRIPT_DONE)["output"] == "run\n"
+    assert process.poll() is None
+
+
+def test_a_link_to_what_an_order_can_make_is_no_file(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    link = tmp_path / "s.sh"
+    link.symlink_to("/proc/self/environ")
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "u", link, env={"X": "\necho run\n"})
+    assert "is no shell script" in peer.body(frames.SCRIPT_DONE)["output"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hunter2\n",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n",
+        '{"id": "u-1", "output": "$(echo hunter2)"}',
+        "#!/usr/bin/python3\npassword = 'hunter2'\n",
+        "",
+        "\n#!/bin/sh\necho hunter2\n",
+    ],
+)
+def test_of_a_file_that_is_no_shell_script_nothing_is_run_or_shown(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path, text: str
+):
+    file = tmp_path / "file"
+    file.write_text(text)
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "u", file)
+    done = peer.body(frames.SCRIPT_DONE)
+    assert (done["code"], "#!/bin/sh" in done["output"]) == (1, True)
+    assert not [word for word in text.split() if word in done["output"] and "#!" not in word]
+
+
 def test_a_script_whose_time_is_over_is_ended_with_its_group(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
-    script.write_text("trap '' TERM; echo $$; while :; do sleep 1; done")
+    script.write_text("#!/bin/sh\ntrap '' TERM; echo $$; while :; do sleep 1; done")
     setting = "from launcher.shim import scripting; scripting.TERM_SECONDS = 0.05"
     run_launcher(start, paths, "sleep", "99", setting=setting)
     peer = launched(broker)
@@ -313,7 +445,8 @@ def test_a_script_whose_time_is_over_may_clean_up(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
-    script.write_text("trap 'sleep 0.1; echo cleaned; exit' TERM; while :; do sleep 0.05; done")
+    cleaning = "trap 'sleep 0.1; echo cleaned; exit' TERM; while :; do sleep 0.05; done"
+    script.write_text(f"#!/bin/bash -e\n{cleaning}")
     run_launcher(start, paths, "sleep", "99")
     peer = launched(broker)
     order(peer, "late", script, timeout=0.5)
@@ -324,7 +457,8 @@ def test_only_the_end_of_the_output_is_kept(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
-    script.write_text("i=0; while [ $i -lt 3000 ]; do echo line-$i; i=$((i+1)); done")
+    counting = "i=0; while [ $i -lt 3000 ]; do echo line-$i; i=$((i+1)); done"
+    script.write_text(f"#! /usr/bin/env sh\n{counting}")
     run_launcher(start, paths, "sleep", "99")
     peer = launched(broker)
     order(peer, "long", script)
@@ -337,7 +471,7 @@ def test_a_script_that_another_launcher_began_has_failed(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
-    script.write_text('echo x >> "$0.runs"; exec sleep 99')
+    script.write_text('#!/bin/sh\necho x >> "$0.runs"; exec sleep 99')
     first = run_launcher(start, paths, "sleep", "99")
     peer = launched(broker)
     order(peer, "u-1", script)

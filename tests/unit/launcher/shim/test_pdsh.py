@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +81,35 @@ def test_without_s_the_exit_code_is_zero(broker: FakeBroker, start: Start):
     shim = run_pdsh(start, broker, "-w", "w-0", "false")
     peer, spawns = open_all(broker, 1)
     finish(peer, spawns["w-0"].session, 1)
+    assert shim.wait(20) == 0
+
+
+def test_an_agent_that_breaks_a_rule_is_asked_again_and_costs_no_other_session_a_cut(
+    broker: FakeBroker, start: Start
+):
+    shim = run_pdsh(start, broker, "-S", "-w", "w-0,w-1", "run")
+    peer, spawns = open_all(broker, 2)
+    bad, good = spawns["w-0"].session, spawns["w-1"].session
+    peer.send_data(bad, b"what was before it never came", offset=7)
+    peer.send_data(good, b"a\n")
+    resume = peer.expect(frames.RESUME)
+    assert resume.session == bad
+    assert frames.decode_json(resume)["received"] == [0, 0]
+    peer.send_data(bad, b"b\n")
+    finish(peer, good, 0, out=2)
+    finish(peer, bad, 0, out=2)
+    assert sorted(shim.communicate(timeout=20)[0].splitlines()) == [b"w-0: b", b"w-1: a"]
+    assert shim.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_log_that_is_full_changes_no_exit_code(broker: FakeBroker, start: Start, name: str):
+    with Path("/dev/full").open("wb") as full:
+        shim = run_pdsh(start, broker, "-S", "-w", "w-0", "run", **{name: full})
+    peer, spawns = open_all(broker, 1)
+    peer.send_data(spawns["w-0"].session, b"out\n")
+    peer.send_data(spawns["w-0"].session, b"err\n", stream=frames.STDERR)
+    finish(peer, spawns["w-0"].session, 0, out=4, err=4)
     assert shim.wait(20) == 0
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from launcher.shim import programs
+from tests.unit.launcher.agent.workers import PATIENCE
 
 
 def test_the_real_one_is_the_next_in_path(tmp_path: Path):
@@ -47,3 +52,21 @@ def test_the_python_of_a_program_is_that_of_its_first_line(
 
 def test_the_address_is_that_on_the_way_to_the_peer():
     assert programs.find_address("127.0.0.1") == "127.0.0.1"
+
+
+def test_a_log_that_nobody_takes_keeps_nobody_waiting():
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    words = [sys.executable, "-c", "from launcher.shim import programs; programs.say('x' * 9999)"]
+    done = subprocess.run(words, stderr=writer, timeout=PATIENCE, check=False)
+    assert done.returncode == 0
+    os.set_blocking(reader, False)
+    assert b"edl" not in os.read(reader, 2**20)
+    done = subprocess.run(words, stderr=writer, timeout=PATIENCE, check=False)
+    assert os.read(reader, 2**20) == b"edl: " + b"x" * 9999 + b"\n"
+    for end in (reader, writer):
+        os.close(end)

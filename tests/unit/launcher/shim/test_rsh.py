@@ -82,6 +82,24 @@ def test_a_full_stdout_that_does_not_block_is_waited_for(broker: FakeBroker, sta
         assert shim.wait(20) == 0
 
 
+def test_a_terminal_that_is_held_up_keeps_no_signal_back(broker: FakeBroker, start: Start):
+    reader, terminal = os.openpty()
+    try:
+        shim = run_rsh(start, broker, "w", "x", stdout=terminal)
+        peer, spawn = spawned(broker)
+        for number in range(4):
+            offset = number * frames.MAX_DATA
+            peer.send_data(spawn.session, b"x" * frames.MAX_DATA, offset=offset)
+        peer.send_data(spawn.session, b"err\n", stream=frames.STDERR)
+        assert shim.stderr is not None
+        assert shim.stderr.readline() == b"err\n"
+        shim.terminate()
+        assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    finally:
+        os.close(terminal)
+        os.close(reader)
+
+
 def test_a_closed_stderr_hinders_nothing(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     assert shim.stderr is not None
@@ -116,8 +134,18 @@ def test_an_orphan_leaves_after_its_kill(broker: FakeBroker, start: Start):
     shim = start(code.format(str(broker.path)), "w", "x")
     peer, _ = spawned(broker)
     shim.kill()
-    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    peer.confirm(signal.SIGTERM)
     assert peer.body(frames.SIGNAL) == {"signal": signal.SIGKILL}
+    assert peer.receive() is None
+
+
+def test_an_orphan_whose_term_nobody_delivers_leaves_all_the_same(broker: FakeBroker, start: Start):
+    code = "from launcher.shim import attaching, rsh; attaching.ORPHAN_SECONDS = 0.05; "
+    code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
+    shim = start(code.format(str(broker.path)), "w", "x")
+    peer, _ = spawned(broker)
+    shim.kill()
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
     assert peer.receive() is None
 
 
@@ -206,6 +234,10 @@ def test_term_arms_kill(broker: FakeBroker, start: Start):
     peer, spawn = spawned(broker)
     shim.terminate()
     assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    peer.close()
+    peer = broker.accept()
+    peer.expect(frames.RESUME)
+    peer.confirm(signal.SIGTERM)
     assert peer.body(frames.SIGNAL) == {"signal": signal.SIGKILL}
     peer.close()
     peer = broker.accept()
@@ -224,6 +256,54 @@ def test_a_reader_that_has_gone_ends_the_remote_process(broker: FakeBroker, star
     peer.send_data(spawn.session, b"too late")
     finish(peer, spawn.session, 143, out=8)
     assert shim.wait(20) == 143
+
+
+def test_a_log_that_is_full_ends_nothing_and_is_told(broker: FakeBroker, start: Start):
+    with Path("/dev/full").open("wb") as full:
+        shim = run_rsh(start, broker, "w", "x", stdout=full)
+    peer, spawn = spawned(broker)
+    for number in range(3):
+        peer.send_data(spawn.session, b"abc", offset=3 * number)
+        assert peer.expect(frames.ACK).offset == 3 * number + 3
+    finish(peer, spawn.session, 0, out=9)
+    _, err = shim.communicate(timeout=20)
+    assert err == b"edl: w: output is lost: No space left on device\n"
+    assert shim.returncode == 0
+
+
+def test_nor_does_a_full_stderr_and_what_comes_after_is_written(broker: FakeBroker, start: Start):
+    with Path("/dev/full").open("wb") as full:
+        shim = run_rsh(start, broker, "w", "x", stderr=full)
+    peer, spawn = spawned(broker)
+    for number in range(3):
+        peer.send_data(spawn.session, b"abc", offset=3 * number, stream=frames.STDERR)
+        assert peer.expect(frames.ACK).offset == 3 * number + 3
+    peer.send_data(spawn.session, b"out")
+    finish(peer, spawn.session, 0, out=3, err=9)
+    assert shim.communicate(timeout=20)[0] == b"out"
+    assert shim.returncode == 0
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_one_that_is_started_without_files_takes_none_of_ours_for_them(
+    broker: FakeBroker, start: Start, closed: str
+):
+    code = f"from launcher.shim import rsh; sys.exit(rsh.main(['w', 'x'], {str(broker.path)!r}))"
+    words = [PYTHON, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"]
+    shim = start(
+        "import os; os.execv('/bin/sh', ['sh', '-c', sys.argv[1], 'sh', *sys.argv[2:]])",
+        f'exec "$@" {closed}',
+        *words,
+    )
+    peer, spawn = spawned(broker)
+    for stream, data in ((frames.STDOUT, b"\x0fout"), (frames.STDERR, b"\x0ferr")):
+        peer.send_data(spawn.session, data, stream=stream)
+        assert peer.expect(frames.ACK).offset == len(data)
+    finish(peer, spawn.session, 3, out=4, err=4)
+    out, err = shim.communicate(timeout=20)
+    assert out == (b"" if ">&-" in closed.split() else b"\x0fout")
+    assert err == (b"" if "2>&-" in closed else b"\x0ferr")
+    assert shim.returncode == 3
 
 
 def test_a_killed_parent_ends_the_remote_process(broker: FakeBroker, start: Start):
@@ -265,10 +345,15 @@ def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: FakeBrok
     broker.restart()
     peer = broker.accept()
     peer.expect(frames.RESUME)
-    assert {peer.body(frames.SIGNAL)["signal"] for _ in range(2)} == {
-        signal.SIGTERM,
-        signal.SIGUSR1,
-    }
+    told = {peer.confirm(signal.SIGTERM, signal.SIGUSR1) for _ in range(2)}
+    assert told == {signal.SIGTERM, signal.SIGUSR1}
+    shim.send_signal(signal.SIGUSR2)
+    peer.confirm(signal.SIGUSR2)
+    peer.close()
+    peer = broker.accept()
+    peer.expect(frames.RESUME)
+    shim.send_signal(signal.SIGINT)
+    assert peer.confirm(signal.SIGINT) == signal.SIGINT  # and none of those before it
     finish(peer, spawn.session, 143, out=1)
     assert shim.wait(20) == 143
 
@@ -295,6 +380,99 @@ def test_a_rejected_connection_is_tried_again(broker: FakeBroker, start: Start):
     _, err = shim.communicate(timeout=20)
     assert err.count(b"not yet") == 1
     assert shim.returncode == 0
+
+
+def test_a_command_that_no_broker_would_take_is_refused_at_once(broker: FakeBroker, start: Start):
+    words = ["x" * 100_000] * 11
+    shim = run_rsh(start, broker, "w", "echo", *words)
+    _, err = shim.communicate(timeout=20)
+    assert (shim.returncode, err) == (255, b"edl: w: the command is longer than 1 MiB\n")
+
+
+REFUSED = b"edl: w: stdin is not passed on to workers"
+
+
+def test_what_is_piped_in_is_refused_before_anything_starts(
+    broker: FakeBroker, start: Start, tmp_path: Path
+):
+    (tmp_path / "data").write_bytes(b"a dataset")
+    reader, writer = os.pipe()
+    os.write(writer, b"a dataset")
+    os.close(writer)
+    for stdin in (os.fdopen(reader, "rb"), (tmp_path / "data").open("rb")):
+        with stdin:
+            shim = run_rsh(start, broker, "w", "x", stdin=stdin)
+        _, err = shim.communicate(timeout=20)
+        assert shim.returncode == contract.EXIT_REFUSED
+        assert err.startswith(REFUSED)
+
+
+def test_what_comes_in_later_ends_the_remote_process_and_is_no_success(
+    broker: FakeBroker, start: Start
+):
+    shim = run_rsh(start, broker, "w", "x", stdin=subprocess.PIPE)
+    peer, spawn = spawned(broker)
+    shim.stdin.write(b"a dataset")
+    shim.stdin.flush()
+    assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
+    finish(peer, spawn.session, 0)
+    _, err = shim.communicate(timeout=20)
+    assert shim.returncode == contract.EXIT_REFUSED
+    assert err.startswith(REFUSED)
+
+
+@pytest.mark.parametrize("option", ["-n", "-f"])
+def test_who_says_that_nothing_is_meant_is_not_asked(
+    broker: FakeBroker, start: Start, tmp_path: Path, option: str
+):
+    (tmp_path / "data").write_bytes(b"the rest of a list of hosts")
+    with (tmp_path / "data").open("rb") as data:
+        shim = run_rsh(start, broker, option, "w", "x", stdin=data)
+    peer, spawn = spawned(broker)
+    finish(peer, spawn.session, 0)
+    assert shim.wait(20) == 0
+
+
+def test_a_pipe_in_which_nothing_comes_hinders_nothing(broker: FakeBroker, start: Start):
+    shim = run_rsh(start, broker, "w", "x", stdin=subprocess.PIPE)
+    peer, spawn = spawned(broker)
+    shim.stdin.close()
+    shim.stdin = None
+    finish(peer, spawn.session, 3)
+    assert shim.wait(20) == 3
+
+
+def test_f_goes_to_the_background(broker: FakeBroker, start: Start):
+    shim = run_rsh(start, broker, "-f", "w", "x", stdout=subprocess.DEVNULL)
+    peer, spawn = spawned(broker)
+    assert shim.wait(20) == 0
+    finish(peer, spawn.session, 3)
+    assert peer.receive() is None
+
+
+@pytest.mark.parametrize("code", [0, 143])
+def test_a_killed_child_ends_the_remote_process_before_its_end_is_told(
+    broker: FakeBroker, start: Start, code: int
+):
+    shim = run_rsh(start, broker, "w", "x")
+    peer, spawn = spawned(broker)
+    peer.send_data(spawn.session, b"abc")
+    assert shim.stdout.read(3) == b"abc"
+    [child] = children_of(shim.pid)
+    os.kill(child, signal.SIGKILL)
+    peer = broker.accept()
+    again = peer.expect(frames.SPAWN)
+    body = frames.decode_json(again)
+    assert (again.session, body["again"], body["ending"]) == (spawn.session, True, signal.SIGTERM)
+    signal_ = peer.expect(frames.SIGNAL)
+    assert signal_.offset > 2**31, "after all that the killed one may have sent"
+    peer.send(frames.SPAWNED, SPAWNED, spawn.session)
+    peer.connection.sendall(frames.encode(frames.DROPPED, spawn.session, b'{"to":3}', flags=1))
+    peer.send_data(spawn.session, b"def", offset=3)
+    finish(peer, spawn.session, code, out=6)
+    _, err = shim.communicate(timeout=20)
+    assert shim.returncode == (code or contract.EXIT_GONE)
+    assert b"was killed" in err
 
 
 def shell_script(tmp_path: Path, broker: FakeBroker) -> Path:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import errno
 import io
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -70,3 +73,49 @@ def test_the_time_comes_first():
     sink.write(b"a\n")
     assert output.getvalue().endswith(b"[0]<stdout>:a\n")
     assert len(output.getvalue()) > 30
+
+
+class Broken(io.BytesIO):
+    """An output that cannot be written."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def write(self, _: object) -> int:
+        raise OSError(self._number, os.strerror(self._number))
+
+
+def test_a_full_disk_is_told_once_and_costs_no_other_output_a_line(
+    capfd: pytest.CaptureFixture[str],
+):
+    output = io.BytesIO()
+    sink = Sink([Broken(errno.ENOSPC), output], b"P", owned=[Broken(errno.EIO)])
+    for _ in range(3):
+        sink.write(b"a\n")
+    sink.close()
+    assert output.getvalue() == b"Pa\n" * 3
+    assert capfd.readouterr().err == "edl: output of b'P' is lost: No space left on device\n"
+
+
+def test_a_reader_that_has_gone_is_said_to_the_caller():
+    sink = Sink([Broken(errno.EPIPE)], b"P")
+    with pytest.raises(BrokenPipeError):
+        sink.write(b"a\n")
+
+
+@pytest.mark.parametrize("buffering", [0, -1])
+def test_a_file_that_others_have_made_non_blocking_loses_nothing(buffering: int):
+    lines = b"".join(b"%d\n" % number for number in range(100_000))
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    taken: list[bytes] = []
+    with open(reader, "rb") as ours, open(writer, "wb", buffering=buffering) as theirs:  # noqa: PTH123 (a pipe)
+        thread = threading.Thread(target=lambda: taken.append(ours.read()))
+        thread.start()
+        sink = Sink([theirs], b"", owned=[])
+        sink.write(lines)
+        sink.close()
+        theirs.close()
+        thread.join(20)
+    assert taken == [lines]

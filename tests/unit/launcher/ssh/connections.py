@@ -34,7 +34,7 @@ class Pod:
         self.session.parent.mkdir(exist_ok=True)
         if not self.session.exists():
             self.session.symlink_to(ROOT / "launcher" / "ssh" / "session.sh")
-        for name in ("sessions", "over"):
+        for name in ("sessions", "over", "told"):
             (self.run / name).mkdir(parents=True, exist_ok=True)
         (self.run / "epoch").write_text(f"{epoch}\n")
         (self.run / "folder").write_text(f"{folder}\n")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import tracemalloc
+from pathlib import Path
 
 import pytest
 
 from launcher.protocol import frames
+from launcher.ssh import reaching
 from launcher.ssh.commands import LONGEST_REQUEST
 from tests.unit.launcher.agent.workers import Peer
 from tests.unit.launcher.ssh.connections import Reached, is_alive
+from tests.unit.launcher.ssh.test_children import TARGET
 
 
 def test_a_command_runs_in_the_worker_with_its_output_and_code(peer: Peer) -> None:
@@ -92,10 +96,30 @@ def test_an_agent_that_is_started_anew_ends_what_the_one_before_has_left(
     assert not is_alive(group)
 
 
+def test_an_agent_that_is_started_anew_runs_nothing_twice(reached: Reached, peer: Peer) -> None:
+    command = f"echo run >> {reached.folder}/runs; echo on; exec sleep 100"
+    claim, _ = peer.start(command)
+    claim.is_said = True
+    while not (reached.folder / "runs").exists():
+        assert peer.read()
+    assert reached.process
+    reached.process.kill()
+    reached.process.wait()
+    os.unlink(reached.path)  # noqa: PTH108 (a socket)
+    successor = reached.reach().connect().hello(2)
+    successor.expect(frames.WELCOME)
+
+    successor.send(claim.opening())
+
+    assert successor.expect(frames.LOST)["code"] == 137
+    assert successor.run("exit 3")[0] == 3
+    assert (reached.folder / "runs").read_text() == "run\n"
+
+
 def test_a_worker_that_cannot_be_reached_is_told_in_the_words_of_ssh(reached: Reached) -> None:
     reached.pod.cut()
     peer = reached.reach().connect().hello()
-    assert peer.expect(frames.REJECT)["reason"] == "no route to host"
+    assert peer.expect(frames.REJECT) == {"reason": "no route to host"}
     assert reached.wait() == 1
 
 
@@ -108,10 +132,39 @@ def test_a_launcher_without_ssh_is_told(reached: Reached) -> None:
 def test_a_launcher_that_was_replaced_is_refused(reached: Reached) -> None:
     reached.pod.ask("fence 4")
     peer = reached.reach().connect().hello()
-    assert peer.expect(frames.REJECT)["reason"] == "edl: launcher 3 has been replaced"
+    words = "edl: launcher 3 has been replaced"
+    assert peer.expect(frames.REJECT) == {"reason": words, "fenced": True}
 
 
 def test_a_command_that_ssh_cannot_pass_on_is_refused_with_a_reason(peer: Peer) -> None:
     code, _, err = peer.run("true", {"LONG": "x" * LONGEST_REQUEST})
     assert code == 255
     assert b"longer than" in err
+
+
+def test_a_worker_that_floods_us_with_words_takes_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(
+        "#!/bin/sh\nhead -c 32000000 /dev/zero >&2; echo; echo no way >&2; exit 255\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tracemalloc.start()
+    try:
+        assert reaching.fence(TARGET).endswith("no way")
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("habit", ["sleep 100", "yes"])
+def test_a_worker_that_does_not_answer_is_told(
+    habit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\nexec {habit} >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert reaching.fence(TARGET, seconds=0.1) == "ssh has not come back within 0.1 s"

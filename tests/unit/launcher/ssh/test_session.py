@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -59,6 +61,74 @@ def test_a_signal_reaches_the_whole_group(pod: Pod) -> None:
         wait_for(process, "heard")
 
 
+SAVING = (
+    "trap 'echo saving; sleep 1.5; echo saved; exit' TERM; echo on; while :; do sleep 0.1; done"
+)
+
+
+def test_a_session_is_not_over_while_a_child_of_its_wrapper_saves(pod: Pod) -> None:
+    (pod.folder / "train.sh").write_text(SAVING)
+    with pod.start(RUN + "sh train.sh; exit $?") as process:
+        wait_for(process, "on")
+        pod.ask(f"signal 3 {ID} {int(signal.SIGTERM)}")
+        wait_for(process, "saving")
+        wait_for(process, "saved")
+        assert process.wait(PATIENCE) == 143
+    assert pod.sessions == []
+
+
+@pytest.mark.parametrize("where", ["", ">/dev/null 2>&1"])
+def test_a_wrapper_that_is_killed_takes_its_children_along(pod: Pod, where: str) -> None:
+    command = f"sleep 100 {where} & echo on; sleep 0.2; kill -KILL $$"
+    with pod.start(RUN + command) as process:
+        wait_for(process, "on")
+        [group] = pod.sessions
+        assert process.wait(PATIENCE) == 137
+        assert not is_alive(group)
+
+
+DEAD_AND_NOT_WAITED_FOR = """
+import os, time
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.setsid()
+print("on", os.getpid(), flush=True)
+os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+os.dup2(1, 2)
+time.sleep(100)
+"""
+
+
+def test_what_cannot_be_killed_keeps_no_end_for_ever(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead process that nobody waits for stands for one that hangs in the kernel."""
+    (pod.folder / "child.py").write_text(DEAD_AND_NOT_WAITED_FOR)
+    (pod.folder / "bin").mkdir()
+    (pod.folder / "bin" / "sleep").write_text("#!/bin/sh\n")  # its seconds pass at once
+    (pod.folder / "bin" / "sleep").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{pod.folder / 'bin'}:{os.environ['PATH']}")
+    command = f"{sys.executable} child.py & read -r _ < fifo; kill -KILL $$"
+    os.mkfifo(pod.folder / "fifo")
+    with pod.start(RUN + command) as process:
+        assert process.stdout
+        parent = int(process.stdout.readline().split()[1])
+        try:
+            (pod.folder / "fifo").write_text("go\n")
+            assert process.wait(PATIENCE) == 137
+        finally:
+            os.kill(parent, signal.SIGKILL)
+
+
+def test_what_runs_on_in_the_background_can_still_be_ended(pod: Pod) -> None:
+    code, out, _ = pod.ask(RUN + "sleep 100 >/dev/null 2>&1 & echo $!; exit 0")
+    assert code == 0
+    assert len(pod.sessions) == 1
+    assert pod.ask("fence 4")[0] == 0
+    assert not is_alive(int(out))
+
+
 def test_a_session_that_was_ended_runs_no_more_and_never_will(pod: Pod) -> None:
     with pod.start(RUN + "echo on; exec sleep 100") as process:
         wait_for(process, "on")
@@ -98,3 +168,8 @@ def test_a_worker_that_is_being_terminated_starts_nothing(pod: Pod) -> None:
 def test_anything_else_is_refused(pod: Pod, request_: str) -> None:
     code, out, _ = pod.ask(request_)
     assert (code, out) == (255, "")
+
+
+def test_a_signal_for_a_session_that_has_not_begun_is_to_be_sent_again(pod: Pod) -> None:
+    assert pod.ask(f"signal 3 {ID} {int(signal.SIGTERM)}")[0] == 255
+    assert list((pod.run / "told").iterdir()) == []

@@ -1,0 +1,41 @@
+"""Whether the shim of a session lives though it says nothing; the other end is shim/holding.py."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from launcher.shim.holding import FOLDER
+
+
+class Holds:
+    """Looks for the locks of shims beside our socket."""
+
+    def __init__(self, socket: Path) -> None:
+        self._folder = socket.parent / FOLDER
+
+    def prepare(self) -> None:
+        """Make the folder, for the user's container may run as anybody; raises OSError."""
+        self._folder.mkdir(exist_ok=True)
+        if self._folder.stat().st_uid == os.geteuid():
+            self._folder.chmod(0o777)
+
+    def is_held(self, session: bytes) -> bool:
+        """Whether a living process stands for this session; what a dead one left is removed."""
+        path = self._folder / session.hex()
+        try:
+            # A name that others have made must not make us wait, or lead us elsewhere.
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(file)
+        return False

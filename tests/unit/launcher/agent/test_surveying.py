@@ -1,0 +1,185 @@
+"""Whose a process is, by a folder that looks like /proc."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from launcher.agent import surveying
+from launcher.agent.surveying import MOST_REAPED, Surveyor
+
+ONE, TWO = b"1" * 16, b"2" * 16
+OWN = os.getpid()
+
+
+class Proc:
+    """Processes that no kernel knows: they are only looked at."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.surveyor = Surveyor(str(folder))
+
+    def add(
+        self, pid: int, *, parent: int = OWN, group: int = 0, sid: int = 0, start: int = 1,
+        session: bytes | None = None, mark: bool = False, state: str = "S",
+    ) -> None:  # fmt: skip
+        place = self.folder / str(pid)
+        place.mkdir(exist_ok=True)
+        after = " ".join(["0"] * 15)
+        stat = f"{pid} (a) b) {state} {parent} {group or pid} {sid or pid} {after} {start} 0 0\n"
+        (place / "stat").write_text(stat)
+        name = b"" if session is None else b"\0EDL_SESSION=" + session.hex().encode()
+        (place / "environ").write_bytes(b"A=b" + name + b"\0")
+        (place / "coredump_filter").write_text("00000133\n" if mark else "00000033\n")
+
+    def end(self, pid: int) -> None:
+        for file in (self.folder / str(pid)).iterdir():
+            file.unlink()
+        (self.folder / str(pid)).rmdir()
+
+    def start(self, session: bytes, leader: int) -> None:
+        self.add(leader)
+        self.surveyor.add(session, leader)
+
+    def count(self, session: bytes) -> int:
+        return self.surveyor.sweep(session, 0, spares_group=False)
+
+    def counts(self) -> tuple[int, int, int]:
+        """Of one session, of the other, of all."""
+        return self.count(ONE), self.count(TWO), self.surveyor.survey(0)
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    return Proc(tmp_path)
+
+
+def test_group_kernel_session_and_descent_tell_whose_it_is(proc: Proc) -> None:
+    proc.start(ONE, 100)
+    proc.start(TWO, 200)
+    proc.add(101, parent=100, group=100, sid=100)
+    proc.add(102, parent=OWN, group=102, sid=100)
+    proc.add(103, parent=101)
+    proc.add(104, parent=103, session=TWO)
+    assert proc.counts() == (5, 1, 6)
+
+
+def test_an_orphan_is_known_by_its_environment_or_else_only_by_its_mark(proc: Proc) -> None:
+    proc.start(ONE, 100)
+    proc.add(300, session=ONE)
+    proc.add(301, parent=300)
+    proc.add(302, mark=True)
+    proc.add(303, parent=302)
+    assert proc.counts() == (3, 0, 5)
+
+
+def test_an_orphan_belongs_to_the_session_in_which_it_was_seen(proc: Proc) -> None:
+    proc.start(ONE, 100)
+    proc.add(300, parent=100, mark=True)
+    assert proc.counts() == (2, 0, 2)
+    proc.end(100)
+    proc.surveyor.forget(100)
+    proc.add(300, mark=True)
+    assert proc.counts() == (1, 0, 1)
+    proc.add(300, mark=True, start=2)
+    assert proc.counts() == (0, 0, 1), "another process of this number"
+
+
+def test_zombies_strangers_and_the_containers_own_do_not_count(proc: Proc) -> None:
+    proc.start(ONE, 100)
+    proc.add(100, state="Z")
+    proc.add(400)
+    proc.add(401, parent=400)
+    proc.add(402, parent=0, session=ONE, mark=True)
+    proc.add(403, session=b"3" * 15)
+    assert proc.counts() == (0, 0, 0)
+
+
+def test_a_number_that_comes_again_means_another_process(proc: Proc) -> None:
+    proc.start(ONE, 100)
+    proc.add(101, group=100, sid=100)
+    proc.end(100)
+    proc.surveyor.forget(100)
+    assert proc.counts() == (1, 0, 1)
+    proc.end(101)
+    proc.add(100, parent=0, start=77)
+    proc.add(101, parent=100, group=100, sid=100, start=78)
+    assert proc.counts() == (0, 0, 0)
+
+
+def test_a_number_that_a_session_of_ours_gets_again_is_that_session(proc: Proc) -> None:
+    proc.start(ONE, 100)
+    proc.surveyor.forget(100)
+    proc.start(TWO, 100)
+    assert proc.counts() == (0, 1, 1)
+
+
+def test_an_environment_that_cannot_be_read_in_time_holds_nobody_up(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surveying, "ENVIRON_SECONDS", 0.01)
+    proc.start(ONE, 100)
+    proc.add(300, mark=True)
+    (proc.folder / "300" / "environ").unlink()
+    os.mkfifo(proc.folder / "300" / "environ")  # whoever opens it waits for a writer
+    assert proc.counts() == (1, 0, 2)
+    os.close(os.open(proc.folder / "300" / "environ", os.O_WRONLY))
+
+
+def test_processes_whose_parents_make_a_circle_end_the_search(proc: Proc) -> None:
+    proc.add(500, parent=501)
+    proc.add(501, parent=500)
+    assert proc.counts() == (0, 0, 0)
+
+
+def test_what_cannot_be_looked_for_is_not_taken_for_gone(proc: Proc) -> None:
+    proc.start(ONE, 100)
+    (proc.folder / "100" / "stat").unlink()
+    (proc.folder / "100" / "stat").symlink_to("stat")  # ELOOP stands for EMFILE
+    with pytest.raises(OSError, match="symbolic") as caught:
+        proc.surveyor.survey(0)
+    assert caught.value.errno == errno.ELOOP
+
+
+def test_where_no_thread_can_be_started_all_are_signalled_and_none_is_taken_for_gone(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    killed: list[int] = []
+    proc.start(ONE, 100)
+    proc.add(300, mark=True)
+    proc.add(301, session=ONE)
+    proc.add(999, parent=100)
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Thread, "start", refuse)
+        limit.setattr(surveying, "_kill", lambda pid, _number: killed.append(pid))
+        for count in (lambda: proc.surveyor.survey(9), lambda: proc.count(ONE)):
+            with pytest.raises(OSError, match="thread") as caught:
+                count()
+            assert caught.value.errno == errno.EAGAIN
+    assert sorted(killed) == [100, 300, 999]
+    assert proc.counts() == (3, 0, 4), "later all of them are known"
+
+
+def test_the_number_of_a_session_that_ended_long_ago_means_it_no_more(proc: Proc) -> None:
+    def run(leader: int) -> None:
+        proc.start(ONE, leader)
+        proc.end(leader)
+        proc.surveyor.forget(leader)
+
+    run(100)
+    run(200)
+    proc.add(201, group=200, sid=200)  # a daemon of it lives on
+    for leader in range(1000, 1000 + MOST_REAPED):
+        run(leader)
+    # Nobody has looked for any process since, and the kernel has given the number out again.
+    proc.add(555, group=100, sid=100)
+    assert proc.count(ONE) == 1
+    proc.end(201)
+    assert proc.count(ONE) == 0

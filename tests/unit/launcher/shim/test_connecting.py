@@ -1,0 +1,41 @@
+"""Who waits for the broker in a process that has used up its file descriptors."""
+
+from __future__ import annotations
+
+from tests.unit.launcher.shim.brokers import FakeBroker, Start
+
+USE_UP = """
+import os, resource
+from hostdiscovery import discover
+from launcher.shim.connecting import Line
+resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+used = []
+try:
+    while True:
+        used.append(os.dup(0))
+except OSError:
+    pass
+"""
+LOOK = """
+print(discover.ask({path!r}, "nonce", 5.0), discover.discover({path!r}, {path!r}, "nonce"))
+"""
+CALL = """
+line = Line({path!r})
+print(line.connect(1.0, b"hello"), line.due_in(1.0) > 0)
+os.close(used[0])
+print(line.connect(9.0, b"hello"), line.due_in(9.0))
+"""
+
+
+def test_a_line_is_tried_again(broker: FakeBroker, start: Start):
+    caller = start(USE_UP + CALL.format(path=str(broker.path)))
+    assert broker.accept().connection.recv(5) == b"hello"
+    assert caller.communicate(timeout=20)[0].split() == [b"False", b"True", b"True", b"None"]
+    assert caller.returncode == 0
+
+
+def test_a_look_at_the_list_finds_none(broker: FakeBroker, start: Start):
+    hasten = "discover.FIRST_LIST_SECONDS = 0.0\n"
+    looker = start(USE_UP + hasten + LOOK.format(path=str(broker.path)))
+    assert looker.communicate(timeout=20)[0].split() == [b"None", b"None"]
+    assert looker.returncode == 0
