@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections import Counter
-from collections.abc import Mapping
 from datetime import timedelta
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -13,13 +12,14 @@ import structlog
 
 from et_operator import __version__
 from et_operator.codec.encoding import encode_status_patch
+from et_operator.codec.runtimes import hash_files
 from et_operator.errors import NotLeader
 from et_operator.kube.connecting import connect
 from et_operator.kube.executing import Executor
 from et_operator.kube.leasing import Lease
-from et_operator.kube.recording import Recorder
+from et_operator.kube.recording import WRITERS, Recorder
 from et_operator.kube.rest import Rest
-from et_operator.kube.watching import Deleted, Reflector, Sighting, Synced, Upserted
+from et_operator.kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.resources import (
@@ -36,8 +36,9 @@ from et_operator.model.resources import (
     Resource,
 )
 from et_operator.model.snapshots import RuntimeFiles
-from et_operator.reconciling import Reconciler
+from et_operator.reconciling import Reconciler, note_unreadable
 from et_operator.runtime.clock import Clock, SystemClock
+from et_operator.runtime.lanes import Lanes
 from et_operator.runtime.logging import configure_logging
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.supervising import run_for_ever, stop_on_signals, supervise
@@ -45,13 +46,17 @@ from et_operator.runtime.workqueue import WorkQueue
 from et_operator.serving import build_app, serve
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
-from et_operator.state.store import Store, get_scaling_index
+from et_operator.state.store import Store
 from et_operator.sweeping import Sweeper
 from launcher.contract import PROTOCOL_VERSION
 
 STOP_GRACE = timedelta(seconds=20)
-NO_ANSWER = frozenset({0, 500, 502, 503, 504})
-"""Codes of requests (0: no connection) after which our view may be behind."""
+SHARES = 4
+"""One namespace has no more than this part of the workers."""
+SLOW_SHARES = 2
+"""All namespaces that are slow have no more than this part of the workers together."""
+SET_BACK = 60.0
+"""Seconds within which lists that were set back are of one restore of etcd."""
 SILENCE = 180.0
 """Seconds without a word from the API server after which a replica is not ready."""
 
@@ -69,6 +74,15 @@ WATCHED = {
 }
 """Every kind that is watched, with its label selector."""
 
+CAUSES = {
+    TRAINING_JOBS: "job",
+    SCALE_INS: "scaling",
+    SCALE_OUTS: "scaling",
+    PODS: "pod",
+    NODES: "node",
+}
+"""What passes are counted under that follow from a change; from another kind's: "child"."""
+
 RUNTIME_PACKAGES = (
     "launcher.protocol",
     "launcher.agent",
@@ -76,7 +90,7 @@ RUNTIME_PACKAGES = (
     "launcher.ssh",
     "hostdiscovery",
 )
-RUNTIME_MODULES = ("__init__.py", "contract.py", "launchers.py", "boot.py")
+RUNTIME_MODULES = ("__init__.py", "contract.py", "launchers.py", "texts.py", "boot.py")
 """What runs in user containers; see launcher/boot.py."""
 
 log = structlog.get_logger()
@@ -91,8 +105,6 @@ async def run(settings: Settings) -> None:
 
     def observe(verb: str, resource: Resource, code: int, seconds: float) -> None:
         metrics.note_request(verb, resource.plural, code, seconds)
-        if code in NO_ANSWER:
-            store.note_outage(clock.now())
 
     with stop_on_signals() as stop:
         async with connect() as connection:
@@ -120,8 +132,19 @@ class Operator:
         self._clock = clock
         self._metrics = metrics
         self._store = store
-        self._ingest = Ingest(self._store)
-        self._queue: WorkQueue[JobKey] = WorkQueue(clock, on_wait=metrics.queue_seconds.observe)
+        self._ingest = Ingest(self._store, note_unreadable(metrics), self._note_set_back)
+        self._set_back_at = -math.inf
+        self._queue: WorkQueue[JobKey] = WorkQueue(
+            clock,
+            lanes=Lanes(
+                lambda key: key.namespace,
+                max(settings.workers // SHARES, 1),
+                slow_share=max(settings.workers // SLOW_SHARES, 1),
+                now=clock.monotonic,
+            ),
+            on_wait=metrics.queue_seconds.observe,
+            on_take=lambda cause: metrics.causes.labels(cause).inc(),
+        )
         self._lease = Lease(
             api,
             clock,
@@ -149,6 +172,7 @@ class Operator:
                 self._recorder,
                 encode_status_patch,
                 pod_requests=settings.pod_requests,
+                now=clock.monotonic,
             ),
             queue=self._queue,
             clock=clock,
@@ -193,15 +217,36 @@ class Operator:
         for phase, count in phases.items():
             self._metrics.jobs.labels(phase).set(count)
 
+    def _note_set_back(self) -> None:
+        """One kind was set back, so all were: a watch that was far behind would not notice it."""
+        now = self._clock.monotonic()
+        if now - self._set_back_at < SET_BACK:
+            return  # these lists tell the same
+        self._set_back_at = now
+        log.warning("etcd was set back: everything is listed anew")
+        for reflector in self._reflectors.values():
+            reflector.relist()
+
     def _build_reflector(
         self, api: Rest, resource: Resource, namespace: str | None, selector: str
     ) -> Reflector:
-        self._store.expect_list(resource, namespace)
-        return Reflector(api, self._clock, resource, namespace, self._see, label_selector=selector)
+        self._store.coverage.expect_list(resource, namespace)
+        return Reflector(
+            api,
+            self._clock,
+            resource,
+            namespace,
+            self._see,
+            label_selector=selector,
+            keep=lambda obj: self._ingest.read(resource, obj),
+            find_newest=lambda: self._store.tables[resource].find_newest(namespace),
+            on_defect=self._metrics.defects.labels("watch").inc,
+        )
 
     def _see(self, sighting: Sighting) -> None:
+        cause = name_cause(sighting)
         for key in self._take_in(sighting):
-            self._queue.add(key)
+            self._queue.add(key, cause=cause)
 
     def _take_in(self, sighting: Sighting) -> set[JobKey]:
         match sighting:
@@ -212,11 +257,19 @@ class Operator:
                     sighting.items,
                     version=sighting.version,
                     at=sighting.begun,
+                    is_set_back=sighting.is_set_back,
                 )
             case Upserted():
                 return self._ingest.upsert(sighting.resource, sighting.object)
             case Deleted():
                 return self._ingest.delete(sighting.resource, sighting.object)
+            case Cut():
+                self._store.coverage.note_cut(sighting.resource, sighting.namespace)
+            case Resumed():
+                self._store.coverage.note_resumed(
+                    sighting.resource, sighting.namespace, sighting.at
+                )
+        return set()
 
     async def _lead_again_and_again(self) -> None:
         while True:
@@ -226,21 +279,23 @@ class Operator:
                 log.warning("no longer the leader", reason=str(error))
 
     async def _lead(self) -> None:
-        """One term: nothing is planned before every list was taken anew within it."""
+        """One term: nothing is planned for a namespace before its lists were taken anew in it.
+
+        The last of these brings all its jobs into the queue (see Ingest.sync). A namespace that
+        cannot be listed waits by itself.
+        """
         log.info("leading", identity=self._settings.identity)
-        begun = self._lease.acquired_at
         for (resource, namespace), reflector in self._reflectors.items():
-            self._store.expect_list(resource, namespace)
+            self._store.coverage.expect_list(resource, namespace)
             reflector.relist()
-        for reflector in self._reflectors.values():
-            await reflector.wait_synced(begun or 0.0)
-        for entry in self._store.jobs:
-            self._queue.add(entry.value.key)
-        for table in (self._store.scale_ins, self._store.scale_outs):
-            for scaling in table:
-                self._queue.add(get_scaling_index(scaling.value))
         workers = {f"worker {n}": self._reconciler.work for n in range(self._settings.workers)}
-        await run_for_ever({**workers, "events": self._recorder.run, "sweep": self._sweeper.run})
+        writers = {f"events {n}": self._recorder.run for n in range(WRITERS)}
+        await run_for_ever({**workers, **writers, "sweep": self._sweeper.run})
+
+
+def name_cause(sighting: Sighting) -> str:
+    """What a pass that follows from a sighting is counted under."""
+    return "list" if isinstance(sighting, Synced) else CAUSES.get(sighting.resource, "child")
 
 
 def read_runtime(settings: Settings) -> RuntimeFiles:
@@ -252,18 +307,10 @@ def read_runtime(settings: Settings) -> RuntimeFiles:
         for item in files(package).iterdir():
             if is_runtime_file(item):
                 texts[f"{package.replace('.', '/')}/{item.name}"] = item.read_text("utf-8")
-    runtime = Runtime(hash_texts(texts), settings.broker_image, PROTOCOL_VERSION)
+    runtime = Runtime(hash_files(texts), settings.broker_image, PROTOCOL_VERSION)
     return RuntimeFiles(runtime, texts, settings.broker_pull_secrets)
 
 
 def is_runtime_file(item: Traversable) -> bool:
     """Python files and shell scripts, no caches and markers."""
     return item.is_file() and item.name.endswith((".py", ".sh"))
-
-
-def hash_texts(texts: Mapping[str, str]) -> str:
-    """Ten hexadecimal digits over names and texts."""
-    digest = hashlib.sha256()
-    for name in sorted(texts):
-        digest.update(name.encode() + b"\0" + texts[name].encode() + b"\0")
-    return digest.hexdigest()[:10]

@@ -40,7 +40,7 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="comma-separated namespaces to work in; default: the whole cluster",
     )
     parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
-    parser.add_argument("--workers", type=int, default=environ.get("WORKERS", "8"))
+    parser.add_argument("--workers", type=int, default=environ.get("WORKERS", "32"))
     parser.add_argument(
         "--log-format", choices=["json", "console"], default=environ.get("LOG_FORMAT", "json")
     )

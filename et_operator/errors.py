@@ -8,10 +8,12 @@ EtOperatorError
         Conflict          409 on update or delete: we planned from an old version; look again
         Expired           410: the resourceVersion of a list or watch is too old; list again
         Refused           400, 403, 413, 422: the server does not want this; show its words
+        Unauthorized      401: the server does not know us; with another token it may, or later
         Throttled         429: later, after `retry_after`
         ServerFailed      5xx: later
     Unreachable           no answer; the request was certainly not processed
     OutcomeUnknown        no answer; a write may have happened: read before the next one
+        Unreadable        an answer that cannot be read, or is too large
     NotLeader             the lease has run out: nothing may be written
     StreamEnded           an exec stream is over: open another one
 """
@@ -76,7 +78,11 @@ class Expired(ApiError):  # noqa: N818
 
 
 class Refused(ApiError):  # noqa: N818
-    """400, 401, 403, 405, 413, 415, 422: asking again with the same body will not help."""
+    """400, 403, 405, 413, 415, 422: asking again with the same body will not help."""
+
+
+class Unauthorized(ApiError):  # noqa: N818
+    """401: it says nothing about what was asked, only that nobody knows who asked."""
 
 
 class Throttled(ApiError):  # noqa: N818
@@ -93,6 +99,13 @@ class Unreachable(EtOperatorError):  # noqa: N818
 
 class OutcomeUnknown(EtOperatorError):  # noqa: N818
     """The connection ended after the request was sent: a write may or may not have happened."""
+
+
+class Unreadable(OutcomeUnknown):
+    """An answer came that is larger than any should be, or that is not what was asked for.
+
+    What it was about must be read in another way: of a watch, by a list.
+    """
 
 
 class NotLeader(EtOperatorError):  # noqa: N818

@@ -7,36 +7,67 @@ view, the object is read again before anything else is done about it.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
-from et_operator.codec.children import find_owner_uid
-from et_operator.errors import AlreadyExists, NotFound
+from et_operator.codec.children import binds_namesake, find_owner_uid
+from et_operator.codec.runtimes import is_runtime
+from et_operator.errors import (
+    AlreadyExists,
+    ApiError,
+    NotFound,
+    NotLeader,
+    OutcomeUnknown,
+    Unreachable,
+)
 from et_operator.kube.api import Api
-from et_operator.kube.executing import Execution, Executor, Failure
-from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch, get_resource
+from et_operator.kube.executing import Execution, Executor, Failure, is_in_the_way
+from et_operator.kube.refusals import find_done, find_failed, note_refusal
+from et_operator.model.actions import (
+    Action,
+    Create,
+    CreateKeys,
+    Delete,
+    Patch,
+    get_ref,
+)
 from et_operator.model.jobs import JobKey, TrainingJob
-from et_operator.model.names import LABEL_RUNTIME, build_worker_selector
+from et_operator.model.names import LABEL_GROUP, build_worker_selector
 from et_operator.model.plans import Plan
-from et_operator.model.resources import PODS, SECRETS, TRAINING_JOBS, Json, Ref
-from et_operator.model.snapshots import Refusal, RuntimeFiles
-from et_operator.planning.planner import plan, plan_orphan
+from et_operator.model.resources import GROUP, PODS, ROLE_BINDINGS, Json, Ref, Resource
+from et_operator.model.snapshots import RuntimeFiles
+from et_operator.planning.defects import plan_defect
+from et_operator.planning.drafts import REFUSED_LATELY
+from et_operator.planning.planner import plan, plan_orphans
 from et_operator.runtime.clock import Clock
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.workqueue import WorkQueue
-from et_operator.state.ingesting import Ingest
+from et_operator.state.ingesting import Ingest, OnUnreadable, identify
 from et_operator.state.store import Answers, Holder, Store
 from et_operator.state.views import build_snapshot
 
 TAKEN_FOR = timedelta(seconds=60)
 """How long a name that somebody else holds is left alone before it is tried again."""
-LOOK_AT_HOLDERS = timedelta(seconds=1)
-"""Most often they are the children of a former job of the same name, on their way out."""
+STALE = "stale"
+WRITE = "write"
 
 MISSING = NotFound(404, "NotFound", "what was to be deleted is not there")
 
 log = structlog.get_logger()
+
+
+def note_unreadable(metrics: Metrics) -> OnUnreadable:
+    """What an Ingest calls: a log line, and a count."""
+
+    def note(resource: Resource, obj: Json, error: Exception) -> None:
+        (namespace, name), _ = identify(obj)
+        what = f"{resource.kind} {namespace}/{name}"
+        why = f"{type(error).__name__}: {error}"
+        log.error("an object cannot be read and is left out", what=what, why=why)
+        metrics.defects.labels("object").inc()
+
+    return note
 
 
 class Reconciler:
@@ -54,7 +85,7 @@ class Reconciler:
         metrics: Metrics,
     ) -> None:
         self._store = store
-        self._ingest = Ingest(store)
+        self._ingest = Ingest(store, note_unreadable(metrics))
         self._api = api
         self._executor = executor
         self._queue = queue
@@ -76,31 +107,61 @@ class Reconciler:
     async def _look_after(self, key: JobKey) -> None:
         try:
             result, again = await self.reconcile(key)
-        except Exception:  # a defect met by one job must not stop the others
+        except ApiError as error:
+            self._put_off(key, error, error.retry_after)
+            return
+        except (Unreachable, OutcomeUnknown, NotLeader) as error:
+            self._put_off(key, error, None)
+            return
+        except Exception as error:  # a defect met by one job must not stop the others
             delay = self._queue.retry(key)
             self._metrics.passes.labels("error").inc()
             log.exception("reconcile failed", job=str(key), retry_in=delay.total_seconds())
+            await self._tell_defect(key, error)
             return
         self._metrics.passes.labels(result).inc()
         if again is not None:
-            self._queue.add(key, again)
+            self._queue.add(key, again, cause=STALE if result == STALE else "timer")
+
+    def _put_off(self, key: JobKey, error: Exception, at_least: timedelta | None) -> None:
+        """A read that the pass needed was not answered: the same again, later."""
+        delay = self._queue.retry(key, at_least)
+        self._metrics.passes.labels("unanswered").inc()
+        log.warning("read failed", job=str(key), error=str(error), retry_in=delay.total_seconds())
+
+    async def _tell_defect(self, key: JobKey, error: Exception) -> None:
+        """Say on the job itself that it cannot be planned; the log has said so already."""
+        job = self._store.find_job(key)
+        if job is None:
+            return
+        try:
+            result = plan_defect(job, error, self._clock.now())
+            execution = await self._executor.execute(result, job)
+            await self._absorb(key, job, result, execution)
+        except Exception:
+            log.exception("a job could not be told of its defect", job=str(key))
 
     async def reconcile(self, key: JobKey) -> tuple[str, timedelta | None]:
         """One pass over one job; returns how it went and when to look again (None: on an event)."""
         self._expire_answers(key)
-        snapshot = build_snapshot(self._store, key, self._shipped)
         now = self._clock.now()
+        complete_since = self._find_complete_since(key, now)
+        for ref in self._store.find_partial(key):
+            self._requeue(await self._look_at(ref) - {key})
+        snapshot = build_snapshot(self._store, key, self._shipped, complete_since)
         if snapshot is None:
-            return await self._close_orphans(key)
+            return await self._close_orphans(key, complete_since)
+        if snapshot.job.status.keys_secret:
+            self._store.made_keys.pop(snapshot.job.uid, None)
         started = self._clock.monotonic()
         result = plan(snapshot, now)
         self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
         if await self._is_mistaken(key, result):
-            return "stale", timedelta()
+            return STALE, timedelta()
         outcome, again = await self._carry_out(key, snapshot.job, result)
         answers = self._store.answers.get(key)
         if answers is not None and answers.taken:
-            again = find_shortest(again, LOOK_AT_HOLDERS)
+            again = find_shortest(again, TAKEN_FOR)
         return outcome, again
 
     async def _is_mistaken(self, key: JobKey, result: Plan) -> bool:
@@ -108,6 +169,7 @@ class Reconciler:
         changed: set[JobKey] = set()
         for ref in result.premises:
             changed |= await (self._look_at(ref) if ref.name else self._look_for_workers(key))
+        self._requeue(changed - {key})  # their events are no news any more
         return bool(changed)
 
     async def _look_at(self, ref: Ref) -> set[JobKey]:
@@ -118,19 +180,28 @@ class Reconciler:
 
     async def _look_for_workers(self, key: JobKey) -> set[JobKey]:
         selector = build_worker_selector(key.name)
-        found = await self._api.list(PODS, key.namespace, label_selector=selector)
-        return {k for pod in found.items for k in self._ingest.upsert(PODS, pod)}
+        changed: set[JobKey] = set()
 
-    async def _close_orphans(self, key: JobKey) -> tuple[str, timedelta | None]:
+        def note(pod: Json) -> None:
+            changed.update(self._ingest.upsert(PODS, pod))
+
+        await self._api.list(PODS, key.namespace, label_selector=selector, keep=note)
+        return changed
+
+    def _find_complete_since(self, key: JobKey, now: datetime) -> datetime | None:
+        at = self._clock.monotonic()
+        return self._store.coverage.find_since(key.namespace, now=now, at=at)
+
+    async def _close_orphans(
+        self, key: JobKey, complete_since: datetime | None
+    ) -> tuple[str, timedelta | None]:
         """Scalings that name no job: the store forgets the job, they are told so after a while."""
-        self._store.answers.pop(key, None)
-        outcome: str = "unchanged"
-        soonest: timedelta | None = None
-        for scaling in self._store.find_scalings(key):
-            result = plan_orphan(scaling, self._clock.now(), self._store.complete_since)
-            outcome, again = await self._carry_out(key, None, result)
-            soonest = find_shortest(soonest, again)
-        return outcome, soonest
+        scalings = self._store.find_scalings(key)
+        if not scalings:
+            self._store.keep_answers(key, None)
+        refusals = self._answers(key, None).refusals
+        result = plan_orphans(scalings, self._clock.now(), complete_since, refusals)
+        return await self._carry_out(key, None, result)
 
     async def _carry_out(
         self, key: JobKey, job: TrainingJob | None, result: Plan
@@ -146,8 +217,12 @@ class Reconciler:
                 log.warning("write failed", job=str(key), error=str(failure.error))
             delay = self._queue.retry(key, execution.retry_after)
             log.info("looking again", job=str(key), after=delay.total_seconds())
-            return "refused" if execution.refusals else "conflict", None
+            outcome = "refused" if execution.refusals else "conflict"
+            is_blocked = any(map(is_in_the_way, execution.failures))
+            return outcome, None if is_blocked else put_off(result.requeue_after)
         self._queue.forget(key)
+        if execution.is_cut:
+            self._queue.add(key, cause=WRITE)
         return "changed", result.requeue_after
 
     async def _absorb(
@@ -155,16 +230,22 @@ class Reconciler:
     ) -> None:
         """Believe what the server said; read again what it contradicted or left open.
 
-        What is news brings the job back into the queue; a write that changed nothing does not.
+        What is news brings the job back into the queue; a write that changed nothing does not, nor
+        does a status of which the server has dropped a part, for the next one would fare the same.
         """
+        waiting = {key} if any(failure.action is None for failure in execution.failures) else set()
         for written in execution.written:
-            self._requeue(self._ingest.upsert(written.resource, written.object))
+            self._requeue(self._ingest.upsert(written.resource, written.object) - waiting)
         for deleted in execution.deleted:
-            self._ingest.note_deletion(deleted.ref, deleted.uid, self._clock.now())
-            self._queue.add(key)
+            now = (self._clock.now(), self._clock.monotonic())
+            self._ingest.note_deletion(deleted.ref, deleted.uid, *now)
+            self._queue.add(key, cause=WRITE)
         for missing in execution.missing:
             await self._read_again(key, job, Failure(missing, MISSING))
             self._queue.retry(key)
+        if job is not None and execution.keys:
+            self._store.made_keys[job.uid] = execution.keys[-1].name
+            self._queue.add(key, cause=WRITE)
         self._note_refusals(key, job, result, execution)
         for failure in (*execution.conflicts, *execution.unknowns):
             await self._read_again(key, job, failure)
@@ -173,17 +254,20 @@ class Reconciler:
         """A live read of the object that the failed write was about; keys are nobody's to read."""
         if isinstance(failure.action, CreateKeys):
             return
-        ref = self._get_ref(key, failure.action)
+        ref = key.ref if failure.action is None else get_ref(failure.action)
         try:
             found = await self._api.get(ref)
         except NotFound:
             self._forget(failure.action, job)
             return
-        if not isinstance(failure.error, AlreadyExists) or is_usable(found, job):
+        if not isinstance(failure.error, AlreadyExists) or is_usable(found, failure.action, job):
             self._requeue(self._ingest.upsert(ref.resource, found))
             return
-        is_watched = self._is_known(ref)
-        self._answers(key).taken[ref] = Holder(self._clock.now(), is_watched)
+        if is_ours(found):  # its event may come much later, and it is not the job's
+            self._requeue(self._ingest.upsert(ref.resource, found))
+        answers = self._answers(key, job)
+        answers.taken[ref] = Holder(self._clock.now(), is_ours(found) and self._is_known(ref))
+        self._store.keep_answers(key, answers)
 
     def _forget(self, action: Action | None, job: TrainingJob | None) -> None:
         match action:
@@ -194,64 +278,50 @@ class Reconciler:
             case _:
                 """A creation that did not happen: the next pass asks for it again."""
 
-    def _get_ref(self, key: JobKey, action: Action | None) -> Ref:
-        match action:
-            case None:
-                return key.ref
-            case Create(resource=resource, manifest=manifest):
-                return Ref(resource, key.namespace, manifest["metadata"]["name"])
-            case CreateKeys(manifest=manifest):
-                return Ref(SECRETS, key.namespace, manifest["metadata"]["name"])
-            case Patch(ref=ref) | Delete(ref=ref):
-                return ref
-
     def _note_refusals(
         self, key: JobKey, job: TrainingJob | None, result: Plan, execution: Execution
     ) -> None:
-        """Per kind, for each kind is its own reason to wait; one a pass, however many objects.
+        """One a pass for each subject, however many objects.
 
-        A status that is refused is for the log alone: there is nowhere else to tell it.
+        A status that is refused is for Events alone: there is nowhere else to tell it.
         """
-        done = {written.resource for written in execution.written}
-        done.update(get_resource(keys) for keys in execution.keys)
-        if result.status is not None:
-            done.discard(TRAINING_JOBS)  # that was the status, not the job
-        refused = {get_resource(f.action): f for f in execution.refusals if f.action is not None}
-        if not refused and key not in self._store.answers:
-            return
-        refusals = self._answers(key).refusals
-        for resource in done:
-            refusals.pop(resource, None)
-        for resource, failure in refused.items():
-            before = refusals.get(resource)
-            generation = job.generation if job is not None else 0
-            refusals[resource] = Refusal(
-                getattr(failure.error, "message", str(failure.error)),
-                before.count + 1 if before and before.generation == generation else 1,
-                self._clock.now(),
-                generation,
-                self._get_ref(key, failure.action).name,
-            )
+        done = find_done(execution, has_status=result.status is not None)
+        failed = find_failed(execution)
+        answers = self._answers(key, job)
+        for subject in done:
+            answers.refusals.pop(subject, None)
+        generation = job.generation if job is not None else 0
+        for subject, failure in failed.items():
+            before = answers.refusals.get(subject)
+            answers.refusals[subject] = note_refusal(before, failure, generation, self._clock.now())
+        self._store.keep_answers(key, answers)
 
     def _expire_answers(self, key: JobKey) -> None:
         answers = self._store.answers.get(key)
         if answers is not None:
-            limit = self._clock.now() - TAKEN_FOR
+            now = self._clock.now()
+            answers.refusals = {
+                subject: refusal
+                for subject, refusal in answers.refusals.items()
+                if timedelta() <= now - refusal.at < REFUSED_LATELY
+            }
             answers.taken = {
                 ref: holder
                 for ref, holder in answers.taken.items()
-                if holder.seen > limit and (not holder.is_watched or self._is_known(ref))
+                if timedelta() <= now - holder.seen < TAKEN_FOR
+                and (not holder.is_watched or self._is_known(ref))
             }
+            self._store.keep_answers(key, answers)
 
     def _is_known(self, ref: Ref) -> bool:
         return self._store.tables[ref.resource].find((ref.namespace, ref.name)) is not None
 
-    def _answers(self, key: JobKey) -> Answers:
-        return self._store.answers.setdefault(key, Answers())
+    def _answers(self, key: JobKey, job: TrainingJob | None) -> Answers:
+        return self._store.find_answers(key, job.uid if job is not None else "")
 
     def _requeue(self, keys: set[JobKey]) -> None:
         for key in keys:
-            self._queue.add(key)
+            self._queue.add(key, cause=WRITE)
 
     def _count(self, execution: Execution) -> None:
         for written in execution.written:
@@ -265,9 +335,24 @@ def find_shortest(*waits: timedelta | None) -> timedelta | None:
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-def is_usable(found: Json, job: TrainingJob | None) -> bool:
-    """Whether an object that was there before us will do: it is the job's own, or a runtime."""
-    metadata: Json = found["metadata"]
-    if LABEL_RUNTIME in (metadata.get("labels") or {}):
-        return True
-    return job is not None and find_owner_uid(metadata) == job.uid
+def is_ours(found: Json) -> bool:
+    """Whether our watches see this object."""
+    return (found["metadata"].get("labels") or {}).get(LABEL_GROUP) == GROUP
+
+
+def put_off(wait: timedelta | None) -> timedelta | None:
+    """What else is due in a job goes on beside what fails, and no faster than this."""
+    return None if wait is None else max(wait, timedelta(seconds=1))
+
+
+def is_usable(found: Json, wanted: Action | None, job: TrainingJob | None) -> bool:
+    """Whether an object that was there before us will do: it is the job's own, or a runtime.
+
+    What nobody is to own is a runtime, and whoever forges an owner there makes it none.
+    """
+    if isinstance(wanted, Create) and not wanted.manifest["metadata"].get("ownerReferences"):
+        return is_runtime(found)
+    if job is None or find_owner_uid(found["metadata"]) != job.uid or found.get("immutable"):
+        return False
+    is_binding = isinstance(wanted, Create) and wanted.resource == ROLE_BINDINGS
+    return not is_binding or binds_namesake(found)

@@ -10,7 +10,6 @@ import structlog
 from et_operator.codec.children import find_mounted_config_maps
 from et_operator.errors import EtOperatorError
 from et_operator.kube.api import Api
-from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.resources import PODS
 from et_operator.model.snapshots import Child, RuntimeFiles
@@ -36,34 +35,41 @@ class Sweeper:
         """Never ends. What fails is tried again an hour later."""
         while True:
             await self._clock.sleep(PERIOD)
-            for namespace, candidates in self._find_candidates().items():
+            for namespace, runtimes in self._group_runtimes().items():
                 try:
-                    await self._sweep(namespace, candidates)
+                    await self._sweep(namespace, self._find_candidates(namespace, runtimes))
                 except EtOperatorError as error:
                     log.warning("runtimes not swept", namespace=namespace, error=str(error))
+                except Exception:  # what one namespace holds must not end the process
+                    log.exception("runtimes not swept", namespace=namespace)
 
-    def _find_candidates(self) -> dict[str, tuple[Child, ...]]:
-        jobs: dict[str, list[TrainingJob]] = defaultdict(list)
-        for entry in self._store.jobs:
-            jobs[entry.value.key.namespace].append(entry.value)
+    def _group_runtimes(self) -> dict[str, list[Child]]:
         runtimes: dict[str, list[Child]] = defaultdict(list)
         for piece in (entry.value for entry in self._store.config_maps):
             if piece.is_runtime:
                 runtimes[piece.namespace].append(piece.child)
-        found = {
-            namespace: find_candidates(
-                children,
-                shipped=self._shipped.runtime,
-                jobs=jobs[namespace],
-                now=self._clock.now(),
-            )
-            for namespace, children in runtimes.items()
-        }
-        return {namespace: children for namespace, children in found.items() if children}
+        return runtimes
+
+    def _find_candidates(self, namespace: str, runtimes: list[Child]) -> tuple[Child, ...]:
+        if not self._store.coverage.is_complete(namespace):
+            return ()
+        places = [(namespace, runtime.name) for runtime in runtimes]
+        jobs = [job for place in places for job in self._store.jobs.select(place, "runtime")]
+        return find_candidates(
+            runtimes, shipped=self._shipped.runtime, jobs=jobs, now=self._clock.now()
+        )
 
     async def _sweep(self, namespace: str, candidates: tuple[Child, ...]) -> None:
-        pods = await self._api.list(PODS, namespace, label_selector=SELECTOR_OURS)
-        for delete in plan_sweep(namespace, candidates, find_mounted_config_maps(pods.items)):
+        if not candidates:
+            return
+        found = await self._api.list(
+            PODS,
+            namespace,
+            label_selector=SELECTOR_OURS,
+            keep=lambda pod: find_mounted_config_maps([pod]),
+        )
+        mounted: frozenset[str] = frozenset().union(*found.items)
+        for delete in plan_sweep(namespace, candidates, mounted):
             await self._api.delete(
                 delete.ref, uid=delete.uid, resource_version=delete.resource_version
             )

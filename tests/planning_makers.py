@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from et_operator.codec.children import decode_role_names, find_owner_uid
+from et_operator.codec.children import decode_accounts, decode_role_names, find_owner_uid
 from et_operator.codec.statuses import decode_status, encode_status
 from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch
 from et_operator.model.jobs import (
@@ -21,12 +21,20 @@ from et_operator.model.jobs import (
     WorkerSpec,
     WorkerState,
 )
-from et_operator.model.names import LABEL_EPOCH, LABEL_INDEX, LABEL_ROLE, Role
+from et_operator.model.names import (
+    ANNOTATION_RETRIES,
+    LABEL_EPOCH,
+    LABEL_INDEX,
+    LABEL_ROLE,
+    MAX_INDEX,
+    Role,
+)
 from et_operator.model.plans import Plan, Report
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.resources import (
     CONFIG_MAPS,
     PODS,
+    ROLE_BINDINGS,
     ROLES,
     SCALE_INS,
     SCALE_OUTS,
@@ -37,7 +45,7 @@ from et_operator.model.resources import (
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
 from et_operator.planning.planner import plan
-from launcher.contract import CONFIG_KEY
+from launcher.contract import CONFIG_KEY, MAX_WORKERS
 from launcher.documents import HostConfig, MemberState, decode_config
 from launcher.documents import Report as BrokerReport
 
@@ -81,7 +89,7 @@ def make_shipped(digest: str = "d1") -> RuntimeFiles:
 
 
 def make_scaling(kind: ScalingKind, name: str, **changes: Any) -> Scaling:
-    """A scaling of the job that was just created."""
+    """A scaling that is the job's; with `owner_uid=None` one that was just created."""
     fields: dict[str, Any] = {
         "kind": kind,
         "namespace": "ns",
@@ -91,8 +99,12 @@ def make_scaling(kind: ScalingKind, name: str, **changes: Any) -> Scaling:
         "generation": 1,
         "created": START,
         "job_name": "job",
+        "owner_uid": "job-uid",
     }
     return Scaling(**(fields | changes))
+
+
+KEYS_SECRET = "job-ssh-x7f2q"
 
 
 class World:
@@ -111,10 +123,13 @@ class World:
         self.report: BrokerReport | None = None
         self.children: dict[str, Child] = {}
         self.role_names: frozenset[str] = frozenset()
+        self.bound: frozenset[str] = frozenset()
         self.keys: Json = {}
+        self.made_keys = ""
         self.runtimes: frozenset[str] = frozenset()
         self.nodes: dict[str, Node] = {"n1": Node("n1"), "n2": Node("n2")}
         self.taken: frozenset[str] = frozenset()
+        self.borrowed: frozenset[str] = frozenset()
         self.refusal: Any = None
         self.refusals: dict[Resource, Any] = {}
         self.complete_since: datetime | None = START
@@ -151,10 +166,13 @@ class World:
             role=self.children.get("Role"),
             role_names=self.role_names,
             role_binding=self.children.get("RoleBinding"),
+            bound=self.bound,
             network_policy=self.children.get("NetworkPolicy"),
             runtimes=self.runtimes,
             nodes=self.nodes,
             taken=self.taken,
+            borrowed=self.borrowed,
+            keys_secret=self.made_keys,
             refusals=self.refusals | ({PODS: self.refusal} if self.refusal else {}),
             complete_since=self.complete_since,
         )
@@ -186,6 +204,7 @@ class World:
             status, problems = decode_status(JobStatus, body)
             assert not problems
             self.job = replace(self.job, status=status, resource_version=self._next())
+            self.made_keys = "" if status.keys_secret else self.made_keys
         for action in result.actions:
             self._note(describe(action))
             self._apply(action)
@@ -339,7 +358,8 @@ class World:
             case Create():
                 self._create(action)
             case CreateKeys(manifest=manifest):
-                self.keys = self.keys or manifest
+                assert not self.keys, "made twice"
+                self.keys, self.made_keys = manifest, KEYS_SECRET
             case Patch():
                 self._patch(action)
             case Delete():
@@ -347,7 +367,7 @@ class World:
 
     def _create(self, action: Create) -> None:
         metadata = action.manifest["metadata"]
-        name = metadata["name"]
+        name = metadata.get("name") or metadata["generateName"] + "x7k2p"
         if action.resource == PODS:
             self._create_pod(action.manifest)
             return
@@ -358,17 +378,29 @@ class World:
         assert key not in self.children, f"{key} is there already"
         self.children[key] = Child(name, f"{key}-uid", self._next(), self.job.uid)
         if action.resource == ROLES:
-            self.role_names = decode_role_names(action.manifest)
+            self._grant(decode_role_names(action.manifest))
+        if action.resource == ROLE_BINDINGS:
+            self.bound = decode_accounts(action.manifest)
         if name == "job-config":
-            self.config = decode_config(action.manifest["data"][CONFIG_KEY])
+            self._list(decode_config(action.manifest["data"][CONFIG_KEY]))
+
+    def _grant(self, names: frozenset[str]) -> None:
+        assert names <= set(self.pods) | set(self.children), "rights on what is not there"
+        self.role_names = names
+
+    def _list(self, config: HostConfig) -> None:
+        active = {m.name for m in config.members if m.state is MemberState.ACTIVE}
+        listed = {m.name for m in self.config.members} if self.config else set()
+        fresh = {name for name in active - listed if name.startswith("job-worker-")}
+        assert self.keys or fresh & set(self.pods) <= self.role_names, "listed before its rights"
+        self.config = config
 
     def _create_pod(self, manifest: Json) -> None:
         metadata = manifest["metadata"]
         labels, name = metadata["labels"], metadata["name"]
         assert name not in self.pods, f"{name} is there already"
         if labels[LABEL_ROLE] == "worker":
-            assert self.keys or name in self.role_names, "created before its rights"
-            assert {"RoleBinding", "job-config", "job-report"} <= set(self.children)
+            assert {"job-config", "job-report"} <= set(self.children)
         version = self._next()
         index = labels.get(LABEL_INDEX)
         self.pods[name] = Pod(
@@ -383,6 +415,12 @@ class World:
             phase="Pending",
             owner_uid=self.job.uid,
             container="main",
+            account=manifest["spec"].get("serviceAccountName", ""),
+            keys_secret=next(
+                (v["secret"]["secretName"] for v in manifest["spec"]["volumes"] if "secret" in v),
+                "",
+            ),
+            retries=int(metadata["annotations"].get(ANNOTATION_RETRIES, 0)),
         )
 
     def _patch(self, action: Patch) -> None:
@@ -396,13 +434,15 @@ class World:
         elif ref.resource in {SCALE_INS, SCALE_OUTS}:
             self._patch_scaling(action)
         elif ref.resource == ROLES:
-            self.role_names = decode_role_names(action.body)
+            self._grant(decode_role_names(action.body))
+        elif ref.resource == ROLE_BINDINGS:
+            self.bound = decode_accounts(action.body)
         else:
             assert action.resource_version == self.children[ref.name].resource_version
             new = decode_config(action.body["data"][CONFIG_KEY])
             assert self.config is None or new.generation > self.config.generation
             assert self.config is None or new.epoch >= self.config.epoch
-            self.config = new
+            self._list(new)
             child = self.children[ref.name]
             self.children[ref.name] = replace(child, resource_version=self._next())
 
@@ -456,7 +496,8 @@ class World:
             old, new = snapshot.job.status, result.status
             assert new.generation >= old.generation
             assert new.epoch >= old.epoch
-            assert new.last_worker_index >= old.last_worker_index
+            is_at_the_end = old.last_worker_index > MAX_INDEX - MAX_WORKERS
+            assert new.last_worker_index >= old.last_worker_index or is_at_the_end
 
     def _check_creation(self, snapshot: Snapshot, action: Create) -> None:
         name = action.manifest["metadata"]["name"]
@@ -475,16 +516,18 @@ class World:
         if pod.role is not Role.WORKER or pod.is_terminal or is_over or spec is None:
             return
         records = [r for r in status.workers if r.uid == pod.uid]
-        assert [r.state for r in records] == [WorkerState.LEAVING], f"{pod.name} is not leaving"
+        states = {WorkerState.LEAVING} | ({WorkerState.GONE} if pod.has_ended else set())
+        assert [r for r in records if r.state in states], f"{pod.name} is not leaving"
 
 
 def describe(action: Action) -> str:
     """`create Pod job-worker-0`."""
     match action:
         case Create(resource=resource, manifest=manifest):
-            return f"create {resource.kind} {manifest['metadata']['name']}"
+            metadata = manifest["metadata"]
+            return f"create {resource.kind} {metadata.get('name') or metadata['generateName']}"
         case CreateKeys(manifest=manifest):
-            return f"create Secret {manifest['metadata']['name']}"
+            return f"create Secret {manifest['metadata']['generateName']}"
         case Patch(ref=ref, subresource=subresource):
             return f"patch {ref.resource.kind} {ref.name} {subresource}".strip()
         case Delete(ref=ref):

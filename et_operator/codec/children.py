@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from et_operator.codec.times import parse_time
-from et_operator.model.names import LABEL_RUNTIME
-from et_operator.model.resources import Json
+from et_operator.model.names import (
+    LABEL_RUNTIME,
+    build_document_names,
+    build_seal,
+    is_seal,
+)
+from et_operator.model.resources import TRAINING_JOBS, Json
 from et_operator.model.snapshots import Child
 from launcher import contract
-from launcher.documents import HostConfig, InvalidDocument, Report, decode_config, decode_report
+from launcher.documents import (
+    AHEAD,
+    HostConfig,
+    InvalidDocument,
+    Report,
+    decode_config,
+    decode_report,
+)
+
+_SEALED = frozenset(
+    {
+        ("pods/exec", "get"),
+        ("pods/exec", "create"),
+        ("configmaps", "get"),
+        ("configmaps", "watch"),
+        ("configmaps", "patch"),
+    }
+)
+"""All that a Role of ours may come to grant."""
+_MAX_UID = 64
+_MAX_MEMBERS = 3 * contract.MAX_WORKERS
+"""Of a config: the workers of the largest job, those whom they replace, and as many again."""
+_MAX_NAME = 64
+"""Characters: names that a Role of ours may have are shorter."""
+_MAX_SUBJECTS = 16
+"""A binding of ours has two at most; one with more is another one, and is written over."""
+_MAX_NAMES = 4 * contract.MAX_WORKERS
+"""A Role of ours has some for each worker that comes, is there, or has gone lately; one with more
+is another one, and is written over."""
+_REPORT_KEY = re.compile(re.escape(contract.REPORT_KEY_PREFIX) + "([0-9]{1,9})")
 
 
 def decode_child(obj: Json) -> Child:
@@ -26,9 +62,22 @@ def decode_child(obj: Json) -> Child:
 
 
 def find_owner_uid(metadata: Json) -> str | None:
-    """The uid of the object's controller."""
-    owners = metadata.get("ownerReferences") or ()
-    return next((owner.get("uid") for owner in owners if owner.get("controller")), None)
+    """The uid of the object's controller; of one that is no uid, for it is too long, the beginning.
+
+    The API server stores what is written there, megabytes too.
+    """
+    uid = (_find_controller(metadata) or {}).get("uid")
+    return None if uid is None else str(uid)[:_MAX_UID]
+
+
+def is_document(metadata: Json) -> bool:
+    """Whether it is called as the config or the report of the job that it says to be of.
+
+    Any number of others can say so, with a megabyte of documents each: these are kept by nobody.
+    """
+    owner = _find_controller(metadata) or {}
+    names = build_document_names(str(owner.get("name")))
+    return owner.get("kind") == TRAINING_JOBS.kind and metadata.get("name") in names
 
 
 def find_mounted_config_maps(pods: Iterable[Json]) -> frozenset[str]:
@@ -38,39 +87,92 @@ def find_mounted_config_maps(pods: Iterable[Json]) -> frozenset[str]:
 
 
 def decode_role_names(role: Json) -> frozenset[str]:
-    """The pods that a Role lets its holder run commands in."""
-    return frozenset(
-        name
-        for rule in role.get("rules") or ()
-        if "pods/exec" in (rule.get("resources") or ())
-        for name in rule.get("resourceNames") or ()
-    )
+    """Everything that a Role gives its holder rights on, by name, as far as it could be ours."""
+    rules = role.get("rules") or ()
+    names = (str(name) for rule in rules for name in rule.get("resourceNames") or ())
+    kept = islice((name for name in names if not is_seal(name)), _MAX_NAMES)
+    return frozenset(name[:_MAX_NAME] for name in kept)
 
 
-def decode_host_config(config_map: Json) -> HostConfig | None:
-    """What the operator wrote last; None where there is nothing that can be read."""
-    text = (config_map.get("data") or {}).get(contract.CONFIG_KEY)
+def is_sealed(role: Json, job_uid: str) -> bool:
+    """Whether nobody can have made or bound this Role who does not hold all that it may grant."""
+    seal = build_seal(job_uid)
+    rules = [rule for rule in role.get("rules") or () if seal in (rule.get("resourceNames") or ())]
+    held: set[tuple[str, str]] = set()
+    for rule in rules:
+        if "" in (rule.get("apiGroups") or ()):
+            # never all with all: a Role of some kilobytes would have millions of these pairs
+            resources, verbs = set(rule.get("resources") or ()), set(rule.get("verbs") or ())
+            held |= {pair for pair in _SEALED if pair[0] in resources and pair[1] in verbs}
+    return held == _SEALED
+
+
+def binds_namesake(binding: Json) -> bool:
+    """Whether a RoleBinding gives the Role that is called as it is, as each of ours does."""
+    role: Json = binding.get("roleRef") or {}
+    name = (binding.get("metadata") or {}).get("name")
+    return role.get("kind") == "Role" and role.get("name") == name
+
+
+def decode_accounts(binding: Json) -> frozenset[str]:
+    """The ServiceAccounts to which a RoleBinding gives its Role."""
+    subjects = (binding.get("subjects") or ())[:_MAX_SUBJECTS]
+    return frozenset(str(s.get("name")) for s in subjects if s.get("kind") == "ServiceAccount")
+
+
+def select_documents(config_map: Json) -> dict[str, str]:
+    """The config and the two newest reports, by their keys, of what a ConfigMap holds."""
+    data: Json = config_map.get("data") or {}
+    reports = sorted((key for key in data if _read_epoch(key)), key=_read_epoch)
+    wanted = (contract.CONFIG_KEY, *reports[-2:])
+    return {key: data[key] for key in wanted if isinstance(data.get(key), str)}
+
+
+def decode_host_config(
+    documents: Mapping[str, str], epoch: int = 0, generation: int = 0
+) -> HostConfig | None:
+    """What the operator wrote last; None where there is nothing that can be read.
+
+    Nor is there where a number in it is far ahead of the job's own epoch and generation, or where
+    it has more or longer members than any job: the end of each would be remembered.
+    """
+    text = documents.get(contract.CONFIG_KEY)
     try:
-        return decode_config(text) if text else None
+        config = decode_config(text) if text else None
     except InvalidDocument:
         return None
+    if config is None or len(config.members) > _MAX_MEMBERS:
+        return None
+    if any(len(member.uid) > _MAX_UID for member in config.members):
+        return None
+    is_ahead = config.generation - generation > AHEAD or config.epoch - epoch > AHEAD
+    return None if is_ahead else config
 
 
-def decode_job_report(config_map: Json, epoch: int) -> Report | None:
+def decode_job_report(
+    documents: Mapping[str, str], epoch: int, generation: int = 0
+) -> Report | None:
     """What the broker of this very epoch wrote; None where there is nothing that can be read.
 
     Epoch 0, of which there is no launcher, stands for the newest: the job's status may be lost.
+    A generation that is far ahead of the job's own is nothing that can be read either.
     """
-    data: Json = config_map.get("data") or {}
-    epoch = epoch or max(map(_read_epoch, data), default=0)
-    text = data.get(f"{contract.REPORT_KEY_PREFIX}{epoch}")
+    epoch = epoch or max((n for n in map(_read_epoch, documents) if n <= AHEAD), default=0)
+    text = documents.get(f"{contract.REPORT_KEY_PREFIX}{epoch}")
     try:
         report = decode_report(text) if text else None
     except InvalidDocument:
         return None
-    return report if report is not None and report.epoch == epoch else None
+    if report is None or report.epoch != epoch:
+        return None
+    return report if report.observed_generation - generation <= 4 * AHEAD else None
+
+
+def _find_controller(metadata: Json) -> Json | None:
+    owners = metadata.get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _read_epoch(key: str) -> int:
-    number = key.removeprefix(contract.REPORT_KEY_PREFIX)
-    return int(number) if number.isdecimal() and number != key else 0
+    found = _REPORT_KEY.fullmatch(key)
+    return int(found[1]) if found else 0

@@ -7,18 +7,25 @@ than this operator and are not applied to what was stored before them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from et_operator.codec.children import find_owner_uid
-from et_operator.codec.fields import Fields
+from et_operator.codec.fields import Fields, attempt
 from et_operator.codec.statuses import decode_status
-from et_operator.codec.templates import count_gpus, decode_launcher_template, decode_worker_template
+from et_operator.codec.templates import (
+    MAX_SLOTS,
+    count_gpus,
+    decode_launcher_template,
+    decode_worker_template,
+)
 from et_operator.codec.times import parse_time
 from et_operator.errors import InvalidObject
 from et_operator.model.jobs import (
+    MANY_WORKERS,
     AttachMode,
     CleanPodPolicy,
     JobKey,
@@ -27,24 +34,44 @@ from et_operator.model.jobs import (
     LauncherCreation,
     RestartPolicy,
     ScalingKind,
+    ScriptRight,
     StallPolicy,
     TrainingJob,
     WorkerSpec,
 )
-from et_operator.model.names import ANNOTATION_LAUNCHER, MAX_JOB_NAME
+from et_operator.model.names import (
+    ANNOTATION_APPLIED_SCALING,
+    ANNOTATION_LAUNCHER,
+    ANNOTATION_SCRIPTS,
+    MAX_JOB_NAME,
+    build_access_name,
+)
 from et_operator.model.resources import Json
 from et_operator.model.scalings import Scaling, ScalingStatus
+from et_operator.model.texts import measure
 from launcher import launchers
+from launcher.contract import MAX_WORKERS
+from launcher.texts import clean
 
 ANNOTATION_SUSPENDED = "job-supervisor.kube-ai.io/job-suspended"
 """et-operator's way to suspend a job."""
-MAX_SLOTS = 1024
-"""More ranks than a host can have; a host list is read whole every second."""
 
+_READ = (
+    ANNOTATION_APPLIED_SCALING,
+    ANNOTATION_LAUNCHER,
+    ANNOTATION_SCRIPTS,
+    ANNOTATION_SUSPENDED,
+)
+MAX_ENV = 60_000
+"""Bytes, as JSON, of a script's environment: it is handed over in the job's config."""
+MAX_OWNERS = 8192
+"""Bytes, as JSON, of a scaling's owner references: some dozens."""
+MAX_ANNOTATION = 1024
+"""Characters that are kept of an annotation; none that we read has so many."""
 _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _OUR_FIELDS = ("epoch", "generation", "observedGeneration")
-_FOR_PEOPLE = frozenset(
+FOR_PEOPLE = frozenset(
     {
         "phase",
         "observedGeneration",
@@ -57,7 +84,7 @@ _FOR_PEOPLE = frozenset(
     }
 )
 """Fields of a job's status that are computed anew in each pass; the others are decisions."""
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode_job(obj: Json) -> TrainingJob:
@@ -67,11 +94,8 @@ def decode_job(obj: Json) -> TrainingJob:
     body: Json = obj.get("status") or {}
     status, problems = decode_status(JobStatus, body)
     is_foreign = _is_foreign(body)
-    spec, invalid = None, ""
-    try:
-        spec = _decode_spec(Fields(obj, ""), annotations)
-    except InvalidObject as error:
-        invalid = str(error)
+    spec, invalid = attempt(lambda: _decode_spec(Fields(obj, ""), annotations), "spec")
+    ignored, _ = attempt(lambda: tuple(clean(s, 1024) for s in _find_ignored(obj)), "spec")
     return TrainingJob(
         key=JobKey(metadata.get("namespace", ""), metadata.get("name", "")),
         uid=metadata.get("uid", ""),
@@ -80,13 +104,12 @@ def decode_job(obj: Json) -> TrainingJob:
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         spec=spec,
         status=status,
-        labels=metadata.get("labels") or {},
-        annotations=annotations,
+        annotations={k: str(annotations[k])[:MAX_ANNOTATION] for k in _READ if k in annotations},
         deletion_requested=bool(metadata.get("deletionTimestamp")),
         invalid=invalid,
-        warnings=tuple(_find_ignored(obj)),
+        warnings=ignored or (),
         is_foreign=is_foreign,
-        unread={} if is_foreign else {k: v for k, v in problems.items() if k not in _FOR_PEOPLE},
+        unread={} if is_foreign else {k: v for k, v in problems.items() if k not in FOR_PEOPLE},
     )
 
 
@@ -98,12 +121,10 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
     metadata: Json = obj.get("metadata") or {}
     status, _ = decode_status(ScalingStatus, obj.get("status") or {})
     kind = kind or ScalingKind(str(obj.get("kind")))
-    wishes: dict[str, Any] = {}
-    invalid = ""
-    try:
-        wishes = _decode_wishes(Fields(obj, "").require_object("spec"), kind)
-    except InvalidObject as error:
-        invalid = str(error)
+    wishes, invalid = attempt(
+        lambda: _decode_wishes(Fields(obj, "").require_object("spec"), kind), "spec"
+    )
+    owners, owner_uid, too_many = _decode_owners(metadata)
     return Scaling(
         kind=kind,
         namespace=metadata.get("namespace", ""),
@@ -113,13 +134,26 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
         generation=metadata.get("generation", 0),
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         job_name=_find_job_name(obj),
-        owner_uid=find_owner_uid(metadata),
-        owners=tuple(metadata.get("ownerReferences") or ()),
+        owner_uid=owner_uid,
+        owners=owners,
         deletion_requested=bool(metadata.get("deletionTimestamp")),
         status=status,
-        invalid=invalid,
-        **wishes,
+        invalid=too_many or invalid,
+        **(wishes or {}),
     )
+
+
+def _decode_owners(metadata: Json) -> tuple[tuple[Json, ...], str | None, str]:
+    """A scaling's owners, its controller's uid, and a sentence where there are too many of them.
+
+    All of them are kept, to be written again beside the job; too many are left as they are.
+    """
+    owners, owner_uid = tuple(metadata.get("ownerReferences") or ()), find_owner_uid(metadata)
+    size = len(json.dumps(owners))
+    if size <= MAX_OWNERS:
+        return owners, owner_uid, ""
+    words = f"metadata.ownerReferences: are {size} bytes as JSON, {MAX_OWNERS} at most: remove some"
+    return (), owner_uid or "", words
 
 
 def _is_foreign(status: Json) -> bool:
@@ -150,12 +184,14 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         "drain_timeout": spec.get_seconds("drainTimeoutSeconds", minimum=1),
         "stall_policy": spec.get_choice("driverStalledPolicy", StallPolicy),
     }
-    template = decode_launcher_template(launcher)
+    name = job.require_object("metadata").require_text("name")
+    template = decode_launcher_template(launcher, build_access_name(name))
     choice = _choose_launcher(template, annotations.get(ANNOTATION_LAUNCHER))
     return JobSpec(
         launcher_template=template,
         launcher=choice.name,
         is_elastic=choice.is_elastic,
+        scripts=_choose_scripts(annotations.get(ANNOTATION_SCRIPTS)),
         worker=worker,
         suspend=spec.get_flag("suspend") or annotations.get(ANNOTATION_SUSPENDED) == "true",
         **_without_none(given),
@@ -171,6 +207,18 @@ def _choose_launcher(template: Json, wish: str | None) -> launchers.Choice:
     container = template["spec"]["containers"][0]
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     return launchers.choose(words, wish)
+
+
+def _choose_scripts(wish: object) -> ScriptRight:
+    if wish is None:
+        return ScriptRight.FILES
+    try:
+        return ScriptRight(str(wish))
+    except ValueError as error:
+        raise InvalidObject(
+            f"metadata.annotations[{ANNOTATION_SCRIPTS}]",
+            f"must be one of {', '.join(ScriptRight)}, not {wish!r}",
+        ) from error
 
 
 def _check_name(job: Fields) -> None:
@@ -190,6 +238,8 @@ def _decode_worker(worker: Fields) -> WorkerSpec:
         "min_replicas": worker.get_integer("minReplicas", minimum=1),
         "max_replicas": worker.get_integer("maxReplicas", minimum=1),
     }
+    if (given["replicas"] or 1) > MAX_WORKERS:
+        raise worker.fail("replicas", f"{given['replicas']} is too many: {MANY_WORKERS}")
     spec = WorkerSpec(decode_worker_template(worker), **_without_none(given))
     if spec.min_replicas is not None and spec.min_replicas > spec.replicas:
         raise worker.fail(
@@ -229,18 +279,26 @@ def _decode_wishes(spec: Fields, kind: ScalingKind) -> dict[str, Any]:
         if count is None and not pod_names:
             raise InvalidObject(change.path, "give count (1 or more) or podNames, or both")
     else:
-        count, pod_names = change.get_integer("count", minimum=1), ()
+        count, pod_names = change.get_integer("count", minimum=1, maximum=MAX_WORKERS), ()
         if count is None:
             raise change.fail("count", "is required")
     return {
         "count": count,
         "pod_names": pod_names,
         "script": spec.get_text("script") or "",
-        "env": tuple(map(_decode_variable, spec.get_objects("env"))),
+        "env": _decode_env(spec),
         "timeout": spec.get_seconds("timeout", minimum=0) or None,
         "backoff_limit": spec.get_integer("backoffLimit", minimum=0) or 0,
         "ttl_after_finished": spec.get_seconds("ttlSecondsAfterFinished", minimum=0),
     }
+
+
+def _decode_env(spec: Fields) -> tuple[tuple[str, str], ...]:
+    env = tuple(map(_decode_variable, spec.get_objects("env")))
+    size = sum(measure(name) + measure(value) for name, value in env)
+    if size > MAX_ENV:
+        raise spec.fail("env", f"is {size} bytes as JSON, {MAX_ENV} at most reach the launcher")
+    return env
 
 
 def _decode_variable(variable: Fields) -> tuple[str, str]:

@@ -6,6 +6,7 @@ Pods come from the API server, which has checked their types; only what users ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,9 +16,16 @@ from et_operator.codec.times import parse_time
 from et_operator.model import names
 from et_operator.model.pods import Pod, Termination
 from et_operator.model.resources import Json
+from launcher import contract
+from launcher.texts import clean
 
+MAX_WORDS = 1024
+MAX_TERMINATION = 4096
+"""A kubelet keeps no more of what a container says when it ends."""
+MAX_REASON = 128
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_INTEGER = re.compile(r"-?[0-9]{1,10}")
 _WAITS_FOR_OTHERS = frozenset({"PodInitializing", "ContainerCreating"})
 
 
@@ -37,17 +45,27 @@ def decode_pod(obj: Json) -> Pod | None:
         uid=metadata.get("uid", ""),
         resource_version=metadata.get("resourceVersion", ""),
         role=role,
-        index=_parse_integer(labels.get(names.LABEL_INDEX)),
-        epoch=_parse_integer(labels.get(names.LABEL_EPOCH)),
+        index=names.read_worker_index(str(metadata.get("name"))),
+        epoch=_find_epoch(role, metadata, labels),
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         phase="Pending",
         owner_uid=find_owner_uid(metadata),
         container=_choose_container(annotations, spec),
         node=spec.get("nodeName") or None,
+        account=str(spec.get("serviceAccountName") or ""),
+        keys_secret=_find_keys(spec),
         deletion_requested=_find_deletion(metadata),
+        retries=max(_parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0, 0),
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
     )
     return _add_status(pod, obj.get("status") or {})
+
+
+def _find_epoch(role: names.Role, metadata: Json, labels: Json) -> int | None:
+    """Of a launcher what its name says; of a worker what its label says, a floor and no more."""
+    if role is names.Role.LAUNCHER:
+        return names.read_launcher_epoch(str(metadata.get("name")))
+    return _parse_integer(labels.get(names.LABEL_EPOCH))
 
 
 def _add_status(pod: Pod, status: Json) -> Pod:
@@ -66,18 +84,31 @@ def _add_status(pod: Pod, status: Json) -> Pod:
         termination=_decode_termination(ended),
         disruption_reason=_find_disruption(status),
         unschedulable_message=_find_unschedulable(status),
-        pod_reason=status.get("reason") or "",
-        pod_message=status.get("message") or "",
+        pod_reason=clean(status.get("reason"), MAX_REASON),
+        pod_message=clean(status.get("message"), MAX_WORDS),
         address=status.get("podIP") or "",
         started=parse_time((state.get("running") or ended or {}).get("startedAt")),
     )
 
 
+def _find_keys(spec: Json) -> str:
+    volume = _find_by_name(spec.get("volumes") or (), contract.KEYS_VOLUME)
+    return str((volume.get("secret") or {}).get("secretName") or "")
+
+
 def _find_deletion(metadata: Json) -> datetime | None:
-    """When it was asked for: the server writes when the grace will be over."""
-    end = parse_time(metadata.get("deletionTimestamp"))
-    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
-    return None if end is None else end - grace
+    """When it was asked for: the server writes when the grace will be over.
+
+    A grace of thousands of years ends when no clock can tell: then it was asked for long ago.
+    """
+    if not metadata.get("deletionTimestamp"):
+        return None
+    try:
+        end = parse_time(metadata["deletionTimestamp"])
+        grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+        return _LONG_AGO if end is None else max(end - grace, _LONG_AGO)
+    except (OverflowError, TypeError):
+        return _LONG_AGO
 
 
 def _choose_container(annotations: Json, spec: Json) -> str:
@@ -91,13 +122,15 @@ def _choose_container(annotations: Json, spec: Json) -> str:
 def _explain_waiting(state: Json, status: Json) -> tuple[str, str]:
     """Why the container waits; where it only waits for another one, what that one waits for."""
     waiting: Json = state.get("waiting") or {}
-    reason, message = waiting.get("reason") or "", waiting.get("message") or ""
+    reason = clean(waiting.get("reason"), MAX_REASON)
+    message = clean(waiting.get("message"), MAX_WORDS)
     if state and reason not in _WAITS_FOR_OTHERS:
         return reason, message
     for other in status.get("initContainerStatuses") or ():
         cause: Json = (other.get("state") or {}).get("waiting") or {}
         if cause.get("reason") and cause["reason"] not in _WAITS_FOR_OTHERS:
-            return cause["reason"], f"container {other.get('name')}: {cause.get('message') or ''}"
+            why = clean(cause.get("message"), MAX_WORDS)
+            return clean(cause["reason"], MAX_REASON), f"container {other.get('name')}: {why}"
     return reason, message
 
 
@@ -106,8 +139,8 @@ def _decode_termination(body: Json | None) -> Termination | None:
         return None
     return Termination(
         exit_code=int(body.get("exitCode", 0)),
-        reason=body.get("reason") or "",
-        message=body.get("message") or "",
+        reason=clean(body.get("reason"), MAX_REASON),
+        message=clean(body.get("message"), MAX_TERMINATION),
         finished=parse_time(body.get("finishedAt")),
     )
 
@@ -119,19 +152,17 @@ def _find_by_name(items: Iterable[Json], name: str) -> Json:
 def _find_disruption(status: Json) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return condition.get("reason") or "DisruptionTarget"
+            return clean(condition.get("reason"), MAX_REASON) or "DisruptionTarget"
     return ""
 
 
 def _find_unschedulable(status: Json) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return condition.get("message") or condition.get("reason") or ""
+            return clean(condition.get("message") or condition.get("reason"), MAX_WORDS)
     return ""
 
 
 def _parse_integer(text: object) -> int | None:
-    try:
-        return int(str(text))
-    except ValueError:
-        return None
+    """A number that somebody wrote as text; None where it is none, or longer than an int32."""
+    return int(str(text)) if _INTEGER.fullmatch(str(text)) else None

@@ -9,17 +9,33 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from et_operator.codec.fields import attempt
 from et_operator.codec.times import format_time, parse_time
 from et_operator.errors import InvalidObject
-from et_operator.model.jobs import ReplicaStatuses
+from et_operator.model.conditions import Condition
+from et_operator.model.jobs import JobStatus, ReplicaStatuses, ScalingRecord
+from et_operator.model.names import MAX_EPOCH, MAX_INDEX
 from et_operator.model.resources import Json
+from launcher.contract import MAX_WORKERS
 
 Status = TypeVar("Status")
 
+_LARGEST = 2**31 - 2**20
+"""Of any number there: counters have 32 bits in the CRDs, and there must be room to count on."""
+_BOUNDS: dict[tuple[type, str], tuple[int, int]] = {
+    (JobStatus, "decided_replicas"): (0, MAX_WORKERS),
+    (JobStatus, "last_worker_index"): (-1, MAX_INDEX),
+    (JobStatus, "epoch"): (0, MAX_EPOCH),
+    (JobStatus, "generation"): (0, _LARGEST),
+    (ScalingRecord, "base"): (0, MAX_WORKERS),
+    (ScalingRecord, "target"): (0, MAX_WORKERS),
+    (ScalingRecord, "final"): (0, MAX_WORKERS),
+}
+"""Numbers that planning counts up to, or on from: anybody who may edit a job may write them."""
 _WIRE_NAMES: dict[tuple[type, str], str] = {
     (ReplicaStatuses, "launcher"): "Launcher",
     (ReplicaStatuses, "worker"): "Worker",
@@ -36,11 +52,15 @@ def decode_status(kind: type[Status], body: Json) -> tuple[Status, dict[str, str
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for name, key, hint, _ in describe_fields(kind):
-        try:
-            if body.get(key) is not None:
-                values[name] = _decode(hint, body[key], f"status.{key}")
-        except InvalidObject as error:
-            problems[key] = str(error)
+        if body.get(key) is None:
+            continue
+        path = f"status.{key}"
+        read = partial(_decode_field, kind, name, hint, body[key], path)
+        value, problem = attempt(read, path)
+        if problem:
+            problems[key] = problem
+        else:
+            values[name] = value
     return kind(**values), problems
 
 
@@ -97,6 +117,14 @@ def _encode(value: Any, *, in_list: bool) -> Any:
             return _encode_object(value, in_list=in_list)
 
 
+def _decode_field(kind: type, name: str, hint: Any, value: Any, path: str) -> Any:
+    found = _decode(hint, value, path)
+    least, most = _BOUNDS.get((kind, name), (None, None))
+    if least is not None and most is not None and not least <= found <= most:
+        raise InvalidObject(path, f"is {found}, which is not within {least} and {most}")
+    return found
+
+
 def _decode(hint: Any, value: Any, path: str) -> Any:
     if isinstance(hint, UnionType):
         [hint] = [arm for arm in get_args(hint) if arm is not NoneType]
@@ -110,7 +138,31 @@ def _decode(hint: Any, value: Any, path: str) -> Any:
 def _decode_list(hint: Any, value: Any, path: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise InvalidObject(path, "is not a list")
+    if hint is Condition:
+        return tuple(c for item in value if (c := _read_condition(item)) is not None)
     return tuple(_decode(hint, item, f"{path}[{i}]") for i, item in enumerate(value))
+
+
+def _read_condition(body: Any) -> Condition | None:
+    """A condition of whoever wrote it: only type and status must be there, as in the CRD.
+
+    It is nobody's decision that such a one has no reason, so it damages no status; one without type
+    or status says nothing, and is left out.
+    """
+    if not isinstance(body, Mapping):
+        return None
+    kind, status = body.get("type"), body.get("status")
+    if not isinstance(kind, str) or not isinstance(status, str):
+        return None
+    reason, message, generation = map(body.get, ("reason", "message", "observedGeneration"))
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason if isinstance(reason, str) else "",
+        message=message if isinstance(message, str) else "",
+        last_transition_time=parse_time(body.get("lastTransitionTime")),
+        observed_generation=generation if type(generation) is int else None,
+    )
 
 
 def _decode_object(kind: Any, body: Any, path: str) -> Any:
@@ -119,7 +171,7 @@ def _decode_object(kind: Any, body: Any, path: str) -> Any:
     values: dict[str, Any] = {}
     for name, key, hint, default in describe_fields(kind):
         if body.get(key) is not None:
-            values[name] = _decode(hint, body[key], f"{path}.{key}")
+            values[name] = _decode_field(kind, name, hint, body[key], f"{path}.{key}")
         elif isinstance(hint, UnionType):
             values[name] = None
         elif default is MISSING and not _has_factory(kind, name):
@@ -143,6 +195,8 @@ def _decode_scalar(hint: Any, value: Any, path: str) -> Any:
             return hint(value)
         except ValueError as error:
             raise InvalidObject(path, f"is {value!r}, which is unknown") from error
+    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+        raise InvalidObject(path, "is larger than any number there")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):

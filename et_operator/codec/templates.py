@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 from et_operator.codec.fields import Fields
+from et_operator.codec.shapes import check_template
+from et_operator.errors import InvalidObject
+from et_operator.model.packing import Packed
 from et_operator.model.resources import Json
 from launcher import contract
 
+MAX_TEMPLATE = 128 * 1024
+"""Bytes of each, as JSON. A job is one object of at most 1.5 MiB, with its status in it, and what
+kubectl apply was given in an annotation, which may be 256 KiB in all."""
 _OWN_PREFIX = "edl-"
+_CREDENTIALS = ("serviceAccountToken", "podCertificate")
+"""Sources of a projected volume that show the pod's account to whoever asks for it."""
 _GPU_SUFFIX = "gpu"
+_WHOLE = re.compile(r"[0-9]{1,40}")
+MAX_SLOTS = 1024
+"""More ranks than a host can have; a host list is read whole every second."""
 _MOUNTED_IN_WORKER = frozenset({contract.RUNTIME_DIR, contract.RUN_DIR})
 _MOUNTED_IN_LAUNCHER = _MOUNTED_IN_WORKER | {contract.EDL_DIR, contract.MPI_DIR, contract.JOB_DIR}
 
 
-def decode_launcher_template(role: Fields) -> Json:
-    """The launcher's pod template without its nulls."""
+def decode_launcher_template(role: Fields, own_account: str) -> Packed:
+    """The launcher's pod template without its nulls.
+
+    `own_account` is what the operator calls the broker's account where the template names none.
+    """
     template = role.require_object("template")
+    check_template(template)
     spec = template.require_object("spec")
     first = _check_containers(spec, _MOUNTED_IN_LAUNCHER)
     if not first.get_texts("command"):
@@ -32,12 +49,15 @@ def decode_launcher_template(role: Fields) -> Json:
                 key,
                 "would open the operator's token in the launcher to other processes, remove it",
             )
+    if find_account_name(template.body) in {"", own_account}:
+        _check_tokens(spec)
     return _copy(template)
 
 
-def decode_worker_template(role: Fields) -> Json:
+def decode_worker_template(role: Fields) -> Packed:
     """The workers' pod template without its nulls."""
     template = role.require_object("template")
+    check_template(template)
     _check_containers(template.require_object("spec"), _MOUNTED_IN_WORKER)
     return _copy(template)
 
@@ -46,9 +66,23 @@ def count_gpus(template: Json) -> int | None:
     """The GPU limit of the first container: that of any resource whose name ends in `gpu`."""
     limits = (template["spec"]["containers"][0].get("resources") or {}).get("limits") or {}
     for name, amount in sorted(limits.items()):
-        if name.endswith(_GPU_SUFFIX) and str(amount).isdecimal() and int(amount) > 0:
+        if not name.endswith(_GPU_SUFFIX) or not _WHOLE.fullmatch(str(amount)):
+            continue
+        if int(amount) > MAX_SLOTS:
+            raise InvalidObject(
+                f"spec.etReplicaSpecs.worker.template.spec.containers[0].resources.limits[{name}]",
+                f"is also the number of slots, of which there are at most {MAX_SLOTS}: give a "
+                "smaller one, or slotsPerWorker",
+            )
+        if int(amount) > 0:
             return int(amount)
     return None
+
+
+def find_account_name(template: Json) -> str:
+    """The ServiceAccount that a template names, "" for none; `serviceAccount` is its old name."""
+    spec: Json = template.get("spec") or {}
+    return str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
 
 
 def _check_containers(spec: Fields, mounted: Iterable[str]) -> Fields:
@@ -63,6 +97,9 @@ def _check_containers(spec: Fields, mounted: Iterable[str]) -> Fields:
         if name == contract.BROKER_CONTAINER:
             raise container.fail("name", f"{name} is the operator's own, rename yours")
         seen.add(name)
+        _check_volume_names(container)
+    if spec.get_objects("ephemeralContainers"):
+        raise spec.fail("ephemeralContainers", "no pod can be created with these, remove them")
     for volume in spec.get_objects("volumes"):
         if volume.require_text("name").startswith(_OWN_PREFIX):
             raise volume.fail(
@@ -70,6 +107,30 @@ def _check_containers(spec: Fields, mounted: Iterable[str]) -> Fields:
             )
     _check_mounts(containers[0], mounted)
     return containers[0]
+
+
+def _check_volume_names(container: Fields) -> None:
+    """What lies in our volumes (the broker's token and socket, keys) is mounted by us alone."""
+    for key in ("volumeMounts", "volumeDevices"):
+        for mount in container.get_objects(key):
+            if mount.require_text("name").startswith(_OWN_PREFIX):
+                raise mount.fail(
+                    "name",
+                    f"volumes that begin with {_OWN_PREFIX} are the operator's own, mount yours",
+                )
+
+
+def _check_tokens(spec: Fields) -> None:
+    for volume in spec.get_objects("volumes"):
+        projected = volume.get_object("projected")
+        sources = projected.get_objects("sources") if projected else ()
+        for source, key in product(sources, _CREDENTIALS):
+            if source.get_object(key) is not None:
+                raise source.fail(
+                    key,
+                    "would be a token of the broker's account, with its rights: give the launcher "
+                    "a serviceAccountName of its own, or remove it",
+                )
 
 
 def _check_mounts(container: Fields, mounted: Iterable[str]) -> None:
@@ -81,9 +142,16 @@ def _check_mounts(container: Fields, mounted: Iterable[str]) -> None:
             )
 
 
-def _copy(template: Fields) -> Json:
+def _copy(template: Fields) -> Packed:
     body = _without_nulls(template.body)
-    return {**body, "metadata": body.get("metadata", {})}
+    packed = Packed({**body, "metadata": body.get("metadata", {})})
+    if len(packed.text) > MAX_TEMPLATE:
+        raise InvalidObject(
+            template.path,
+            f"is {len(packed.text)} bytes as JSON, {MAX_TEMPLATE} at most fit beside the job's "
+            "record and into each pod: put large texts into a ConfigMap and mount that",
+        )
+    return packed
 
 
 def _without_nulls(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -16,9 +16,12 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A consistent list; `resource_version` is where a watch goes on from."""
+    """A consistent list; `resource_version` is where a watch goes on from.
 
-    items: tuple[Json, ...]
+    `items` are objects, or what was kept of them.
+    """
+
+    items: tuple[Any, ...]
     resource_version: str
 
 
@@ -44,8 +47,14 @@ class Api(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str | None = None,
+        keep: Callable[[Json], Any] | None = None,
     ) -> Listing:
-        """All objects, however many pages it takes. No resource_version: a consistent read."""
+        """All objects, however many pages it takes. No resource_version: a consistent read.
+
+        With `keep`, what that makes of each object as its page comes is listed in its place: all
+        objects of a kind as they are would be hundreds of megabytes. It may be called again with
+        the same ones, where the list had to begin anew.
+        """
         ...
 
     def watch(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ class Connection:
     """An API server. Its session raises errors.ApiError for every answer that is not 2xx or 101.
 
     `options` go with every request: they name the proxy and the server's name in its certificate.
+    `trust` says whom to believe; without it, the system's own authorities.
     """
 
     session: aiohttp.ClientSession
@@ -45,6 +46,12 @@ class Connection:
     namespace: str
     authorize: Authorize
     options: Mapping[str, Any] = field(default_factory=dict)
+    trust: Trust | None = None
+
+    def choose_options(self) -> dict[str, Any]:
+        """What goes with the next request, besides its headers."""
+        tls = {"ssl": self.trust.choose()} if self.trust is not None else {}
+        return {**self.options, **tls}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class Access:
 
     url: str
     namespace: str
-    tls: ssl.SSLContext
+    trust: Trust
     authorize: Authorize
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,19 +82,19 @@ async def connect(
         access = load_pod_access(os.environ, MOUNT)
     else:
         access = await load_kubeconfig_access(path or DEFAULT_KUBECONFIG, context)
-    async with open_session(access.tls, program) as session:
-        yield Connection(session, access.url, access.namespace, access.authorize, access.options)
+    async with open_session(program) as session:
+        yield Connection(
+            session, access.url, access.namespace, access.authorize, access.options, access.trust
+        )
 
 
-def open_session(
-    tls: ssl.SSLContext | None = None, program: str = "et-operator"
-) -> aiohttp.ClientSession:
+def open_session(program: str = "et-operator") -> aiohttp.ClientSession:
     """A session as a Connection needs it.
 
     It has no limit of connections, because each watch and each exec holds one for long.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=tls or True),
+        connector=aiohttp.TCPConnector(limit=0),
         headers={"User-Agent": f"{program}/{__version__}"},
         timeout=aiohttp.ClientTimeout(total=None),
         raise_for_status=raise_for_answer,
@@ -109,17 +116,55 @@ async def raise_for_answer(response: aiohttp.ClientResponse) -> None:
 
 
 def load_pod_access(environ: Mapping[str, str], mount: Path) -> Access:
-    """The account that the kubelet mounted; the token is read again whenever its file changes."""
+    """The account that the kubelet mounted: its files are read again whenever they change."""
     host = environ["KUBERNETES_SERVICE_HOST"]
     port = environ.get("KUBERNETES_SERVICE_PORT", "443")
+    authority = str(mount / "ca.crt")
     try:
-        tls = ssl.create_default_context(cafile=str(mount / "ca.crt"))
+        trust = Trust(lambda: (authority,), lambda: ssl.create_default_context(cafile=authority))
         namespace = (mount / "namespace").read_text(encoding="utf-8").strip()
     except OSError as error:
         raise Unreachable(f"no service account is mounted in {mount}: {error}") from error
     bracketed = f"[{host}]" if ":" in host else host
     token = TokenFile(mount / "token")
-    return Access(f"https://{bracketed}:{port}", namespace, tls, token.authorize)
+    return Access(f"https://{bracketed}:{port}", namespace, trust, token.authorize)
+
+
+class Trust:
+    """Whom to believe, and as whom to be believed, as files say that somebody else keeps fresh.
+
+    An authority is rotated while we run: for some time both are in the file, then only the new one.
+    A connection that is made after that must know it; those that are open live on.
+
+    Args:
+        find: the paths of all files that count, None for one that is not there.
+        build: TLS from these files; raises OSError.
+    """
+
+    def __init__(
+        self, find: Callable[[], Sequence[str | None]], build: Callable[[], ssl.SSLContext]
+    ) -> None:
+        self._find = find
+        self._build = build
+        self._seen = self._look()
+        self._tls = build()
+
+    def choose(self) -> ssl.SSLContext:
+        """For the next connection; one stat call a file while they are the same.
+
+        Files that cannot be used, half written or gone, change nothing: they are tried again.
+        """
+        with suppress(OSError):  # ssl.SSLError is one
+            seen = self._look()
+            if seen != self._seen:
+                self._tls = self._build()
+                self._seen = seen
+        return self._tls
+
+    def _look(self) -> list[tuple[str, int, int]]:
+        paths = [path for path in self._find() if path]
+        stats = [(path, Path(path).stat()) for path in paths]
+        return [(path, stat.st_mtime_ns, stat.st_ino) for path, stat in stats]
 
 
 class TokenFile:
@@ -157,7 +202,10 @@ async def load_kubeconfig_access(path: str, context: str | None) -> Access:
         loader = await config.load_kube_config(
             config_file=path, context=context, client_configuration=settings, persist_config=False
         )
-        tls = build_tls(settings)
+        trust = Trust(
+            lambda: (settings.ssl_ca_cert, settings.cert_file, settings.key_file),
+            lambda: build_tls(settings),
+        )
     except Exception as error:  # a file that people write breaks the loader in any way
         raise Unreachable(f"kubeconfig {path} cannot be used: {error}") from error
     chosen = (loader.current_context or {}).get("context", {})
@@ -165,7 +213,7 @@ async def load_kubeconfig_access(path: str, context: str | None) -> Access:
     return Access(
         settings.host or "https://localhost:443",
         chosen.get("namespace") or "default",
-        tls,
+        trust,
         LoadedCredentials(loader, settings).authorize,
         {name: value for name, value in options.items() if value},
     )

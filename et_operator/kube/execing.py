@@ -9,7 +9,6 @@ adds the closing of one channel).
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -19,8 +18,9 @@ import aiohttp
 from et_operator.errors import OutcomeUnknown, StreamEnded
 from et_operator.kube.connecting import Connection
 from et_operator.kube.rest import build_path
-from et_operator.kube.translating import translated
+from et_operator.kube.translating import MAX_STATUS, translated
 from et_operator.model.resources import PODS, Json
+from launcher.texts import parse_json
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
@@ -91,7 +91,7 @@ class ExecStream:
             del self._stderr[:-KEPT_STDERR]
         elif channel == STATUS:
             try:
-                status = json.loads(data)
+                status = parse_json(data, MAX_STATUS)
             except ValueError:
                 status = {"message": data.decode(errors="replace")}
             self.status = status if isinstance(status, dict) else {"message": str(status)}
@@ -153,6 +153,6 @@ async def shake_hands(
         timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT),
         heartbeat=None,
         max_msg_size=MAX_MESSAGE,
-        **connection.options,
+        **connection.choose_options(),
     )
     return socket

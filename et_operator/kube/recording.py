@@ -1,15 +1,15 @@
 """Reports for people, as events.k8s.io/v1 Events: said once, counted when repeated.
 
 An Event that is lost hurts nobody; one that delays a decision does. So the queue is bounded, what
-does not fit is dropped and counted, and nothing is tried twice.
+does not fit is dropped and counted, and nothing is tried twice. Namespaces take turns, and what one
+of them floods or holds up costs the Events of no other.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,8 @@ from et_operator.kube.api import Api
 from et_operator.model.plans import Report
 from et_operator.model.resources import EVENTS, Json, Ref
 from et_operator.runtime.clock import Clock
+from et_operator.runtime.lanes import Lanes
+from et_operator.runtime.workqueue import WorkQueue
 
 log = structlog.get_logger()
 
@@ -29,15 +31,21 @@ ACTION = "Reconcile"
 MAX_NOTE = 1024
 MAX_INSTANCE = 128
 MAX_NAME = 200
-MAX_QUEUED = 1000
+MAX_QUEUED = 4000
+"""Reports that wait, of all namespaces. One may have as many as there is room left: alone it has
+half of the queue, and a newcomer always finds room."""
+WRITERS = 8
+SLOW_WRITERS = 4
+"""Tasks that write Events, and how many of them slow namespaces have together; each has one."""
 MAX_REMEMBERED = 4096
 
 REPEAT_PERIOD = 60.0
 """Seconds in which a repeated report is only counted; the next repeat after it writes the count."""
 
-BURST = 25.0
+BURST = 15.0
 REFILL_SECONDS = 30.0
-"""What one object may say: so many at once, then one each so many seconds."""
+"""What one object may say for one reason: so many at once, then one each so many seconds. There are
+a few dozen reasons; a job that loses hundreds of workers can still say that it has failed."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -63,11 +71,10 @@ class Series:
     count: int = 0
     name: str = ""  # of the Event, once there is one
     written_at: float = 0.0
-    is_queued: bool = False
 
 
 class Recorder:
-    """Turns reports into Events, in a task of its own.
+    """Turns reports into Events, in WRITERS tasks that run it.
 
     Args:
         api: where to write.
@@ -89,50 +96,64 @@ class Recorder:
         self._instance = instance[:MAX_INSTANCE]
         self._on_drop = on_drop
         self._series: Recent[Report, Series] = Recent()
-        self._allowances: Recent[str, tuple[float, float]] = Recent()
-        self._queue: asyncio.Queue[Series] = asyncio.Queue(MAX_QUEUED)
+        self._allowances: Recent[tuple[str, str], tuple[float, float]] = Recent()
+        lanes = Lanes(find_namespace, 1, slow_share=SLOW_WRITERS, now=clock.monotonic)
+        self._queue: WorkQueue[Report] = WorkQueue(clock, lanes=lanes)
+        self._queued: dict[Report, Series] = {}
+        self._waiting: Counter[str] = Counter()  # of _queued, by namespace
         self._sequence = 0
 
     def record(self, report: Report) -> None:
         """Take a report to be written soon, or counted, or dropped; returns at once."""
+        report = replace(report, message=cut(report.message, MAX_NOTE))  # as much as is kept of it
         now = self._clock.now()
         series = self._series.get(report) or Series(report, first=now, last=now)
         self._series[report] = series
         series.count += 1
         series.last = now
-        if series.is_queued or self._is_fresh(series):
+        if report in self._queued or self._is_fresh(series):
             return
-        if not self._spend(report.uid):
+        if not self._spend((report.uid, report.reason)):
             self._drop("rate")
-            return
-        try:
-            self._queue.put_nowait(series)
-        except asyncio.QueueFull:
+        elif self._waiting[find_namespace(report)] >= MAX_QUEUED - len(self._queued):
             self._drop("queue")
         else:
-            series.is_queued = True
+            self._queued[report] = series
+            self._waiting[find_namespace(report)] += 1
+            self._queue.add(report)
 
     async def run(self) -> None:
-        """Write what was recorded; never ends."""
+        """Write what was recorded, one after another; never ends."""
         while True:
-            series = await self._queue.get()
-            series.is_queued = False
+            report = await self._queue.get()
             try:
-                await self._write(series)
+                await self._write(self._take(report))
             except EtOperatorError as error:
-                log.warning("event not recorded", about=str(series.report.ref), why=str(error))
+                log.warning("event not recorded", about=str(report.ref), why=str(error))
                 self._drop(type(error).__name__)
+            except Exception as error:  # no report is worth the process
+                log.exception("event not recorded", about=str(report.ref))
+                self._drop(type(error).__name__)
+            finally:
+                self._queue.done(report)
+
+    def _take(self, report: Report) -> Series:
+        namespace = find_namespace(report)
+        self._waiting[namespace] -= 1
+        if not self._waiting[namespace]:
+            del self._waiting[namespace]
+        return self._queued.pop(report)
 
     def _is_fresh(self, series: Series) -> bool:
         """Whether people can read it already, but for the count."""
         return bool(series.name) and self._clock.monotonic() - series.written_at < REPEAT_PERIOD
 
-    def _spend(self, uid: str) -> bool:
-        """Take one from what an object may say; False if nothing is left."""
+    def _spend(self, topic: tuple[str, str]) -> bool:
+        """Take one from what an object may say for a reason; False if nothing is left."""
         now = self._clock.monotonic()
-        left, since = self._allowances.get(uid, (BURST, now))
+        left, since = self._allowances.get(topic, (BURST, now))
         left = min(BURST, left + (now - since) / REFILL_SECONDS)
-        self._allowances[uid] = (max(left - 1, 0.0) if left >= 1 else left, now)
+        self._allowances[topic] = (max(left - 1, 0.0) if left >= 1 else left, now)
         return left >= 1
 
     def _drop(self, reason: str) -> None:
@@ -141,7 +162,7 @@ class Recorder:
 
     async def _write(self, series: Series) -> None:
         """Make the Event, or write how often it has happened."""
-        namespace = series.report.ref.namespace or "default"
+        namespace = find_namespace(series.report)
         if series.name:
             try:
                 await self._api.patch(Ref(EVENTS, namespace, series.name), count_repeats(series))
@@ -172,7 +193,7 @@ class Recorder:
             "action": ACTION,
             "reason": report.reason,
             "type": "Warning" if report.is_warning else "Normal",
-            "note": cut(report.message, MAX_NOTE),
+            "note": report.message,
             "regarding": {
                 "apiVersion": report.ref.resource.api_version,
                 "kind": report.ref.resource.kind,
@@ -182,6 +203,11 @@ class Recorder:
             },
         }
         return {**event, **count_repeats(series)} if series.count > 1 else event
+
+
+def find_namespace(report: Report) -> str:
+    """Where its Event is: that of its object, or "default"."""
+    return report.ref.namespace or "default"
 
 
 def count_repeats(series: Series) -> Json:

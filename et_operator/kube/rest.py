@@ -17,10 +17,20 @@ from urllib.parse import quote
 
 import aiohttp
 
-from et_operator.errors import ApiError, Expired, NotLeader, OutcomeUnknown
+from et_operator.errors import ApiError, Expired, NotLeader
 from et_operator.kube.api import MERGE_PATCH, Listing, WatchEvent
 from et_operator.kube.connecting import Connection
-from et_operator.kube.translating import translate_status, translated
+from et_operator.kube.parsing import (
+    MAX_LOG_LINE,
+    TooLarge,
+    count_values,
+    decode_event,
+    name_kind,
+    read_lines,
+    read_object,
+    trim,
+)
+from et_operator.kube.translating import translated
 from et_operator.model.resources import Json, Ref, Resource
 
 WRITING: Mapping[str, str] = {"fieldManager": "et-operator"}
@@ -37,6 +47,11 @@ Observe = Callable[[str, Resource, int, float], None]
 class Limits:
     """How long a request may take in all, a connection to be made, a watch to be silent.
 
+    `page_body` is the size in bytes of a page of a list, `page_values` its number of values: small
+    ones take forty times their size in Python. `body` is the size of an object, of a line with one,
+    and of a page with one. An API server takes 3 MiB of one (etcd 1.5), and writes some characters
+    ("<", controls) as six: what is larger would keep every list of its kind from its end.
+
     The server sends a bookmark each minute, so a watch that is silent for longer is dead.
     Connecting is short because the guard was asked before it.
     """
@@ -46,6 +61,9 @@ class Limits:
     connect: timedelta = timedelta(seconds=3)
     silence: timedelta = timedelta(seconds=70)
     page: int = 500
+    page_body: int = 2**23
+    page_values: int = 500_000
+    body: int = 20 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +139,7 @@ class Rest:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str | None = None,
+        keep: Callable[[Json], Any] | None = None,
     ) -> Listing:
         """See Api.list."""
         params = {
@@ -128,11 +147,12 @@ class Rest:
             "fieldSelector": field_selector,
             "resourceVersion": resource_version or "",
         }
+        place = (resource, namespace, params)
         try:
-            return await self._list_pages(resource, namespace, params, page=self._limits.page)
+            return await self._list_pages(*place, page=self._limits.page, keep=keep)
         except Expired:
             # The token for the next page lives for minutes only; one page has no next.
-            return await self._list_pages(resource, namespace, params, page=0)
+            return await self._list_pages(*place, page=0, keep=keep)
 
     async def watch(
         self,
@@ -155,7 +175,11 @@ class Rest:
         }
         path = build_path(resource, namespace)
         request = Request("watch", "GET", resource, path, params)
-        async with self._send(request) as response, aclosing(read_lines(response)) as lines:
+        longest = self._limits.body
+        async with (
+            self._send(request) as response,
+            aclosing(read_lines(response, longest)) as lines,
+        ):
             async for line in lines:
                 yield decode_event(line)
 
@@ -211,36 +235,66 @@ class Rest:
             params: as the API server's own: container, follow, sinceTime, tailLines, timestamps.
         """
         request = Request("get", "GET", ref.resource, build_ref_path(ref, "log"), params)
-        async with self._send(request) as response, aclosing(read_lines(response)) as lines:
+        async with (
+            self._send(request) as response,
+            aclosing(read_lines(response, MAX_LOG_LINE)) as lines,
+        ):
             async for line in lines:
                 yield line
 
     async def _list_pages(
-        self, resource: Resource, namespace: str | None, params: Mapping[str, str], *, page: int
+        self,
+        resource: Resource,
+        namespace: str | None,
+        params: Mapping[str, str],
+        *,
+        page: int,
+        keep: Callable[[Json], Any] | None,
     ) -> Listing:
+        """All pages; where large objects make one too large, it is asked for in smaller ones."""
         path = build_path(resource, namespace)
         query = {**params, "limit": str(page or "")}
-        items: list[Json] = []
+        items: list[Any] = []
         while True:
-            answer = await self._call(
-                Request("list", "GET", resource, path, query, timeout=self._limits.listing)
-            )
-            items += [name_kind(item, resource) for item in answer.get("items") or ()]
-            meta = answer.get("metadata", {})
+            request = Request("list", "GET", resource, path, query, timeout=self._limits.listing)
+            try:
+                answer = await self._call(request)
+            except TooLarge:
+                if page <= 1:
+                    raise
+                page = max(page // 8, 1)
+                query = {**query, "limit": str(page)}
+                continue
+            page = min(page * 2, self._limits.page)
+            found = answer.get("items") or ()
+            objects = (name_kind(item, resource) for item in found if isinstance(item, dict))
+            items += objects if keep is None else map(keep, objects)
+            meta = answer.get("metadata") or {}
             if not meta.get("continue"):
                 return Listing(tuple(items), meta.get("resourceVersion", ""))
-            query = {**query, "continue": meta["continue"], "resourceVersion": ""}
+            token = {"continue": meta["continue"], "resourceVersion": "", "limit": str(page)}
+            query = {**query, **token}
+            del answer, found, objects  # two pages at once would be too much
+
+    async def _read_body(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
+        """All of an answer, unless it is larger than the limit; a list without pages has none."""
+        body = bytearray()
+        is_list, page = request.verb == "list", request.params.get("limit")
+        is_page = is_list and page != "1"
+        longest = self._limits.page_body if is_page else self._limits.body
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > longest and (page or not is_list):
+                raise TooLarge(f"{describe(request)}: more than {longest} bytes")
+        if is_page and page and count_values(body) > self._limits.page_values:
+            raise TooLarge(f"{describe(request)}: more than {self._limits.page_values} values")
+        return bytes(body)
 
     async def _call(self, request: Request) -> dict[str, Any]:
         """Send a request and read its answer, an object."""
         async with self._send(request, request.timeout or self._limits.call) as response:
-            body = await response.read()
-        try:
-            answer = json.loads(body)
-        except ValueError as error:
-            raise OutcomeUnknown(f"{describe(request)}: the answer is not JSON") from error
-        if not isinstance(answer, dict):
-            raise OutcomeUnknown(f"{describe(request)}: the answer is not an object")
+            body = await self._read_body(response, request)
+        answer = read_object(body, describe(request))
         trim(answer)
         return answer
 
@@ -269,7 +323,7 @@ class Rest:
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
-                **self._connection.options,
+                **self._connection.choose_options(),
             ) as response:
                 sighting.code = response.status
                 yield response
@@ -315,49 +369,3 @@ def build_ref_path(ref: Ref, subresource: str = "") -> str:
 def omit_none(content: Mapping[str, Any]) -> dict[str, Any]:
     """Without the keys that have no value."""
     return {key: value for key, value in content.items() if value is not None}
-
-
-def trim(obj: dict[str, Any]) -> None:
-    """Drop what nobody here reads and what is half of an object's size."""
-    metadata = obj.get("metadata")
-    if isinstance(metadata, dict):
-        metadata.pop("managedFields", None)
-
-
-def name_kind(item: dict[str, Any], resource: Resource) -> dict[str, Any]:
-    """An item of a list as a whole object: lists leave out apiVersion and kind of their items."""
-    trim(item)
-    item.setdefault("apiVersion", resource.api_version)
-    item.setdefault("kind", resource.kind)
-    return item
-
-
-async def read_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """The lines of a streamed answer, however long each is and wherever the network cut it."""
-    parts: list[bytes] = []
-    async for chunk in response.content.iter_any():
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            line = b"".join([*parts, end])
-            parts = []
-            if line.strip():
-                yield line
-        parts.append(rest)
-    line = b"".join(parts)
-    if line.strip():
-        yield line
-
-
-def decode_event(line: bytes) -> WatchEvent:
-    """One line of a watch; an ERROR event is raised as what it means."""
-    try:
-        content = json.loads(line)
-        kind, obj = content["type"], content["object"]
-        if kind == "ERROR":
-            raise translate_status(int(obj.get("code", 500)), obj)
-        if not isinstance(obj["metadata"]["resourceVersion"], str):
-            raise TypeError("resourceVersion is not a string")  # noqa: TRY301 (one way out)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise OutcomeUnknown(f"not a watch event: {line[:100]!r}") from error
-    trim(obj)
-    return WatchEvent(str(kind), obj)

@@ -6,7 +6,7 @@ to connect proves that it has not.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,14 +24,24 @@ from et_operator.errors import (
     Refused,
     ServerFailed,
     Throttled,
+    Unauthorized,
     Unreachable,
 )
+from launcher.texts import clean, parse_json
 
+MAX_STATUS = 2**17
 MAX_MESSAGE = 1024
-MAX_DELAY = 3600
-"""Seconds; whoever asks for more will say so again."""
+MAX_REASON = 64
+_SECONDS = re.compile("[0-9]{1,18}")
+_DENIAL = re.compile("denied (the )?request")
+"""What the server says of each webhook and policy that refuses, whose own choice the status code is
+(k8s.io/apiserver, pkg/admission/plugin/webhook/errors and plugin/policy/validating)."""
+MAX_DELAY = 60
+"""Seconds; whoever asks for more will say so again. A job, or a kind, must not rest for an hour
+because something between us and the server once said so."""
 
 BY_STATUS: Mapping[int, type[ApiError]] = {
+    401: Unauthorized,
     404: NotFound,
     409: Conflict,
     410: Expired,
@@ -48,13 +58,15 @@ def translate_answer(
 
 def translate_status(status: int, content: Mapping[str, Any], retry_after: str = "") -> ApiError:
     """The error for a Kubernetes Status object (or for {"message": ...} where there is none)."""
-    reason = str(content.get("reason") or "")
-    message = str(content.get("message") or "no message")[:MAX_MESSAGE]
+    reason = clean(content.get("reason"), MAX_REASON)
+    message = clean(content.get("message"), MAX_MESSAGE) or "no message"
     kind = BY_STATUS.get(status, ServerFailed if status >= 500 else Refused)  # noqa: PLR2004 (HTTP)
     if kind is Conflict and reason == "AlreadyExists":
         kind = AlreadyExists
     if names_uid(content):
         kind = Conflict
+    if kind is not ServerFailed and _DENIAL.search(message):
+        kind = Refused
     return kind(status, reason, message, find_delay(content, retry_after))
 
 
@@ -71,7 +83,7 @@ def names_uid(content: Mapping[str, Any]) -> bool:
 def decode_status(body: bytes) -> Mapping[str, Any]:
     """The Status object; proxies and overloaded servers answer plain text or nothing instead."""
     try:
-        content = json.loads(body)
+        content = parse_json(body, MAX_STATUS)
     except ValueError:
         content = None
     if isinstance(content, dict):
@@ -83,9 +95,9 @@ def find_delay(content: Mapping[str, Any], header: str) -> timedelta | None:
     """What the server asked to wait: the header's seconds, else those of the Status details."""
     details = content.get("details")
     seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
-    if header.strip().isdecimal():
+    if _SECONDS.fullmatch(header.strip()):
         seconds = int(header)
-    if not isinstance(seconds, int) or seconds <= 0:
+    if type(seconds) is not int or seconds <= 0:
         return None
     return timedelta(seconds=min(seconds, MAX_DELAY))
 
@@ -104,4 +116,11 @@ def translated(what: str) -> Iterator[None]:
     except TimeoutError as error:
         raise OutcomeUnknown(f"{what}: no answer in time") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise OutcomeUnknown(f"{what}: {error or type(error).__name__}") from error
+        raise OutcomeUnknown(f"{what}: {explain(error)}") from error
+
+
+def explain(error: Exception) -> str:
+    """What the network said; of an answer without its address, in which a proxy's password is."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{error.status} {error.message}"
+    return str(error) or type(error).__name__

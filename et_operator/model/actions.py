@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from et_operator.model.resources import SECRETS, Json, Ref, Resource
+from et_operator.model.resources import SCALE_INS, SCALE_OUTS, SECRETS, Json, Ref, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,11 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class CreateKeys:
-    """Create a Secret and make up the ssh keys in it; one that is there already stays as it is.
+    """Create a Secret, and make up the ssh keys in it.
 
-    Its name carries the job's uid: what is there is the job's own, and nobody needs to read it.
+    The server makes up the end of its name: nobody can have put another one there before, and what
+    it answers is the only word of it. Where no answer comes, another Secret is made; the first one
+    is used by nobody and goes with the job.
     """
 
     manifest: Json
@@ -55,6 +57,9 @@ class Delete:
 
 Action: TypeAlias = Create | CreateKeys | Patch | Delete
 
+Subject: TypeAlias = Resource | Ref
+"""What the answers to writes are remembered under: see get_subject."""
+
 
 def get_resource(action: Action) -> Resource:
     """The kind of object that an action is about."""
@@ -65,3 +70,27 @@ def get_resource(action: Action) -> Resource:
             return SECRETS
         case Patch(ref=ref) | Delete(ref=ref):
             return ref.resource
+
+
+def get_ref(action: Action) -> Ref:
+    """The object that an action is about."""
+    match action:
+        case Create(manifest=manifest) | CreateKeys(manifest=manifest):
+            metadata = manifest["metadata"]
+            name = metadata.get("name") or metadata["generateName"]
+            return Ref(get_resource(action), metadata.get("namespace", ""), name)
+        case Patch(ref=ref) | Delete(ref=ref):
+            return ref
+
+
+def get_subject(action: Action) -> Subject:
+    """Of which actions a server that refuses this one would refuse the next.
+
+    All of its kind: a quota, a right, a policy. But of those that stand alone each is its own.
+    """
+    return get_ref(action) if stands_alone(action) else get_resource(action)
+
+
+def stands_alone(action: Action) -> bool:
+    """Whether nothing rests on it, nor it on what is before it: deletions, answers to scalings."""
+    return isinstance(action, Delete) or get_resource(action) in {SCALE_INS, SCALE_OUTS}

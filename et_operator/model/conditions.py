@@ -13,7 +13,7 @@ class Condition:
 
     type: str
     status: str
-    reason: str
+    reason: str = ""
     message: str = ""
     last_transition_time: datetime | None = None
     observed_generation: int | None = None

@@ -10,6 +10,7 @@ from enum import StrEnum
 from et_operator.model.conditions import Condition
 from et_operator.model.phases import JobPhase
 from et_operator.model.resources import TRAINING_JOBS, Json, Ref
+from launcher.contract import MAX_WORKERS
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,6 +68,20 @@ class StallPolicy(StrEnum):
     FAIL = "Fail"
 
 
+class ScriptRight(StrEnum):
+    """What the authors of scalings may have run in a job's launcher: its own author says."""
+
+    FILES = "files"
+    ENVIRONMENT = "environment"
+    SHELL = "shell"
+
+
+MANY_WORKERS = (
+    f"a job has {MAX_WORKERS} workers at most, the record of more would not fit into one object of "
+    "the API server: give each more slots, or make several jobs"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
     """How many workers, within which bounds; `minimum` is `replicas` where it was not given."""
@@ -94,6 +109,7 @@ class JobSpec:
     ttl_after_finished: timedelta | None = None
     drain_timeout: timedelta = timedelta(seconds=600)
     stall_policy: StallPolicy = StallPolicy.IGNORE
+    scripts: ScriptRight = ScriptRight.FILES
     launcher: str = "other"
     """Which one its command starts, as launcher/launchers.py names it."""
     is_elastic: bool = True
@@ -184,6 +200,17 @@ class ScalingRecord:
     script: ScriptAttempt | None = None
     outcome: Outcome | None = None
     final: int | None = None
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UntoldEnd:
+    """How a scaling ended whose own status could not be written."""
+
+    kind: ScalingKind
+    name: str
+    uid: str
+    outcome: Outcome
 
 
 class WorkerState(StrEnum):
@@ -214,6 +241,8 @@ class WorkerRecord:
     served: bool = False
     taken: bool = False
     """Whether the platform ended it, or somebody through it."""
+    retries: int = 0
+    """Of a JOINING one: as its pod's. Its place is counted from `since` (planning/replacing.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +294,8 @@ class JobStatus:
     `target_workers` and `current_workers` are names of workers: clients that know et-operator's
     types read lists there and would fail on anything else. `decided_replicas` is the number of
     workers that was decided last: a spec that says otherwise is a change yet to be decided.
-    `launcher_uid` is the pod of `epoch`, "" until it was seen.
+    `launcher_uid` is the pod of `epoch`, "" until it was seen; `keys_secret` the Secret of ssh keys
+    that was made for the job, "" until it was.
     """
 
     phase: JobPhase | None = None
@@ -276,6 +306,7 @@ class JobStatus:
     current_workers: tuple[str, ...] = ()
     current_scaler: str = ""
     scaling: ScalingRecord | None = None
+    untold: tuple[UntoldEnd, ...] = ()
     generation: int = 0
     epoch: int = 0
     runtime: Runtime | None = None
@@ -290,13 +321,14 @@ class JobStatus:
     decided_replicas: int | None = None
     launcher_uid: str = ""
     launch_backoff: Backoff | None = None
-    worker_backoff: Backoff | None = None
-    early_losses: Backoff | None = None
+    keys_secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One TrainingJob as last seen; `invalid` says what its author must change, if anything.
+
+    `annotations` are those that decisions read, and no others.
 
     `unread` are the fields of its status, by their names on the wire, that hold decisions and
     cannot be read, each with the reason: as written by a newer operator, or by hand.
@@ -304,12 +336,11 @@ class TrainingJob:
 
     key: JobKey
     uid: str
-    resource_version: str
+    resource_version: str = field(compare=False)
     generation: int
     created: datetime
     spec: JobSpec | None
     status: JobStatus = field(default_factory=JobStatus)
-    labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     deletion_requested: bool = False
     invalid: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from et_operator.model.resources import GROUP
@@ -16,9 +17,15 @@ ANNOTATION_APPLIED_SCALING = "kai.alibabacloud.com/applied-scaling"
 ANNOTATION_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 ANNOTATION_CONTAINER = "kai.alibabacloud.com/container"
 """On our pods: the container that the template names first, wherever a mesh puts its own."""
+ANNOTATION_RETRIES = "kai.alibabacloud.com/retries"
+"""On a worker: how many in a row ended soon in its place (planning/replacing.py)."""
 ANNOTATION_LAUNCHER = "kai.alibabacloud.com/launcher"
 """On a job: the name of its launcher (launcher/launchers.py), where its command does not tell."""
+ANNOTATION_SCRIPTS = "kai.alibabacloud.com/scaling-scripts"
+"""On a job: what scalings may have run in its launcher (model/jobs, ScriptRight)."""
 MANAGED_BY = "et-operator"
+_SEAL = "-"
+"""No name of an object begins like this."""
 SELECTOR_OURS = f"{LABEL_GROUP}={GROUP}"
 """Label selector of everything that the operator makes in users' namespaces."""
 
@@ -26,6 +33,12 @@ MAX_POD_NAME = 63
 INDEX_DIGITS = 6
 MAX_JOB_NAME = MAX_POD_NAME - len("-worker-") - INDEX_DIGITS
 """49: `<job>-worker-<6 digits>` must be a DNS label, for Horovod uses it as a host name."""
+MAX_INDEX = 10**INDEX_DIGITS - 1
+"""The last worker's; after it the numbers begin anew, past those that are in use."""
+_MAX_EPOCH_DIGITS = 9
+MAX_EPOCH = 10**_MAX_EPOCH_DIGITS - 1
+_WORKER = re.compile(rf".+-worker-(0|[1-9]\d{{0,{INDEX_DIGITS - 1}}})")
+_LAUNCHER = re.compile(rf".+-launcher(?:-r([1-9]\d{{0,{_MAX_EPOCH_DIGITS - 1}}}))?")
 
 
 class Role(StrEnum):
@@ -38,6 +51,21 @@ class Role(StrEnum):
 def build_worker_name(job: str, index: int) -> str:
     """`<job>-worker-<index>`; an index is never used twice in a job's life."""
     return f"{job}-worker-{index}"
+
+
+def read_worker_index(name: str) -> int | None:
+    """The index in a worker's name, 0 to MAX_INDEX; None where it has none.
+
+    A name cannot be changed, a label can: nothing is concluded from a number in a label.
+    """
+    found = _WORKER.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def read_launcher_epoch(name: str) -> int | None:
+    """The epoch in a launcher's name (see build_launcher_name); None where it has none."""
+    found = _LAUNCHER.fullmatch(name)
+    return None if found is None else int(found[1] or 0) + 1
 
 
 def build_launcher_name(job: str, epoch: int) -> str:
@@ -55,19 +83,48 @@ def build_report_name(job: str) -> str:
     return f"{job}-report"
 
 
+def build_document_names(job: str) -> tuple[str, str]:
+    """These two: what the operator and the broker tell each other is in them."""
+    return build_config_name(job), build_report_name(job)
+
+
 def build_access_name(job: str) -> str:
-    """ServiceAccount, Role and RoleBinding of the job's broker."""
+    """The ServiceAccount of the job's broker."""
     return f"{job}-launcher"
 
 
+def build_role_prefix(job: str) -> str:
+    """How the name of the broker's Role begins; the server makes up the end.
+
+    A binding names its Role, and outlives it: whoever knew the name could have bound a Role of his
+    own that was called so, and would have what comes into ours.
+    """
+    return f"{job}-launcher-"
+
+
+def build_seal(job_uid: str) -> str:
+    """What each rule of a job's Role names, besides what it grants: no object can be called so.
+
+    RBAC lets nobody make, change or bind a Role with rights that he does not hold himself. Nobody
+    holds one on this name, but for this Role's own holders and who may do it to every object. So
+    the Role can be bound by nobody else, even while it grants nothing, and cannot be forged.
+    """
+    return f"{_SEAL}{job_uid}"
+
+
+def is_seal(name: str) -> bool:
+    """Whether build_seal made this name."""
+    return name.startswith(_SEAL)
+
+
 def build_network_name(job: str) -> str:
-    """The NetworkPolicy around the job's pods."""
-    return job
+    """The NetworkPolicy around the job's pods; the job's own name is what people call theirs."""
+    return f"{job}-pods"
 
 
-def build_keys_name(job: str, uid: str) -> str:
-    """The Secret with the ssh keys of the job of this uid: a name that nobody else's can have."""
-    return f"{job}-ssh-{uid}"
+def build_keys_prefix(job: str) -> str:
+    """How the name of the Secret with a job's ssh keys begins; the server makes up the end."""
+    return f"{job}-ssh-"
 
 
 def build_runtime_name(digest: str) -> str:

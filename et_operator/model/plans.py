@@ -12,7 +12,7 @@ from et_operator.model.resources import Ref
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Becomes an Event on `ref` after the plan's writes succeeded."""
+    """Becomes an Event on `ref` once what the plan writes to that object was written."""
 
     ref: Ref
     uid: str
@@ -27,7 +27,9 @@ class Plan:
 
     If the status write fails, none of the actions runs. Consecutive creations of pods may run in
     parallel, and so may consecutive deletions of pods; anything else keeps its order. An action
-    that fails stops the ones after it.
+    that fails stops the ones after it. But where it is this very object that the server, or
+    somebody's webhook, does not want to be touched, what stands alone (see actions.stands_alone) is
+    not stopped, and stops nothing.
 
     `premises` are objects that the decision rests on and that its write does not pin: each is read
     live first, and where one is not as it was believed to be, nothing of the plan is done. One

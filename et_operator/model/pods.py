@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from et_operator.model.names import Role
@@ -22,13 +22,17 @@ class Termination:
 class Pod:
     """A pod of a job. `container` is the one that the template names first, `started` its start.
 
-    `address` is its IP, "" while it has none.
+    `address` is its IP, "" while it has none, `account` its ServiceAccount. `index` is a worker's,
+    from its name; `epoch` that of a launcher, from its name, or the one that a worker was made in.
+    Two that differ in nothing but `resource_version` are equal: no decision depends on that.
+    `retries` counts the workers whose place it took one after the other, and that ended soon after
+    they were created.
     """
 
     namespace: str
     name: str
     uid: str
-    resource_version: str
+    resource_version: str = field(compare=False)
     role: Role
     index: int | None
     epoch: int | None
@@ -48,13 +52,22 @@ class Pod:
     pod_reason: str = ""
     pod_message: str = ""
     deletion_cost: int = 0
+    retries: int = 0
     started: datetime | None = None
     address: str = ""
+    account: str = ""
+    keys_secret: str = ""
+    """The Secret of ssh keys that it mounts as ours, "" for none."""
 
     @property
     def is_terminal(self) -> bool:
         """Whether the pod will never run again."""
         return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the container that counts has ended, though others of the pod may live on."""
+        return self.is_terminal or self.termination is not None
 
     @property
     def is_deleting(self) -> bool:

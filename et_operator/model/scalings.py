@@ -30,13 +30,13 @@ class ScalingStatus:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """One ScaleIn or ScaleOut as last seen; ordered by (created, uid) within a job."""
+    """One ScaleIn or ScaleOut as last seen."""
 
     kind: ScalingKind
     namespace: str
     name: str
     uid: str
-    resource_version: str
+    resource_version: str = field(compare=False)
     generation: int
     created: datetime
     job_name: str
@@ -52,6 +52,21 @@ class Scaling:
     deletion_requested: bool = False
     status: ScalingStatus = field(default_factory=ScalingStatus)
     invalid: str = ""
+
+    @property
+    def order(self) -> tuple[datetime, int, str]:
+        """By which the scalings of a job take their turns, oldest first.
+
+        Times of creation have whole seconds; within one of them the version decides, which is that
+        of the creation, or of our first write, which comes in the same order.
+        """
+        version = self.resource_version
+        return self.created, int(version) if version.isdecimal() else 0, self.uid
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether it has been written to: as the job's own, or about it. Then its end can be."""
+        return self.owner_uid is not None or bool(self.status.job_uid)
 
     def is_of_other(self, job_uid: str) -> bool:
         """Whether it was accepted for another job than this one: a former one of the same name."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from et_operator.model.actions import Subject
 from et_operator.model.jobs import Runtime, TrainingJob
 from et_operator.model.pods import Node, Pod
-from et_operator.model.resources import Resource
 from et_operator.model.scalings import Scaling
 from launcher.documents import HostConfig, Report
 
@@ -19,7 +19,7 @@ class Child:
 
     name: str
     uid: str
-    resource_version: str
+    resource_version: str = field(compare=False)
     owner_uid: str | None
     digest: str = ""
     created: datetime | None = None
@@ -27,10 +27,11 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The server refused our newest writes of one kind (403, 422); kept in memory only.
+    """The server did not do our newest writes of one subject; kept in memory only.
 
-    `generation` is that of the job whose wish was refused, `name` the object that it was about,
-    `count` how many passes in a row met it.
+    `generation` is that of the job whose wish it was, `name` the object that it was about, `count`
+    how many passes in a row met it. `is_meant` says that it was refused (403, 422); else the server
+    failed (5xx), most often because somebody's webhook did, and the next try may be answered.
     """
 
     message: str
@@ -38,6 +39,8 @@ class Refusal:
     at: datetime
     generation: int
     name: str = ""
+    is_meant: bool = True
+    is_deletion: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,11 @@ class Snapshot:
     """One job, its children and its scalings, as believed now.
 
     `pods` are those whose controller owner is this job's uid, dying ones included. `taken` are
-    names of objects in the namespace that this job would use and that belong to somebody else.
+    names of objects in the namespace that this job would use and that belong to somebody else,
+    `borrowed` accounts that its templates name and that are another job's broker's. `role_names` is
+    everything that its Role gives rights on, `spare_roles` are its other Roles that give any,
+    `keys_secret` a Secret of ssh keys that was made for it and is not recorded yet.
+    `are_nodes_known` says that a node which is missing in `nodes` is not there.
     `config` and `report` are the decoded ConfigMaps with their identity. `complete_since` is when
     the lists behind this view were first complete; it is None while they are not, and then nothing
     may be concluded from something being absent.
@@ -71,11 +78,15 @@ class Snapshot:
     service_account: Child | None = None
     role: Child | None = None
     role_names: frozenset[str] = frozenset()
+    spare_roles: tuple[Child, ...] = ()
     role_binding: Child | None = None
     network_policy: Child | None = None
     runtimes: frozenset[str] = frozenset()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     are_nodes_known: bool = True
     taken: frozenset[str] = frozenset()
-    refusals: Mapping[Resource, Refusal] = field(default_factory=dict)
+    borrowed: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
+    keys_secret: str = ""
+    refusals: Mapping[Subject, Refusal] = field(default_factory=dict)
     complete_since: datetime | None = None

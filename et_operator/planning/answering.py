@@ -2,35 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_operator.codec.encoding import encode_scaling_status_patch
-from et_operator.model.actions import Action, Delete, Patch
+from et_operator.model.actions import Action, Delete, Patch, Subject
 from et_operator.model.conditions import Condition, find_condition
 from et_operator.model.jobs import Outcome, ScalingRecord
 from et_operator.model.phases import ScalingPhase
 from et_operator.model.plans import Plan, Report
 from et_operator.model.resources import Ref
 from et_operator.model.scalings import Scaling, ScalingStatus
-from et_operator.planning.drafts import Draft
+from et_operator.model.snapshots import Refusal
+from et_operator.model.texts import MAX_MESSAGE, cut
+from et_operator.planning.concluding import find_untold, get_scaling_resource
+from et_operator.planning.drafts import Draft, find_pause, is_refused
 from et_operator.planning.finishing import has_finished
 from et_operator.planning.manifests.owning import build_owner
-from et_operator.planning.scaling import find_next, find_refusal, get_scaling_resource, is_fixed
+from et_operator.planning.scaling import find_refusal, is_fixed, list_turns
 from et_operator.planning.views import has_passed
 
+MOST_ANSWERS = 64
+"""So many writes of a pass are about scalings: whoever makes thousands of them must not keep the
+job's workers waiting while each is written to."""
 ORPHAN_GRACE = timedelta(seconds=30)
 """How long a scaling may wait for a job that is not there yet."""
 
 
 def answer_scalings(draft: Draft) -> list[Action]:
-    """Whatever the job's scalings must be told, and those whose time is over."""
+    """Whatever the job's scalings must be told, and those whose time is over.
+
+    Oldest first, and no more of them than MOST_ANSWERS; what was written brings the next pass.
+    """
     actions: list[Action] = []
+    turns = list_turns(draft.view)
     for scaling in draft.view.snapshot.scalings:
-        if not scaling.deletion_requested:
-            actions += _answer(draft, scaling)
+        if scaling.deletion_requested or is_refused(draft, _build_ref(scaling)):
+            continue
+        actions += _answer(draft, scaling, turns)
+        if len(actions) >= MOST_ANSWERS:
+            break
     return actions
+
+
+def plan_orphans(
+    scalings: Iterable[Scaling],
+    now: datetime,
+    complete_since: datetime | None,
+    refusals: Mapping[Subject, Refusal],
+) -> Plan:
+    """The same for all scalings that name one job that does not exist, a few writes at a time.
+
+    One that may not be written to waits by itself, as a job's do (`refusals`: see Snapshot).
+    """
+    actions: list[Action] = []
+    reports: list[Report] = []
+    waits: list[timedelta] = []
+    for scaling in scalings:
+        refusal = refusals.get(_build_ref(scaling))
+        pause = refusal.at + find_pause(refusal) - now if refusal is not None else timedelta()
+        if pause > timedelta():
+            waits.append(pause)
+            continue
+        plan = plan_orphan(scaling, now, complete_since)
+        actions += plan.actions
+        reports += plan.reports
+        waits += [] if plan.requeue_after is None else [plan.requeue_after]
+        if len(actions) >= MOST_ANSWERS:
+            break
+    return Plan(None, tuple(actions), tuple(reports), min(waits, default=None))
 
 
 def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None) -> Plan:
@@ -66,7 +108,7 @@ def conclude(scaling: Scaling, outcome: Outcome, now: datetime) -> ScalingStatus
     return _enter(status, phase, outcome.reason, outcome.message, now)
 
 
-def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
+def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Iterator[Action]:
     phase = scaling.status.phase
     if phase is not None and phase.is_final:
         end = find_expiry(scaling)
@@ -75,14 +117,18 @@ def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
         elif end is not None:
             draft.wake_at(end)
         return
-    refusal = _refuse(draft, scaling)
+    untold = find_untold(draft.view, scaling)
+    if untold is not None:
+        yield _patch_status(scaling, conclude(scaling, untold.outcome, draft.now))
+        return
+    refusal = _refuse(draft, scaling, turns)
     if refusal is not None:
         ref = _build_ref(scaling)
         text = refusal.message
         draft.reports.append(Report(ref, scaling.uid, refusal.reason, text, is_warning=True))
         yield _patch_status(scaling, conclude(scaling, refusal, draft.now))
         return
-    if scaling.owner_uid is None and scaling.status.job_uid == "":
+    if not scaling.is_accepted:
         owners = [*scaling.owners, build_owner(draft.view.job)]
         body = {"metadata": {"ownerReferences": owners}}
         yield Patch(_build_ref(scaling), scaling.uid, body, scaling.resource_version)
@@ -92,8 +138,11 @@ def _answer(draft: Draft, scaling: Scaling) -> Iterator[Action]:
         yield _patch_status(scaling, status)
 
 
-def _refuse(draft: Draft, scaling: Scaling) -> Outcome | None:
-    """Why this scaling can never be done; None if it can, is being done, or is yet to be judged."""
+def _refuse(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Outcome | None:
+    """Why this scaling can never be done; None if it can, is being done, or is yet to be judged.
+
+    `turns` are those that wait, the next one first: one that is refused leaves it to those behind.
+    """
     view, record = draft.view, draft.status.scaling
     if record is not None and record.uid == scaling.uid:
         return None
@@ -109,10 +158,13 @@ def _refuse(draft: Draft, scaling: Scaling) -> Outcome | None:
     if record is not None or base is None or view.job.spec is None:
         return None
     is_number_first = view.job.spec.worker.replicas != base and not is_fixed(draft)
-    if is_number_first or find_next(view) != scaling:
+    if is_number_first or not turns or turns[0] is not scaling:
         return None
     refusal = find_refusal(draft, scaling, base)
-    return _fail(*refusal) if refusal is not None else None
+    if refusal is None:
+        return None
+    turns.popleft()
+    return _fail(*refusal)
 
 
 def _derive(draft: Draft, scaling: Scaling) -> ScalingStatus:
@@ -122,6 +174,8 @@ def _derive(draft: Draft, scaling: Scaling) -> ScalingStatus:
     )
     if not status.conditions:
         status = _enter(status, ScalingPhase.CREATED, "Accepted", "waits for its turn", now)
+    elif status.phase is None:  # somebody has removed it, or made it unreadable
+        status = replace(status, phase=_find_phase(status))
     if record is None or record.uid != scaling.uid:
         return status
     status = _copy_record(status, record)
@@ -155,9 +209,17 @@ def _enter(
     status: ScalingStatus, phase: ScalingPhase, reason: str, message: str, now: datetime
 ) -> ScalingStatus:
     """The last condition is the current one, as et-operator's clients read it."""
+    message = cut(message, MAX_MESSAGE)
     condition = Condition(phase.value, "True", reason, message, now, status.observed_generation)
     others = tuple(c for c in status.conditions if c.type != phase.value)
     return replace(status, phase=phase, conditions=(*others, condition))
+
+
+def _find_phase(status: ScalingStatus) -> ScalingPhase:
+    """What the last condition says that is a phase."""
+    known = {phase.value: phase for phase in ScalingPhase}
+    said = (known[c.type] for c in reversed(status.conditions) if c.type in known)
+    return next(said, ScalingPhase.CREATED)
 
 
 def _fail(reason: str, message: str) -> Outcome:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from et_operator.model.actions import Action, Create, CreateKeys, Patch
-from et_operator.model.jobs import Runtime, WorkerState
+from collections.abc import Collection, Iterator
+from datetime import timedelta
+
+from et_operator.model.actions import Action, Create, CreateKeys, get_subject
+from et_operator.model.jobs import Runtime, WorkerRecord, WorkerState
 from et_operator.model.names import (
+    ANNOTATION_RETRIES,
+    LABEL_INDEX,
     build_access_name,
     build_config_name,
     build_network_name,
@@ -20,18 +25,14 @@ from et_operator.model.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
-    Ref,
 )
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
-from et_operator.planning.launching import can_launch
+from et_operator.planning.granting import grant_rights, withdraw_rights
+from et_operator.planning.launching import can_launch, is_launcher_missing
 from et_operator.planning.manifests.access import (
     build_report_map,
-    build_role,
-    build_role_binding,
-    build_rules,
     build_service_account,
     find_account,
-    list_exec_names,
 )
 from et_operator.planning.manifests.keys import build_keys, has_keys
 from et_operator.planning.manifests.launcher import build_launcher
@@ -39,7 +40,12 @@ from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
 from et_operator.planning.publishing import write_config
+from et_operator.planning.replacing import is_due
 from et_operator.planning.views import View
+from et_operator.planning.yielding import count_waits
+
+PROMISING = timedelta(seconds=60)
+"""So long a new worker is taken for one that will run."""
 
 
 def find_needed_names(view: View) -> tuple[str, ...]:
@@ -50,32 +56,34 @@ def find_needed_names(view: View) -> tuple[str, ...]:
 
 
 def create_all(draft: Draft) -> list[Action]:
-    """Access, config, workers and launcher, as far as they are missing or out of date."""
+    """Objects, config, workers and launcher, as far as they are missing or out of date.
+
+    A right follows what it is on, and the config lists no worker before it (see publishing). No
+    worker that leaves is kept waiting for what is refused.
+    """
     view = draft.view
-    if not view.snapshot.taken.isdisjoint(_find_missing_objects(view)):
-        return []  # without one of these the pods could not work
-    access = create_access(view)
-    if access and view.snapshot.pods:  # it was there: its job may be gone, and it with it
+    if view.snapshot.borrowed or not view.snapshot.taken.isdisjoint(_find_missing_objects(view)):
+        return withdraw_rights(view)  # without one of these the pods could not work
+    objects, config = create_objects(view), write_config(draft)
+    if view.snapshot.config_object is None:
+        objects, config = [*objects, *config], []
+    has_rights = None not in (view.snapshot.role, view.snapshot.role_binding)
+    if view.snapshot.pods and (objects or not has_rights):
+        # it was there: its job may be gone, and it with it
         draft.rest_on(TRAINING_JOBS, view.job.key.name)
-    return [*access, *write_config(draft), *create_pods(draft)]
+    if any(is_refused(draft, get_subject(action)) for action in objects):
+        objects, config = config, objects
+    pods = create_pods(draft)
+    return [*objects, *config, *pods, *grant_rights(view, pods)]
 
 
-def create_access(view: View) -> list[Action]:
-    """The broker's account and rights, the policy around the pods, the report, the runtime."""
+def create_objects(view: View) -> list[Action]:
+    """The broker's account, the policy around the pods, the report, the runtime."""
     job, snapshot = view.job, view.snapshot
-    last = view.status.last_worker_index
     actions: list[Action] = []
     is_own = find_account(job) == build_access_name(job.key.name)
     if snapshot.service_account is None and is_own:
         actions.append(Create(SERVICE_ACCOUNTS, build_service_account(job)))
-    if snapshot.role is None:
-        actions.append(Create(ROLES, build_role(job, last)))
-    elif not snapshot.role_names.issuperset(list_exec_names(job, last)):
-        ref = Ref(ROLES, job.key.namespace, snapshot.role.name)
-        body = {"rules": build_rules(job, last)}
-        actions.append(Patch(ref, snapshot.role.uid, body, snapshot.role.resource_version))
-    if snapshot.role_binding is None:
-        actions.append(Create(ROLE_BINDINGS, build_role_binding(job)))
     if snapshot.network_policy is None:
         actions.append(Create(NETWORK_POLICIES, build_network_policy(job)))
     if snapshot.report_object is None:
@@ -84,31 +92,29 @@ def create_access(view: View) -> list[Action]:
 
 
 def create_pods(draft: Draft) -> list[Action]:
-    """Workers whose names are recorded, then the launcher of the recorded epoch."""
+    """The launcher of the recorded epoch first, then workers whose names are recorded.
+
+    While the launcher is yet to come, or finds no node for a while, no workers are created but
+    those without which it could not start, and where pods were refused it is asked for alone: the
+    others could use up its quota.
+    """
     view, status = draft.view, draft.view.status
     runtime = status.runtime
     if runtime is None or not has_runtime(view, runtime):
         return []
-    if is_refused(draft, PODS) or is_refused(draft, SECRETS):
+    if any(is_refused(draft, kind) for kind in (PODS, SECRETS, ROLES, ROLE_BINDINGS)):
         return []
-    actions: list[Action] = [
-        Create(PODS, _build_worker(draft, record.name, runtime))
-        for record in status.workers
-        if record.state is WorkerState.JOINING
-        and not record.uid
-        and record.name not in view.names
-        and record.name not in view.snapshot.taken
-    ]
+    actions: list[Action] = []
+    workers = _select_due(draft)
     if _needs_launcher(draft):
-        launcher = build_launcher(
-            view.job,
-            draft.spec,
-            status=status,
-            runtime=runtime,
-            pull_secrets=view.snapshot.shipped.pull_secrets,
-        )
-        actions.append(Create(PODS, launcher))
-    return [*_create_keys(draft), *actions] if actions else []
+        actions.append(_build_launcher(draft, runtime))
+        workers = workers if PODS not in view.snapshot.refusals else []
+    elif is_launcher_missing(view) or count_waits(draft):
+        workers = workers[: max(draft.needed_workers - _count_promising(draft), 0)]
+    actions += _create_workers(draft, workers, runtime)
+    if actions and has_keys(view.job) and not status.keys_secret:
+        return [CreateKeys(build_keys(view.job))]  # the pods mount them by the name that comes back
+    return actions
 
 
 def has_runtime(view: View, runtime: Runtime) -> bool:
@@ -120,44 +126,107 @@ def has_runtime(view: View, runtime: Runtime) -> bool:
 
 def _find_missing_objects(view: View) -> tuple[str, ...]:
     job, snapshot = view.job.key.name, view.snapshot
-    access = [snapshot.role, snapshot.role_binding]
+    wanted = [
+        (build_config_name(job), snapshot.config_object),
+        (build_report_name(job), snapshot.report_object),
+        (build_network_name(job), snapshot.network_policy),
+    ]
     if find_account(view.job) == build_access_name(job):
-        access.append(snapshot.service_account)
-    wanted = {
-        build_config_name(job): snapshot.config_object,
-        build_report_name(job): snapshot.report_object,
-        build_network_name(job): snapshot.network_policy,
-        build_access_name(job): None if None in access else access[0],
-    }
-    return tuple(name for name, found in wanted.items() if found is None)
+        wanted.append((build_access_name(job), snapshot.service_account))
+    if snapshot.role is not None:
+        wanted.append((snapshot.role.name, snapshot.role_binding))
+    if _is_runtime_missing(view):
+        wanted.append((build_runtime_name(view.snapshot.shipped.runtime.digest), None))
+    return tuple(name for name, found in wanted if found is None)
 
 
-def _create_keys(draft: Draft) -> list[Action]:
-    """Before every pod that mounts them: nobody may look whether they are there."""
-    return [CreateKeys(build_keys(draft.view.job))] if has_keys(draft.view.job) else []
+def note_keys(draft: Draft) -> None:
+    """Record the Secret of keys that was made: from then on pods can mount it, and no other.
+
+    Where the record is lost, the pods that are there still tell: new ones must understand them.
+    """
+    if draft.status.keys_secret:
+        return
+    mounted = (pod.keys_secret for pod in draft.view.snapshot.pods if not pod.has_ended)
+    made = next(filter(None, mounted), draft.view.snapshot.keys_secret)
+    if made:
+        draft.change(keys_secret=made)
+
+
+def _select_due(draft: Draft) -> list[WorkerRecord]:
+    """The workers that may be created now: one that leaves has its place until it is deleted."""
+    view, most = draft.view, draft.spec.worker.max_replicas
+    due = [
+        record
+        for record in view.status.workers
+        if record.state is WorkerState.JOINING
+        and not record.uid
+        and record.name not in view.names
+        and record.name not in view.snapshot.taken
+        and is_due(draft, record)
+    ]
+    if most is None or not due:
+        return due
+    return due[: max(most - sum(1 for _ in view.select_live_workers()), 0)]
+
+
+def _build_launcher(draft: Draft, runtime: Runtime) -> Create:
+    view = draft.view
+    launcher = build_launcher(
+        view.job,
+        draft.spec,
+        status=view.status,
+        runtime=runtime,
+        pull_secrets=view.snapshot.shipped.pull_secrets,
+    )
+    return Create(PODS, launcher)
 
 
 def _needs_launcher(draft: Draft) -> bool:
     view, status = draft.view, draft.view.status
-    if status.launcher_uid or view.launcher is not None:
+    if not is_launcher_missing(view):
         return False
     if view.launcher_name in view.snapshot.taken or not can_launch(draft):
         return False
     return not is_waiting(draft, status.launch_backoff)
 
 
-def _build_worker(draft: Draft, name: str, runtime: Runtime) -> dict[str, object]:
-    view, status = draft.view, draft.view.status
-    index = read_index(view.job.key.name, name)
-    worker = draft.spec.worker
-    return dict(build_worker(view.job, worker, index, epoch=status.epoch, runtime=runtime))
+def _count_promising(draft: Draft) -> int:
+    """The workers that run or may soon: beside one that does not come to it others are created."""
+    roster = draft.select_roster()
+    return sum(p.is_container_running or draft.must_wait(p.created, PROMISING) for p in roster)
+
+
+def _create_workers(
+    draft: Draft, records: Collection[WorkerRecord], runtime: Runtime
+) -> Iterator[Create]:
+    """They differ in their metadata; all the rest is made once and shared by all of them."""
+    if not records:
+        return
+    job, epoch = draft.view.job, draft.view.status.epoch
+    common = build_worker(job, draft.spec.worker, 0, epoch=epoch, runtime=runtime)
+    metadata = common["metadata"]
+    others = {k: v for k, v in metadata["annotations"].items() if k != ANNOTATION_RETRIES}
+    for record in records:
+        index = read_index(job.key.name, record.name)
+        retries = {ANNOTATION_RETRIES: str(record.retries)} if record.retries else {}
+        own = {
+            "name": record.name,
+            "labels": {**metadata["labels"], LABEL_INDEX: str(index)},
+            "annotations": {**others, **retries},
+        }
+        yield Create(PODS, {**common, "metadata": {**metadata, **own}})
+
+
+def _is_runtime_missing(view: View) -> bool:
+    """Whether the job's runtime is to be created: it is the one that this operator ships."""
+    runtime, shipped = view.status.runtime, view.snapshot.shipped
+    if runtime is None or runtime.digest != shipped.runtime.digest:
+        return False
+    return build_runtime_name(runtime.digest) not in view.snapshot.runtimes
 
 
 def _create_runtime(view: View) -> list[Action]:
-    runtime = view.status.runtime
-    shipped = view.snapshot.shipped
-    if runtime is None or runtime.digest != shipped.runtime.digest:
+    if not _is_runtime_missing(view):
         return []
-    if build_runtime_name(runtime.digest) in view.snapshot.runtimes:
-        return []
-    return [Create(CONFIG_MAPS, build_runtime(view.job.key.namespace, shipped))]
+    return [Create(CONFIG_MAPS, build_runtime(view.job.key.namespace, view.snapshot.shipped))]

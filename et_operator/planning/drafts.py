@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from et_operator.model.actions import Action, Subject, get_subject, stands_alone
 from et_operator.model.conditions import Condition, find_condition, with_condition
-from et_operator.model.jobs import Backoff, JobSpec, WorkerRecord, WorkerState
+from et_operator.model.jobs import Backoff, JobSpec, JobStatus, WorkerRecord, WorkerState
 from et_operator.model.plans import Report
 from et_operator.model.pods import Pod
-from et_operator.model.resources import Ref, Resource
-from et_operator.model.snapshots import Snapshot
+from et_operator.model.resources import PODS, TRAINING_JOBS, Ref, Resource
+from et_operator.model.snapshots import Refusal, Snapshot
+from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.views import View
+from et_operator.planning.waiting import set_clocks_right
 
 LONGEST_WAIT = timedelta(seconds=60)
 GOOD_TIME = timedelta(minutes=10)
 """So long without a failure, and the waits begin anew."""
 FIRST_REFUSAL_WAIT = timedelta(seconds=10)
 LONGEST_REFUSAL_WAIT = timedelta(minutes=5)
+LONGEST_FAILURE_WAIT = timedelta(seconds=60)
+REFUSED_LATELY = timedelta(minutes=10)
+"""Longer than the longest wait before another try: what is not refused again by then is over."""
+SINGLE_READS = 16
+"""So many workers are looked for one by one; more of them by one list, however many they are."""
+FAILURES_TOLD = 5
+"""So often in a row a write has failed before it is told: within about three seconds."""
 
 
 class Draft:
@@ -26,19 +37,39 @@ class Draft:
 
     Whoever reads `status` here sees what was decided in this pass; `view.status` is what the
     cluster has observed, and only that may be acted upon.
+
+    What is remembered about workers is kept by name here and put together when `status` is read: a
+    pass over a large job costs so much for each worker, whatever the number of the others.
     """
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self.view = View(snapshot, now)
-        self.status = snapshot.job.status
         self.reports: list[Report] = []
-        self.premises: list[Ref] = []
+        self.premises: dict[Ref, None] = {}
+        self._status = set_clocks_right(snapshot.job.status, now)
+        self._records = {record.name: record for record in self._status.workers}
+        self._are_records_new = False
         self._wake: datetime | None = None
 
     @property
     def now(self) -> datetime:
         """The time of this pass."""
         return self.view.now
+
+    @property
+    def status(self) -> JobStatus:
+        """What was decided so far. Where one worker after another is looked at, see `decided`."""
+        if self._are_records_new:
+            # a generator, for test_growth.py counts its steps: not to be read for each worker
+            workers = tuple(record for record in self._records.values())
+            self._status = replace(self._status, workers=workers)
+            self._are_records_new = False
+        return self._status
+
+    @property
+    def decided(self) -> JobStatus:
+        """The same at no cost, with `workers` that may be behind: find_record has the newest."""
+        return self._status
 
     @property
     def spec(self) -> JobSpec:
@@ -48,7 +79,7 @@ class Draft:
     @property
     def needed_workers(self) -> int:
         """With how many workers the command may be started."""
-        return self.spec.find_needed(self.status.decided_replicas)
+        return self.spec.find_needed(self._status.decided_replicas)
 
     @property
     def has_decided(self) -> bool:
@@ -60,10 +91,10 @@ class Draft:
         """The generation that the next written config will have."""
         view = self.view
         last = view.written_generation
-        if view.snapshot.config is None and view.report is not None:
-            # somebody removed it: what is written again must be news to who has read it
-            last = view.report.observed_generation
-        return max(self.status.generation, last + 1)
+        if view.report is not None:
+            # somebody removed it, or etcd was restored: it must be news to who has read it
+            last = max(last, view.report.observed_generation)
+        return max(self._status.generation, last + 1)
 
     @property
     def requeue_after(self) -> timedelta | None:
@@ -72,18 +103,47 @@ class Draft:
 
     def change(self, **changes: Any) -> None:
         """Replace fields of the status."""
-        self.status = replace(self.status, **changes)
+        if "workers" in changes:
+            self._records = {record.name: record for record in changes["workers"]}
+            self._are_records_new = False
+        self._status = replace(self._status, **changes)
 
     def wake_at(self, moment: datetime) -> None:
         """Look again then, at the latest."""
         self._wake = moment if self._wake is None else min(self._wake, moment)
+
+    def must_wait(self, since: datetime | None, span: timedelta) -> bool:
+        """Whether a wait of this length, from then on, is not over; asks to be woken when it is.
+
+        Every wait of the planner is judged here, for each has two dangers. `since` may come from a
+        clock that is ahead: one that is ahead of now by more than the wait is long says nothing,
+        and nobody waits for it. What was recorded by us is set right before (see waiting.py).
+        """
+        if since is None:
+            return False
+        end = since + span
+        if self.now >= end or since > self.now + span:
+            return False
+        self.wake_at(end)
+        return True
 
     def rest_on(self, resource: Resource, name: str) -> None:
         """What was just decided cannot be taken back: this object must be as it is believed.
 
         Without a name: all the job's objects of that kind.
         """
-        self.premises.append(Ref(resource, self.view.job.key.namespace, name))
+        self.premises[Ref(resource, self.view.job.key.namespace, name)] = None
+
+    def list_premises(self) -> tuple[Ref, ...]:
+        """What must be as it is believed, in as few reads as that takes."""
+        is_worker = {
+            ref: ref.resource == PODS and ref.name != self.view.launcher_name
+            for ref in self.premises
+        }
+        if sum(is_worker.values()) <= SINGLE_READS:
+            return tuple(self.premises)
+        all_workers = Ref(PODS, self.view.job.key.namespace, "")
+        return (*(ref for ref in self.premises if not is_worker[ref]), all_workers)
 
     def tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
         """An Event on the job, once what was decided is written."""
@@ -92,15 +152,15 @@ class Draft:
 
     def find_record(self, name: str) -> WorkerRecord | None:
         """What is remembered about the worker of this name."""
-        return next((r for r in self.status.workers if r.name == name), None)
+        return self._records.get(name)
 
     def select_records(self, state: WorkerState) -> tuple[WorkerRecord, ...]:
         """The workers that are remembered to be in this state."""
-        return tuple(r for r in self.status.workers if r.state is state)
+        return tuple(r for r in self._records.values() if r.state is state)
 
     def select_roster(self) -> list[Pod]:
         """The live workers that are not leaving."""
-        out = {r.uid for r in self.status.workers if r.state is not WorkerState.JOINING}
+        out = {r.uid for r in self._records.values() if r.state is not WorkerState.JOINING}
         return [pod for pod in self.view.select_live_workers() if pod.uid not in out]
 
     def select_unborn(self) -> list[WorkerRecord]:
@@ -109,28 +169,25 @@ class Draft:
 
     def remember(self, record: WorkerRecord) -> None:
         """Put a worker's record in the place of its former one."""
-        if self.find_record(record.name) is None:
-            self.change(workers=(*self.status.workers, record))
-            return
-        self.change(
-            workers=tuple(record if r.name == record.name else r for r in self.status.workers)
-        )
+        self._records[record.name] = record
+        self._are_records_new = True
 
     def forget(self, name: str) -> None:
         """Drop a worker's record."""
-        self.change(workers=tuple(r for r in self.status.workers if r.name != name))
+        self._are_records_new |= self._records.pop(name, None) is not None
 
     def set_condition(self, kind: str, status: str, reason: str, message: str = "") -> None:
-        """Put a condition, with the job's generation at its last change."""
-        old = find_condition(self.status.conditions, kind)
+        """Put a condition, with the job's generation at its last change; long messages are cut."""
+        message = cut(message, MAX_MESSAGE)
+        old = find_condition(self._status.conditions, kind)
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
             return
         new = Condition(kind, status, reason, message, observed_generation=self.view.job.generation)
-        self.change(conditions=with_condition(self.status.conditions, new, self.now))
+        self.change(conditions=with_condition(self._status.conditions, new, self.now))
 
     def clear_condition(self, kind: str, reason: str, message: str = "") -> None:
         """Say "False" where the condition was there; say nothing where it never was."""
-        old = find_condition(self.status.conditions, kind)
+        old = find_condition(self._status.conditions, kind)
         if old is not None and old.status != "False":
             self.set_condition(kind, "False", reason, message)
 
@@ -147,23 +204,52 @@ def is_waiting(draft: Draft, backoff: Backoff | None) -> bool:
     if backoff is None:
         return False
     wait = timedelta(seconds=2 ** min(backoff.count - 1, 10))
-    return _is_before(draft, backoff.at + min(wait, LONGEST_WAIT))
+    return draft.must_wait(backoff.at, min(wait, LONGEST_WAIT))
 
 
-def is_refused(draft: Draft, resource: Resource) -> bool:
+def is_refused(draft: Draft, subject: Subject) -> bool:
     """Whether the server refused such a write a short while ago: 10, 20 ... 300 s between tries.
 
+    One that failed is tried again as fast as the queue does it, and later each minute at most.
     What its author has changed since is worth a try at once.
     """
-    refusal = draft.view.snapshot.refusals.get(resource)
+    refusal = draft.view.snapshot.refusals.get(subject)
     if refusal is None or refusal.generation != draft.view.job.generation:
         return False
-    wait = FIRST_REFUSAL_WAIT * 2 ** min(max(refusal.count - 1, 0), 10)
-    return _is_before(draft, refusal.at + min(wait, LONGEST_REFUSAL_WAIT))
+    return draft.must_wait(refusal.at, find_pause(refusal))
 
 
-def _is_before(draft: Draft, end: datetime) -> bool:
-    if draft.now >= end:
-        return False
-    draft.wake_at(end)
-    return True
+def find_pause(refusal: Refusal) -> timedelta:
+    """How long after it the same is not tried again by a planner."""
+    count, longest = refusal.count, LONGEST_REFUSAL_WAIT
+    if not refusal.is_meant:
+        count, longest = count - FAILURES_TOLD, LONGEST_FAILURE_WAIT
+    if count < 1:
+        return timedelta()
+    doubled: timedelta = FIRST_REFUSAL_WAIT * 2 ** min(count - 1, 10)
+    return min(doubled, longest)
+
+
+def hold_back(draft: Draft, actions: Iterable[Action]) -> tuple[Action, ...]:
+    """The actions without those that were refused a short while ago.
+
+    As when one is refused, those after it wait, but for what stands alone. A number of replicas is
+    judged by how often it is refused in a row (planning/scaling): it is not held back.
+    """
+    kept: list[Action] = []
+    is_stopped = False
+    for action in actions:
+        is_alone, subject = stands_alone(action), get_subject(action)
+        is_number = subject == TRAINING_JOBS and not _has_failed(draft, subject)
+        if is_stopped and not is_alone:
+            continue
+        if is_number or not is_refused(draft, subject):
+            kept.append(action)
+        else:
+            is_stopped |= not is_alone
+    return tuple(kept)
+
+
+def _has_failed(draft: Draft, subject: Subject) -> bool:
+    refusal = draft.view.snapshot.refusals.get(subject)
+    return refusal is not None and not refusal.is_meant

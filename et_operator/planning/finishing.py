@@ -34,6 +34,12 @@ def fail(draft: Draft, reason: str, message: str) -> None:
     _finish(draft, "Failed", reason, message)
 
 
+def restore_end_time(draft: Draft) -> None:
+    """Where somebody removed the time of its end, its time after the end begins now."""
+    if draft.status.completion_time is None:
+        draft.change(completion_time=draft.now)
+
+
 def check_deadline(draft: Draft) -> bool:
     """Give the job up when activeDeadlineSeconds are over; whether that was so."""
     limit, start = draft.spec.active_deadline, draft.status.start_time
@@ -60,11 +66,15 @@ def check_suspension(draft: Draft) -> None:
 
 
 def delete_all(view: View) -> list[Action]:
-    """The launchers, and when none is alive the workers."""
+    """The launchers, and when none is alive the workers.
+
+    A launcher that has ended stays for its log, unless containers beside it live on.
+    """
+    launchers = [p for p in view.launchers if not p.is_deleting and not p.is_terminal]
     if view.has_live_launcher:
-        live = (p for p in view.launchers if p.termination is None and not view.is_gone(p))
-        return [delete_pod(pod) for pod in live if not pod.is_deleting]
-    return [delete_pod(pod) for pod in view.workers if not pod.is_deleting]
+        return [delete_pod(pod) for pod in launchers if not view.is_gone(pod)]
+    workers = (pod for pod in view.workers if not pod.is_deleting)
+    return [delete_pod(pod) for pod in (*launchers, *workers)]
 
 
 def clean_up(draft: Draft) -> list[Action]:
@@ -92,7 +102,7 @@ def _suspend(draft: Draft) -> None:
     stop_scaling(draft, SUSPENDED, "the job was suspended")
     for record in draft.select_unborn():
         draft.forget(record.name)
-    draft.change(start_time=None, launch_backoff=None, worker_backoff=None, early_losses=None)
+    draft.change(start_time=None, launch_backoff=None)
     draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
     draft.tell("Suspended", "all pods are ended until the job is resumed")
 
@@ -104,7 +114,7 @@ def _resume(draft: Draft) -> None:
         return
     draft.change(epoch=draft.status.epoch + 1, launcher_uid="", start_time=draft.now)
     if all(pod.is_terminal for pod in draft.view.snapshot.pods):
-        draft.change(runtime=draft.view.snapshot.shipped.runtime)
+        draft.change(runtime=draft.view.snapshot.shipped.runtime, keys_secret="")
     draft.tell("Resumed", "the job goes on with a new launcher")
 
 

@@ -6,21 +6,33 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import LauncherCreation, RestartPolicy, WorkerRecord, WorkerState
+from et_operator.model.jobs import (
+    Backoff,
+    LauncherCreation,
+    RestartPolicy,
+    WorkerRecord,
+    WorkerState,
+)
 from et_operator.model.names import build_report_name, build_worker_selector
 from et_operator.model.pods import Pod
 from et_operator.model.resources import CONFIG_MAPS, PODS
+from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.drafts import Draft, count_failure
-from et_operator.planning.finishing import fail, succeed
+from et_operator.planning.finishing import fail, is_suspended, succeed
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.stopping import stop_scaling
-from et_operator.planning.views import View, is_disrupted
+from et_operator.planning.views import View, is_disrupted, is_taken
+from launcher.documents import AHEAD
 
 UNFIT_REASONS = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
 COMMAND_NOT_FOUND = 127
 INFRASTRUCTURE_LIMIT = 20
-"""Launchers in a row that the platform may end before the job is given up."""
+"""Launchers in a row that may end through no fault of the command before the job is given up."""
+TAKEN_LIMIT = 4
+"""So far the waits grow (1, 2, 4, 8 s) after launchers that the platform took; see replacing.py."""
+TELLING = timedelta(seconds=60)
+"""So long after a launcher's container has ended its broker may still tell how the command did."""
 BLAMED = timedelta(minutes=5)
 """So long after the platform took a worker it is blamed for the failure of an elastic command.
 
@@ -35,6 +47,7 @@ class Ending:
     """How the launcher of the current epoch ended, or why it must.
 
     `code` is None when no container told; `is_retried` means whatever restartPolicy says.
+    `is_taken`: the platform wanted the launcher's place, which says nothing about the job.
     """
 
     reason: str
@@ -42,6 +55,7 @@ class Ending:
     code: int | None = None
     is_success: bool = False
     is_infrastructure: bool = False
+    is_taken: bool = False
     is_retried: bool = False
 
 
@@ -67,6 +81,20 @@ def begin(draft: Draft) -> None:
         draft.tell("SpecWarning", warning, is_warning=True)
 
 
+def restore(draft: Draft) -> None:
+    """Decide anew what others have removed from the status and no pass can do without.
+
+    Without its number all workers would be surplus; without its runtime no pod is created.
+    """
+    status, scaling = draft.status, draft.status.scaling
+    if status.epoch and status.runtime is None:
+        draft.change(runtime=draft.view.snapshot.shipped.runtime)
+    if status.decided_replicas is None and (status.epoch or is_suspended(status)):
+        is_going_on = scaling is not None and scaling.outcome is None
+        wanted = draft.spec.worker.replicas
+        draft.change(decided_replicas=scaling.target if scaling and is_going_on else wanted)
+
+
 def note_launcher(draft: Draft) -> None:
     """Remember the launcher's uid, so that one that vanishes is known to have been there."""
     pod = draft.view.launcher
@@ -74,25 +102,30 @@ def note_launcher(draft: Draft) -> None:
         draft.change(launcher_uid=pod.uid)
 
 
-def judge_launcher(view: View) -> Ending | None:
+def judge_launcher(draft: Draft) -> Ending | None:
     """What the end of this epoch's launcher means; None while it has not ended."""
+    view = draft.view
     uid = view.status.launcher_uid
     if not uid:
         return None
     pod = view.pods.get(uid)
-    has_stopped = pod is None or pod.termination is not None or view.is_gone(pod)
-    if not has_stopped:
+    if pod is not None and not view.is_gone(pod):
         return None
     if view.report is not None and view.report.ended == 0:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
     if pod is None:
-        return _lose("LauncherDeleted", "the launcher pod was deleted")
-    if is_disrupted(pod) and not view.is_gone(pod) and not _has_told(view):
-        return None  # its broker is about to tell whether the command had ended before that
+        return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
+    if _is_about_to_tell(draft, pod):
+        return None  # whether the command had ended before the platform came
     if pod.termination is None or is_disrupted(pod):
-        return _lose("LauncherDisrupted", _describe_disruption(pod))
+        message = _describe_disruption(pod)
+        return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
     ending = _judge_exit(pod, pod.termination.exit_code)
-    lost = () if ending.is_success else _find_lost(view, pod.termination.finished or view.now)
+    lost = (
+        ()
+        if ending.is_success
+        else _find_lost(view, min(pod.termination.finished or view.now, view.now))
+    )
     if not lost:
         return ending
     return _lose("WorkerLost", f"{', '.join(lost)} was lost, and {ending.message}")
@@ -110,12 +143,12 @@ def respond_to_failure(draft: Draft, ending: Ending) -> None:
     draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
     if ending.is_infrastructure and view.launcher is None:
         draft.rest_on(PODS, view.launcher_name)
-    backoff = count_failure(draft.status.launch_backoff, draft.now)
+    backoff = _count_end(draft, ending)
     draft.change(launch_backoff=backoff)
     failures = draft.status.failures
     if ending.is_infrastructure:
         draft.change(failures=replace(failures, infrastructure=failures.infrastructure + 1))
-        if backoff.count > INFRASTRUCTURE_LIMIT:
+        if backoff.count > INFRASTRUCTURE_LIMIT and not ending.is_taken:
             message = f"the platform ended {backoff.count} launchers in a row: {ending.message}"
             fail(draft, "InfrastructureFailures", message)
         else:
@@ -143,7 +176,6 @@ def restart(draft: Draft, ending: Ending) -> None:
         epoch=draft.status.epoch + 1,
         launcher_uid="",
         restart_count=draft.status.restart_count + 1,
-        early_losses=None,
     )
     draft.set_condition("Restarting", "True", ending.reason, ending.message)
     draft.tell("Restarting", f"restarting the launcher: {ending.message}", is_warning=True)
@@ -160,7 +192,10 @@ def follow(draft: Draft) -> None:
     """Say why it is only followed, and record its launcher's end."""
     job = draft.view.job
     if job.is_foreign or is_true(job.status.conditions, "Foreign"):
-        message = "this job was started by another operator and is followed to its end"
+        message = (
+            "this job was started by another operator, which has written its status first, and is "
+            "followed to its end: to have it run here, delete it and create it again"
+        )
         draft.set_condition("Foreign", "True", "StartedElsewhere", message)
     elif job.unread:
         _tell_damage(draft)
@@ -200,6 +235,11 @@ def can_launch(draft: Draft) -> bool:
     return running >= draft.needed_workers
 
 
+def is_launcher_missing(view: View) -> bool:
+    """Whether the launcher of this epoch is yet to be created."""
+    return not view.status.launcher_uid and view.launcher is None
+
+
 def is_image_unfit(pod: Pod) -> bool:
     """Whether the container could not be started with our PID 1 (most often: no python3 in it)."""
     end = pod.termination
@@ -225,27 +265,52 @@ def _find_launcher(view: View) -> Pod | None:
     return max(view.launchers, key=lambda pod: pod.created, default=None)
 
 
-def _has_told(view: View) -> bool:
-    return view.report is not None and view.report.ended is not None
+def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:
+    """Whether the broker of a launcher that the platform ended may still report its command's end.
+
+    Not for ever: containers beside it may live on when the broker has gone.
+    """
+    report = draft.view.report
+    has_told = report is not None and report.ended is not None
+    if has_told or not is_disrupted(pod) or draft.view.is_silent(pod):
+        return False
+    ended = pod.termination.finished if pod.termination else None
+    return draft.must_wait(ended or pod.deletion_requested or pod.created, TELLING)
+
+
+def _count_end(draft: Draft, ending: Ending) -> Backoff:
+    """What the platform took makes the next launcher wait a little, and gives no job up."""
+    before = draft.status.launch_backoff
+    backoff = count_failure(before, draft.now)
+    if not ending.is_taken:
+        return backoff
+    most = max(before.count if before else 0, TAKEN_LIMIT)
+    return replace(backoff, count=min(backoff.count, most))
 
 
 def _find_last_launcher(view: View) -> tuple[int, str]:
-    """(epoch, uid if it has ended, else ""); the epoch of a new job is 0."""
+    """(epoch, uid if it has ended, else ""); the epoch of a new job is 0.
+
+    A report is somebody's word that it has ended, and whoever may create ConfigMaps can have put it
+    there before us. A job that had a launcher has a Role too, which nobody else can have made.
+    """
     config, report, pods = view.snapshot.config, view.snapshot.report, view.snapshot.pods
     told = report.epoch if report else 0
-    epoch = max(config.epoch if config else 0, told, *(p.epoch or 0 for p in pods), 0)
+    known = (p.epoch or 0 for p in pods)  # in a worker's label, which others may write
+    epoch = max(config.epoch if config else 0, told, *(n for n in known if n <= AHEAD), 0)
     for pod in view.launchers:
         if epoch and pod.epoch == epoch:
             return epoch, pod.uid if pod.termination is not None else ""
-    has_ended = report is not None and report.epoch == epoch and report.ended is not None
-    return epoch, report.launcher_uid if report is not None and has_ended else ""
+    if report is None or report.ended is None or report.epoch != epoch:
+        return epoch, ""
+    return epoch, report.launcher_uid if view.snapshot.role is not None else ""
 
 
 def _judge_exit(pod: Pod, code: int) -> Ending:
     if code == 0:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
     end = pod.termination
-    tail = end.message.strip() if end is not None else ""
+    tail = keep_end(end.message.strip(), MAX_TAIL) if end is not None else ""
     why = f" ({end.reason})" if end is not None and end.reason not in {"", "Error"} else ""
     message = f"the launcher ended with exit code {code}{why}" + (f": {tail}" if tail else "")
     if is_image_unfit(pod):
@@ -274,8 +339,8 @@ def _is_recent(record: WorkerRecord, end: datetime) -> bool:
     return record.since is None or end - record.since <= BLAMED
 
 
-def _lose(reason: str, message: str) -> Ending:
-    return Ending(reason, message, is_infrastructure=True)
+def _lose(reason: str, message: str, *, is_taken: bool = False) -> Ending:
+    return Ending(reason, message, is_infrastructure=True, is_taken=is_taken)
 
 
 def _describe_disruption(pod: Pod) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.names import build_config_name
 from et_operator.model.pods import Pod
 from et_operator.model.resources import CONFIG_MAPS, PODS, Ref
+from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.views import View
@@ -19,9 +21,17 @@ FORCED = "Forced"
 """Reason of a leaving worker whose drain time-out is over."""
 FRESH_LISTS = timedelta(seconds=60)
 """No drain is cut short so soon after the first complete view of the cluster."""
+HELD_UP = timedelta(minutes=2)
+"""A drain that is over for so long is told to be held up by a view that does not get complete."""
 LATE_WRITE = timedelta(seconds=10)
+QUOTA = "exceeded quota"
+"""What the server's quota says (k8s.io/apiserver, plugin/pkg/admission/resourcequota)."""
+COUNTED = "count/pods"
+"""The quota on how many pods there are; that on "pods" leaves out those that have ended."""
 KEPT_FAILED = 5
 """So many failed workers stay for their logs until the job is cleaned up."""
+OUTLIVED = timedelta(seconds=30)
+"""So long a container may outlive the worker beside it: it holds the resources of the whole pod."""
 
 
 def leave(draft: Draft, name: str, uid: str, reason: str, *, taken: bool = False) -> None:
@@ -98,17 +108,41 @@ def may_delete(draft: Draft, record: WorkerRecord) -> bool:
     return True
 
 
-def delete_old_failures(view: View) -> list[Action]:
-    """Trim ended pods: a leaving worker's, all but the newest few failed, older launchers."""
-    known = {r.uid for r in view.status.workers if r.state is WorkerState.GONE}
-    ended = [p for p in view.workers if p.is_terminal and p.uid in known and not p.is_deleting]
+def delete_old_failures(draft: Draft) -> list[Action]:
+    """Trim ended pods: a leaving worker's, all but the newest few failed, older launchers.
+
+    Where a quota counts them, they all go: a job that goes on is worth more than a log.
+    """
+    view = draft.view
+    if are_ended_counted(view):
+        return [delete_pod(pod) for pod in list_ended(view)]
+    known = {r.uid: r for r in view.status.workers if r.state is WorkerState.GONE}
+    ended = [pod for pod in list_ended(view) if pod.uid in known]
     ended.sort(key=lambda pod: (pod.created, pod.index or 0))
-    actions = [delete_pod(pod) for pod in ended[:-KEPT_FAILED]]
+    kept = ended[-KEPT_FAILED:]
+    old = [*ended[:-KEPT_FAILED], *(pod for pod in kept if _is_outlived(draft, pod, known))]
+    actions = [delete_pod(pod) for pod in old]
     for pod in view.launchers:
         age = view.status.epoch - (pod.epoch or 0)
-        if not pod.is_deleting and (age > 1 or (age == 1 and not _has_ended(view, pod.uid))):
+        if not pod.is_deleting and (age > 1 or (age == 1 and not view.is_gone(pod))):
             actions.append(delete_pod(pod))
     return list(actions)
+
+
+def are_ended_counted(view: View) -> bool:
+    """Whether a quota on the number of objects, those of ended pods too, refused a pod lately."""
+    refusal = view.snapshot.refusals.get(PODS)
+    return refusal is not None and QUOTA in refusal.message and COUNTED in refusal.message
+
+
+def list_ended(view: View) -> list[Pod]:
+    """Pods whose end is recorded, and which stay for their logs alone."""
+    gone = {record.uid for record in view.status.workers if record.state is WorkerState.GONE}
+    workers = [pod for pod in view.workers if pod.has_ended and pod.uid in gone]
+    launchers = [
+        pod for pod in view.launchers if pod.has_ended and (pod.epoch or 0) < view.status.epoch
+    ]
+    return [pod for pod in (*launchers, *workers) if not pod.is_deleting]
 
 
 def delete_pod(pod: Pod) -> Delete:
@@ -138,11 +172,10 @@ def _is_served(draft: Draft, record: WorkerRecord) -> bool:
 
 
 def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
-    complete = draft.view.snapshot.complete_since
     begun = record.waiting_since or record.since or draft.now
-    end = max(begun + draft.spec.drain_timeout, (complete or draft.now) + FRESH_LISTS)
-    if draft.now < end:
-        draft.wake_at(end)
+    if draft.must_wait(begun, draft.spec.drain_timeout):
+        return
+    if draft.must_wait(draft.view.snapshot.complete_since, FRESH_LISTS):
         return
     draft.remember(replace(record, reason=FORCED))
     limit = draft.spec.drain_timeout.total_seconds()
@@ -153,15 +186,41 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
     draft.tell("DrainTimedOut", message, is_warning=True)
 
 
-def _has_ended(view: View, uid: str) -> bool:
-    pod = view.pods[uid]
-    return pod.termination is not None or view.is_gone(pod)
+def describe_held_drains(draft: Draft) -> str:
+    """The drains whose time is long over while a watch is cut; "" where there are none."""
+    seen = draft.view.snapshot.complete_since
+    is_cut = seen is not None and seen >= draft.now  # see state/coverage.py
+    if not is_cut:
+        return ""
+    limit = draft.spec.drain_timeout + HELD_UP
+    held = [
+        record.name
+        for record in draft.select_records(WorkerState.LEAVING)
+        if record.waiting_since is not None
+        and record.waiting_since + limit < draft.now
+        and record.reason != FORCED
+        and record.uid not in draft.view.closed
+    ]
+    if not held:
+        return ""
+    return (
+        f"{name_some(held)}: drainTimeoutSeconds are over, but nothing is heard of pods, config "
+        "maps or jobs at the moment, so that they may have left: no worker is ended by force "
+        "before the watch goes on; the operator's log says what keeps it"
+    )
+
+
+def _is_outlived(draft: Draft, pod: Pod, known: Mapping[str, WorkerRecord]) -> bool:
+    """Whether containers beside a worker that has ended have had their time."""
+    if pod.is_terminal:
+        return False
+    return not draft.must_wait(known[pod.uid].since, OUTLIVED)
 
 
 def _is_held_by_script(view: View, record: WorkerRecord) -> bool:
     scaling = view.status.scaling
     if scaling is None or scaling.outcome is not None:
         return False
-    if all(victim.uid != record.uid for victim in scaling.victims):
+    if record.uid not in view.victims:
         return False
     return not is_script_done(scaling, view.find_scaling(scaling))

@@ -6,12 +6,11 @@ whose pods are yet to come. Every rule here moves the roster towards `decided_re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from et_operator.model.jobs import (
-    Backoff,
     Leaving,
     ScalingRecord,
     WorkerId,
@@ -19,73 +18,62 @@ from et_operator.model.jobs import (
     WorkerRecord,
     WorkerState,
 )
-from et_operator.model.names import build_worker_name
+from et_operator.model.names import MAX_INDEX, build_worker_name
 from et_operator.model.pods import Pod
 from et_operator.model.resources import PODS
-from et_operator.planning.drafts import GOOD_TIME, Draft, count_failure, is_waiting
-from et_operator.planning.finishing import fail, is_suspended
+from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
+from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import is_suspended
 from et_operator.planning.launching import BLAMED
 from et_operator.planning.leaving import FORCED, leave
+from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
 from et_operator.planning.views import is_disrupted
 from launcher.documents import MemberState
 
-SAME_EVENT = timedelta(seconds=1)
-EARLY_LIMIT = 10
-"""Workers in a row that may end before they ever said HELLO."""
+SOON = timedelta(seconds=1)
+"""A wait that is shorter is not worth a word."""
+MANY_ENDS = 128
+"""No more of them are remembered once their pods are gone and no config names them."""
 REMEMBERED = timedelta(seconds=60)
 """How long the end of a worker whose pod is gone stays known, at least."""
 
 
-def note_workers(draft: Draft) -> None:
-    """Take in what became of the workers: born, lost, or deleted by somebody."""
+def note_workers(draft: Draft) -> list[Vacancy]:
+    """Take in what became of the workers: born, lost, or deleted by somebody.
+
+    Returns the places of those that are to be replaced.
+    """
     _note_births(draft)
     _forget_joined(draft)
-    for uid, name in _select_ended(draft):
-        _note_end(draft, name, uid)
+    ends = [_note_end(draft, name, uid) for uid, name in tuple(_select_ended(draft))]
+    _note_outcomes(draft, [end for end in ends if isinstance(end, WorkerOutcome)])
+    vacancies = [end for end in ends if isinstance(end, Vacancy)]
+    _tell_losses(draft, vacancies)
+    _forget_many_ends(draft)
     for pod in draft.view.workers:
         if pod.is_deleting and not draft.view.is_gone(pod):
-            _note_deletion(draft, pod)
+            vacancies += _note_deletion(draft, pod)
+    vacancies += _dismiss_spent(draft)
     for member in draft.view.members.values():
         if member.state is MemberState.DRAINING and not draft.view.is_uid_gone(member.uid):
             leave(draft, member.name, member.uid, "Draining")
+    return vacancies
 
 
-def check_early_losses(draft: Draft) -> bool:
-    """Give the job up when no worker comes to life; whether that was so.
-
-    Judged at each further loss. A job that trains is not given up: one bad node can end every
-    replacement, and the workers that the job has are worth more than those that it misses.
-    """
-    message = describe_early_losses(draft)
-    is_news = draft.status.early_losses != draft.view.status.early_losses
-    if not message or not is_news or draft.view.is_training:
-        return False
-    fail(draft, "WorkersFailing", message)
-    return True
-
-
-def describe_early_losses(draft: Draft) -> str:
-    """That too many workers in a row ended before they could be used, and how; "" if not so."""
-    losses = draft.status.early_losses
-    if losses is None or losses.count < EARLY_LIMIT or _has_worker_listed_since(draft, losses):
-        return ""
-    ended = draft.select_records(WorkerState.GONE)
-    last = max(ended, key=lambda r: r.since or draft.now, default=None)
-    detail = f"; the last one, {last.name}: {last.reason}" if last else ""
-    return f"{EARLY_LIMIT} or more workers in a row ended before they could be used{detail}"
-
-
-def keep_roster(draft: Draft) -> None:
+def keep_roster(draft: Draft, vacancies: Sequence[Vacancy] = ()) -> None:
     """Decide names for the workers that are missing; let surplus ones leave."""
     _avoid_taken_names(draft)
     unborn = draft.select_unborn()
     missing = (draft.status.decided_replicas or 0) - len(draft.select_roster()) - len(unborn)
-    if missing > 0 and not is_waiting(draft, draft.status.worker_backoff):
+    if missing > 0:
         names = reserve_names(draft, missing)
+        _fill(draft, names, vacancies)
         _replace_added(draft, names)
         if draft.view.status.epoch:  # those of the first start are no news
             draft.rest_on(PODS, "")
-            draft.tell("WorkersAdded", f"creating {', '.join(names)} for workers that are missing")
+            wait = _describe_wait(draft, names)
+            message = f"creating {name_some(names)} for workers that are missing{wait}"
+            draft.tell("WorkersAdded", message)
     for record in unborn[missing:] if missing < 0 else ():
         draft.forget(record.name)
     surplus = -missing - len(unborn)
@@ -96,18 +84,26 @@ def keep_roster(draft: Draft) -> None:
 
 def reserve_names(draft: Draft, count: int) -> tuple[str, ...]:
     """Record names that no worker of this job has had; their pods are created in a later pass."""
-    seen = max((pod.index or 0 for pod in draft.view.workers), default=-1)
-    index = max(draft.status.last_worker_index, seen)
+    index = draft.status.last_worker_index
+    if index < 0:  # none was ever decided, or the record of it is lost
+        index = max((pod.index or 0 for pod in draft.view.workers), default=-1)
     job = draft.view.job.key.name
     names: list[str] = []
     while len(names) < count:
-        index += 1
+        index = index + 1 if index < MAX_INDEX else 0
         name = build_worker_name(job, index)
-        if name not in draft.view.snapshot.taken:
+        if not _is_in_use(draft, name):
             names.append(name)
             draft.remember(WorkerRecord(name, "", WorkerState.JOINING, since=draft.now))
     draft.change(last_worker_index=index)
     return tuple(names)
+
+
+def _is_in_use(draft: Draft, name: str) -> bool:
+    """Whether a worker has this name, whoever's it is, or is still remembered by it."""
+    view = draft.view
+    is_ours = name in view.names or draft.find_record(name) is not None
+    return is_ours or name in view.member_names or name in view.snapshot.taken
 
 
 def rank_victims(draft: Draft) -> list[Pod]:
@@ -135,6 +131,28 @@ def forget_old_ends(draft: Draft) -> None:
             draft.forget(record.name)
 
 
+def _forget_many_ends(draft: Draft) -> None:
+    """Keep the newest of the ends that somebody may still ask about: the status has its limit.
+
+    Pods that are over and stay, for a finalizer keeps them, may be any number.
+    """
+    view = draft.view
+    ends = [
+        record
+        for record in draft.select_records(WorkerState.GONE)
+        if _is_over(draft, record.uid) and not view.is_held(record.uid)
+    ]
+    ends.sort(key=lambda record: record.since or draft.now)
+    for record in ends[:-MANY_ENDS]:
+        draft.forget(record.name)
+
+
+def _is_over(draft: Draft, uid: str) -> bool:
+    """Whether nothing comes of its pod any more: it is gone, or has ended and is being deleted."""
+    pod = draft.view.pods.get(uid)
+    return pod is None or (pod.is_deleting and draft.view.is_gone(pod))
+
+
 def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, int, float, int]:
     is_late = draft.view.has_notice(pod)
     return (
@@ -147,11 +165,13 @@ def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, int, float, int]:
 
 
 def _note_births(draft: Draft) -> None:
+    born: dict[str, WorkerId] = {}
     for record in draft.select_unborn():
         pod = draft.view.names.get(record.name)
         if pod is not None:
-            draft.remember(replace(record, uid=pod.uid))
-            _name_added(draft, record.name, WorkerId(pod.name, pod.uid))
+            draft.remember(replace(record, uid=pod.uid, since=draft.now))
+            born[record.name] = WorkerId(pod.name, pod.uid)
+    _name_added(draft, born)
 
 
 def _forget_joined(draft: Draft) -> None:
@@ -163,80 +183,102 @@ def _forget_joined(draft: Draft) -> None:
 
 
 def _select_ended(draft: Draft) -> Iterator[tuple[str, str]]:
-    """(uid, name) of every worker that has ended and is not known to have."""
+    """(uid, name) of every worker that has ended and is not known to have.
+
+    One that is over and of which nothing is known had its end noted, and forgotten since.
+    """
     view = draft.view
     known = {r.uid for r in draft.select_records(WorkerState.GONE)}
     tracked = {m.uid: m.name for m in view.members.values() if m.state is not MemberState.GONE}
     tracked |= {r.uid: r.name for r in draft.status.workers if r.uid}
-    tracked |= {p.uid: p.name for p in view.workers}
+    tracked |= {p.uid: p.name for p in view.workers if not _is_over(draft, p.uid)}
     return ((u, n) for u, n in tracked.items() if u not in known and view.is_uid_gone(u))
 
 
-def _note_end(draft: Draft, name: str, uid: str) -> None:
+def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | None:
+    """Remember that it has ended; returns how, of one that was leaving, else its place."""
     record, pod = draft.find_record(name), draft.view.pods.get(uid)
     if pod is None:
         draft.rest_on(PODS, name)
     reason = _describe_end(pod)
     taken = pod is None or pod.termination is None or is_disrupted(pod)
+    end: WorkerOutcome | Vacancy | None = None
     if record is not None and record.state is WorkerState.LEAVING:
         taken = record.taken
-        _note_outcome(draft, record, reason)
+        end = _describe_outcome(draft, record, reason)
     elif not is_suspended(draft.view.status):  # what suspension ended is no loss
-        _count_loss(draft, name, uid, pod, reason)
+        end = judge_loss(draft, name, pod, reason)
+    reason = cut(reason, _find_reason_limit(draft))
     if pod is None and not draft.view.is_held(uid):
         draft.forget(name)
     else:
         draft.remember(WorkerRecord(name, uid, WorkerState.GONE, reason, draft.now, taken=taken))
+    return end
 
 
-def _count_loss(draft: Draft, name: str, uid: str, pod: Pod | None, reason: str) -> None:
-    _count_wait(draft)
-    draft.tell("WorkerLost", f"worker {name} ended: {reason}", is_warning=True)
-    if pod is not None and not is_disrupted(pod) and uid not in draft.view.listed:
-        draft.change(early_losses=_count_early_loss(draft))
+def _tell_losses(draft: Draft, lost: Iterable[Vacancy]) -> None:
+    """Losses of one cause are one Event."""
+    names: dict[str, list[str]] = {}
+    for vacancy in lost:
+        names.setdefault(vacancy.reason, []).append(vacancy.name)
+    for reason, ended in names.items():
+        who = f"worker {ended[0]}" if len(ended) == 1 else f"workers {name_some(ended)}"
+        draft.tell("WorkerLost", f"{who} ended: {reason}", is_warning=True)
 
 
-def _count_wait(draft: Draft) -> None:
-    """Replacements wait longer after each loss; losses within a second have one cause."""
-    old = draft.status.worker_backoff
-    if old is None or draft.now - old.at >= SAME_EVENT:
-        draft.change(worker_backoff=count_failure(old, draft.now))
-
-
-def _count_early_loss(draft: Draft) -> Backoff:
-    old = draft.status.early_losses
-    if old is None or draft.now - old.at >= GOOD_TIME or _has_worker_listed_since(draft, old):
-        return Backoff(1, draft.now)
-    return Backoff(old.count + 1, draft.now)
-
-
-def _has_worker_listed_since(draft: Draft, losses: Backoff) -> bool:
-    live = draft.view.select_live_workers()
-    return any(p.uid in draft.view.listed and p.created >= losses.at for p in live)
-
-
-def _note_deletion(draft: Draft, pod: Pod) -> None:
+def _note_deletion(draft: Draft, pod: Pod) -> list[Vacancy]:
     record = draft.find_record(pod.name)
     if record is not None and record.state is not WorkerState.JOINING:
-        return
+        return []
+    vacancy = judge_loss(draft, pod.name, pod, "Deleted")
     leave(draft, pod.name, pod.uid, "Deleted", taken=True)
     if is_suspended(draft.view.status):
-        return
-    _count_wait(draft)
+        return []
     why = f" ({pod.disruption_reason})" if pod.disruption_reason else ""
     message = f"somebody deletes worker {pod.name}{why}: it leaves the host list and is replaced"
     draft.tell("WorkerLeaving", message)
+    return [vacancy]
 
 
-def _note_outcome(draft: Draft, record: WorkerRecord, reason: str) -> None:
-    scaling = draft.status.scaling
-    if scaling is None or not any(v.uid == record.uid for v in scaling.victims):
-        return
-    seconds = (draft.now - (record.since or scaling.started)).total_seconds()
-    outcome = WorkerOutcome(
-        record.name, record.uid, _judge_leaving(draft, record), round(seconds, 3), reason
-    )
-    draft.change(scaling=replace(scaling, workers=(*scaling.workers, outcome)))
+def _dismiss_spent(draft: Draft) -> list[Vacancy]:
+    """A worker that has closed, or is never listed, is of no use, though nobody remembers why.
+
+    So it is where somebody removed the record, or etcd was restored from before it. A worker may
+    say so as often as it likes: each place has its waits.
+    """
+    vacancies: list[Vacancy] = []
+    spent = draft.view.closed | draft.view.unlisted
+    for pod in draft.select_roster() if spent else ():
+        if pod.uid not in spent:
+            continue
+        is_closed = pod.uid in draft.view.closed
+        vacancies.append(judge_loss(draft, pod.name, pod, "Spent", Cause.TAKEN))
+        leave(draft, pod.name, pod.uid, "Closed" if is_closed else "Unlisted", taken=True)
+        why = "takes no process any more" if is_closed else "can never be on the host list again"
+        draft.tell("WorkerLeaving", f"worker {pod.name} {why}: it leaves and is replaced")
+    return vacancies
+
+
+def _describe_outcome(draft: Draft, record: WorkerRecord, reason: str) -> WorkerOutcome:
+    seconds = (draft.now - (record.since or draft.now)).total_seconds()
+    result = _judge_leaving(draft, record)
+    brief = cut(reason, _find_reason_limit(draft))
+    return WorkerOutcome(record.name, record.uid, result, round(seconds, 3), brief)
+
+
+def _find_reason_limit(draft: Draft) -> int:
+    """How long the reason of a worker's end may be: all of them have to fit into one status."""
+    wanted = draft.decided.decided_replicas or 0
+    return find_reason_limit(max(wanted, len(draft.view.workers)))
+
+
+def _note_outcomes(draft: Draft, outcomes: Iterable[WorkerOutcome]) -> None:
+    """Record with the scaling how its victims left."""
+    scaling = draft.decided.scaling
+    uids = {victim.uid for victim in scaling.victims} if scaling is not None else set()
+    own = tuple(outcome for outcome in outcomes if outcome.uid in uids)
+    if scaling is not None and own:
+        draft.change(scaling=replace(scaling, workers=(*scaling.workers, *own)))
 
 
 def _judge_leaving(draft: Draft, record: WorkerRecord) -> Leaving:
@@ -254,33 +296,53 @@ def _describe_end(pod: Pod | None) -> str:
     why = pod.disruption_reason or pod.pod_reason
     if why:
         return f"{why} {pod.pod_message}".strip()
+    if pod.termination is None and pod.node is None and pod.is_deleting:
+        return "its pod was deleted before it had a node"
     if pod.termination is None:
         return f"its node {pod.node} was lost" if pod.is_deleting else "its pod ended"
     end = pod.termination
-    return f"exit code {end.exit_code} {end.reason} {end.message}".strip()
+    how = f"exit code {end.exit_code} {end.reason}"
+    return f"{how} {keep_end(end.message.strip(), MAX_REASON // 2)}".strip()
+
+
+def _fill(draft: Draft, names: Iterable[str], vacancies: Iterable[Vacancy]) -> None:
+    """New workers take the places of those that were lost, and wait as these places must."""
+    for name, vacancy in zip(names, vacancies, strict=False):
+        record = draft.find_record(name)
+        if record is not None:
+            draft.remember(replace(record, since=vacancy.since, retries=vacancy.retries))
+
+
+def _describe_wait(draft: Draft, names: Iterable[str]) -> str:
+    records = (draft.find_record(name) for name in names)
+    dues = [(r.since or draft.now) + find_spacing(r.retries) for r in records if r is not None]
+    wait = max(dues, default=draft.now) - draft.now
+    return f", the last one in {wait.total_seconds():.0f} s" if wait >= SOON else ""
 
 
 def _avoid_taken_names(draft: Draft) -> None:
     taken = [r for r in draft.select_unborn() if r.name in draft.view.snapshot.taken]
     for record in taken:
         draft.forget(record.name)
-    _replace_added(draft, reserve_names(draft, len(taken)) if taken else ())
+    names = reserve_names(draft, len(taken)) if taken else ()
+    for name, old in zip(names, taken, strict=True):
+        draft.remember(replace(old, name=name))
+    _replace_added(draft, names)
 
 
 def _replace_added(draft: Draft, names: tuple[str, ...]) -> None:
     """A replacement takes the place of an added worker that did not live."""
     alive = {pod.name for pod in draft.select_roster()} | {r.name for r in draft.select_unborn()}
-    for name in names:
-        scaling = draft.status.scaling
-        added = scaling.added if scaling and scaling.outcome is None else ()
-        lost = next((w for w in added if w.name not in alive), None)
-        if lost is not None:
-            _name_added(draft, lost.name, WorkerId(name))
+    scaling = draft.decided.scaling
+    added = scaling.added if scaling and scaling.outcome is None else ()
+    lost = (worker.name for worker in added if worker.name not in alive)
+    _name_added(draft, dict(zip(lost, map(WorkerId, names), strict=False)))
 
 
-def _name_added(draft: Draft, name: str, worker: WorkerId) -> None:
-    scaling: ScalingRecord | None = draft.status.scaling
-    if scaling is None or all(w.name != name for w in scaling.added):
+def _name_added(draft: Draft, workers: Mapping[str, WorkerId]) -> None:
+    """Record with the scaling who stands behind these names of its added workers now."""
+    scaling: ScalingRecord | None = draft.decided.scaling
+    if scaling is None or workers.keys().isdisjoint(w.name for w in scaling.added):
         return
-    added = tuple(worker if w.name == name else w for w in scaling.added)
+    added = tuple(workers.get(w.name, w) for w in scaling.added)
     draft.change(scaling=replace(scaling, added=added))

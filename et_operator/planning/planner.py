@@ -9,23 +9,26 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from et_operator.model.actions import Action, Delete, get_resource
+from et_operator.model.actions import Action, get_resource
 from et_operator.model.plans import Plan
 from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.model.snapshots import Snapshot
-from et_operator.planning.answering import answer_scalings, plan_orphan
-from et_operator.planning.creating import create_all
-from et_operator.planning.drafts import Draft
+from et_operator.planning.answering import answer_scalings, plan_orphans
+from et_operator.planning.creating import create_all, note_keys
+from et_operator.planning.drafts import Draft, hold_back
 from et_operator.planning.finishing import (
     check_deadline,
     check_suspension,
     clean_up,
     delete_all,
     delete_job,
+    fail,
     has_finished,
     is_suspended,
+    restore_end_time,
     succeed,
 )
+from et_operator.planning.granting import withdraw_unused
 from et_operator.planning.launching import (
     begin,
     follow,
@@ -33,15 +36,18 @@ from et_operator.planning.launching import (
     judge_launcher,
     note_launcher,
     respond_to_failure,
+    restore,
 )
 from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
-from et_operator.planning.membership import check_early_losses, keep_roster, note_workers
+from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.publishing import number_config
+from et_operator.planning.replacing import check_hopeless
 from et_operator.planning.scaling import advance_scaling, put_away_scaling, write_replicas
 from et_operator.planning.stalling import check_stall
 from et_operator.planning.status import describe, is_worth_writing
+from et_operator.planning.yielding import yield_room
 
-__all__ = ["plan", "plan_orphan"]
+__all__ = ["plan", "plan_orphans"]
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
@@ -56,12 +62,12 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     decide(draft)
     if draft.has_decided:
         describe(draft)
-        reports, premises = tuple(draft.reports), tuple(draft.premises)
+        reports, premises = tuple(draft.reports), draft.list_premises()
         return Plan(draft.status, (), reports, draft.requeue_after, premises)
-    actions = tuple(act(draft))
-    if has_pod_deletion(actions):  # which pins the pod, and not the status that it rests on
+    actions = hold_back(draft, act(draft))
+    if is_about_pods(actions):  # which rest on the status, and pin nothing of it
         draft.rest_on(TRAINING_JOBS, snapshot.job.key.name)
-    premises = tuple(draft.premises)
+    premises = draft.list_premises()
     answers = tuple(draft.reports)
     describe(draft)
     if is_about_job(actions) or not is_worth_writing(draft, touches_pods=is_about_pods(actions)):
@@ -73,6 +79,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
 def decide(draft: Draft) -> None:
     """Change the draft's status where something is to be recorded before it is acted upon."""
     if has_finished(draft.status):
+        restore_end_time(draft)
         put_away_scaling(draft)
     elif is_only_followed(draft.view):
         follow(draft)
@@ -82,7 +89,9 @@ def decide(draft: Draft) -> None:
 
 def decide_live(draft: Draft) -> None:
     """The same for a job that has not ended and is ours to run."""
+    restore(draft)
     note_launcher(draft)
+    note_keys(draft)
     if has_ended(draft):
         return
     check_stall(draft)
@@ -94,22 +103,27 @@ def decide_live(draft: Draft) -> None:
         return
     if draft.status.epoch == 0:
         begin(draft)
-    note_workers(draft)
-    if check_early_losses(draft) or check_deadline(draft):
+    vacancies = note_workers(draft)
+    if check_hopeless(draft, vacancies) or check_deadline(draft):
         return
     advance_scaling(draft)
+    yield_room(draft)
     watch_drains(draft)
-    keep_roster(draft)
+    keep_roster(draft, vacancies)
     number_config(draft)
 
 
 def has_ended(draft: Draft) -> bool:
     """Record what the launcher's end means; whether the job has ended with it."""
-    ending = judge_launcher(draft.view)
+    ending = judge_launcher(draft)
     if ending is None:
         return False
     if ending.is_success:
         succeed(draft, ending.message)
+    elif draft.status.completion_time is not None:
+        fail(
+            draft, "RecordLost", f"it had ended, and somebody removed the record: {ending.message}"
+        )
     elif not draft.spec.suspend and not is_suspended(draft.status):
         respond_to_failure(draft, ending)
     return has_finished(draft.status)
@@ -125,6 +139,7 @@ def act(draft: Draft) -> list[Action]:
     if has_finished(view.status):
         return [
             *clean_up(draft),
+            *withdraw_unused(view),
             *write_replicas(view),
             *answer_scalings(draft),
             *delete_job(draft),
@@ -132,10 +147,15 @@ def act(draft: Draft) -> list[Action]:
     if is_only_followed(view):
         return answer_scalings(draft)
     if is_suspended(view.status):
-        return [*delete_all(view), *write_replicas(view), *answer_scalings(draft)]
+        return [
+            *delete_all(view),
+            *withdraw_unused(view),
+            *write_replicas(view),
+            *answer_scalings(draft),
+        ]
     return [
         *delete_leavers(draft),
-        *delete_old_failures(view),
+        *delete_old_failures(draft),
         *write_replicas(view),
         *create_all(draft),
         *answer_scalings(draft),
@@ -145,11 +165,6 @@ def act(draft: Draft) -> list[Action]:
 def is_about_job(actions: tuple[Action, ...]) -> bool:
     """Whether an action needs the job as it was seen: a status write would make it another one."""
     return any(get_resource(action) == TRAINING_JOBS for action in actions)
-
-
-def has_pod_deletion(actions: tuple[Action, ...]) -> bool:
-    """Whether a pod of the job is to be taken away."""
-    return any(isinstance(act, Delete) and get_resource(act) == PODS for act in actions)
 
 
 def is_about_pods(actions: tuple[Action, ...]) -> bool:

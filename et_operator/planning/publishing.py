@@ -13,6 +13,7 @@ from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Pod
 from et_operator.model.resources import CONFIG_MAPS, Ref
 from et_operator.planning.drafts import Draft
+from et_operator.planning.granting import is_reachable
 from et_operator.planning.manifests.hosts import build_config, build_config_data, build_config_map
 from et_operator.planning.membership import forget_old_ends
 from et_operator.planning.scripting import build_orders
@@ -39,12 +40,12 @@ def number_config(draft: Draft) -> None:
         return
     if draft.status.generation > written.generation:
         return
-    if _is_written(draft, written):
+    if _is_written(draft, written) and not _is_set_back(draft, written):
         return
     forget_old_ends(draft)
     for pod in select_fresh(draft):
         draft.forget(pod.name)
-    draft.change(generation=written.generation + 1)
+    draft.change(generation=draft.next_generation)
 
 
 def write_config(draft: Draft) -> list[Action]:
@@ -62,19 +63,17 @@ def write_config(draft: Draft) -> list[Action]:
 
 
 def select_fresh(draft: Draft) -> tuple[Pod, ...]:
-    """Running workers that are to become members now."""
+    """Running workers that are to become members now: those on which the broker has its right."""
     view = draft.view
     roster = [pod for pod in draft.select_roster() if pod.uid not in view.members]
-    running = [pod for pod in roster if pod.is_container_running]
+    running = [p for p in roster if p.is_container_running and is_reachable(view, p.name)]
     joining = [pod for pod in running if _is_joining(draft, pod)]
     is_anyone_late = len(running) < len(roster) or bool(draft.select_unborn())
     if not joining or not is_anyone_late:
         return tuple(running)
     gathering = GATHERING if view.members else FIRST_GATHERING
-    end = min(pod.started or pod.created for pod in joining) + gathering
-    if draft.now >= end:
+    if not draft.must_wait(min(pod.started or pod.created for pod in joining), gathering):
         return tuple(running)
-    draft.wake_at(end)
     return tuple(pod for pod in running if not _is_joining(draft, pod))
 
 
@@ -82,6 +81,15 @@ def _is_joining(draft: Draft, pod: Pod) -> bool:
     """Whether it has not been decided yet that this worker becomes a member."""
     record = draft.find_record(pod.name)
     return record is not None and record.state is WorkerState.JOINING
+
+
+def _is_set_back(draft: Draft, written: HostConfig) -> bool:
+    """Whether the broker has read a newer config than there ever was, as after etcd was restored.
+
+    It takes none that is older; so what it is to follow must be newer still.
+    """
+    report = draft.view.report
+    return report is not None and report.observed_generation > written.generation
 
 
 def _is_written(draft: Draft, written: HostConfig) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from et_operator.model.actions import Action, Patch
 from et_operator.model.jobs import (
+    MANY_WORKERS,
     Outcome,
     ScalingKind,
     ScalingRecord,
@@ -15,8 +17,18 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
+from et_operator.model.resources import TRAINING_JOBS
 from et_operator.model.scalings import Scaling
+from et_operator.model.texts import MAX_MESSAGE, cut
+from et_operator.planning.concluding import (
+    MOST_UNTOLD,
+    find_obstacle,
+    find_untold,
+    forget_told,
+    get_scaling_resource,
+    needs_no_word,
+    put_away,
+)
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import is_suspended
 from et_operator.planning.leaving import leave
@@ -24,6 +36,7 @@ from et_operator.planning.membership import explain_victim, rank_victims, reserv
 from et_operator.planning.scripting import (
     TIMED_OUT,
     advance_script,
+    find_script_refusal,
     has_failed_for_good,
     is_script_done,
 )
@@ -35,6 +48,7 @@ from et_operator.planning.stopping import (
     stop_scaling,
 )
 from et_operator.planning.views import View, has_passed
+from launcher.contract import MAX_WORKERS
 
 REFUSALS = 5
 """So often in a row, within about three seconds, a number of replicas is refused by a server that
@@ -45,11 +59,14 @@ PATIENCE = timedelta(seconds=60)
 
 def advance_scaling(draft: Draft) -> None:
     """Start, follow, stop, end or put away the job's current scaling."""
+    forget_told(draft)
     scaling = draft.status.scaling
     if scaling is None:
         _start_next(draft)
     elif scaling.outcome is not None:
         _put_away(draft, scaling)
+    elif _is_outgrown(draft, scaling):
+        _extend(draft, scaling)
     elif (stop := _find_stop(draft, scaling)) is not None:
         stop_scaling(draft, *stop)
     else:
@@ -58,6 +75,7 @@ def advance_scaling(draft: Draft) -> None:
 
 def put_away_scaling(draft: Draft) -> None:
     """For a job that has ended: nothing is started any more."""
+    forget_told(draft)
     scaling = draft.status.scaling
     if scaling is not None and scaling.outcome is not None:
         _put_away(draft, scaling)
@@ -81,6 +99,8 @@ def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] |
         return "InvalidSpec", scaling.invalid
     if draft.view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid:
         return "RecordLost", "it was begun, and the job's record of it is lost: the number stays"
+    if script := find_script_refusal(draft.spec, scaling):
+        return "ScriptRefused", script
     if is_fixed(draft):
         return "NotElastic", f"{_describe_fixed(draft)}; suspend it, scale it, and resume it"
     names = {pod.name for pod in draft.select_roster()}
@@ -110,22 +130,29 @@ def _describe_fixed(draft: Draft) -> str:
 
 
 def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
-    """The oldest scaling (of this kind) that has not ended."""
+    """The oldest scaling (of this kind) that has not ended.
+
+    One that could not be written to yet comes last: it is not begun before (see _start_next).
+    """
     waiting = (s for s in view.snapshot.scalings if kind in {None, s.kind})
     waiting = (s for s in waiting if is_waiting_for_turn(view, s))
-    return min(waiting, key=lambda s: (s.created, s.uid), default=None)
+    return min(waiting, key=_find_place, default=None)
 
 
-def get_scaling_resource(kind: ScalingKind) -> Resource:
-    """Of what kind a ScaleIn or ScaleOut is in the API."""
-    return SCALE_INS if kind is ScalingKind.IN else SCALE_OUTS
+def list_turns(view: View) -> deque[Scaling]:
+    """All that have not ended, in the order in which find_next gives them."""
+    waiting = (s for s in view.snapshot.scalings if is_waiting_for_turn(view, s))
+    return deque(sorted(waiting, key=_find_place))
+
+
+def _find_place(scaling: Scaling) -> tuple[bool, tuple[datetime, int, str]]:
+    return not scaling.is_accepted, scaling.order
 
 
 def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:
     """Whether it may still be started: not ended, not being deleted, meant for this very job."""
-    phase = scaling.status.phase
-    is_final = phase is not None and phase.is_final
-    return not is_final and not scaling.deletion_requested and not scaling.is_of_other(view.job.uid)
+    is_over = needs_no_word(scaling) or find_untold(view, scaling) is not None
+    return not is_over and not scaling.is_of_other(view.job.uid)
 
 
 def _start_next(draft: Draft) -> None:
@@ -136,7 +163,9 @@ def _start_next(draft: Draft) -> None:
         _start(draft, ScalingRecord(ScalingKind.REPLICAS, "", "", base, wanted, draft.now))
         return
     scaling = find_next(draft.view)
-    if scaling is None or find_refusal(draft, scaling, base) is not None:
+    if scaling is None or not scaling.is_accepted or len(draft.status.untold) >= MOST_UNTOLD:
+        return  # who may not write to it cannot tell its end
+    if find_refusal(draft, scaling, base) is not None:
         return  # its refusal is written to its own status, and then the next one has its turn
     target = _find_target(scaling, base)
     draft.rest_on(get_scaling_resource(scaling.kind), scaling.name)
@@ -162,7 +191,8 @@ def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> 
 def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) -> None:
     ranked = rank_victims(draft)
     if names:
-        victims = [pod for pod in ranked if pod.name in names]
+        named = frozenset(names)
+        victims = [pod for pod in ranked if pod.name in named]
         choice = "named by podNames"
     else:
         missing = max(record.base - len(ranked), 0)  # those who are yet to come go first
@@ -172,11 +202,27 @@ def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) 
         scaling=replace(
             record,
             victims=tuple(WorkerId(pod.name, pod.uid) for pod in victims),
-            choice=choice,
+            choice=cut(choice, MAX_MESSAGE),
         )
     )
     for pod in victims:
         leave(draft, pod.name, pod.uid, record.kind.value)
+
+
+def _is_outgrown(draft: Draft, scaling: ScalingRecord) -> bool:
+    """Whether a growth is to go further: what is starting for it is not thrown away."""
+    is_growth = scaling.kind is ScalingKind.REPLICAS and scaling.target > scaling.base
+    is_raised = draft.spec.worker.replicas > scaling.target
+    return is_growth and is_raised and not is_suspended(draft.status)
+
+
+def _extend(draft: Draft, scaling: ScalingRecord) -> None:
+    number = draft.spec.worker.replicas
+    names = reserve_names(draft, number - scaling.target)
+    added = (*scaling.added, *map(WorkerId, names))
+    draft.change(scaling=replace(scaling, target=number, added=added), decided_replicas=number)
+    message = f"worker.replicas was raised again: {scaling.base} -> {number} workers"
+    draft.tell("Scaling", message)
 
 
 def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
@@ -197,7 +243,7 @@ def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
             return late
         if has_failed_for_good(scaling, live):
             return "ScriptFailed", _describe_script(scaling)
-    return _find_preemption(draft, scaling)
+    return _find_preemption(draft, scaling) or find_obstacle(draft, scaling)
 
 
 def _find_bar(view: View, scaling: ScalingRecord) -> tuple[str, str] | None:
@@ -224,7 +270,7 @@ def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple
 def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """A ScaleIn never waits behind workers that may never come."""
     rival = find_next(draft.view, ScalingKind.IN)
-    if not scaling.added or rival is None:
+    if not scaling.added or rival is None or not rival.is_accepted:
         return None
     pods = [draft.view.names.get(w.name) for w in scaling.added]
     is_waiting = any(pod is None or not pod.is_container_running for pod in pods)
@@ -260,15 +306,9 @@ def _succeed(draft: Draft, message: str) -> None:
 
 
 def _put_away(draft: Draft, scaling: ScalingRecord) -> None:
-    """Clear the record when its end is known where it must be known."""
-    if draft.view.status.scaling != scaling or _find_due_number(draft.view) is not None:
-        return  # first its end is recorded, then what the end does to the number is written
-    live = draft.view.find_scaling(scaling)
-    phase = live.status.phase if live is not None else None
-    if live is None and scaling.uid:
-        draft.rest_on(get_scaling_resource(scaling.kind), scaling.name)
-    if live is None or (phase is not None and phase.is_final):
-        draft.change(scaling=None)
+    """First its end is recorded, then what the end does to the number is written."""
+    if draft.view.status.scaling == scaling and _find_due_number(draft.view) is None:
+        put_away(draft, scaling)
 
 
 def _find_target(scaling: Scaling, base: int) -> int:
@@ -279,6 +319,8 @@ def _find_target(scaling: Scaling, base: int) -> int:
 def _find_bound(worker: WorkerSpec, number: int) -> tuple[str, str] | None:
     """The bound that so many workers would break; None if they may be."""
     least, most = worker.min_replicas, worker.max_replicas
+    if number > MAX_WORKERS:
+        return "AboveMax", f"{number} workers: {MANY_WORKERS}"
     if most is not None and number > most:
         return "AboveMax", f"{number} workers would be more than maxReplicas {most}"
     if number >= (least or 1):
@@ -322,7 +364,9 @@ def _find_due_number(view: View) -> int | None:
 def _find_refusal_since(view: View, scaling: ScalingRecord) -> str:
     """The server's words, if it refuses this scaling's number again and again."""
     refusal = view.snapshot.refusals.get(TRAINING_JOBS)
-    if refusal is None or refusal.at < scaling.started or refusal.count < REFUSALS:
+    if refusal is None or not refusal.is_meant:
+        return ""
+    if refusal.at < scaling.started or refusal.count < REFUSALS:
         return ""
     return refusal.message
 

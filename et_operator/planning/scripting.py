@@ -2,22 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
-from et_operator.model.jobs import ScalingRecord, ScriptAttempt
+from et_operator.model.jobs import JobSpec, ScalingRecord, ScriptAttempt, ScriptRight
+from et_operator.model.names import ANNOTATION_SCRIPTS
 from et_operator.model.scalings import Scaling
+from et_operator.model.texts import cut
 from et_operator.planning.drafts import Draft
 from et_operator.planning.views import View
+from et_operator.planning.waiting import PAUSE
 from launcher.documents import ScriptOrder
 
 DEFAULT_TIMEOUT = timedelta(seconds=60)
 ANSWER_TIME = timedelta(seconds=30)
 """So long after its time-out an attempt without a result is taken as failed."""
-PAUSE = timedelta(seconds=10)
-"""Between attempts."""
+MAX_OUTPUT = 4096
+"""Bytes, as JSON, of what is kept of a script's output."""
 TIMED_OUT = 124
 """The code that stands for an attempt that was ended by its time-out or never answered."""
+_PATH = re.compile(r"/[A-Za-z0-9_./+@%:,=-]+")
+_STEERING = re.compile(
+    r"PATH|ENV|IFS|CDPATH|SHELLOPTS|SHELL|PS4|HOME|TMPDIR|GCONV_PATH|LOCPATH|NLSPATH|HOSTALIASES"
+    r"|ZDOTDIR|EDITOR|VISUAL|PAGER|GREP|CLASSPATH|GLIBC_TUNABLES|WGETRC|.*(?:_RSH|_ASKPASS|_PROXY)"
+    r"|(?:LD_|DYLD_|PYTHON|BASH|PERL|RUBY|NODE_|GIT_|EDL_|KUBERNETES_|LUA_|PHP|TCL|JULIA_|LESS"
+    r"|DOTNET_|CORECLR_|OPENSSL_|SSL_|CURL_|XDG_|OMPI_|PMIX_|PRTE_|HOROVOD_|NCCL_).*"
+    r"|.*JAVA.*OPT(?:ION)?S"
+)
+"""Variables that make a shell, a linker, an interpreter, a launcher or us run something else."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def find_script_refusal(spec: JobSpec, scaling: Scaling) -> str:
+    """Why this job does not run the scaling's script, and what its author can do; "" if it does.
+
+    Who may create scalings need not be who may run code in the launcher: a script is a file that
+    is there, and a variable, or an argument, can make another program of many a file.
+    """
+    if not scaling.script or spec.scripts is ScriptRight.SHELL:
+        return ""
+    if not _PATH.fullmatch(scaling.script):
+        what, right = "a script is the absolute path of a file here", ScriptRight.SHELL
+    elif scaling.env and spec.scripts is ScriptRight.FILES:
+        what, right = "a script is run without env here", ScriptRight.ENVIRONMENT
+    elif steering := [name for name, _ in scaling.env if _is_steering(name)]:
+        what, right = f"env may not have {', '.join(steering[:3])} here", ScriptRight.SHELL
+    else:
+        return ""
+    return (
+        f'{what}; the job\'s author allows it with the annotation {ANNOTATION_SCRIPTS}: "{right}"'
+    )
+
+
+def _is_steering(name: str) -> bool:
+    return not _VARIABLE.fullmatch(name) or _STEERING.fullmatch(name.upper()) is not None
 
 
 def advance_script(
@@ -56,9 +95,12 @@ def build_orders(view: View, record: ScalingRecord | None) -> tuple[ScriptOrder,
     if record is None or record.script is None or record.outcome is not None:
         return ()
     live = view.find_scaling(record)
-    if live is None or record.script.code is not None:
+    spec = view.job.spec
+    if live is None or spec is None or record.script.code is not None:
         return ()
-    slots = view.job.spec.slots_per_worker if view.job.spec else 1
+    if find_script_refusal(spec, live):  # it was allowed when the scaling began
+        return ()
+    slots = spec.slots_per_worker
     hosts = [f"{worker.name}:{slots}" for worker in record.victims or record.added]
     return (
         ScriptOrder(
@@ -67,6 +109,7 @@ def build_orders(view: View, record: ScalingRecord | None) -> tuple[ScriptOrder,
             hosts=",".join(hosts),
             env=live.env,
             timeout_seconds=round(_find_timeout(live).total_seconds()),
+            is_shell=spec.scripts is ScriptRight.SHELL,
         ),
     )
 
@@ -89,10 +132,7 @@ def _await_result(
         code = TIMED_OUT if result.code is None else result.code
         _keep(draft, _end(draft, attempt, code, result.output))
         return
-    end = attempt.started + _find_timeout(live) + ANSWER_TIME
-    if draft.now < end:
-        draft.wake_at(end)
-    else:
+    if not draft.must_wait(attempt.started, _find_timeout(live) + ANSWER_TIME):
         _keep(draft, _end(draft, attempt, TIMED_OUT, "no answer from the launcher"))
 
 
@@ -100,12 +140,12 @@ def _end(draft: Draft, attempt: ScriptAttempt, code: int, output: str) -> Script
     if code != 0:
         message = f"attempt {attempt.number} of the script ended with exit code {code}"
         draft.tell("ScriptFailed", message, is_warning=True)
+    output = cut(output, MAX_OUTPUT)
     return replace(attempt, code=code, output=output, next_at=draft.now + PAUSE if code else None)
 
 
 def _try_again(draft: Draft, attempt: ScriptAttempt) -> None:
-    if attempt.next_at is not None and draft.now < attempt.next_at:
-        draft.wake_at(attempt.next_at)
+    if attempt.next_at is not None and draft.must_wait(attempt.next_at - PAUSE, PAUSE):
         return
     _keep(draft, ScriptAttempt(attempt.number + 1, draft.now))
 

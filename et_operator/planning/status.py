@@ -9,14 +9,17 @@ from et_operator.model.conditions import find_condition, is_true
 from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
-from et_operator.model.resources import PODS, Resource
-from et_operator.model.snapshots import Refusal
+from et_operator.model.resources import PODS
+from et_operator.planning import defects
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
 from et_operator.planning.launching import NEEDS_PYTHON, is_image_unfit, is_only_followed
-from et_operator.planning.membership import describe_early_losses
+from et_operator.planning.leaving import describe_held_drains
+from et_operator.planning.refusing import tell_refusals
+from et_operator.planning.replacing import describe_failing
 from et_operator.planning.scaling import describe_held_number
+from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_stall
 from et_operator.planning.views import View
 from launcher.documents import DRIVER_STALLED
@@ -24,10 +27,10 @@ from launcher.documents import DRIVER_STALLED
 SETTLING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""
 NAME_TAKEN_AFTER = timedelta(seconds=60)
-REFUSED_LATELY = timedelta(minutes=10)
-"""Longer than the longest wait before another try: what is not refused again by then is over."""
 SLOW = timedelta(seconds=10)
 """A pod that waits for longer than this has a trouble worth a condition."""
+LOOK_AT_ACCOUNTS = timedelta(seconds=60)
+"""How often it is looked whether an account is another job's no more: its events name that job."""
 _PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _CORRECT_IMAGE = (
@@ -42,12 +45,15 @@ _CORRECT_CONFIG = (
 
 def describe(draft: Draft) -> None:
     """Complete the draft's status with what people see."""
+    draft.clear_condition(defects.KIND, "Resolved")
     if has_finished(draft.status):
         for kind in ("Running", "Restarting", "Scaling"):
             draft.clear_condition(kind, "JobFinished")
     elif not is_only_followed(draft.view):
         _describe_progress(draft)
         _describe_troubles(draft)
+    others = [subject for subject in draft.view.snapshot.refusals if subject != PODS]
+    _show(draft, "WritesRefused", "WritesRefused", tell_refusals(draft, others))
     _count(draft)
     phase = _find_phase(draft.status)
     if phase is JobPhase.CREATED and is_only_followed(draft.view):
@@ -136,12 +142,9 @@ def _describe_hosts(draft: Draft) -> None:
 def _describe_troubles(draft: Draft) -> None:
     view = draft.view
     is_waiting = bool(draft.select_unborn()) or not draft.status.launcher_uid
-    refusals = view.snapshot.refusals
-    pods = _tell_refusal(draft, PODS, refusals[PODS]) if is_waiting and PODS in refusals else ""
+    pods = tell_refusals(draft, [PODS]) if is_waiting else ""
     _show(draft, "PodsRefused", "PodsRefused", pods)
-    others = [_tell_refusal(draft, kind, r) for kind, r in refusals.items() if kind != PODS]
-    _show(draft, "WritesRefused", "WritesRefused", "; ".join(filter(None, others)))
-    _show(draft, "WorkersFailing", "EarlyLosses", describe_early_losses(draft))
+    _show(draft, "WorkersFailing", "EarlyLosses", describe_failing(draft))
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
     pull = _find_waiting(view, _PULL_REASONS, _CORRECT_IMAGE)
     _show(draft, "ImagePullFailing", "ImagePull", pull)
@@ -149,11 +152,15 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "ContainerConfigInvalid", "Config", config)
     _show(draft, "Unschedulable", "Unschedulable", _find_unschedulable(draft))
     _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(view))
+    _show(draft, "AccountRefused", "AnotherJobs", _describe_borrowed(draft))
     _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
     told = view.report.problems.items() if view.report else ()
     problems = sorted(problem for problem in told if problem[0] != DRIVER_STALLED)
+    silence = describe_silence(draft)
+    problems += [("ReportMissing", silence)] if silence else []
     text = "; ".join(f"{reason}: {message}" for reason, message in problems)
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
+    _show(draft, "DrainHeldUp", "WatchCut", describe_held_drains(draft))
     _show(draft, "NotElastic", "ReplicasHeld", describe_held_number(draft))
     draft.clear_condition("InvalidSpec", "Corrected")
     draft.clear_condition("StatusDamaged", "Corrected")
@@ -188,13 +195,15 @@ def _describe_taken_names(draft: Draft) -> None:
             _show(draft, kind, "NameTaken", f"{old.message}: remove it, or rename the job")
 
 
-def _tell_refusal(draft: Draft, resource: Resource, refusal: Refusal) -> str:
-    """The server's own words, as long as they may still hold."""
-    end = refusal.at + REFUSED_LATELY
-    if draft.now >= end:
+def _describe_borrowed(draft: Draft) -> str:
+    names = sorted(draft.view.snapshot.borrowed)
+    if not names:
         return ""
-    draft.wake_at(end)
-    return f"the API server refuses {resource.kind} {refusal.name}: {refusal.message}"
+    draft.wake_at(draft.now + LOOK_AT_ACCOUNTS)
+    return (
+        f"ServiceAccount {', '.join(names)} is that of another job's launcher, with its rights: no "
+        "pod is created with it; name an account of your own in the template, or none"
+    )
 
 
 def _find_unfit(view: View) -> str:
@@ -217,10 +226,8 @@ def _find_unschedulable(draft: Draft) -> str:
     for pod in draft.view.snapshot.pods:
         if not pod.unschedulable_message or pod.is_terminal or pod.is_deleting:
             continue
-        end = pod.created + SLOW
-        if draft.now >= end:
+        if not draft.must_wait(pod.created, SLOW):
             return f"{pod.name}: {pod.unschedulable_message}"
-        draft.wake_at(end)
     return ""
 
 

@@ -11,6 +11,7 @@ from et_operator.model.jobs import (
     WorkerId,
     WorkerState,
 )
+from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import leave
 from launcher.documents import MemberState
@@ -31,12 +32,13 @@ def stop_scaling(draft: Draft, reason: str, message: str) -> None:
     Draining is one-way: victims that a written config named draining finish leaving, the others
     stay. Added workers that were listed stay, the others leave or are never created. But a number
     that a user wrote into the spec is not taken back by a ScaleIn, which counts from there: its
-    workers stay awaited, and as they do not run they are the first to be chosen as victims.
+    workers stay awaited, and as they do not run they are the first to be chosen as victims. So they
+    do where a growth is superseded by another number: what is starting for it is not thrown away.
     """
     scaling = draft.status.scaling
     if scaling is None or scaling.outcome is not None:
         return
-    if scaling.kind is ScalingKind.REPLICAS and reason == PREEMPTED:
+    if _is_kept_whole(scaling, reason):
         draft.change(decided_replicas=scaling.target)
         end_scaling(draft, Outcome(succeeded=False, reason=reason, message=message))
         return
@@ -57,7 +59,8 @@ def end_scaling(draft: Draft, outcome: Outcome, final: int | None = None) -> Non
     scaling: ScalingRecord | None = draft.status.scaling
     if scaling is None:
         return
-    draft.change(scaling=replace(scaling, outcome=outcome, final=final))
+    outcome = replace(outcome, message=cut(outcome.message, MAX_MESSAGE))
+    draft.change(scaling=replace(scaling, outcome=outcome, final=final, ended=draft.now))
     verb = "succeeded" if outcome.succeeded else "was stopped"
     draft.tell(
         "ScaleSucceeded" if outcome.succeeded else "ScaleFailed",
@@ -71,6 +74,13 @@ def name_scaling(scaling: ScalingRecord) -> str:
     if scaling.kind is ScalingKind.REPLICAS:
         return f"the change of worker.replicas to {scaling.target}"
     return f"{scaling.kind.value} {scaling.name}"
+
+
+def _is_kept_whole(scaling: ScalingRecord, reason: str) -> bool:
+    """Whether all the workers that it was to bring are wanted still."""
+    if reason == PREEMPTED:
+        return scaling.kind is ScalingKind.REPLICAS
+    return reason == SUPERSEDED and scaling.base < scaling.target
 
 
 def _keep_victim(draft: Draft, victim: WorkerId) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord
+from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord, UntoldEnd
 from et_operator.model.names import Role, build_launcher_name
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
@@ -14,21 +14,13 @@ from et_operator.model.snapshots import Snapshot
 from launcher.documents import Member, MemberState, Report
 
 _DISRUPTIONS = frozenset(
-    {
-        "Evicted",
-        "NodeAffinity",
-        "NodeLost",
-        "NodeShutdown",
-        "OutOfcpu",
-        "OutOfmemory",
-        "OutOfpods",
-        "Preempting",
-        "Shutdown",
-        "Terminated",
-        "UnexpectedAdmissionError",
-    }
+    {"Evicted", "NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"},
 )
 """Reasons of a failed pod which say that the platform ended it."""
+_NODE_REFUSALS = frozenset(
+    {"NodeAffinity", "NodePorts", "TopologyAffinityError", "UnexpectedAdmissionError"},
+)
+"""Reasons of a failed pod which say that its node did not take it; also "OutOf" a resource."""
 
 
 class View:
@@ -49,8 +41,22 @@ class View:
 
     def find_scaling(self, record: ScalingRecord) -> Scaling | None:
         """The object that asked for this scaling, if one did and is still there."""
-        scalings = self.snapshot.scalings
-        return next((s for s in scalings if record.uid and s.uid == record.uid), None)
+        return self._scalings.get(record.uid) if record.uid else None
+
+    @cached_property
+    def _scalings(self) -> dict[str, Scaling]:
+        return {scaling.uid: scaling for scaling in self.snapshot.scalings}
+
+    @cached_property
+    def untold(self) -> dict[str, UntoldEnd]:
+        """Ends of scalings that could not be told, by the uid of the scaling."""
+        return {end.uid: end for end in self.status.untold}
+
+    @cached_property
+    def victims(self) -> frozenset[str | None]:
+        """Uids of the workers that the recorded scaling lets leave."""
+        scaling = self.status.scaling
+        return frozenset(victim.uid for victim in scaling.victims) if scaling else frozenset()
 
     @cached_property
     def pods(self) -> dict[str, Pod]:
@@ -92,15 +98,12 @@ class View:
     @cached_property
     def can_command_run(self) -> bool:
         """Whether some launcher, of whatever epoch, may still have a user's command running."""
-        return any(
-            pod.has_container_started and pod.termination is None and not self.is_gone(pod)
-            for pod in self.launchers
-        )
+        return any(pod.has_container_started and not self.is_gone(pod) for pod in self.launchers)
 
     @cached_property
     def has_live_launcher(self) -> bool:
         """Whether some launcher runs or may come to run."""
-        return any(pod.termination is None and not self.is_gone(pod) for pod in self.launchers)
+        return any(not self.is_gone(pod) for pod in self.launchers)
 
     @cached_property
     def is_training(self) -> bool:
@@ -114,6 +117,11 @@ class View:
         """What the written config says, by uid."""
         config = self.snapshot.config
         return {member.uid: member for member in config.members} if config else {}
+
+    @cached_property
+    def member_names(self) -> frozenset[str]:
+        """The names of those in the written config."""
+        return frozenset(member.name for member in self.members.values())
 
     @cached_property
     def written_generation(self) -> int:
@@ -138,9 +146,25 @@ class View:
         """Uids of the workers that have no process and take no more."""
         return self.report.closed if self.report else frozenset()
 
+    @cached_property
+    def unlisted(self) -> frozenset[str]:
+        """Uids of the workers that this launcher's broker never lists (again)."""
+        return self.report.unlisted if self.report else frozenset()
+
     def is_gone(self, pod: Pod) -> bool:
-        """Whether the pod has ended: it is terminal, or it is being deleted on a lost node."""
-        return pod.is_terminal or (pod.is_deleting and self._is_node_lost(pod))
+        """Whether nothing of ours runs in it any more: its container has ended, or it is silent.
+
+        Containers beside it (a mesh, a log shipper) may live on, and keep the pod's phase Running.
+        """
+        return pod.has_ended or self.is_silent(pod)
+
+    def is_silent(self, pod: Pod) -> bool:
+        """Whether the whole pod has ended, or is being deleted where nobody ends it.
+
+        That is on a lost node, or on none: no pod that is being deleted is bound to one any more.
+        """
+        is_nowhere = pod.node is None or self._is_node_lost(pod)
+        return pod.is_terminal or (pod.is_deleting and is_nowhere)
 
     def is_uid_gone(self, uid: str) -> bool:
         """The same for a uid whose pod may not exist any more."""
@@ -167,15 +191,30 @@ class View:
         return (p for p in self.workers if not p.is_deleting and not self.is_gone(p))
 
     def _is_node_lost(self, pod: Pod) -> bool:
-        if pod.node is None or not self.snapshot.are_nodes_known:
-            return False
-        node = self.snapshot.nodes.get(pod.node)
-        return node is None or not node.is_ready or node.is_unreachable
+        node = self.snapshot.nodes.get(pod.node or "")
+        if node is None:
+            return self.snapshot.are_nodes_known
+        return not node.is_ready or node.is_unreachable
 
 
 def is_disrupted(pod: Pod) -> bool:
     """Whether the platform, or somebody through it, ended this pod."""
-    return pod.is_deleting or bool(pod.disruption_reason) or pod.pod_reason in _DISRUPTIONS
+    is_told = pod.is_deleting or bool(pod.disruption_reason) or pod.pod_reason in _DISRUPTIONS
+    return is_told or is_refused_by_node(pod)
+
+
+def is_taken(pod: Pod) -> bool:
+    """Whether somebody wanted the pod's place, which will happen to any pod there.
+
+    A kubelet evicts for what a pod uses (memory, disk), and may do so again each time.
+    """
+    is_evicted = pod.pod_reason == "Evicted" and not pod.is_deleting
+    return is_disrupted(pod) and not is_evicted and not is_refused_by_node(pod)
+
+
+def is_refused_by_node(pod: Pod) -> bool:
+    """Whether the kubelet did not admit it: the scheduler may put the next one there again."""
+    return pod.pod_reason in _NODE_REFUSALS or pod.pod_reason.startswith("OutOf")
 
 
 def has_passed(now: datetime, since: datetime | None, span: timedelta | None) -> bool:

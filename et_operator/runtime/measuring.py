@@ -15,8 +15,16 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.passes = Counter(
             "et_operator_reconciles",
-            "Reconcile passes by result: changed, unchanged, conflict, refused, error.",
+            "Reconcile passes by result: changed, unchanged, conflict, refused, stale, unanswered, "
+            "error.",
             ["result"],
+            registry=self.registry,
+        )
+        self.causes = Counter(
+            "et_operator_reconcile_causes",
+            "Reconcile passes by what made them due: list, job, scaling, pod, node, child, write, "
+            "timer, stale, retry.",
+            ["cause"],
             registry=self.registry,
         )
         self.pass_seconds = Histogram(
@@ -53,6 +61,12 @@ class Metrics:
         self.events_lost = Counter(
             "et_operator_events_lost",
             "Kubernetes Events that could not be recorded.",
+            registry=self.registry,
+        )
+        self.defects = Counter(
+            "et_operator_defects",
+            "Errors that nobody foresaw and that were contained, by part: object, watch, metrics.",
+            ["part"],
             registry=self.registry,
         )
         self.queue_depth = Gauge(

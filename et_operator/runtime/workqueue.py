@@ -10,11 +10,13 @@ import asyncio
 import heapq
 import random
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
 from et_operator.runtime.backoff import RECONCILING, Backoff
 from et_operator.runtime.clock import Clock
+from et_operator.runtime.lanes import Lanes
 from et_operator.runtime.racing import run_within
 
 K = TypeVar("K", bound=Hashable)
@@ -24,37 +26,54 @@ IDLE = timedelta(hours=1)
 
 SPARE_TIMERS = 64
 
+RETRY = "retry"
+"""What makes a key due that `retry` was called for."""
+
 
 class ShutDown(Exception):  # noqa: N818 (a fact, not a failure)
     """The queue gives out no more keys."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """When a key became or becomes due (clock.monotonic), and by what."""
+
+    at: float
+    cause: str
+
+
 class WorkQueue(Generic[K]):
-    """Keys in the order in which they became due.
+    """Keys in the order in which they became due, as far as their lanes let them.
 
     Args:
         clock: tells when delayed keys are due.
+        lanes: whose turn it is among those that are due; by default all have one lane.
         backoff: delays of `retry`.
         chance: the dice for jitter, in [0, 1).
         on_wait: told the seconds that each key waited between being due and being taken.
+        on_take: told what made each key due that is taken: the first cause where there are several.
     """
 
     def __init__(
         self,
         clock: Clock,
         *,
+        lanes: Lanes[K] | None = None,
         backoff: Backoff = RECONCILING,
         chance: Callable[[], float] = random.random,
         on_wait: Callable[[float], None] | None = None,
+        on_take: Callable[[str], None] | None = None,
     ) -> None:
         self._clock = clock
+        self._lanes = lanes or Lanes()
         self._backoff = backoff
         self._chance = chance
         self._on_wait = on_wait
-        self._ready: dict[K, float] = {}  # key -> due since; a dict keeps the order
+        self._on_take = on_take
+        self._ready: dict[K, _Wish] = {}  # due since; a dict keeps the order
         self._processing: set[K] = set()
-        self._again: dict[K, float] = {}  # became due while being processed
-        self._due: dict[K, float] = {}
+        self._again: dict[K, _Wish] = {}  # became due while being processed
+        self._due: dict[K, _Wish] = {}
         self._timers: list[tuple[float, int, K]] = []  # may hold entries that `_due` overrules
         self._sequence = 0
         self._failures: dict[K, int] = {}
@@ -82,20 +101,21 @@ class WorkQueue(Generic[K]):
     def oldest_wait(self) -> float:
         """Seconds for which the first key in the queue has been due."""
         first = next(iter(self._ready.values()), None)
-        return 0.0 if first is None else self._clock.monotonic() - first
+        return 0.0 if first is None else self._clock.monotonic() - first.at
 
-    def add(self, key: K, after: timedelta | None = None) -> None:
+    def add(self, key: K, after: timedelta | None = None, *, cause: str = "") -> None:
         """Make a key due now, which overrules a delay, or later; the earliest wish wins."""
         if self._is_shut_down:
             return
         now = self._clock.monotonic()
         at = max(now + after.total_seconds() if after else now, self._resting.get(key, now))
         if at <= now:
-            self._make_due(key)
+            self._make_due(key, cause)
             return
-        if key in self._ready or key in self._again or self._due.get(key, at + 1) <= at:
+        known = self._due.get(key)
+        if key in self._ready or key in self._again or (known is not None and known.at <= at):
             return
-        self._due[key] = at
+        self._due[key] = _Wish(at, cause)
         self._drop_overruled_timers()
         self._sequence += 1
         heapq.heappush(self._timers, (at, self._sequence, key))
@@ -114,7 +134,7 @@ class WorkQueue(Generic[K]):
         if at_least is not None:
             self._resting[key] = self._clock.monotonic() + at_least.total_seconds()
             self._again.pop(key, None)
-        self.add(key, delay)
+        self.add(key, delay, cause=RETRY)
         return delay
 
     def forget(self, key: K) -> None:
@@ -127,25 +147,28 @@ class WorkQueue(Generic[K]):
         Raises:
             ShutDown: there will be no more.
         """
-        while not self._ready and not self._is_shut_down:
+        while self._is_shut_down or (key := self._lanes.take()) is None:
+            if self._is_shut_down:
+                raise ShutDown
             self._some_ready.clear()
             await self._some_ready.wait()
-        if self._is_shut_down:
-            raise ShutDown
-        key = next(iter(self._ready))
-        waited = self._clock.monotonic() - self._ready.pop(key)
+        wish = self._ready.pop(key)
         self._processing.add(key)
         if self._on_wait is not None:
-            self._on_wait(waited)
+            self._on_wait(self._clock.monotonic() - wish.at)
+        if self._on_take is not None:
+            self._on_take(wish.cause)
         return key
 
     def done(self, key: K) -> None:
         """Give a key back, whatever came of it."""
-        self._processing.discard(key)
+        if key in self._processing:
+            self._processing.remove(key)
+            self._lanes.release(key)
         due = self._again.pop(key, None)
         if due is not None and not self._is_shut_down:
-            self._ready[key] = due
-            self._some_ready.set()
+            self._make_ready(key, due)
+        self._some_ready.set()  # its lane may have had its share
 
     async def run(self) -> None:
         """Make delayed keys due when their time has come; never ends."""
@@ -162,29 +185,42 @@ class WorkQueue(Generic[K]):
         self._is_shut_down = True
         self._some_ready.set()
 
-    def _make_due(self, key: K) -> None:
+    def _make_due(self, key: K, cause: str) -> None:
         self._due.pop(key, None)
         self._resting.pop(key, None)
-        place = self._again if key in self._processing else self._ready
-        place.setdefault(key, self._clock.monotonic())
+        wish = _Wish(self._clock.monotonic(), cause)
+        if key in self._processing:
+            self._again.setdefault(key, wish)
+        elif key not in self._ready:
+            self._make_ready(key, wish)
+
+    def _make_ready(self, key: K, wish: _Wish) -> None:
+        self._ready[key] = wish
+        self._lanes.add(key)
         self._some_ready.set()
 
     def _drop_overruled_timers(self) -> None:
         """Keep the timers in proportion to the keys, however often each was put off."""
         if len(self._timers) > 2 * len(self._due) + SPARE_TIMERS:
-            self._timers = [timer for timer in self._timers if self._due.get(timer[2]) == timer[0]]
+            self._timers = [timer for timer in self._timers if self._is_wanted(timer)]
             heapq.heapify(self._timers)
+
+    def _is_wanted(self, timer: tuple[float, int, K]) -> bool:
+        """Whether no earlier wish has overruled this timer."""
+        at, _, key = timer
+        wish = self._due.get(key)
+        return wish is not None and wish.at == at
 
     def _release(self) -> timedelta:
         """Make due what is due; returns the time until the next."""
         now = self._clock.monotonic()
         while self._timers:
             at, _, key = self._timers[0]
-            if self._due.get(key) != at:  # overruled by an earlier wish
+            if not self._is_wanted(self._timers[0]):
                 heapq.heappop(self._timers)
             elif at <= now:
                 heapq.heappop(self._timers)
-                self._make_due(key)
+                self._make_due(key, self._due[key].cause)
             else:
                 return timedelta(seconds=at - now)
         return IDLE

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.pods import Node, Pod
@@ -19,35 +19,80 @@ from et_operator.model.resources import (
     Resource,
 )
 from et_operator.model.scalings import Scaling
-from et_operator.state.store import DECODERS, Piece, Store, get_scaling_index
-from et_operator.state.tables import Entry
+from et_operator.state.store import (
+    DECODERS,
+    Piece,
+    Store,
+    build_owner_index,
+    get_scaling_index,
+    leave_out_documents,
+)
+from et_operator.state.tables import Entry, Place
+
+OnUnreadable: TypeAlias = Callable[[Resource, Json, Exception], None]
+"""Told of each object that could not be read, and why."""
 
 
 class Ingest:
-    """The only writer of a store's tables."""
+    """The only writer of a store's tables.
 
-    def __init__(self, store: Store) -> None:
+    An object that cannot be read changes nothing: what was known of it before is still believed,
+    and all other objects of its list are taken. `on_set_back` is called when a list shows that etcd
+    was restored from a backup.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        on_unreadable: OnUnreadable | None = None,
+        on_set_back: Callable[[], None] | None = None,
+    ) -> None:
         self._store = store
+        self._on_unreadable = on_unreadable
+        self._on_set_back = on_set_back
 
     def sync(
         self,
         resource: Resource,
         namespace: str | None,
-        items: Iterable[Json],
+        items: Iterable[Json | Entry[Any] | None],
         *,
         version: str,
-        at: datetime,
+        at: float,
+        is_set_back: bool = False,
     ) -> set[JobKey]:
-        """Take a complete list; returns the jobs that may look different now."""
-        decoded = (decode_entry(resource, obj) for obj in items)
+        """Take a complete list, begun at `at` (clock.monotonic).
+
+        `items`: objects, or what `read` made of each as it came.
+        `is_set_back`: the server's versions are lower than before, so what was known is no measure;
+        nor is it where the list contradicts it.
+
+        Returns the jobs that may look different now: all, where this was the last missing list.
+        """
+        decoded = (
+            item if item is None or isinstance(item, Entry) else self.read(resource, item)
+            for item in items
+        )
         entries = [entry for entry in decoded if entry is not None]
-        changed = self._store.tables[resource].replace_all(namespace, entries, int(version or 0))
-        self._store.note_synced(resource, namespace, at)
-        return self._find_keys(changed)
+        table = self._store.tables[resource]
+        read_at = int(version or 0)
+        gone: list[Any] = []
+        if is_set_back or table.contradicts(entries, read_at, at):
+            gone = table.clear(namespace)
+            self._store.made_keys.clear()  # they may never have been made
+            if self._on_set_back is not None:
+                self._on_set_back()
+        changed = [*gone, *table.replace_all(namespace, entries, read_at)]
+        self._leave_out(changed)
+        was_complete = self._store.coverage.is_complete(namespace)
+        self._store.coverage.note_list(resource, namespace, at)
+        if was_complete or not self._store.coverage.is_complete(namespace):
+            return self._find_keys(changed)
+        return self._find_keys(changed) | self._find_all_keys(namespace)
 
     def upsert(self, resource: Resource, obj: Json) -> set[JobKey]:
         """Take an object as it is now; what is older than the known is ignored."""
-        entry = decode_entry(resource, obj)
+        entry = self.read(resource, obj)
         if entry is None:
             return set()
         before, is_new = self._store.tables[resource].put(entry)
@@ -58,11 +103,14 @@ class Ingest:
     def delete(self, resource: Resource, obj: Json) -> set[JobKey]:
         """Take an object's end."""
         meta = obj["metadata"]
-        return self.forget(Ref(resource, meta.get("namespace", ""), meta["name"]), meta["uid"])
+        ref = Ref(resource, meta.get("namespace", ""), meta["name"])
+        return self.forget(ref, meta["uid"], int(meta["resourceVersion"]))
 
-    def forget(self, ref: Ref, uid: str) -> set[JobKey]:
-        """The object with this uid is known to be gone."""
-        old = self._store.tables[ref.resource].remove((ref.namespace, ref.name), uid)
+    def forget(self, ref: Ref, uid: str, version: int | None = None) -> set[JobKey]:
+        """The object with this uid is known to be gone, at this version if that was told."""
+        self._store.made_keys.pop(uid, None)
+        old = self._store.tables[ref.resource].remove((ref.namespace, ref.name), uid, version)
+        self._leave_out([old])
         return self._find_keys([old]) if old is not None else set()
 
     def forget_name(self, ref: Ref) -> set[JobKey]:
@@ -70,14 +118,48 @@ class Ingest:
         uid = self._store.tables[ref.resource].find_uid((ref.namespace, ref.name))
         return set() if uid is None else self.forget(ref, uid)
 
-    def note_deletion(self, ref: Ref, uid: str, at: datetime) -> None:
-        """A deletion of ours was accepted: believe it until its event comes."""
+    def note_deletion(self, ref: Ref, uid: str, at: datetime, monotonic: float) -> None:
+        """A deletion of ours was accepted by then: believe it until its event comes.
+
+        Both are the same moment; a list that was begun after it knows better.
+        """
         table = self._store.tables[ref.resource]
         place = (ref.namespace, ref.name)
         if ref.resource == PODS:
-            table.amend(place, uid, lambda pod: replace(pod, deletion_requested=at))
+            table.amend(place, uid, lambda pod: replace(pod, deletion_requested=at), monotonic)
         elif ref.resource in {SCALE_INS, SCALE_OUTS, TRAINING_JOBS}:
-            table.amend(place, uid, lambda obj: replace(obj, deletion_requested=True))
+            table.amend(place, uid, lambda obj: replace(obj, deletion_requested=True), monotonic)
+
+    def _find_all_keys(self, namespace: str | None) -> set[JobKey]:
+        tables = (self._store.jobs, self._store.scale_ins, self._store.scale_outs)
+        keys = self._find_keys(entry.value for table in tables for entry in table)
+        return {key for key in keys if namespace in {None, key.namespace}}
+
+    def read(self, resource: Resource, obj: Json) -> Entry[Any] | None:
+        """One object as the store keeps it, None if it is not for us.
+
+        One that cannot be read is as it was before, if it was.
+        """
+        try:
+            return self._reduce(decode_entry(resource, obj))
+        except Exception as error:  # noqa: BLE001 (one object must not keep the others out)
+            if self._on_unreadable is not None:
+                self._on_unreadable(resource, obj, error)
+            return self._store.tables[resource].find_entry(*identify(obj))
+
+    def _reduce(self, entry: Entry[Any] | None) -> Entry[Any] | None:
+        """Without the documents of a job that is not known."""
+        piece = entry.value if entry is not None else None
+        if entry is None or not isinstance(piece, Piece) or self._store.is_known_document(piece):
+            return entry
+        return replace(entry, value=leave_out_documents(piece))
+
+    def _leave_out(self, changed: Iterable[object]) -> None:
+        """The same where a job is known no more, though what it owned may stay for long."""
+        owners = [(job.key.namespace, job.uid) for job in changed if isinstance(job, TrainingJob)]
+        for owner in owners:
+            if self._store.find_key(*owner) is None:
+                self._store.config_maps.reduce(build_owner_index(*owner), leave_out_documents)
 
     def _find_keys(self, objects: Iterable[object]) -> set[JobKey]:
         found = {key for obj in objects for key in self._find_keys_of(obj)}
@@ -90,14 +172,30 @@ class Ingest:
             case Scaling():
                 return [get_scaling_index(obj)]
             case Pod():
-                return [self._store.find_key(obj.owner_uid)]
+                waiting = self._store.find_waiting(obj.namespace, obj.name)
+                return [self._store.find_key(obj.namespace, obj.owner_uid), *waiting]
             case Piece():
-                return [self._store.find_key(obj.child.owner_uid)]
+                waiting = self._store.find_waiting(obj.namespace, obj.child.name)
+                using = self._find_users(obj) if obj.is_runtime else ()
+                return [self._store.find_key(obj.namespace, obj.child.owner_uid), *waiting, *using]
             case Node():
-                on_it = (e.value for e in self._store.pods if e.value.node == obj.name)
-                return [self._store.find_key(pod.owner_uid) for pod in on_it]
+                on_it = self._store.pods.select(obj.name, "node")
+                return [self._store.find_key(pod.namespace, pod.owner_uid) for pod in on_it]
             case _:
                 raise TypeError(f"no table holds a {type(obj).__name__}")
+
+    def _find_users(self, runtime: Piece) -> Iterable[JobKey]:
+        """The jobs whose pods mount it: without it none of these comes to run."""
+        place = (runtime.namespace, runtime.child.name)
+        return (job.key for job in self._store.jobs.select(place, "runtime"))
+
+
+def identify(obj: Any) -> tuple[Place, str]:
+    """Place and uid of an object of which nothing is sure; empty texts where it has none."""
+    meta = obj.get("metadata") if isinstance(obj, Mapping) else None
+    known = meta if isinstance(meta, Mapping) else {}
+    place = (str(known.get("namespace", "")), str(known.get("name", "")))
+    return place, str(known.get("uid", ""))
 
 
 def decode_entry(resource: Resource, obj: Json) -> Entry[Any] | None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from et_operator.codec.children import decode_child
+from et_operator.codec.children import (
+    binds_namesake,
+    decode_accounts,
+    decode_child,
+    decode_role_names,
+    is_document,
+    is_sealed,
+    select_documents,
+)
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.codec.nodes import decode_node
 from et_operator.codec.pods import decode_pod
+from et_operator.codec.runtimes import is_runtime
+from et_operator.model.actions import Subject
 from et_operator.model.jobs import JobKey, ScalingKind, TrainingJob
-from et_operator.model.names import LABEL_RUNTIME
+from et_operator.model.names import build_document_names, build_runtime_name
 from et_operator.model.pods import Node, Pod
 from et_operator.model.resources import (
     CONFIG_MAPS,
@@ -29,31 +39,86 @@ from et_operator.model.resources import (
     Ref,
     Resource,
 )
-from et_operator.model.scalings import Scaling
+from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, Refusal
-from et_operator.state.tables import Table
+from et_operator.state.coverage import Coverage
+from et_operator.state.tables import Place, Table
+
+MOST_OF_STRANGERS = 8192
+"""Characters of documents that are kept where their job is not known: of any number of ConfigMaps,
+for anybody can make them, name a job that never was, and keep them there by a finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A child that is not a pod, with its JSON for those who need to look inside."""
+    """A child that is not a pod, with what decisions read in it.
+
+    `documents` are config and reports, by their keys in the ConfigMap; `names` what a Role gives
+    rights on, or to whom a RoleBinding gives them. Nothing else of a body is kept, and of an object
+    that nobody owns nothing at all. `is_partial`: its documents were left out, for they are large
+    and no known job's; who knows the job reads it again.
+    """
 
     namespace: str
     child: Child
-    body: Json
     is_runtime: bool
+    documents: Mapping[str, str] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    is_partial: bool = False
+
+
+def leave_out_documents(piece: Piece) -> Piece:
+    """The same as it is kept while its job is not known."""
+    if sum(map(len, piece.documents.values())) <= MOST_OF_STRANGERS:
+        return piece
+    return replace(piece, documents={}, is_partial=True)
 
 
 def decode_piece(obj: Json) -> Piece:
-    """A ConfigMap, ServiceAccount, Role or RoleBinding of ours."""
-    meta = obj["metadata"]
-    is_runtime = LABEL_RUNTIME in (meta.get("labels") or {})
-    return Piece(meta.get("namespace", ""), decode_child(obj), obj, is_runtime)
+    """A ConfigMap, ServiceAccount, Role or RoleBinding of ours.
+
+    A ConfigMap that nobody can write any more is no config and no report, whatever owner it has.
+    """
+    child, namespace = decode_child(obj), obj["metadata"].get("namespace", "")
+    if child.owner_uid is None or obj.get("immutable"):
+        return Piece(namespace, replace(child, owner_uid=None), is_runtime(obj))
+    names = decode_role_names(obj) | decode_accounts(obj)
+    documents = select_documents(obj) if is_document(obj["metadata"]) else {}
+    return Piece(namespace, child, is_runtime(obj), documents, names)
+
+
+def decode_role(obj: Json) -> Piece:
+    """A Role. One without our seal is nobody's: whoever made it may have bound it to himself."""
+    piece = decode_piece(obj)
+    if piece.child.owner_uid is None or is_sealed(obj, piece.child.owner_uid):
+        return piece
+    return disown(piece)
+
+
+def decode_binding(obj: Json) -> Piece:
+    """A RoleBinding. One that gives another Role than ours would is nobody's."""
+    piece = decode_piece(obj)
+    return piece if binds_namesake(obj) else disown(piece)
+
+
+def disown(piece: Piece) -> Piece:
+    """The same as somebody else's, whatever owner it has."""
+    return Piece(piece.namespace, replace(piece.child, owner_uid=None), is_runtime=False)
 
 
 def get_piece_index(piece: Piece) -> Hashable:
-    """Children by their job's uid; runtimes, which no job owns, by their namespace."""
-    return ("runtime", piece.namespace) if piece.is_runtime else piece.child.owner_uid
+    """Children by their job; runtimes, which no job owns, by their namespace."""
+    if piece.is_runtime:
+        return ("runtime", piece.namespace)
+    return build_owner_index(piece.namespace, piece.child.owner_uid)
+
+
+def build_owner_index(namespace: str, owner_uid: str | None) -> Place | None:
+    """The controller of an object: an owner is of the same namespace, or there is none.
+
+    The API server stores any uid in an owner reference, also that of another namespace's job.
+    """
+    return (namespace, owner_uid) if owner_uid else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +131,21 @@ class Holder:
 
 @dataclass(slots=True)
 class Answers:
-    """What the server answered to writes for one job; lost with the process, which costs a try."""
+    """What the server answered to writes for one job; lost with the process, which costs a try.
 
-    refusals: dict[Resource, Refusal] = field(default_factory=dict)
+    `job_uid` is that job's: another one of its name begins with no answers.
+    """
+
+    job_uid: str
+    refusals: dict[Subject, Refusal] = field(default_factory=dict)
     taken: dict[Ref, Holder] = field(default_factory=dict)
     """Names held by somebody else's objects."""
+
+
+def find_runtime_place(job: TrainingJob) -> Place | None:
+    """Namespace and name of the runtime that the job's pods mount."""
+    runtime = job.status.runtime
+    return (job.key.namespace, build_runtime_name(runtime.digest)) if runtime else None
 
 
 def get_scaling_index(scaling: Scaling) -> JobKey:
@@ -78,31 +153,48 @@ def get_scaling_index(scaling: Scaling) -> JobKey:
     return JobKey(scaling.namespace, scaling.job_name)
 
 
+def decode_kept_scaling(obj: Json, kind: ScalingKind) -> Scaling:
+    """A scaling as long as it may be begun; of one that has ended only that it has.
+
+    Autoscalers leave thousands behind, each with all the workers that it was about.
+    """
+    scaling = decode_scaling(obj, kind)
+    phase, old = scaling.status.phase, scaling.status
+    if phase is None or not phase.is_final:
+        return scaling
+    status = ScalingStatus(phase, job_uid=old.job_uid, completion_time=old.completion_time)
+    return replace(scaling, status=status, pod_names=(), script="", env=(), owners=())
+
+
 DECODERS: dict[Resource, Callable[[Json], object | None]] = {
     TRAINING_JOBS: decode_job,
-    SCALE_INS: lambda obj: decode_scaling(obj, ScalingKind.IN),
-    SCALE_OUTS: lambda obj: decode_scaling(obj, ScalingKind.OUT),
+    SCALE_INS: lambda obj: decode_kept_scaling(obj, ScalingKind.IN),
+    SCALE_OUTS: lambda obj: decode_kept_scaling(obj, ScalingKind.OUT),
     PODS: decode_pod,
     NODES: decode_node,
     CONFIG_MAPS: decode_piece,
     SERVICE_ACCOUNTS: decode_piece,
-    ROLES: decode_piece,
-    ROLE_BINDINGS: decode_piece,
+    ROLES: decode_role,
+    ROLE_BINDINGS: decode_binding,
     NETWORK_POLICIES: decode_piece,
 }
 """What is watched, and how each kind becomes a noun; None: not one of ours."""
 
 
 class Store:
-    """One table a kind, and since when each of the lists behind them is complete."""
+    """One table a kind, and since when the lists and watches behind them miss nothing."""
 
     def __init__(self) -> None:
-        self.jobs: Table[TrainingJob] = Table(lambda job: job.uid)
+        self.jobs: Table[TrainingJob] = Table(
+            lambda job: build_owner_index(job.key.namespace, job.uid), runtime=find_runtime_place
+        )
         self.scale_ins: Table[Scaling] = Table(get_scaling_index)
         self.scale_outs: Table[Scaling] = Table(get_scaling_index)
-        self.pods: Table[Pod] = Table(lambda pod: pod.owner_uid)
+        self.pods: Table[Pod] = Table(
+            lambda pod: build_owner_index(pod.namespace, pod.owner_uid), node=lambda pod: pod.node
+        )
         self.nodes: Table[Node] = Table(lambda _: None)
-        self.config_maps: Table[Piece] = Table(get_piece_index)
+        self.config_maps: Table[Piece] = Table(get_piece_index, lambda piece: piece.is_partial)
         self.tables: dict[Resource, Table[Any]] = {
             TRAINING_JOBS: self.jobs,
             SCALE_INS: self.scale_ins,
@@ -116,48 +208,71 @@ class Store:
             NETWORK_POLICIES: Table(get_piece_index),
         }
         self.answers: dict[JobKey, Answers] = {}
-        self._synced: dict[tuple[Resource, str | None], datetime | None] = {}
-        self._last_outage: datetime | None = None
-
-    def expect_list(self, resource: Resource, namespace: str | None) -> None:
-        """A list of this kind must be seen before the view is complete."""
-        self._synced[(resource, namespace)] = None
-
-    def note_synced(self, resource: Resource, namespace: str | None, at: datetime) -> None:
-        """A complete list of this kind was taken."""
-        self._synced[(resource, namespace)] = at
-
-    def note_outage(self, at: datetime) -> None:
-        """The API server did not answer: what is known may be old, though no list is missing."""
-        self._last_outage = at
-
-    @property
-    def complete_since(self) -> datetime | None:
-        """Since when there is a view with nothing missing; None while a list is.
-
-        That is when the last of the expected lists was taken, or the server last did not answer.
-        """
-        times = list(self._synced.values())
-        known = [t for t in times if t is not None]
-        if not times or len(known) < len(times):
-            return None
-        return max(known) if self._last_outage is None else max(*known, self._last_outage)
-
-    @property
-    def are_nodes_known(self) -> bool:
-        """Whether nodes are watched at all (they are not without cluster-wide rights)."""
-        return any(resource == NODES for resource, _ in self._synced)
+        """To be changed by `keep_answers` alone."""
+        self._waiting: dict[Place, set[JobKey]] = {}
+        self._waited_for: dict[JobKey, set[Place]] = {}
+        self.made_keys: dict[str, str] = {}
+        """Secrets of ssh keys by the uid of the job that they were made for, until they are
+        recorded in its status."""
+        self.coverage = Coverage()
 
     def find_job(self, key: JobKey) -> TrainingJob | None:
         """The job of this name."""
         return self.jobs.find((key.namespace, key.name))
 
-    def find_key(self, owner_uid: str | None) -> JobKey | None:
-        """The key of the job with this uid."""
-        found = self.jobs.select(owner_uid) if owner_uid else []
+    def find_answers(self, key: JobKey, job_uid: str) -> Answers:
+        """What is remembered about this very job; nothing where it is another one's."""
+        found = self.answers.get(key)
+        return found if found is not None and found.job_uid == job_uid else Answers(job_uid)
+
+    def find_key(self, namespace: str, owner_uid: str | None) -> JobKey | None:
+        """The key of the job with this uid, in the namespace of what it owns."""
+        owner = build_owner_index(namespace, owner_uid)
+        found = self.jobs.select(owner) if owner else []
         return found[0].key if found else None
+
+    def is_known_document(self, piece: Piece) -> bool:
+        """Whether it is the config or the report of a job that is known."""
+        key = self.find_key(piece.namespace, piece.child.owner_uid)
+        return key is not None and piece.child.name in build_document_names(key.name)
+
+    def find_partial(self, key: JobKey) -> list[Ref]:
+        """The documents of this job that were left out when it was not known."""
+        job = self.find_job(key)
+        refs = [Ref(CONFIG_MAPS, key.namespace, name) for name in build_document_names(key.name)]
+        found = ((ref, self.config_maps.find((ref.namespace, ref.name))) for ref in refs)
+        pieces = [(ref, piece) for ref, piece in found if piece is not None and piece.is_partial]
+        return [ref for ref, piece in pieces if job and piece.child.owner_uid == job.uid]
+
+    def find_pods(self, job: TrainingJob) -> tuple[Pod, ...]:
+        """The pods that the job controls."""
+        return tuple(self.pods.select(build_owner_index(job.key.namespace, job.uid)))
+
+    def keep_answers(self, key: JobKey, answers: Answers | None) -> None:
+        """Remember these about a job, in the place of what was; nothing where there is nothing."""
+        for place in self._waited_for.pop(key, ()):
+            self._waiting[place].discard(key)
+            if not self._waiting[place]:
+                del self._waiting[place]
+        if answers is None or not (answers.refusals or answers.taken):
+            self.answers.pop(key, None)
+            return
+        self.answers[key] = answers
+        places = {(key.namespace, ref.name) for ref in answers.taken}
+        for place in places:
+            self._waiting.setdefault(place, set()).add(key)
+        if places:
+            self._waited_for[key] = places
+
+    def find_roles(self, job: TrainingJob) -> list[Piece]:
+        """The Roles that the job controls and that nobody else can have bound, by name."""
+        return self.tables[ROLES].select(build_owner_index(job.key.namespace, job.uid))
+
+    def find_waiting(self, namespace: str, name: str) -> Collection[JobKey]:
+        """The jobs that found this name to be somebody else's."""
+        return self._waiting.get((namespace, name), ())
 
     def find_scalings(self, key: JobKey) -> tuple[Scaling, ...]:
         """The scalings that name this job, oldest first."""
         found = [*self.scale_ins.select(key), *self.scale_outs.select(key)]
-        return tuple(sorted(found, key=lambda s: (s.created, s.uid)))
+        return tuple(sorted(found, key=lambda scaling: scaling.order))

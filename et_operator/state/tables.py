@@ -1,7 +1,10 @@
 """One kind of object in memory: it never goes back to an older version, and never back to life.
 
 Versions are resourceVersions read as integers, which Kubernetes guarantees to be comparable within
-one resource (KEP-5504) and which every API server in use has always made so.
+one resource (KEP-5504) and which every API server in use has always made so. They go back where
+etcd was restored from a backup, and only there: then a table starts anew, by `clear`. Where the
+restore has bumped the revision, lists have higher versions and their objects lower ones, which
+`contradicts` sees.
 """
 
 from __future__ import annotations
@@ -30,17 +33,27 @@ class Entry(Generic[T]):
 
 
 class Table(Generic[T]):
-    """Entries by place, and by one index.
+    """Entries by place, and by their indexes.
 
     Args:
         index: what entries are found by besides their place, None for not at all.
+        is_partial: whether something of an object was left out, which its very version may bring.
+        others: further indexes, by their names.
     """
 
-    def __init__(self, index: Callable[[T], Hashable | None]) -> None:
-        self._index = index
+    def __init__(
+        self,
+        index: Callable[[T], Hashable | None],
+        is_partial: Callable[[T], bool] = lambda _: False,
+        **others: Callable[[T], Hashable | None],
+    ) -> None:
+        self._indexes = {"": index, **others}
+        self._is_partial = is_partial
         self._entries: dict[Place, Entry[T]] = {}
-        self._groups: dict[Hashable, dict[Place, Entry[T]]] = {}
-        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._groups: dict[tuple[str, Hashable], dict[Place, Entry[T]]] = {}
+        self._deleted: OrderedDict[str, int | None] = OrderedDict()
+        self._amended: dict[Place, float] = {}
+        """When (clock.monotonic) we knew more of these than their versions tell."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -58,46 +71,65 @@ class Table(Generic[T]):
         entry = self._entries.get(place)
         return entry.uid if entry else None
 
-    def select(self, key: Hashable) -> list[T]:
-        """The objects whose index is `key`, by name."""
-        group = self._groups.get(key, {})
+    def find_entry(self, place: Place, uid: str) -> Entry[T] | None:
+        """What is believed of the object with this uid at this place."""
+        entry = self._entries.get(place)
+        return entry if entry is not None and entry.uid == uid else None
+
+    def find_newest(self, namespace: str | None) -> int:
+        """The highest version of what is known in a namespace (None: in all); 0 where it is empty.
+
+        A list that is begun now and is older comes from a server that was set back.
+        """
+        found = (e.version for e in self if namespace is None or e.place[0] == namespace)
+        return max(found, default=0)
+
+    def select(self, key: Hashable, index: str = "") -> list[T]:
+        """The objects whose index (one of `others`, where it is named) is `key`, by name."""
+        group = self._groups.get((index, key), {})
         return [group[place].value for place in sorted(group)]
 
     def put(self, entry: Entry[T]) -> tuple[T | None, bool]:
         """Take what was seen, unless something newer is known or this uid was seen deleted.
 
+        One that is seen at a version after its end was only out of sight: it had lost the label by
+        which it is watched, and has it again.
+
         Returns the object that was here before, and whether anything changed.
         """
         old = self._entries.get(entry.place)
         before = old.value if old else None
-        if entry.uid in self._deleted or (old and entry.version <= old.version):
+        if self._is_over(entry) or (old and not self._is_news(entry, old)):
             return before, False
+        self._deleted.pop(entry.uid, None)
         self._drop(entry.place)
-        self._entries[entry.place] = entry
-        key = self._index(entry.value)
-        if key is not None:
-            self._groups.setdefault(key, {})[entry.place] = entry
+        self._keep(entry)
         return before, old is None or old.value != entry.value
 
-    def amend(self, place: Place, uid: str, change: Callable[[T], T]) -> bool:
-        """Note what a write of ours is known to have done, until its event tells the same."""
+    def amend(self, place: Place, uid: str, change: Callable[[T], T], at: float) -> bool:
+        """Note what a write of ours has done, known since `at`, until its event tells the same."""
         old = self._entries.get(place)
         if old is None or old.uid != uid:
             return False
-        entry = replace(old, value=change(old.value))
         self._drop(place)
-        self._entries[place] = entry
-        key = self._index(entry.value)
-        if key is not None:
-            self._groups.setdefault(key, {})[place] = entry
+        self._keep(replace(old, value=change(old.value)))
+        self._amended[place] = at
         return True
 
-    def remove(self, place: Place, uid: str) -> T | None:
+    def reduce(self, key: Hashable, change: Callable[[T], T]) -> None:
+        """Keep less of the objects whose index is `key`."""
+        for old in list(self._groups.get(("", key), {}).values()):
+            self._drop(old.place)
+            self._keep(replace(old, value=change(old.value)))
+
+    def remove(self, place: Place, uid: str, version: int | None = None) -> T | None:
         """Forget an object that was seen deleted; its uid never comes back.
 
-        Returns it if it was here. Another object under the same name stays.
+        It was gone at `version`; None: nobody told. Returns it if it was here. Another object under
+        the same name stays.
         """
-        self._deleted[uid] = None
+        if version is not None or uid not in self._deleted:
+            self._deleted[uid] = version
         while len(self._deleted) > REMEMBERED_DELETIONS:
             self._deleted.popitem(last=False)
         old = self._entries.get(place)
@@ -125,18 +157,69 @@ class Table(Generic[T]):
                     changed.append(before)
         for old in [e for e in self if namespace is None or e.place[0] == namespace]:
             if old.place not in present and old.version <= version:
-                self.remove(old.place, old.uid)
+                self.remove(old.place, old.uid, version)
                 changed.append(old.value)
         return changed
+
+    def contradicts(self, entries: Iterable[Entry[T]], version: int, begun: float) -> bool:
+        """Whether a list that was begun then, and read at `version`, shows what was over by then.
+
+        That is an object older than one that was seen at its place, one that is older than its own
+        end (a newer one was only out of sight, see `put`), or one without what a write of ours had
+        done to it. So lists look after etcd was restored, whatever has become of its revision.
+        """
+        for entry in entries:
+            old = self._entries.get(entry.place)
+            if old is not None and entry.version < old.version <= version:
+                return True
+            is_same = old is not None and entry.version == old.version
+            if is_same and self._amended.get(entry.place, begun + 1) <= begun:
+                return True
+            deleted = self._deleted.get(entry.uid)
+            if deleted is not None and entry.version <= deleted <= version:
+                return True
+        return False
+
+    def clear(self, namespace: str | None) -> list[T]:
+        """Forget a namespace (None: all); returns what was there.
+
+        Deletions are forgotten too: a server that was set back has objects again that were gone,
+        under their old uids.
+        """
+        self._deleted.clear()
+        old = [e for e in self if namespace is None or e.place[0] == namespace]
+        for entry in old:
+            self._drop(entry.place)
+        return [entry.value for entry in old]
+
+    def _is_news(self, entry: Entry[T], old: Entry[T]) -> bool:
+        if entry.version == old.version and entry.uid == old.uid:
+            return self._is_partial(old.value) and not self._is_partial(entry.value)
+        return entry.version > old.version
+
+    def _is_over(self, entry: Entry[T]) -> bool:
+        """Whether it was seen deleted, and not at a version before this one."""
+        if entry.uid not in self._deleted:
+            return False
+        end = self._deleted[entry.uid]
+        return end is None or entry.version <= end
+
+    def _keep(self, entry: Entry[T]) -> None:
+        self._entries[entry.place] = entry
+        for key in self._find_keys(entry):
+            self._groups.setdefault(key, {})[entry.place] = entry
+
+    def _find_keys(self, entry: Entry[T]) -> Iterator[tuple[str, Hashable]]:
+        found = ((name, index(entry.value)) for name, index in self._indexes.items())
+        return ((name, key) for name, key in found if key is not None)
 
     def _drop(self, place: Place) -> None:
         old = self._entries.pop(place, None)
         if old is None:
             return
-        key = self._index(old.value)
-        if key is None:
-            return
-        group = self._groups[key]
-        group.pop(place, None)
-        if not group:
-            del self._groups[key]
+        self._amended.pop(place, None)
+        for key in self._find_keys(old):
+            group = self._groups[key]
+            group.pop(place, None)
+            if not group:
+                del self._groups[key]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from et_operator.codec.children import decode_host_config, decode_job_report, decode_role_names
+from collections.abc import Iterator
+from datetime import datetime
+
+from et_operator.codec.children import decode_host_config, decode_job_report
+from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.names import (
     build_access_name,
@@ -15,39 +19,43 @@ from et_operator.model.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     ROLE_BINDINGS,
-    ROLES,
     SERVICE_ACCOUNTS,
     Resource,
 )
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
-from et_operator.state.store import Answers, Piece, Store
+from et_operator.state.store import Piece, Store
 
 
-def build_snapshot(store: Store, key: JobKey, shipped: RuntimeFiles) -> Snapshot | None:
+def build_snapshot(
+    store: Store, key: JobKey, shipped: RuntimeFiles, complete_since: datetime | None
+) -> Snapshot | None:
     """Everything about one job; None if there is no such job."""
     job = store.find_job(key)
     if job is None:
         return None
     config = find_piece(store, job, CONFIG_MAPS, build_config_name(key.name))
     report = find_piece(store, job, CONFIG_MAPS, build_report_name(key.name))
-    role = find_piece(store, job, ROLES, build_access_name(key.name))
-    pods = tuple(store.pods.select(job.uid))
-    answers = store.answers.get(key, Answers())
+    role, binding, spare = find_roles(store, job)
+    pods = store.find_pods(job)
+    answers = store.find_answers(key, job.uid)
+    numbers = (job.status.epoch, job.status.generation)
     return Snapshot(
         job=job,
         shipped=shipped,
         pods=pods,
         scalings=store.find_scalings(key),
-        config=decode_host_config(config.body) if config else None,
+        config=decode_host_config(config.documents, *numbers) if config else None,
         config_object=get_child(config),
-        report=decode_job_report(report.body, job.status.epoch) if report else None,
+        report=decode_job_report(report.documents, *numbers) if report else None,
         report_object=get_child(report),
         service_account=get_child(
             find_piece(store, job, SERVICE_ACCOUNTS, build_access_name(key.name))
         ),
         role=get_child(role),
-        role_names=decode_role_names(role.body) if role else frozenset(),
-        role_binding=get_child(find_piece(store, job, ROLE_BINDINGS, build_access_name(key.name))),
+        role_names=role.names if role else frozenset(),
+        spare_roles=tuple(piece.child for piece in spare if piece.names),
+        role_binding=get_child(binding),
+        bound=binding.names if binding else frozenset(),
         network_policy=get_child(
             find_piece(store, job, NETWORK_POLICIES, build_network_name(key.name))
         ),
@@ -55,17 +63,46 @@ def build_snapshot(store: Store, key: JobKey, shipped: RuntimeFiles) -> Snapshot
             piece.child.name for piece in store.config_maps.select(("runtime", key.namespace))
         ),
         nodes=select_nodes(store, pods),
-        are_nodes_known=store.are_nodes_known,
+        are_nodes_known=store.coverage.are_nodes_known,
         taken=frozenset(ref.name for ref in answers.taken),
+        borrowed=frozenset(select_borrowed(store, job)),
+        keys_secret=store.made_keys.get(job.uid, ""),
         refusals=dict(answers.refusals),
-        complete_since=store.complete_since,
+        complete_since=complete_since,
     )
+
+
+def find_roles(
+    store: Store, job: TrainingJob
+) -> tuple[Piece | None, Piece | None, tuple[Piece, ...]]:
+    """The job's Role, its binding, and other Roles of the job's own.
+
+    There are others where an answer was lost, or an older operator made one under a name of its
+    own; the one that is bound is the one.
+    """
+    roles = store.find_roles(job)
+    bindings = [find_piece(store, job, ROLE_BINDINGS, role.child.name) for role in roles]
+    if not roles:
+        return None, None, ()
+    number = next((n for n, binding in enumerate(bindings) if binding is not None), 0)
+    return roles[number], bindings[number], (*roles[:number], *roles[number + 1 :])
 
 
 def find_piece(store: Store, job: TrainingJob, resource: Resource, name: str) -> Piece | None:
     """The job's own child of this name; somebody else's does not count."""
     piece: Piece | None = store.tables[resource].find((job.key.namespace, name))
     return piece if piece is not None and piece.child.owner_uid == job.uid else None
+
+
+def select_borrowed(store: Store, job: TrainingJob) -> Iterator[str]:
+    """The accounts of other jobs' brokers that this job's templates name."""
+    if job.spec is None:
+        return
+    for template in (job.spec.launcher_template, job.spec.worker.template):
+        name = find_account_name(template)
+        piece: Piece | None = store.tables[SERVICE_ACCOUNTS].find((job.key.namespace, name))
+        if piece is not None and piece.child.owner_uid not in (None, job.uid):
+            yield name
 
 
 def get_child(piece: Piece | None) -> Child | None:

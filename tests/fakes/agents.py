@@ -11,6 +11,7 @@ from typing import Any
 
 from launcher.protocol import effects, frames
 from launcher.protocol.agents import Agent
+from launcher.protocol.fences import Fenced
 
 
 class Agents:
@@ -75,7 +76,9 @@ class Agents:
             for frame in decoder:
                 self._carry_out(pod, self._agents[pod].receive(number, frame, self._now()))
         except frames.ProtocolError as error:
-            self._carry_out(pod, self._agents[pod].drop(number, str(error)))
+            is_fenced = isinstance(error, Fenced)
+            dropped = self._agents[pod].drop(number, str(error), is_fenced=is_fenced)
+            self._carry_out(pod, dropped)
         self._flush(pod)
 
     def _carry_out(self, pod: str, wanted: list[Any]) -> None:
@@ -87,6 +90,8 @@ class Agents:
                 self._carry_out(pod, agent.started(effect.session, 1))
             elif isinstance(effect, effects.Signal):
                 self.end(pod, effect.session, 128 + effect.number)
+            elif isinstance(effect, effects.Sweep):
+                self._carry_out(pod, self._agents[pod].swept(effect.session, 0))
             elif isinstance(effect, effects.Survey):
                 self._carry_out(pod, agent.surveyed(0, self._now()))
             elif isinstance(effect, effects.Hang):

@@ -135,7 +135,10 @@ class ApiServer:
 
     def _write(self, name: str, data: dict[str, str]) -> dict[str, str]:
         self._version += 1
-        self.maps.setdefault(name, {}).update(data)
+        kept = self.maps.setdefault(name, {})
+        kept.update(data)
+        for key in [key for key, text in kept.items() if text is None]:
+            del kept[key]
         self._changed.set()
         self._changed = asyncio.Event()
         return self.maps[name]

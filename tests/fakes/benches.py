@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from et_operator.model.jobs import JobKey
 from et_operator.model.resources import Json, Resource
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
@@ -32,9 +33,12 @@ class Bench:
         """An object of somebody else's."""
         return self.cluster.create(resource, namespace, manifest)
 
-    def look(self, selectors: Mapping[Resource, str]) -> None:
-        """Take a complete list of each of these kinds."""
+    def look(self, selectors: Mapping[Resource, str]) -> set[JobKey]:
+        """Take a complete list of each of these kinds; returns the jobs that this wakes."""
+        woken: set[JobKey] = set()
         for resource, selector in selectors.items():
             items = self.cluster.list(resource, label_selector=selector)
             version = str(self.cluster.history.revision)
-            self.ingest.sync(resource, None, items, version=version, at=self.clock.now())
+            at = self.clock.monotonic()
+            woken |= self.ingest.sync(resource, None, items, version=version, at=at)
+        return woken

@@ -7,6 +7,7 @@ leave it end.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from et_operator.errors import NotFound
@@ -14,6 +15,7 @@ from et_operator.model.names import LABEL_JOB, LABEL_ROLE, build_config_name, bu
 from et_operator.model.resources import CONFIG_MAPS, PODS, Json, Ref
 from launcher.contract import CONFIG_KEY, ENV_EPOCH, REPORT_KEY_PREFIX
 from launcher.documents import (
+    AHEAD,
     HostConfig,
     Member,
     MemberState,
@@ -42,6 +44,14 @@ class _Session:
     was_fenced: bool = False
     is_dirty: bool = True
     hosts: dict[str, Member] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    """Uids that were taken off the list, or are known to be gone: they never come back."""
+    known: set[str] = field(default_factory=set)
+    """Uids that a config has named."""
+    gone: set[str] = field(default_factory=set)
+    """Those of them that another config has not."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Uids by the names under which the user's command has seen them."""
 
 
 class FakeBroker:
@@ -63,6 +73,10 @@ class FakeBroker:
         self.impatient: set[str] = set()
         self.script_codes: dict[str, int | None] = {}
         self.scripts_run: list[tuple[str, str]] = []
+        self.fences: dict[str, tuple[int, str]] = {}
+        """Epoch and uid of the launcher that the agent in the pod with this uid obeys."""
+        self.reused: list[str] = []
+        """Names that a user's command has seen mean a second pod."""
 
     def step(self) -> bool:
         """One thing in each broker that can; whether anything happened."""
@@ -80,6 +94,13 @@ class FakeBroker:
         """Whether this broker has something to report yet: it does so before it ends."""
         session = self._sessions.get(launcher_uid)
         return session is not None and session.is_dirty and not session.was_fenced
+
+    def outlive(self, alive: Collection[str]) -> None:
+        """Etcd was restored: the brokers and agents in these pods live on, the others are gone."""
+        self._sessions = {uid: s for uid, s in self._sessions.items() if uid in alive}
+        for session in self._sessions.values():
+            session.is_dirty = True  # what it wrote may be gone: it writes again now and then
+        self.fences = {uid: fence for uid, fence in self.fences.items() if uid in alive}
 
     def find_hosts(self, job: str) -> list[str]:
         """The list that the newest broker of this job serves."""
@@ -111,11 +132,11 @@ class FakeBroker:
             return False
         if session.is_dirty:
             return self._write(session)
-        return self._read(session) or (
-            session.config is not None
-            and session.report.ended is None
-            and self._learn_something(session, session.config)
-        )
+        if self._read(session):
+            return True
+        if session.config is None or session.report.ended is not None:
+            return False
+        return self._learn_something(session, session.config) or session.is_dirty
 
     def _read(self, session: _Session) -> bool:
         ref = Ref(CONFIG_MAPS, session.namespace, build_config_name(session.job))
@@ -127,11 +148,28 @@ class FakeBroker:
             session.was_fenced = True
             return True
         known = session.config.generation if session.config else -1
-        if config.epoch < session.report.epoch or config.generation <= known:
+        is_old = config.epoch < session.report.epoch or config.generation < known
+        is_far = known > 0 and config.generation - known > 2 * AHEAD
+        if is_old or is_far or config == session.config:
             return False
         session.config = config
-        self._learn(session, observed_generation=config.generation)
+        self._refuse_spent(session, config)
+        active = {m.uid for m in config.members if m.state is MemberState.ACTIVE}
+        unlisted = frozenset(active & session.left)
+        self._learn(session, observed_generation=config.generation, unlisted=unlisted)
         return True
+
+    def _refuse_spent(self, session: _Session, config: HostConfig) -> None:
+        """Pods that it takes for gone, or whose name has meant another one: see hosts.py."""
+        active = [m for m in config.members if m.state is MemberState.ACTIVE]
+        spent = {m.uid for m in active if session.names.get(m.name, m.uid) != m.uid}
+        session.left.update(spent)
+        gone = {m.uid for m in active if m.uid in session.gone}
+        if spent | gone:
+            self._learn(session, closed=session.report.closed | spent | gone)
+        named = {m.uid for m in config.members if m.state is not MemberState.GONE}
+        session.gone.update(session.known - named)
+        session.known.update(named)
 
     def _learn_something(self, session: _Session, config: HostConfig) -> bool:
         return (
@@ -150,19 +188,32 @@ class FakeBroker:
             if m.state is MemberState.ACTIVE and not self._is_leaving(session, m)
         }
         leaving = [uid for uid in session.hosts if uid not in active]
+        session.left.update(leaving)
         for uid in leaving:
             del session.hosts[uid]
         return bool(leaving)
 
     def _list_host(self, session: _Session, config: HostConfig) -> bool:
         for member in config.members:
-            is_new = member.state is MemberState.ACTIVE and member.uid not in session.hosts
+            is_known = member.uid in session.hosts or member.uid in session.left
+            is_new = member.state is MemberState.ACTIVE and not is_known
             is_wanted = is_new and not self._is_leaving(session, member)
             if is_wanted and self._answers(session, member):
-                session.hosts[member.uid] = member
-                self._learn(session, listed=session.report.listed | {member.uid})
+                self._welcome(session, member)
                 return True
         return False
+
+    def _welcome(self, session: _Session, member: Member) -> None:
+        """Its agent has answered: it is listed, or refuses us for good."""
+        report = session.report
+        if not self._is_obeyed(session, member):
+            session.left.add(member.uid)
+            self._learn(session, unlisted=report.unlisted | {member.uid})
+            return
+        session.hosts[member.uid] = member
+        if session.names.setdefault(member.name, member.uid) != member.uid:
+            self.reused.append(member.name)
+        self._learn(session, listed=report.listed | {member.uid})
 
     def _start(self, session: _Session, config: HostConfig) -> bool:
         wanted = config.min_replicas if session.job in self.impatient else config.replicas
@@ -180,12 +231,15 @@ class FakeBroker:
     def _close_host(self, session: _Session, config: HostConfig) -> bool:
         report = session.report
         for member in config.members:
-            if member.state is not MemberState.DRAINING or member.uid in report.closed:
+            is_over = member.state is MemberState.DRAINING or member.uid in session.left
+            if not is_over or member.state is MemberState.GONE or member.uid in report.closed:
                 continue
             was_served = session.has_started and member.uid in report.listed
             if was_served and report.served_generation < config.generation:
                 continue
-            if member.name not in self.busy:
+            is_unknown = member.uid not in report.listed  # nobody can have started anything there
+            is_obeyed = self._is_obeyed(session, member)
+            if is_unknown if not is_obeyed else member.name not in self.busy:
                 end = (SessionExit("0" * 32, ABORTED),) if was_served else ()
                 exits = dict(report.exits) | ({member.uid: end} if end else {})
                 self._learn(session, closed=report.closed | {member.uid}, exits=exits)
@@ -219,7 +273,18 @@ class FakeBroker:
     def _answers(self, session: _Session, member: Member) -> bool:
         """Whether there is an agent behind this very uid."""
         pod = self._cluster.find(Ref(PODS, session.namespace, member.name))
-        return pod is not None and pod["metadata"]["uid"] == member.uid and _is_running(pod)
+        if pod is None or pod["metadata"]["uid"] != member.uid or not _is_running(pod):
+            return False
+        return "running" in pod["status"]["containerStatuses"][0]["state"]
+
+    def _is_obeyed(self, session: _Session, member: Member) -> bool:
+        """Whether the agent of this pod takes its orders from this launcher, as fences.py says."""
+        known = self.fences.get(member.uid, (0, ""))
+        own = (session.report.epoch, session.report.launcher_uid)
+        if own[0] < known[0] or (own[0] == known[0] and own[1] != known[1]):
+            return False
+        self.fences[member.uid] = own
+        return True
 
     def _is_leaving(self, session: _Session, member: Member) -> bool:
         pod = self._cluster.find(Ref(PODS, session.namespace, member.name))
@@ -227,7 +292,10 @@ class FakeBroker:
 
 
 def _is_launcher(pod: Json) -> bool:
-    return bool((pod["metadata"].get("labels") or {}).get(LABEL_ROLE) == "launcher")
+    """Whether it says that it is one, and a broker of ours could run in it."""
+    labels = pod["metadata"].get("labels") or {}
+    is_said = labels.get(LABEL_ROLE) == "launcher" and LABEL_JOB in labels
+    return is_said and _read_environment(pod, ENV_EPOCH).isdecimal()
 
 
 def _is_running(pod: Json) -> bool:
@@ -238,5 +306,5 @@ def _read_environment(pod: Json, name: str) -> str:
     for container in pod["spec"]["containers"]:
         for entry in container.get("env", ()):
             if entry["name"] == name:
-                return str(entry["value"])
-    raise KeyError(name)
+                return str(entry.get("value") or "")
+    return ""

@@ -115,6 +115,7 @@ class FakeApi:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str | None = None,
+        keep: Callable[[Json], Any] | None = None,
     ) -> Listing:
         """As Api.list: version "0" is answered from the watch cache, which may be old."""
         call = await self._open("list", Ref(resource, namespace or "", ""))
@@ -128,7 +129,7 @@ class FakeApi:
         )
         seen = history.find_visible(resource) if resource_version == "0" else history.revision
         self._log.close(call)
-        return Listing(tuple(items), str(seen))
+        return Listing(tuple(items if keep is None else map(keep, items)), str(seen))
 
     async def watch(
         self,

@@ -59,3 +59,20 @@ class FakeClock:
             await self.settle()
         self._passed = end
         await self.settle()
+
+
+class WrongClock:
+    """Another machine's clock: as the true one, but for the time of day, which may jump."""
+
+    def __init__(self, true: FakeClock) -> None:
+        self._true = true
+        self.off = timedelta()
+
+    def now(self) -> datetime:
+        return self._true.now() + self.off
+
+    def monotonic(self) -> float:
+        return self._true.monotonic()
+
+    async def sleep(self, duration: timedelta) -> None:
+        await self._true.sleep(duration)

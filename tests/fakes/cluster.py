@@ -8,7 +8,8 @@ promised here is checked against a real server by tests/contract.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -27,8 +28,18 @@ Operations = list[Any]
 Refs = list[Ref]
 
 FIRST_REVISION = 1000
+LONGEST_GRACE = 10**11
+"""Seconds that a date can still say; Go's dates go further than Python's."""
 FOREGROUND = "foregroundDeletion"
 _KINDS = {(resource.api_version, resource.kind): resource for resource in ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """All objects at one revision, as a snapshot of etcd has them."""
+
+    revision: int
+    objects: Mapping[Ref, Document]
 
 
 class FakeCluster:
@@ -92,7 +103,7 @@ class FakeCluster:
     def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Document:
         """Store a new object."""
         document: Document = copy_json(manifest)
-        metadata = document.setdefault("metadata", {})
+        metadata = document["metadata"] = kinds.read_metadata(resource, document)
         place = (namespace or "") if resource.namespaced else ""
         self._check_place(resource, document, place)
         if not metadata.get("name") and metadata.get("generateName"):
@@ -132,6 +143,7 @@ class FakeCluster:
         if subresource == "scale":
             return self._patch_scale(ref, old, body)
         new = self._apply(old, body, content_type)
+        new["metadata"] = kinds.read_metadata(ref.resource, new)
         is_metadata_ignored = subresource == "status" and kinds.is_custom(ref.resource)
         self._check_identity(ref, old, new, is_uid_checked=not is_metadata_ignored)
         if subresource == "status":
@@ -185,6 +197,20 @@ class FakeCluster:
         last = copy_stored(old)
         last["metadata"]["resourceVersion"] = str(self.history.revision + 1)
         self.history.append(Change(self.history.revision + 1, ref, old, None, last))
+
+    # ------------------------------------------------------------ backups
+    def back_up(self) -> Backup:
+        """Everything as it is now."""
+        return Backup(self.history.revision, dict(self._objects))
+
+    def restore(self, backup: Backup, *, bump: int = 0) -> None:
+        """Etcd is set back to a snapshot. Its revision is too, plus `bump`; no uid is made twice.
+
+        Objects have their resourceVersions of then, whatever `bump` is.
+        """
+        self._objects = dict(backup.objects)
+        self.history.restore(backup.revision, bump)
+        self._clean_at = 0
 
     # ------------------------------------------------------------ garbage collection
     def collect_garbage(self) -> bool:
@@ -269,7 +295,8 @@ class FakeCluster:
     def _mark_deleted(self, ref: Ref, old: Document, seconds: int, finalizers: Any) -> None:
         new = copy_stored(old)
         metadata = new["metadata"]
-        metadata["deletionTimestamp"] = self._format(self.now() + timedelta(seconds=seconds))
+        moment = self.now() + timedelta(seconds=min(seconds, LONGEST_GRACE))
+        metadata["deletionTimestamp"] = self._format(moment)
         metadata["deletionGracePeriodSeconds"] = seconds
         if finalizers:
             metadata["finalizers"] = finalizers
@@ -311,7 +338,7 @@ class FakeCluster:
     def _check_identity(
         self, ref: Ref, old: Document, new: Document, *, is_uid_checked: bool
     ) -> None:
-        before, after = old["metadata"], new.setdefault("metadata", {})
+        before, after = old["metadata"], new["metadata"]
         version = after.get("resourceVersion") or before["resourceVersion"]
         if version != before["resourceVersion"]:
             message = f'Operation cannot be fulfilled on {ref.resource.plural} "{ref.name}": '

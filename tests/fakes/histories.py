@@ -72,7 +72,10 @@ class History:
         return [c for c in reversed(self._changes[resource]) if c.revision > visible]
 
     def list_all(self, resource: Resource) -> list[Change]:
-        """Every change of one kind, oldest first; compaction does not touch this record."""
+        """Every change of one kind, oldest first; compaction does not touch this record.
+
+        Where etcd was restored, what came after its snapshot has never been.
+        """
         return list(self._changes[resource])
 
     def hold(self, *resources: Resource) -> None:
@@ -98,6 +101,19 @@ class History:
     def compact(self) -> None:
         """Forget what led to the present: watches from an older version get 410."""
         self.compacted = self.revision
+
+    def restore(self, revision: int, bump: int) -> None:
+        """What came after this revision has never been; the next one is `bump` further.
+
+        Watches end. One from before is too old, one from a version that is yet to come is mute.
+        """
+        for resource, changes in self._changes.items():
+            self._changes[resource] = [c for c in changes if c.revision <= revision]
+        self._horizons.clear()
+        self._lags.clear()
+        self.revision = revision + bump
+        self.compact()
+        self.break_watches()
 
     def bookmark(self) -> None:
         """Send a bookmark to every watch that is open."""

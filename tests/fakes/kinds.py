@@ -12,13 +12,67 @@ from typing import Any
 from et_operator.errors import NotFound, Refused
 from et_operator.model.resources import CONFIG_MAPS, GROUP, NODES, PODS, Ref, Resource
 from tests.fakes.documents import copy_json, copy_stored
-from tests.fakes.schemas import admit, find_definition
+from tests.fakes.schemas import Schema, admit, find_definition, find_faults
 
 Document = dict[str, Any]
 
 DEFAULT_GRACE_SECONDS = 30
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_ANY_AMOUNT = {"x-kubernetes-int-or-string": True}
+_TEXT = {"type": "string", "nullable": True}
+_TEXTS = {"type": "object", "nullable": True, "additionalProperties": _TEXT}
+_OWNER = {
+    "type": "object",
+    "properties": dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT)
+    | {key: {"type": "boolean", "nullable": True} for key in ("controller", "blockOwnerDeletion")},
+}
+_METADATA = {
+    "type": "object",
+    "properties": dict.fromkeys(("name", "generateName", "namespace", "uid"), _TEXT)
+    | dict.fromkeys(("resourceVersion", "creationTimestamp", "deletionTimestamp"), _TEXT)
+    | {"labels": _TEXTS, "annotations": _TEXTS, "generation": {"type": "integer"}}
+    | {"finalizers": {"type": "array", "nullable": True, "items": _TEXT}}
+    | {"ownerReferences": {"type": "array", "nullable": True, "items": _OWNER}},
+}
+"""The types of what this server reads of ObjectMeta."""
+_FLAG = {"type": "boolean", "nullable": True}
+_NUMBER = {"type": "integer", "nullable": True}
+_NAMED = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "nullable": True, "items": items}
+
+
+def _object(**properties: Schema) -> Schema:
+    return {"type": "object", "nullable": True, "properties": properties}
+
+
+_AMOUNTS = {"type": "object", "nullable": True, "additionalProperties": _ANY_AMOUNT}
+_CONTAINER = {
+    "type": "object",
+    "properties": {
+        **{key: _list(_TEXT) for key in ("command", "args")},
+        **{key: _list(_NAMED) for key in ("env", "volumeDevices", "volumeMounts")},
+        **{key: _list(_object()) for key in ("envFrom", "ports")},
+        **dict.fromkeys(("name", "image", "imagePullPolicy", "workingDir"), _TEXT),
+        **dict.fromkeys(("stdin", "stdinOnce", "tty"), _FLAG),
+        **{key: _object() for key in ("lifecycle", "livenessProbe", "securityContext")},
+        "resources": _object(limits=_AMOUNTS, requests=_AMOUNTS, claims=_list(_object())),
+    },
+}
+_POD = _object(
+    **{key: _list(_CONTAINER) for key in ("containers", "initContainers")},
+    **{key: _list(_object()) for key in ("imagePullSecrets", "tolerations", "hostAliases")},
+    **dict.fromkeys(("hostIPC", "hostNetwork", "hostPID", "shareProcessNamespace"), _FLAG),
+    **dict.fromkeys(("nodeName", "serviceAccountName", "schedulerName", "hostname"), _TEXT),
+    **dict.fromkeys(("activeDeadlineSeconds", "terminationGracePeriodSeconds"), _NUMBER),
+    **{key: _object() for key in ("affinity", "dnsConfig", "securityContext")},
+    volumes=_list(_NAMED),
+    nodeSelector=_TEXTS,
+)
+"""The types of the best known fields of a pod's spec; what is not here is believed."""
 _MAX_NAME = 253
 _MAX_LABEL = 63
 
@@ -52,6 +106,15 @@ def shape(ref: Ref, document: Document) -> Document:
     if faults:
         raise invalid(ref, "; ".join(fault.lstrip(".") for fault in faults))
     return shaped  # type: ignore[no-any-return]
+
+
+def read_metadata(resource: Resource, document: Document) -> Document:
+    """The metadata of a manifest, without its nulls; raises Refused (400) for wrong types."""
+    metadata = document.get("metadata") or {}
+    faults = list(find_faults(metadata, _METADATA, "metadata"))
+    if faults:
+        raise Refused(400, "BadRequest", f"{resource.kind} cannot be handled: {faults[0]}")
+    return {key: value for key, value in metadata.items() if value is not None}
 
 
 def validate_metadata(ref: Ref, metadata: Mapping[str, Any]) -> None:
@@ -144,13 +207,19 @@ def choose_grace_seconds(document: Document, asked: int | None) -> int:
 
 def _prepare_pod(ref: Ref, document: Document) -> None:
     spec = document.get("spec") or {}
+    faults = list(find_faults(spec, _POD, "spec"))
+    if faults:
+        raise Refused(400, "BadRequest", f"Pod in version v1 cannot be handled: {faults[0]}")
     if not spec.get("containers"):
         raise invalid(ref, "spec.containers: Required value")
-    for index, container in enumerate(spec["containers"]):
-        for field in ("name", "image"):
-            if not container.get(field):
-                raise invalid(ref, f"spec.containers[{index}].{field}: Required value")
+    for part in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(part) or ()):
+            for field in ("name", "image"):
+                if not container.get(field):
+                    raise invalid(ref, f"spec.{part}[{index}].{field}: Required value")
     spec.setdefault("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # as the API server does
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("schedulerName", "default-scheduler")
     document["status"] = {"phase": "Pending", "qosClass": "BestEffort"}

@@ -23,7 +23,8 @@ class FakeKubelet:
         nodes: names of the nodes to begin with.
 
     `waiting` are names of pods that stay unscheduled, with the scheduler's message; `stuck` those
-    whose containers do not start, with the reason; `clinging` those that do not end when deleted.
+    whose containers do not start, with the reason; `clinging` those that do not end when deleted;
+    `outliving` names of containers that do not end with the first one of their pod.
     """
 
     def __init__(self, cluster: FakeCluster, nodes: Iterable[str] = ("node-1", "node-2")) -> None:
@@ -31,10 +32,13 @@ class FakeKubelet:
         self.waiting: dict[str, str] = {}
         self.stuck: dict[str, str] = {}
         self.clinging: set[str] = set()
+        self.outliving: set[str] = set()
         self.lost: set[str] = set()
         self.is_flushing: Callable[[str], bool] = lambda _: False
         """Whether the sidecar of the pod with this uid needs longer to end than its container."""
         self._placed = 0
+        self._repairs: dict[str, Document | None] = {}
+        """Statuses by uid of pods that came back from a backup; None: to be started anew."""
         for name in nodes:
             self.add_node(name)
 
@@ -67,6 +71,56 @@ class FakeKubelet:
         for pod in self._list_on(name):
             self._cluster.delete(_ref(pod), grace_seconds=0)
 
+    # ------------------------------------------------------------ a restore of etcd
+    def outlive(self, restore: Callable[[], None]) -> set[str]:
+        """Let etcd be restored, and compare afterwards what runs with what should.
+
+        Containers of pods that have vanished are killed. A pod that runs is reported as it is, and
+        so is one that has ended. One that was deleted, or ran on another node, is started anew with
+        its old uid, unless it had ended by then.
+
+        Returns the uids of those whose containers live on.
+        """
+        before = {pod["metadata"]["uid"]: pod for pod in self._cluster.scan(PODS)}
+        untold, self._repairs = self._repairs, {}
+        restore()
+        after = {pod["metadata"]["uid"]: pod for pod in self._cluster.scan(PODS)}
+        for uid, pod in after.items():
+            node, was = pod["spec"].get("nodeName"), before.get(uid)
+            if node is None:
+                continue
+            if was is None or was["spec"].get("nodeName") != node:
+                if pod["status"]["phase"] not in {"Succeeded", "Failed"}:
+                    self._repairs[uid] = None
+            else:
+                is_told = uid not in untold
+                self._repairs[uid] = self._find_true_status(was) if is_told else untold[uid]
+        for name in self.lost:
+            if self._cluster.find(Ref(NODES, "", name)) is not None:
+                self.lose_node(name)
+                self.evict_from(name)
+        return {uid for uid, status in self._repairs.items() if status is not None}
+
+    def _find_true_status(self, pod: Json) -> Document:
+        """One that is told to end has its SIGTERM: it ends though nobody remembers the deletion."""
+        document: Document = copy_json(pod)
+        is_ending = "deletionTimestamp" in pod["metadata"] and _find_code(pod) is None
+        if is_ending and pod["status"].get("containerStatuses"):
+            self._end(document, TERMINATED, reason="Error")
+        status: Document = document["status"]
+        return status
+
+    def _repair_named(self, name: str) -> None:
+        """What happens to a container from now on must not be lost with what etcd has forgotten."""
+        pod = self._cluster.get(self._find(name))
+        if pod["metadata"]["uid"] in self._repairs:
+            self._repair(pod)
+
+    def _repair(self, pod: Json) -> None:
+        status = self._repairs.pop(pod["metadata"]["uid"])
+        anew = {"phase": "Pending", "conditions": pod["status"].get("conditions", [])}
+        self._edit(_ref(pod), lambda d: d.update(status=anew if status is None else status))
+
     # ------------------------------------------------------------ pods
     def step(self) -> bool:
         """One stage for each pod; whether anything happened."""
@@ -77,16 +131,21 @@ class FakeKubelet:
 
     def terminate(self, name: str, code: int, *, message: str = "", reason: str = "") -> None:
         """The pod's container ends with this code; its sidecars follow, and then its phase."""
+        self._repair_named(name)
+        if "containerStatuses" not in self._cluster.get(self._find(name))["status"]:
+            return  # it is yet to be started anew
 
         def change(pod: Document) -> None:
             self._end(pod, code, message=message, reason=reason)
             if pod["spec"].get("initContainers"):
                 _keep_sidecars(pod)
+            self._keep_others(pod)
 
         self._edit(self._find(name), change)
 
     def fail(self, name: str, *, reason: str = "Evicted", disruption: str = "") -> None:
         """The kubelet ends the pod for a reason of the node's."""
+        self._repair_named(name)
         if disruption:
             self.mark_disrupted(name, disruption)
 
@@ -108,7 +167,9 @@ class FakeKubelet:
     def _advance(self, pod: Document) -> None:
         name, status = pod["metadata"]["name"], pod["status"]
         node, code = pod["spec"].get("nodeName"), _find_code(pod)
-        if node in self.lost or status["phase"] in {"Succeeded", "Failed"}:
+        if pod["metadata"]["uid"] in self._repairs and node not in self.lost:
+            self._repair(pod)
+        elif node in self.lost or status["phase"] in {"Succeeded", "Failed"}:
             self._confirm(pod, node)
         elif "deletionTimestamp" in pod["metadata"]:
             if name not in self.clinging:
@@ -117,8 +178,20 @@ class FakeKubelet:
             self._schedule(pod)
         elif status["phase"] == "Pending":
             self._start(pod)
-        elif code is not None and not self.is_flushing(pod["metadata"]["uid"]):
+        elif code is not None and not self._is_held(pod):
             self._edit(_ref(pod), lambda d: self._end(d, code))
+
+    def _is_held(self, pod: Json) -> bool:
+        """Whether another container runs on though the first one has ended."""
+        others = {c["name"] for c in pod["spec"]["containers"][1:]}
+        return self.is_flushing(pod["metadata"]["uid"]) or not self.outliving.isdisjoint(others)
+
+    def _keep_others(self, pod: Document) -> None:
+        """Containers that outlive the first one keep the pod's phase Running."""
+        for status in pod["status"]["containerStatuses"]:
+            if status["name"] in self.outliving:
+                status["state"] = {"running": {"startedAt": _find_start(pod)}}
+                pod["status"]["phase"] = "Running"
 
     def _confirm(self, pod: Document, node: str | None) -> None:
         """Of a deletion: the containers have ended, so the object may go."""
@@ -168,16 +241,18 @@ class FakeKubelet:
 
     def _end(self, pod: Document, code: int, *, message: str = "", reason: str = "") -> None:
         """A container that has ended keeps its own end."""
-        known = [
-            s for s in pod["status"].get("containerStatuses", ()) if "terminated" in s["state"]
-        ]
+        known = {
+            s["name"]: s
+            for s in pod["status"].get("containerStatuses", ())
+            if "terminated" in s["state"]
+        }
         ended = {"exitCode": code, "finishedAt": self._stamp(), "startedAt": _find_start(pod)}
         ended["reason"] = reason or ("Completed" if code == 0 else "Error")
         if message:
             ended["message"] = message
         _set_states(pod, {"terminated": ended})
-        if known:
-            pod["status"]["containerStatuses"] = known
+        states = pod["status"].get("containerStatuses", ())
+        pod["status"]["containerStatuses"] = [known.get(s["name"], s) for s in states]
         pod["status"]["phase"] = "Succeeded" if code == 0 else "Failed"
 
     def _list_on(self, node: str) -> list[Document]:

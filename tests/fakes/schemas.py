@@ -53,7 +53,7 @@ def admit(document: Any, schema: Schema) -> tuple[Any, list[str]]:
     for own in ("apiVersion", "kind", "metadata"):
         top["properties"][own] = {"x-kubernetes-preserve-unknown-fields": True}
     shaped = _shape(copy_json(document), top)
-    return shaped, list(_find_faults(shaped, top, ""))
+    return shaped, list(find_faults(shaped, top, ""))
 
 
 def _shape(value: Any, schema: Schema) -> Any:
@@ -87,7 +87,8 @@ def _shape_object(value: dict[str, Any], schema: Schema) -> dict[str, Any]:
 _EMBEDDED = {"apiVersion", "kind", "metadata"}
 
 
-def _find_faults(value: Any, schema: Schema, path: str) -> Iterator[str]:
+def find_faults(value: Any, schema: Schema, path: str) -> Iterator[str]:
+    """What is wrong with a value, a sentence each that begins with the place."""
     if value is None and schema.get("nullable"):
         return
     if schema.get("x-kubernetes-int-or-string"):
@@ -103,7 +104,7 @@ def _find_faults(value: Any, schema: Schema, path: str) -> Iterator[str]:
         yield from _find_object_faults(value, schema, path)
     if isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):
-            yield from _find_faults(item, schema["items"], f"{path}[{index}]")
+            yield from find_faults(item, schema["items"], f"{path}[{index}]")
 
 
 def _is_of(value: Any, kind: str) -> bool:
@@ -123,7 +124,7 @@ def _find_object_faults(value: dict[str, Any], schema: Schema, path: str) -> Ite
     for key, item in value.items():
         inner = known.get(key, extra if isinstance(extra, Mapping) else None)
         if inner is not None:
-            yield from _find_faults(item, inner, f"{path}.{key}")
+            yield from find_faults(item, inner, f"{path}.{key}")
 
 
 def _find_limit_faults(value: Any, schema: Schema, path: str) -> Iterator[str]:

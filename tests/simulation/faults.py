@@ -15,7 +15,9 @@ from et_operator.errors import (
     ServerFailed,
     Throttled,
 )
+from et_operator.model.resources import PODS
 from tests.fakes.clients import Call, Moment
+from tests.fakes.cluster import FakeCluster
 from tests.simulation.invariants import OPERATOR
 
 RETRY_AFTER = timedelta(seconds=7)
@@ -88,3 +90,27 @@ class Strike:
         if call is self._target and moment is kind.moment:
             self.has_struck = True
             raise kind.build(call)
+
+
+class Quota:
+    """So many pods of a namespace may live; what would be one more is refused, as by the server."""
+
+    def __init__(self, cluster: FakeCluster, pods: int) -> None:
+        self._cluster = cluster
+        self.pods = pods
+
+    def __call__(self, call: Call, moment: Moment) -> None:
+        """As a Fault of the call log."""
+        if moment is not Moment.BEFORE or (call.verb, call.ref.resource) != ("create", PODS):
+            return
+        used = [
+            pod
+            for pod in self._cluster.scan(PODS)
+            if pod["metadata"]["namespace"] == call.ref.namespace
+            and pod["status"].get("phase") not in {"Succeeded", "Failed"}
+        ]
+        if len(used) >= self.pods:
+            words = f"exceeded quota: small, requested: pods=1, used: pods={len(used)}"
+            raise Refused(
+                403, "Forbidden", f"pods is forbidden: {words}, limited: pods={self.pods}"
+            )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from et_operator.model.names import LABEL_EPOCH, LABEL_ROLE
@@ -225,6 +225,8 @@ def every_scaling_has_ended(cluster: FakeCluster, _: FakeBroker) -> None:
     """Whoever asks for a scaling gets an answer, and one is remembered only while it goes on."""
     finals = {"ScaleSucceeded", "ScaleFailed"}
     for scaling in (*cluster.list(SCALE_INS), *cluster.list(SCALE_OUTS)):
+        if "deletionTimestamp" in scaling["metadata"]:
+            continue  # its author asks no more, and somebody else keeps it
         phase = scaling.get("status", {}).get("phase")
         demand(phase in finals, f"scaling {scaling['metadata']['name']} is {phase} for ever")
     for job in cluster.list(TRAINING_JOBS):
@@ -271,6 +273,43 @@ def check_rest(cluster: FakeCluster, broker: FakeBroker) -> None:
         rule(cluster, broker)
 
 
+# ---------------------------------------------------------------- judged while something hinders
+REASONS_WHY = frozenset(
+    {
+        "PodsRefused",
+        "WritesRefused",
+        "NameTaken",
+        "Unschedulable",
+        "WorkersFailing",
+        "Foreign",
+        "LauncherTrouble",
+    }
+)
+"""Conditions that say why a job is not as its spec says."""
+
+
+def check_standing(cluster: FakeCluster, broker: FakeBroker, events: Collection[str]) -> None:
+    """Judge a cluster in which nothing has happened for an hour, whatever is in the operator's way.
+
+    A job is as its author wants it, or a condition says why not. One whose very status may not be
+    written can say it in Events alone: `events` are the reasons of those there were.
+    """
+    for rule in AT_REST:
+        try:
+            rule(cluster, broker)
+        except Broken as broken:
+            said = [say_why(job) for job in cluster.list(TRAINING_JOBS)]
+            is_told = all(said) or not REASONS_WHY.isdisjoint(events)
+            demand(is_told, f"{broken}, and no condition says why: {said}")
+
+
+def say_why(job: Json) -> list[str]:
+    """The conditions that tell of a trouble now."""
+    status = job.get("status") or {}
+    told = {c["type"] for c in status.get("conditions", ()) if c["status"] == "True"}
+    return sorted(told & REASONS_WHY)
+
+
 # ---------------------------------------------------------------- reading documents
 def is_role(pod: Json, role: str) -> bool:
     """Whether it is a launcher or a worker."""
@@ -301,8 +340,10 @@ def read_asked(job: Json) -> int:
 
 
 def is_ended(pod: Json) -> bool:
-    """Whether it will never run again."""
-    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    """Whether its first container will never run again, whatever others beside it do."""
+    status = pod.get("status", {})
+    states = [container["state"] for container in status.get("containerStatuses") or ()]
+    return status.get("phase") in {"Succeeded", "Failed"} or "terminated" in (states or [{}])[0]
 
 
 def owner_uid(document: Json | None) -> str | None:

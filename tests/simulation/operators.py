@@ -7,10 +7,11 @@ let each list be taken, and each event come, at any moment.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from et_operator.assembly import WATCHED
 from et_operator.codec.encoding import encode_status_patch
+from et_operator.codec.runtimes import hash_files
 from et_operator.errors import EtOperatorError
 from et_operator.kube.executing import Executor
 from et_operator.model.jobs import JobKey, Runtime
@@ -18,16 +19,16 @@ from et_operator.model.plans import Report
 from et_operator.model.resources import Resource
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.reconciling import Reconciler
+from et_operator.runtime.clock import Clock
 from et_operator.runtime.measuring import Metrics
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from tests.fakes.clients import CallLog, FakeApi, View
-from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 
+FILES = {"launcher/boot.py": "", "launcher/contract.py": ""}
 SHIPPED = RuntimeFiles(
-    Runtime(digest="0123456789", broker_image="localhost/et-operator:dev"),
-    {"launcher/boot.py": "", "launcher/contract.py": ""},
+    Runtime(digest=hash_files(FILES), broker_image="localhost/et-operator:dev"), FILES
 )
 FIRST_RETRY = timedelta(seconds=1)
 LAST_RETRY = timedelta(seconds=60)
@@ -36,25 +37,27 @@ LAST_RETRY = timedelta(seconds=60)
 class Agenda:
     """Which keys are due when; stands in for the WorkQueue where no task waits for it."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._due: dict[JobKey, datetime] = {}
+        self._due: dict[JobKey, float] = {}
         self._failures: dict[JobKey, int] = {}
-        self._resting: dict[JobKey, datetime] = {}
+        self._resting: dict[JobKey, float] = {}
 
-    def add(self, key: JobKey, after: timedelta | None = None) -> None:
+    def add(self, key: JobKey, after: timedelta | None = None, *, cause: str = "") -> None:
         """As WorkQueue.add: the earliest wish wins."""
-        now = self._clock.now()
-        at = max(now + max(after or timedelta(), timedelta()), self._resting.get(key, now))
+        now = self._clock.monotonic()
+        at = now + max((after or timedelta()).total_seconds(), 0.0)
+        at = max(at, self._resting.get(key, now))
         self._due[key] = min(at, self._due.get(key, at))
 
     def retry(self, key: JobKey, at_least: timedelta | None = None) -> timedelta:
         """As WorkQueue.retry, without jitter."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        delay = max(min(FIRST_RETRY * 2**failures, LAST_RETRY), at_least or timedelta())
+        delay = min(FIRST_RETRY * 2 ** min(failures, 10), LAST_RETRY)
+        delay = max(delay, at_least or timedelta())
         if at_least is not None:
-            self._resting[key] = self._clock.now() + at_least
+            self._resting[key] = self._clock.monotonic() + at_least.total_seconds()
             self._due.pop(key, None)
         self.add(key, delay)
         return delay
@@ -65,17 +68,17 @@ class Agenda:
 
     def take(self) -> JobKey | None:
         """The key that has been due longest."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         due = sorted((at, key) for key, at in self._due.items() if at <= now)
         if not due:
             return None
         del self._due[due[0][1]]
         return due[0][1]
 
-    @property
-    def next_due(self) -> datetime | None:
-        """When something is due at the earliest."""
-        return min(self._due.values(), default=None)
+    def find_wait(self) -> timedelta | None:
+        """How long until something is due; None: nothing is."""
+        at = min(self._due.values(), default=None)
+        return None if at is None else timedelta(seconds=at - self._clock.monotonic())
 
 
 class SimulatedOperator:
@@ -87,7 +90,7 @@ class SimulatedOperator:
         clock: its time.
     """
 
-    def __init__(self, cluster: FakeCluster, log: CallLog, clock: FakeClock) -> None:
+    def __init__(self, cluster: FakeCluster, log: CallLog, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
         self.store = Store()
@@ -95,16 +98,18 @@ class SimulatedOperator:
         self.reports: list[Report] = []
         self._ingest = Ingest(self.store)
         self._cursors: dict[Resource, int] = {}
+        self._cut: set[Resource] = set()
+        """Kinds whose watches have broken off: a list follows."""
         self.stalled: dict[Resource, int] = {}
         """Kinds whose newest events, so many, are not shown until `catch_up`."""
         for resource in WATCHED:
-            self.store.expect_list(resource, None)
+            self.store.coverage.expect_list(resource, None)
         self._views = {r: View(None, selector, "") for r, selector in WATCHED.items()}
         api = FakeApi(cluster, log)
         self._reconciler = Reconciler(
             store=self.store,
             api=api,
-            executor=Executor(api, self, encode_status_patch, pod_requests=4),
+            executor=Executor(api, self, encode_status_patch, pod_requests=4, now=clock.monotonic),
             queue=self.agenda,  # type: ignore[arg-type]
             clock=clock,
             shipped=SHIPPED,
@@ -127,10 +132,16 @@ class SimulatedOperator:
 
     def receive(self, resource: Resource) -> bool:
         """Take the list of a kind, and then one event at a time, as its watch shows them."""
-        if resource not in self._cursors:
+        if resource not in self._cursors or resource in self._cut:
             self._list(resource)
             return True
         return self._take_event(resource, self.stalled.get(resource, 0))
+
+    def break_watches(self) -> None:
+        """All watches end, and cannot go on from where they were."""
+        for resource in self._cursors:
+            self._cut.add(resource)
+            self.store.coverage.note_cut(resource, None)
 
     def catch_up(self) -> bool:
         """Take the oldest event of the first kind that is behind; whether one was."""
@@ -139,17 +150,21 @@ class SimulatedOperator:
     def _list(self, resource: Resource) -> None:
         items = self._cluster.list(resource, label_selector=WATCHED[resource])
         version = self._cluster.history.revision
+        known = max(self._cursors.get(resource, 0), self.store.tables[resource].find_newest(None))
+        is_set_back = version < known
         self._cursors[resource] = version
-        self._ingest.sync(resource, None, items, version=str(version), at=self._clock.now())
-        if not self.is_synced:
-            return
-        for entry in self.store.jobs:
-            self.agenda.add(entry.value.key)
-        for table in (self.store.scale_ins, self.store.scale_outs):
-            for scaling in table:
-                self.agenda.add(JobKey(scaling.value.namespace, scaling.value.job_name))
+        self._cut.discard(resource)
+        at = self._clock.monotonic()
+        keys = self._ingest.sync(
+            resource, None, items, version=str(version), at=at, is_set_back=is_set_back
+        )
+        for key in keys:
+            self.agenda.add(key)
 
     def _take_event(self, resource: Resource, hidden: int) -> bool:
+        if resource in self._cut:
+            self._list(resource)
+            return True
         pending = list(self._cluster.history.list_pending(resource, self._cursors[resource]))
         for change in pending[: max(len(pending) - hidden, 0)]:
             self._cursors[resource] = change.revision

@@ -12,12 +12,20 @@ from hypothesis import strategies as st
 from et_operator.model.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS
 from tests.makers import make_job, make_scale_in, make_scale_out
 from tests.simulation.faults import KINDS, Strike
+from tests.simulation.hindrances import FINALIZER, HINDRANCES
+from tests.simulation.invariants import OPERATOR, check_standing, demand
 from tests.simulation.schedules import TOKENS, Schedule
 from tests.simulation.worlds import World
 
 MOST = 5
 """Workers that any of these jobs may have."""
 LAST_STRUCK = 60
+MOST_TRIES = 200
+"""Writes in an hour for all that is refused: each failing kind once a minute, and the like."""
+BUMP = 10**9
+"""What is added to the revision of a snapshot (etcdutl snapshot restore --bump-revision)."""
+MOST_WRITES = 20
+"""Writes that are done in that hour: for words that change, ends that come late."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +61,39 @@ async def tell(story: Story) -> World:
         world.log.faults += [Strike(number, kind) for number, kind in story.faults]
         job = make_job(workers=story.workers, minReplicas=1, maxReplicas=MOST, **story.spec)
         world.create(TRAINING_JOBS, job)
+        world.backup = world.cluster.back_up()
         for number, step in enumerate(story.steps):
-            await STEPS[step.what](world, step.number, f"s{number}")
+            await ALL_STEPS[step.what](world, step.number, f"s{number}")
+        if any(step.what not in STEPS for step in story.steps):
+            await stand_still(world)
         await go_on(world)
         return world
+
+
+async def stand_still(world: World) -> None:
+    """Nobody does anything for two hours, and whatever is in the way stays there.
+
+    By then every job has what its spec says, or says why not; and it goes on costing little.
+    """
+    await world.settle(timedelta(hours=1))
+    events = {report.reason for operator in world.operators for report in operator.reports}
+    check_standing(world.cluster, world.broker, events)
+    tried, done = count_tries(world), len(world.log.list_writes(OPERATOR))
+    await world.settle(timedelta(hours=1))
+    demand(count_tries(world) - tried <= MOST_TRIES, "writes are tried on and on")
+    demand(len(world.log.list_writes(OPERATOR)) - done <= MOST_WRITES, "it writes on and on")
+
+
+def count_tries(world: World) -> int:
+    """Writes that were asked for, whatever came of them."""
+    return sum(call.is_write and call.user == OPERATOR for call in world.log.calls)
 
 
 async def go_on(world: World) -> None:
     """Nothing hinders the job any more, and all who want to have an hour for what they want."""
     world.broker.busy.clear()
+    world.make_way()
+    world.wrong_clock.off = timedelta()
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": None}})
     await world.settle(timedelta(hours=1))
 
@@ -135,6 +167,37 @@ async def end_the_command(world: World, number: int, _: str) -> None:
         world.end_command(number % 2)
 
 
+async def hinder(world: World, number: int, _: str) -> None:
+    """A policy, or a webhook that fails, for one kind and verb."""
+    world.hinder(HINDRANCES[number * 7 % len(HINDRANCES)])
+
+
+async def put_the_clock_wrong(world: World, number: int, _: str) -> None:
+    """The operator's machine has another time of day from now on."""
+    world.wrong_clock.off = timedelta(minutes=20) * (number - 5)
+
+
+async def add_a_finalizer(world: World, number: int, _: str) -> None:
+    """Somebody else wants to have the last word about an object."""
+    body = {"metadata": {"finalizers": [FINALIZER]}}
+    for resource in (PODS, SCALE_INS, SCALE_OUTS):
+        for found in world.cluster.list(resource)[number % 3 :: 3]:
+            if "deletionTimestamp" not in found["metadata"]:
+                world.change(resource, found["metadata"]["name"], body)
+
+
+async def back_up(world: World, number: int, _: str) -> None:
+    """From here on a restore goes back to this moment."""
+    world.backup = world.cluster.back_up()
+
+
+async def restore(world: World, number: int, _: str) -> None:
+    """Etcd is set back; revisions too, or they are bumped; operators live on, or start anew."""
+    world.restore(bump=BUMP * (number % 2))
+    if number % 4 > 1:
+        await world.restart_operators()
+
+
 STEPS: dict[str, Callable[[World, int, str], Any]] = {
     step.__name__: step
     for step in (
@@ -153,6 +216,28 @@ STEPS: dict[str, Callable[[World, int, str], Any]] = {
         end_the_command,
     )
 }
+
+HARD_STEPS = STEPS | {
+    step.__name__: step for step in (hinder, put_the_clock_wrong, add_a_finalizer)
+}
+"""And what makes it hard for the operator to do its work."""
+
+RESTORING = {step.__name__: step for step in (back_up, restore)}
+ALL_STEPS = HARD_STEPS | RESTORING
+
+HARD_STORIES = st.builds(
+    Story,
+    workers=st.integers(1, MOST),
+    spec=st.fixed_dictionaries(
+        {}, optional={"restartPolicy": st.just("OnFailure"), "drainTimeoutSeconds": st.just(30)}
+    ),
+    steps=st.lists(
+        st.builds(Step, st.sampled_from(list(HARD_STEPS)), st.integers(0, 9)),
+        min_size=2,
+        max_size=10,
+    ).map(tuple),
+    tokens=st.lists(st.sampled_from(TOKENS), max_size=60).map(tuple),
+)
 
 STORIES = st.builds(
     Story,
@@ -175,3 +260,16 @@ STORIES = st.builds(
     tokens=st.lists(st.sampled_from(TOKENS), max_size=200).map(tuple),
     leaders=st.sampled_from([1, 1, 2]),
 )
+
+RESTORED_STORIES = st.builds(
+    Story,
+    workers=st.integers(1, MOST),
+    spec=st.fixed_dictionaries({}, optional={"restartPolicy": st.just("OnFailure")}),
+    steps=st.lists(
+        st.builds(Step, st.sampled_from([*STEPS, *RESTORING, *RESTORING]), st.integers(0, 9)),
+        min_size=1,
+        max_size=8,
+    ).map(lambda steps: (Step("do_a_few_things", 9), *steps, Step("restore", len(steps)))),
+    tokens=st.lists(st.sampled_from(TOKENS), max_size=60).map(tuple),
+)
+"""A life, set back at the end of its steps at least."""

@@ -26,7 +26,7 @@ LAGS = (1, 3, MANY)
 @pytest.mark.parametrize("name", LIVES)
 async def test_a_kind_that_lags_behind_changes_nothing_in_the_end(name: str):
     for kind in choose(name, KINDS):
-        for lag in choose((name, kind), LAGS):
+        for lag in choose((name, kind), LAGS, halve=True):
             await live_with(name, {kind: lag})
 
 
@@ -34,7 +34,7 @@ async def test_a_kind_that_lags_behind_changes_nothing_in_the_end(name: str):
 async def test_events_that_come_late_and_kind_by_kind_change_nothing_in_the_end(name: str):
     for start in choose(name, range(len(KINDS))):
         order = (*KINDS[start:], *KINDS[:start])
-        for kinds in choose((name, start), (order, order[::-1])):
+        for kinds in choose((name, start), (order, order[::-1]), halve=True):
             await live_with(name, dict.fromkeys(kinds, MANY))
 
 
@@ -90,7 +90,7 @@ async def test_a_leader_that_starts_from_lists_of_different_moments_changes_noth
     name: str, order: Sequence[Resource]
 ):
     undisturbed = await live_undisturbed(name)
-    for number in choose((name, order[0]), await list_own_attempts(name)):
+    for number in choose((name, order[0]), await list_own_attempts(name), halve=True):
         async with World() as world:
             handover = Handover(world, number, order)
             world.log.faults.append(handover)

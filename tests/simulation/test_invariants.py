@@ -13,7 +13,13 @@ from tests.fakes.clients import CallLog, FakeApi
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.makers import make_config_map, make_job, make_owner, make_pod, make_scale_in
-from tests.simulation.invariants import Broken, check_history, check_rest, watch_over
+from tests.simulation.invariants import (
+    Broken,
+    check_history,
+    check_rest,
+    check_standing,
+    watch_over,
+)
 
 PLACE = "team-a"
 
@@ -152,3 +158,17 @@ def test_a_rest_that_must_not_be(crime: Callable[[Rogue], None], sentence: str):
     crime(rogue)
     with pytest.raises(Broken, match=sentence):
         check_rest(rogue.cluster, FakeBroker(rogue.cluster))
+
+
+def test_what_is_not_as_it_was_asked_must_be_told():
+    rogue = Rogue()
+    broker = FakeBroker(rogue.cluster)
+    with pytest.raises(Broken, match=r"2 workers are wanted.*no condition says why"):
+        check_standing(rogue.cluster, broker, ["Scaling"])
+    check_standing(rogue.cluster, broker, ["WritesRefused"])
+    told = {"type": "PodsRefused", "status": "False", "reason": "Resolved"}
+    rogue.set_status(conditions=[told])
+    with pytest.raises(Broken):
+        check_standing(rogue.cluster, broker, [])
+    rogue.set_status(conditions=[told | {"status": "True"}])
+    check_standing(rogue.cluster, broker, [])

@@ -40,7 +40,7 @@ async def test_a_job_costs_few_writes_from_its_creation_to_its_clean_up() -> Non
         world.end_command(0)
         await world.until(lambda: world.phase() == "Succeeded")
         await world.settle(timedelta(minutes=2))
-        deletions, ending, numbers = WORKERS, 1, 1
+        deletions, ending, numbers = WORKERS, 2, 1  # the status, and the rights that go
         assert await count_writes(world) == started + ending + deletions + numbers
 
         await world.settle(timedelta(days=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Self
 
 from et_operator.assembly import WATCHED
@@ -18,10 +19,11 @@ from et_operator.model.resources import (
 )
 from tests.fakes.broker import FakeBroker
 from tests.fakes.clients import CallLog
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.clock import FakeClock, WrongClock
+from tests.fakes.cluster import Backup, FakeCluster
 from tests.fakes.kubelet import FakeKubelet
 from tests.simulation.faults import Crash, Strike
+from tests.simulation.hindrances import FINALIZER, Hindrance
 from tests.simulation.invariants import check_history, is_ended, is_role, watch_over
 from tests.simulation.operators import SimulatedOperator
 from tests.simulation.schedules import ACTORS, RECOVER, STALL, Schedule
@@ -33,6 +35,8 @@ PATIENCE = 12
 MANY = 1_000_000
 OVERLAP = 30
 """Rounds after which a watch that is behind shows more, though nothing has come to rest."""
+DEAD = 1000
+"""Rounds after which such a watch is dead, as one is that was silent for 70 s: it begins anew."""
 LAST_WRITES = 40
 LAST_STEPS = 60
 MAX_STEPS = 5000
@@ -50,11 +54,21 @@ class World:
     Args:
         schedule: who does something next; None: everybody in turn.
         leaders: operators that believe they lead, at the same time.
+        judge: what must hold of all that happened, in the end.
     """
 
-    def __init__(self, schedule: Schedule | None = None, *, leaders: int = 1) -> None:
+    def __init__(
+        self,
+        schedule: Schedule | None = None,
+        *,
+        leaders: int = 1,
+        judge: Callable[[FakeCluster], None] = check_history,
+    ) -> None:
         self.schedule = schedule or Schedule()
+        self._judge = judge
         self.clock = FakeClock()
+        self.wrong_clock = WrongClock(self.clock)
+        """That of the operators' machines."""
         self.cluster = FakeCluster(self.clock.now)
         self.log = CallLog()
         watch_over(self.cluster, self.log)
@@ -67,6 +81,7 @@ class World:
             "garbage": self.cluster.collect_garbage,
         }
         self.steps: list[str] = []
+        self.backup: Backup | None = None
         self.successor: SimulatedOperator | None = None
         """Has begun to look, and takes the place of the first operator that crashes."""
         self._actors = [name for name in ACTORS if leaders > 1 or "@" not in name]
@@ -77,7 +92,7 @@ class World:
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
-            check_history(self.cluster)
+            self._judge(self.cluster)
         else:
             error.add_note(self.describe())
 
@@ -130,7 +145,8 @@ class World:
         return [
             pod["metadata"]["name"]
             for pod in self.cluster.scan(PODS)
-            if is_role(pod, role)
+            if pod["metadata"]["namespace"] == NAMESPACE
+            and is_role(pod, role)
             and not is_ended(pod)
             and "deletionTimestamp" not in pod["metadata"]
         ]
@@ -140,6 +156,19 @@ class World:
         self.broker.finish(job, code)
         for launcher in self.launchers():
             self.kubelet.terminate(launcher, code)
+
+    def hinder(self, hindrance: Hindrance) -> None:
+        """Put something in the operator's way, where it stays."""
+        self.log.faults.append(hindrance)
+
+    def make_way(self) -> None:
+        """Take away what is in the operator's way: hindrances, and finalizers of others."""
+        self.log.faults = [f for f in self.log.faults if not isinstance(f, Hindrance)]
+        for resource in (PODS, SCALE_INS, SCALE_OUTS):
+            for found in self.cluster.scan(resource):
+                if FINALIZER in found["metadata"].get("finalizers", ()):
+                    body = {"metadata": {"finalizers": None}}
+                    self.change(resource, found["metadata"]["name"], body)
 
     # ------------------------------------------------------------ time
     async def act(self, token: str) -> bool:
@@ -180,6 +209,8 @@ class World:
             has_moved = await self.go_round()
             if has_moved and rounds % OVERLAP:
                 continue
+            if rounds > DEAD and len(self.operators) > 1:
+                self._recover_all()
             if not self._catch_up() and not has_moved:
                 return
         raise Restless(f"still busy after {MAX_STEPS} steps in which no time passed")
@@ -195,6 +226,14 @@ class World:
         Two leaders of which one knows more contradict each other until then.
         """
         return any(operator.catch_up() for operator in self.operators)
+
+    def _recover_all(self) -> None:
+        """An event at a time comes to no end where two leaders make more of them meanwhile.
+
+        One alone has to come to rest with what it knows.
+        """
+        for operator in self.operators:
+            operator.stalled.clear()
 
     async def until(
         self, is_so: Callable[[], object], within: timedelta = timedelta(minutes=10)
@@ -215,17 +254,17 @@ class World:
             await self.rest()
 
     async def _advance(self, end: Any) -> bool:
-        dues = (operator.agenda.next_due for operator in self.operators)
-        due = min((due for due in dues if due is not None), default=None)
-        if due is None or due > end:
+        waits = (operator.agenda.find_wait() for operator in self.operators)
+        wait = min((wait for wait in waits if wait is not None), default=None)
+        if wait is None or self.clock.now() + wait > end:
             return False
-        await self.clock.advance(max(due - self.clock.now(), timedelta(milliseconds=1)))
+        await self.clock.advance(max(wait, timedelta(milliseconds=1)))
         return True
 
     # ------------------------------------------------------------ the operators
     def build_operator(self) -> SimulatedOperator:
         """One that has seen nothing yet."""
-        return SimulatedOperator(self.cluster, self.log, self.clock)
+        return SimulatedOperator(self.cluster, self.log, self.wrong_clock)
 
     async def _work(self, number: int) -> bool:
         try:
@@ -245,6 +284,23 @@ class World:
         self.operators[number] = self.successor or self.build_operator()
         self.successor = None
 
+    # ------------------------------------------------------------ a restore of etcd
+    def restore(self, *, bump: int = 0) -> None:
+        """Set etcd back to the backup. What was until now must have been right by itself."""
+        backup = self.backup
+        if backup is None:
+            return
+        self.steps.append("RESTORE")
+        self._judge(self.cluster)
+        self.broker.outlive(self.kubelet.outlive(partial(self.cluster.restore, backup, bump=bump)))
+        for operator in self.operators:
+            operator.break_watches()
+
+    async def restart_operators(self) -> None:
+        """Each of them ends, and another one comes."""
+        for number in range(len(self.operators)):
+            await self._restart(number)
+
     # ------------------------------------------------------------ the end
     def summarise(self) -> dict[str, Any]:
         """What a user sees when all is done; equal for lives that ended alike."""
@@ -257,7 +313,9 @@ class World:
             },
             "workers": len(self.workers()),
             "launchers": len(self.launchers()),
-            "hosts": {name: self.broker.find_hosts(name) == self.workers() for name in jobs},
+            "hosts": {
+                name: self.broker.find_hosts(name) == sorted(self.workers()) for name in jobs
+            },
             "scalings": {
                 s["metadata"]["name"]: s.get("status", {}).get("phase")
                 for resource in (SCALE_INS, SCALE_OUTS)

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 import pytest
 import yaml
 
+from et_operator.codec.decoding import decode_job
 from et_operator.codec.statuses import describe_fields
 from et_operator.model.jobs import (
     AttachMode,
@@ -23,7 +24,11 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.names import MAX_JOB_NAME
 from et_operator.model.phases import JobPhase, ScalingPhase
+from et_operator.model.resources import TRAINING_JOBS
 from et_operator.model.scalings import ScalingStatus
+from tests.contract.bad_manifests import Bad, first, job, pod, role
+from tests.contract.bad_shapes import BAD_SHAPES
+from tests.fakes.schemas import admit, find_definition
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -31,8 +36,19 @@ FREE_CHOICES = (JobPhase, ScalingPhase)
 """Their fields hold the words of et-operator too and have no enumeration in the schema."""
 
 
+class Loader(yaml.SafeLoader):
+    """As kubectl reads YAML: a key that is there twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        assert not twice, f"{twice[0]} is there twice{node.start_mark}"
+        return super().construct_mapping(node, deep)
+
+
 def load(plural: str) -> dict[str, Any]:
-    return yaml.safe_load((CRDS / f"{plural}.yaml").read_text())
+    found: dict[str, Any] = yaml.load((CRDS / f"{plural}.yaml").read_text(), Loader)  # noqa: S506
+    return found
 
 
 def find_schema(plural: str, *path: str) -> dict[str, Any]:
@@ -99,7 +115,8 @@ def test_nothing_that_the_operator_writes_is_kept_unchecked():
     ],
 )
 def test_the_choices_are_those_of_the_model(field: str, kind: type[StrEnum]):
-    assert set(find_schema("trainingjobs", "spec", field)["enum"]) == set(kind)
+    choices = set(find_schema("trainingjobs", "spec", field)["enum"])
+    assert choices - {""} == set(kind)  # "" is a choice that was not made
 
 
 def test_the_defaults_are_those_of_the_model():
@@ -153,3 +170,34 @@ def find_rules(node: Any) -> list[dict[str, Any]]:
     if not isinstance(node, dict):
         return []
     return node.get("x-kubernetes-validations", []) + find_rules(list(node.values()))
+
+
+@pytest.mark.parametrize("bad", BAD_SHAPES, ids=lambda bad: bad.title)
+def test_a_value_of_another_type_is_refused_where_the_schema_can_say_so(bad: Bad):
+    definition = find_definition(TRAINING_JOBS)
+    assert definition is not None
+    _, faults = admit(bad.manifest, definition["schema"]["openAPIV3Schema"])
+    assert (bad.refusal or "") in "".join(faults)
+    assert bool(faults) == (bad.refusal is not None)
+
+
+def test_what_charts_leave_empty_and_what_pods_may_have_is_taken():
+    def change(spec: dict[str, Any]) -> None:
+        empty = {"args": None, "env": None, "resources": None}
+        full = {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]}
+        limits = {"limits": {"cpu": 0.5, "memory": "1Gi", "nvidia.com/gpu": 1}, "claims": [{}]}
+        first(spec, "launcher").update(empty)
+        first(spec, "worker").update(full, resources=limits)
+        pod(spec, "worker").update(tolerations=None, nodeSelector=None)
+        role(spec, "worker")["template"]["metadata"] = {"labels": None, "annotations": {"a": "1"}}
+
+    manifest = job(change)
+    definition = find_definition(TRAINING_JOBS)
+    assert definition is not None
+    shaped, faults = admit(manifest, definition["schema"]["openAPIV3Schema"])
+    assert faults == []
+    assert (
+        shaped["spec"]["etReplicaSpecs"]["worker"]["template"]
+        == (manifest["spec"]["etReplicaSpecs"]["worker"]["template"])
+    )
+    assert decode_job(shaped).invalid == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from et_operator.assembly import WATCHED
 from et_operator.codec.decoding import decode_job
+from et_operator.model.names import build_role_prefix
 from et_operator.planning.manifests.access import build_rules
 from et_operator.settings import Settings
 from launcher import contract
@@ -35,7 +37,7 @@ RIGHTS = {
     ("", "secrets"): {"create"},
     ("", "serviceaccounts"): READ | {"create"},
     ("rbac.authorization.k8s.io", "roles"): READ | {"create", "patch"},
-    ("rbac.authorization.k8s.io", "rolebindings"): READ | {"create"},
+    ("rbac.authorization.k8s.io", "rolebindings"): READ | {"create", "patch"},
     ("networking.k8s.io", "networkpolicies"): READ | {"create"},
     ("", "nodes"): WATCH,
     ("events.k8s.io", "events"): {"create", "patch"},
@@ -75,7 +77,7 @@ def test_whatever_is_watched_may_be_watched():
 
 
 def test_the_operator_holds_what_it_grants_to_brokers():
-    for (group, resource), verbs in spread(build_rules(decode_job(make_job()), 0)).items():
+    for (group, resource), verbs in spread(build_rules(decode_job(make_job()), ["w-0"])).items():
         assert RIGHTS[group, resource] >= verbs
 
 
@@ -143,6 +145,33 @@ def test_the_policy_pins_the_one_command_that_brokers_send():
     assert f"[{command}]" in validation["expression"]
 
 
+def test_the_policy_about_the_operator_is_about_the_account_that_it_has():
+    [condition] = find("ValidatingAdmissionPolicy", "et-operator-self")["spec"]["matchConditions"]
+    binding = find("ClusterRoleBinding")
+    [subject] = binding["subjects"]
+    name = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    assert condition["expression"] == f"request.userInfo.username == '{name}'"
+
+
+def test_the_policy_about_the_operator_looks_at_every_kind_that_it_may_create():
+    validations = find("ValidatingAdmissionPolicy", "et-operator-self")["spec"]["validations"]
+    [text] = [v["expression"] for v in validations if "isOfJob" in v["expression"]]
+    created = {plural for (_, plural), verbs in RIGHTS.items() if "create" in verbs}
+    assert created - {"pods/exec", "events"} == {p for p in created if f"'{p}'" in text}
+
+
+def test_the_policy_about_the_operator_lets_it_bind_the_roles_of_jobs_and_no_others():
+    validations = find("ValidatingAdmissionPolicy", "et-operator-self")["spec"]["validations"]
+    [text] = [v["expression"] for v in validations if "roleRef" in v["expression"]]
+    [pattern] = re.findall(r"roleRef\.name\.matches\('([^']+)'\)", text)
+    assert "object.roleRef.name == object.metadata.name" in text
+    # what the server makes of a generateName, and what Roles of running jobs were called before
+    for name in (f"{build_role_prefix('job')}x7k2p", "job-launcher"):
+        assert re.search(pattern, name)
+    for name in ("deployer", "launcher-admin", "job-launcher-x7k2p-more"):
+        assert not re.search(pattern, name)
+
+
 @pytest.mark.parametrize(
     "path", sorted(DEPLOY.rglob("kustomization.yaml")), ids=lambda p: str(p.relative_to(DEPLOY))
 )
@@ -156,3 +185,11 @@ def test_the_installation_has_every_definition():
     crds = ROOT / "crds"
     listed = yaml.safe_load((crds / "kustomization.yaml").read_text())["resources"]
     assert {path.name for path in crds.glob("*.yaml")} == {*listed, "kustomization.yaml"}
+
+
+@pytest.mark.parametrize("path", [ROOT / "Dockerfile", *ROOT.glob("examples/images/*/Dockerfile")])
+def test_what_pip_installs_in_an_image_is_known_by_its_hash(path: Path):
+    text = path.read_text().replace("\\\n", " ")
+    installs = re.findall(r"pip install[^&\n]*", text)
+    assert installs
+    assert all("--require-hashes" in command for command in installs)

@@ -7,18 +7,26 @@ from datetime import timedelta
 
 import pytest
 
+from et_operator.codec.runtimes import hash_files
 from et_operator.errors import Refused
 from et_operator.model.jobs import Runtime
 from et_operator.model.names import LABEL_RUNTIME, build_labels
-from et_operator.model.resources import CONFIG_MAPS, PODS, Json
+from et_operator.model.resources import CONFIG_MAPS, PODS, TRAINING_JOBS, Json
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.manifests.runtimes import build_runtime, build_runtime_volume
 from et_operator.sweeping import PERIOD, Sweeper
+from tests.counting import count_steps
 from tests.fakes import benches
 from tests.fakes.clients import Call, Moment
-from tests.makers import make_pod
+from tests.makers import make_job, make_pod
 
-SHIPPED = RuntimeFiles(Runtime("new", "broker:2"), {"launcher/boot.py": ""})
+
+def make_runtime(version: str) -> RuntimeFiles:
+    files = {"launcher/boot.py": version}
+    return RuntimeFiles(Runtime(hash_files(files), "broker:1"), files)
+
+
+SHIPPED = make_runtime("new")
 
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -29,30 +37,44 @@ class Bench(benches.Bench):
         super().__init__()
         self.sweeper = Sweeper(store=self.store, api=self.api, clock=self.clock, shipped=SHIPPED)
 
-    def add_runtime(self, digest: str, namespace: str = "team") -> None:
-        files = RuntimeFiles(Runtime(digest, "broker:1"), {})
-        self.create(CONFIG_MAPS, build_runtime(namespace, files), namespace)
+    def add_runtime(self, version: str, namespace: str = "team") -> None:
+        self.create(CONFIG_MAPS, build_runtime(namespace, make_runtime(version)), namespace)
 
-    def add_pod(self, digest: str, namespace: str = "team") -> None:
+    def add_pod(self, version: str, namespace: str = "team") -> None:
         pod: Json = make_pod("worker", labels=build_labels("train"))
-        volumes = [build_runtime_volume(Runtime(digest, "broker:1"))]
+        volumes = [build_runtime_volume(make_runtime(version).runtime)]
         manifest = {**pod, "spec": {**pod["spec"], "volumes": volumes}}
         self.create(PODS, manifest, namespace)
 
     def list_runtimes(self) -> set[str]:
         found = self.cluster.list(CONFIG_MAPS, label_selector=LABEL_RUNTIME)
-        return {
-            f"{m['metadata']['namespace']}/{m['metadata']['labels'][LABEL_RUNTIME]}" for m in found
-        }
+        return {f"{m['metadata']['namespace']}/{m['data']['launcher..boot.py']}" for m in found}
 
     async def sweep(self, hours: int) -> None:
         self.look({CONFIG_MAPS: ""})
+        await self.wait(hours)
+
+    async def wait(self, hours: int) -> None:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.sweeper.run())
             for _ in range(hours):
                 await asyncio.sleep(0)
                 await self.clock.advance(PERIOD)
             task.cancel()
+
+
+async def test_a_namespace_that_cannot_be_swept_keeps_no_other_from_it() -> None:
+    bench = Bench()
+    for namespace in ("a", "b", "c"):
+        bench.add_runtime("old", namespace)
+
+    def strike(call: Call, moment: Moment) -> None:
+        if call.ref.namespace == "b" and moment is Moment.BEFORE:
+            raise TypeError("nobody foresaw this")
+
+    bench.log.faults.append(strike)
+    await bench.sweep(2)
+    assert bench.list_runtimes() == {"b/old"}
 
 
 async def test_only_what_nobody_uses_goes_and_only_after_an_hour() -> None:
@@ -86,3 +108,17 @@ async def test_a_namespace_that_refuses_does_not_stop_the_others() -> None:
     await bench.clock.advance(timedelta(hours=1))
     await bench.sweep(1)
     assert bench.list_runtimes() == {"a/old"}
+
+
+def test_a_sweep_looks_at_no_job_of_another_namespace() -> None:
+    def measure(jobs: int) -> int:
+        bench = Bench()
+        for number in range(30):
+            bench.add_runtime("old", f"n{number}")
+        for number in range(jobs):
+            bench.create(TRAINING_JOBS, make_job(f"j{number}"))
+        bench.look({TRAINING_JOBS: "", CONFIG_MAPS: ""})
+        return count_steps(lambda: asyncio.run(bench.wait(1)))
+
+    measure(1)
+    assert measure(80) < 1.1 * measure(40)

@@ -1,39 +1,39 @@
-"""ServiceAccount, Role and RoleBinding of a job's broker, and the ConfigMap for its report."""
+"""ServiceAccount, Role and RoleBinding of a job's broker, and the ConfigMap for its report.
+
+RBAC knows objects by their names alone: a Role names what is known to be the job's own, and
+nothing that is yet to be created or that has gone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import (
     build_access_name,
     build_config_name,
     build_labels,
     build_report_name,
-    build_worker_name,
+    build_role_prefix,
+    build_seal,
 )
 from et_operator.model.resources import Json
-from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.manifests.owning import build_metadata
 
-BLOCK = 32
-"""Rights are granted for so many worker indices at once, before the first pod of them exists."""
 _RBAC = "rbac.authorization.k8s.io"
 
 
 def find_account(job: TrainingJob) -> str:
     """The launcher's ServiceAccount: the template's own, else one of ours."""
     template = job.spec.launcher_template if job.spec else {}
-    own = (template.get("spec") or {}).get("serviceAccountName")
-    return str(own) if own else build_access_name(job.key.name)
+    return find_account_name(template) or build_access_name(job.key.name)
 
 
-def list_exec_names(job: TrainingJob, last_index: int) -> tuple[str, ...]:
-    """The workers whose agents the broker may reach, in whole blocks; none where ssh does that."""
-    if has_keys(job):
-        return ()
-    blocks = max(last_index, 0) // BLOCK + 1
-    return tuple(build_worker_name(job.key.name, index) for index in range(blocks * BLOCK))
+def list_own_names(job: TrainingJob) -> frozenset[str]:
+    """The ConfigMaps that a Role with any rights names."""
+    return frozenset({build_config_name(job.key.name), build_report_name(job.key.name)})
 
 
 def build_service_account(job: TrainingJob) -> Json:
@@ -46,39 +46,47 @@ def build_service_account(job: TrainingJob) -> Json:
     }
 
 
-def build_role(job: TrainingJob, last_index: int) -> Json:
-    """What the broker may do: exec into its workers, read its config, write its report."""
+def build_role(job: TrainingJob, workers: Collection[str]) -> Json:
+    """What the broker may do: exec into these workers, read its config, write its report.
+
+    Its name is made up by the server, so that no binding can have been there before it.
+    """
+    metadata = _metadata(job, "")
+    del metadata["name"]
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",
-        "metadata": _metadata(job, build_access_name(job.key.name)),
-        "rules": build_rules(job, last_index),
+        "metadata": {**metadata, "generateName": build_role_prefix(job.key.name)},
+        "rules": build_rules(job, workers),
     }
 
 
-def build_rules(job: TrainingJob, last_index: int) -> list[dict[str, Any]]:
-    """The Role's rules, for worker indices up to the end of the last one's block."""
-    name, workers = job.key.name, list_exec_names(job, last_index)
-    execs = [_rule("pods/exec", ["get", "create"], list(workers))] if workers else []
-    return [
-        *execs,
-        _rule("configmaps", ["get", "watch"], [build_config_name(name)]),
-        _rule("configmaps", ["patch"], [build_report_name(name)]),
-    ]
+def build_rules(job: TrainingJob, workers: Collection[str]) -> list[dict[str, Any]]:
+    """The Role's rules: for these workers' pods, and for the job's two documents."""
+    name = job.key.name
+    return _build_rules(job, sorted(workers), [build_config_name(name)], [build_report_name(name)])
 
 
-def build_role_binding(job: TrainingJob) -> Json:
-    """The Role, for the account that the launcher has."""
-    name = build_access_name(job.key.name)
+def build_no_rules(job: TrainingJob) -> list[dict[str, Any]]:
+    """Rules that grant nothing, and that nobody can bind for what comes later: see build_seal."""
+    return _build_rules(job, [], [], [])
+
+
+def build_role_binding(job: TrainingJob, role: str, accounts: Collection[str]) -> Json:
+    """This Role, for these accounts; it is called like the Role."""
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
-        "metadata": _metadata(job, name),
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
-        "subjects": [
-            {"kind": "ServiceAccount", "name": find_account(job), "namespace": job.key.namespace}
-        ],
+        "metadata": _metadata(job, role),
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role},
+        "subjects": build_subjects(job, accounts),
     }
+
+
+def build_subjects(job: TrainingJob, accounts: Collection[str]) -> list[dict[str, str]]:
+    """Who has the Role: ServiceAccounts of the job's namespace."""
+    place = {"kind": "ServiceAccount", "namespace": job.key.namespace}
+    return [{**place, "name": account} for account in sorted(accounts)]
 
 
 def build_report_map(job: TrainingJob) -> Json:
@@ -92,6 +100,17 @@ def build_report_map(job: TrainingJob) -> Json:
 
 def _metadata(job: TrainingJob, name: str) -> dict[str, Any]:
     return build_metadata(job, name, build_labels(job.key.name))
+
+
+def _build_rules(
+    job: TrainingJob, workers: list[str], config: list[str], report: list[str]
+) -> list[dict[str, Any]]:
+    seal = build_seal(job.uid)
+    return [
+        _rule("pods/exec", ["get", "create"], [seal, *workers]),
+        _rule("configmaps", ["get", "watch"], [seal, *config]),
+        _rule("configmaps", ["patch"], [seal, *report]),
+    ]
 
 
 def _rule(resource: str, verbs: list[str], names: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from et_operator.model.jobs import AttachMode, TrainingJob
-from et_operator.model.names import Role, build_keys_name, build_labels
+from et_operator.model.names import Role, build_keys_prefix, build_labels
 from et_operator.model.resources import Json
 from et_operator.planning.manifests.owning import build_metadata
 from launcher import contract
@@ -27,12 +27,13 @@ def has_keys(job: TrainingJob) -> bool:
 
 
 def build_keys(job: TrainingJob) -> Json:
-    """The Secret without its keys, which are made up when it is created."""
-    name = build_keys_name(job.key.name, job.uid)
+    """The Secret without its keys and the end of its name, which come when it is created."""
+    metadata = build_metadata(job, "", build_labels(job.key.name))
+    del metadata["name"]
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": build_metadata(job, name, build_labels(job.key.name)),
+        "metadata": {**metadata, "generateName": build_keys_prefix(job.key.name)},
         "type": "Opaque",
         "immutable": True,
     }
@@ -42,7 +43,7 @@ def add_keys(job: TrainingJob, spec: dict[str, Any], role: Role) -> None:
     """Mount what this role needs of the Secret into its first container, and into no other."""
     items = [{"key": name, "path": name} for name in _FILES[role]]
     secret = {
-        "secretName": build_keys_name(job.key.name, job.uid),
+        "secretName": job.status.keys_secret,
         "defaultMode": _READABLE,
         "items": items,
     }

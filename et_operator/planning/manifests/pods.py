@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,10 +24,14 @@ DEFAULT_GRACE = 30
 def copy_template(
     job: TrainingJob, template: Json, name: str, labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A pod from the user's template, ours by name, owner and labels."""
-    pod: dict[str, Any] = copy.deepcopy(dict(template))
-    metadata = pod.get("metadata") or {}
-    spec = pod.get("spec") or {}
+    """A pod from the user's template, ours by name, owner and labels.
+
+    Its `spec` and first container are new and may be changed; all below them is the template's own,
+    which many pods share.
+    """
+    metadata, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
+    first, *others = spec["containers"]
+    spec["containers"] = [dict(first), *others]
     spec["restartPolicy"] = "Never"
     spec.setdefault("enableServiceLinks", False)
     annotations = {**(metadata.get("annotations") or {})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from et_operator.codec.runtimes import encode_key
 from et_operator.model.jobs import Runtime
 from et_operator.model.names import (
     LABEL_GROUP,
@@ -13,7 +14,7 @@ from et_operator.model.names import (
 )
 from et_operator.model.resources import GROUP, Json
 from et_operator.model.snapshots import RuntimeFiles
-from launcher.contract import RUNTIME_DIR, RUNTIME_VOLUME, SLASH
+from launcher.contract import RUNTIME_DIR, RUNTIME_VOLUME
 
 
 def build_runtime(namespace: str, shipped: RuntimeFiles) -> Json:
@@ -44,8 +45,3 @@ def build_runtime_volume(runtime: Runtime) -> dict[str, Any]:
 def build_runtime_mount() -> dict[str, Any]:
     """Where the files are in a container."""
     return {"name": RUNTIME_VOLUME, "mountPath": RUNTIME_DIR, "readOnly": True}
-
-
-def encode_key(path: str) -> str:
-    """The ConfigMap key of a file's path."""
-    return path.replace("/", SLASH)

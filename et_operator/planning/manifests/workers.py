@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import Runtime, TrainingJob, WorkerSpec
 from et_operator.model.names import LABEL_INDEX, Role, build_worker_name
 from et_operator.model.resources import Json
@@ -36,7 +37,7 @@ def build_worker(
     pod = copy_template(job, worker.template, build_worker_name(job.key.name, index), labels)
     spec = pod["spec"]
     spec.setdefault("terminationGracePeriodSeconds", GRACE)
-    if not spec.get("serviceAccountName"):
+    if not find_account_name(worker.template):
         spec.setdefault("automountServiceAccountToken", False)
     spec["tolerations"] = _tolerate(spec.get("tolerations") or [])
     container = spec["containers"][0]

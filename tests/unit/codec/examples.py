@@ -79,8 +79,6 @@ FULL_JOB_STATUS = JobStatus(
     decided_replicas=2,
     launcher_uid="uid-l",
     launch_backoff=Backoff(1, NOON),
-    worker_backoff=Backoff(2, NOON),
-    early_losses=Backoff(3, NOON),
 )
 
 FULL_SCALING_STATUS = ScalingStatus(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from et_operator.codec.children import (
@@ -10,9 +12,19 @@ from et_operator.codec.children import (
     decode_job_report,
     decode_role_names,
     find_mounted_config_maps,
+    select_documents,
 )
 from et_operator.model.snapshots import Child
-from launcher.documents import HostConfig, Report, encode_config, encode_report
+from launcher.contract import MAX_WORKERS
+from launcher.documents import (
+    AHEAD,
+    HostConfig,
+    Member,
+    MemberState,
+    Report,
+    encode_config,
+    encode_report,
+)
 
 CONFIG = HostConfig("train", "team", "u", generation=3, epoch=2, replicas=2, min_replicas=1)
 REPORT = Report(epoch=2, launcher_uid="l", broker_start=1)
@@ -35,34 +47,89 @@ def test_a_child_of_nobody():
     assert decode_child({"metadata": {"name": "a"}}) == Child("a", "", "", None)
 
 
-def test_the_workers_that_a_role_opens():
+def test_the_names_that_a_role_gives_rights_on():
     rules = [
-        {"resources": ["pods/exec"], "resourceNames": ["w-0", "w-1"], "verbs": ["get"]},
+        {"resources": ["pods/exec"], "resourceNames": ["-u", "w-0", "w-1"], "verbs": ["get"]},
         {"resources": ["configmaps"], "resourceNames": ["train-config"], "verbs": ["get"]},
         {"resources": ["pods/exec"], "resourceNames": ["w-2"], "verbs": ["create"]},
     ]
-    assert decode_role_names({"rules": rules}) == {"w-0", "w-1", "w-2"}
+    assert decode_role_names({"rules": rules}) == {"w-0", "w-1", "w-2", "train-config"}
     assert decode_role_names({}) == frozenset()
 
 
+def test_of_a_role_with_more_names_than_ours_could_have_no_more_are_kept():
+    names = ["x" * 500_000, *(f"{n:x}" for n in range(200_000))]
+    kept = decode_role_names({"rules": [{"resourceNames": names}]})
+    assert len(kept) == 4 * MAX_WORKERS
+    assert max(map(len, kept)) == 64
+
+
 def test_the_config_is_read_back():
-    assert decode_host_config({"data": {"config.json": encode_config(CONFIG)}}) == CONFIG
+    assert decode_host_config({"config.json": encode_config(CONFIG)}) == CONFIG
 
 
-@pytest.mark.parametrize("data", [None, {}, {"config.json": ""}, {"config.json": "{"}])
-def test_a_config_that_cannot_be_read_is_none(data: dict[str, str] | None):
-    assert decode_host_config({"data": data}) is None
+@pytest.mark.parametrize("documents", [{}, {"config.json": ""}, {"config.json": "{"}])
+def test_a_config_that_cannot_be_read_is_none(documents: dict[str, str]):
+    assert decode_host_config(documents) is None
+
+
+@pytest.mark.parametrize(
+    ("ahead", "is_read"), [(0, True), (AHEAD, True), (AHEAD + 1, False), (2**53 - 100, False)]
+)
+def test_a_number_far_ahead_of_the_jobs_own_is_nobodys(ahead: int, is_read: bool):
+    for config in (replace(CONFIG, generation=7 + ahead), replace(CONFIG, epoch=7 + ahead)):
+        found = decode_host_config({"config.json": encode_config(config)}, 7, 7)
+        assert found == (config if is_read else None)
+
+
+@pytest.mark.parametrize(
+    ("count", "uid", "is_read"),
+    [(3 * MAX_WORKERS, "", True), (3 * MAX_WORKERS + 1, "", False), (1, "u" * 64, False)],
+)
+def test_a_config_of_more_or_longer_members_than_any_job_has_is_nobodys(
+    count: int, uid: str, is_read: bool
+):
+    members = tuple(
+        Member(f"w-{n}", f"{n}{uid}", 1, MemberState.ACTIVE, "main") for n in range(count)
+    )
+    config = replace(CONFIG, members=members)
+    found = decode_host_config({"config.json": encode_config(config)}, 7, 7)
+    assert found == (config if is_read else None)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "is_read"), [(4 * AHEAD, True), (4 * AHEAD + 1, False), (2**53 - 100, False)]
+)
+def test_a_report_of_a_generation_far_ahead_is_nobodys(ahead: int, is_read: bool):
+    report = replace(REPORT, observed_generation=7 + ahead)
+    found = decode_job_report({"report-2": encode_report(report)}, 2, 7)
+    assert found == (report if is_read else None)
+
+
+def test_a_report_of_an_epoch_far_ahead_is_not_the_newest():
+    report = replace(REPORT, epoch=AHEAD + 1)
+    documents = {"report-2": encode_report(REPORT), f"report-{AHEAD + 1}": encode_report(report)}
+    assert decode_job_report(documents, 0) == REPORT
+
+
+def test_of_a_config_map_the_config_and_the_newest_reports_are_kept():
+    data = {"config.json": "c", "hostfile": "h", **{f"report-{n}": f"r{n}" for n in (9, 10, 11)}}
+    kept = {"config.json": "c", "report-10": "r10", "report-11": "r11"}
+    assert select_documents({"data": data}) == kept
+    assert select_documents({"data": {"config.json": 5}}) == {}
+    assert select_documents({"data": None}) == {}
 
 
 def test_the_report_of_this_epoch_only():
-    body = {"data": {"report-2": encode_report(REPORT), "report-1": "{}"}}
-    assert decode_job_report(body, 2) == REPORT
-    assert decode_job_report(body, 1) is None
-    assert decode_job_report(body, 3) is None
+    documents = {"report-2": encode_report(REPORT), "report-1": "{}"}
+    assert decode_job_report(documents, 2) == REPORT
+    assert decode_job_report(documents, 0) == REPORT
+    assert decode_job_report(documents, 1) is None
+    assert decode_job_report(documents, 3) is None
 
 
 def test_a_report_under_another_epochs_key_is_none():
-    assert decode_job_report({"data": {"report-3": encode_report(REPORT)}}, 3) is None
+    assert decode_job_report({"report-3": encode_report(REPORT)}, 3) is None
 
 
 def test_the_config_maps_that_pods_mount():
@@ -73,3 +140,9 @@ def test_the_config_maps_that_pods_mount():
         {"spec": {"volumes": [{"name": "a", "configMap": {"name": "two"}}]}},
     ]
     assert find_mounted_config_maps(pods) == {"one", "two"}
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1" * 10, "\u0663", "", "-1", "1 "])
+def test_a_key_that_names_no_epoch_is_none(number: str):
+    texts = {f"report-{number}": "{}", "report-2": encode_report(REPORT)}
+    assert decode_job_report(texts, 0) == REPORT

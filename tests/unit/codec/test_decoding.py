@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from et_operator.model.jobs import (
     StallPolicy,
 )
 from tests.contract.bad_manifests import ALL, Bad, first, job, pod, role
+from tests.contract.bad_shapes import BAD_SHAPES
 from tests.makers import make_job, make_scale_in, make_scale_out
 
 
@@ -32,7 +34,7 @@ def decode_spec(manifest: dict[str, Any]):
     return decoded.spec
 
 
-@pytest.mark.parametrize("bad", ALL, ids=lambda bad: bad.title)
+@pytest.mark.parametrize("bad", [*ALL, *BAD_SHAPES], ids=lambda bad: bad.title)
 def test_what_cannot_work_has_a_sentence(bad: Bad):
     is_job = bad.manifest["kind"] == "TrainingJob"
     decoded = decode_job(bad.manifest) if is_job else decode_scaling(bad.manifest)
@@ -289,7 +291,68 @@ def test_the_launcher_is_read_from_the_command_or_told_by_an_annotation(
     assert (spec.launcher, spec.is_elastic) == launcher
 
 
+@pytest.mark.parametrize("right", ["files", "environment", "shell"])
+def test_what_scalings_may_run_is_said_by_an_annotation(right: str):
+    manifest = make_job()
+    assert decode_spec(manifest).scripts == "files"
+    manifest["metadata"]["annotations"] = {"kai.alibabacloud.com/scaling-scripts": right}
+    assert decode_spec(manifest).scripts == right
+    manifest["metadata"]["annotations"] = {"kai.alibabacloud.com/scaling-scripts": "Shell!"}
+    assert "must be one of files, environment, shell" in decode_job(manifest).invalid
+
+
 def test_a_launcher_that_is_none_is_refused_with_those_there_are():
     manifest = make_job()
     manifest["metadata"]["annotations"] = {"kai.alibabacloud.com/launcher": "mpi"}
     assert "'mpi' is no launcher, use one of horovodrun, " in decode_job(manifest).invalid
+
+
+def test_what_an_author_wrote_is_quoted_in_part_and_can_be_shown():
+    manifest = make_job(cleanPodPolicy="\ud800\x1b[2J" + "x" * 100_000)
+    invalid = decode_job(manifest).invalid
+    assert invalid.startswith("spec.cleanPodPolicy: must be one of None, Running, All, not")
+    assert len(invalid) <= 1024
+    invalid.encode()
+
+
+def test_an_error_that_nobody_foresaw_is_a_sentence_about_the_spec():
+    class Odd(dict[str, Any]):
+        def get(self, *_: Any) -> Any:
+            raise RuntimeError("odd")
+
+    manifest = make_job()
+    manifest["spec"] = Odd()
+    decoded = decode_job(manifest)
+    assert decoded.spec is None
+    assert decoded.invalid.startswith("spec: cannot be read (RuntimeError: odd): look for a value")
+
+
+def test_an_environment_that_leaves_no_room_for_the_hosts() -> None:
+    env = [{"name": f"A{n}", "value": "x" * 32768} for n in range(2)]
+    manifest = make_scale_out("out", env=env)
+    assert "spec.env: is 65540 bytes as JSON" in decode_scaling(manifest).invalid
+
+
+class Counted(list[Any]):
+    """A list that counts how many of its items were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in super().__iter__():
+            self.looks += 1
+            yield item
+
+
+@pytest.mark.parametrize("role", ["launcher", "worker"])
+@pytest.mark.parametrize("key", ["tolerations", "volumes", "containers", "unknown"])
+def test_of_a_template_with_more_values_than_any_pod_none_is_looked_at(role: str, key: str) -> None:
+    manifest = make_job()
+    spec = manifest["spec"]["etReplicaSpecs"][role]["template"]["spec"]
+    many = Counted({} for _ in range(50_000))
+    spec[key] = many
+    invalid = decode_job(manifest).invalid
+    assert f"{role}.template.spec.{key}: has more than 10000 values" in invalid
+    assert not many.looks
+    spec[key] = [[{}] * 90 for _ in range(120)]
+    assert f"{role}.template.spec.{key}: has more than 10000 values" in decode_job(manifest).invalid

@@ -51,10 +51,58 @@ def test_a_new_pod():
     assert not pod.is_deleting
 
 
-@pytest.mark.parametrize("label", ["x", "", None, "1.5"])
-def test_an_index_that_is_no_number_is_none(label: str | None):
+@pytest.mark.parametrize("label", ["x", "", None, "3000000", "4"])
+def test_a_workers_index_is_that_of_its_name_whatever_a_label_says(label: str | None):
     labels = {"training-job-role": "worker", "replica-index": label}
-    assert decode(labels=labels).index is None
+    assert decode(labels=labels).index == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("train-worker-0", 0),
+        ("train-worker-999999", 999999),
+        ("a-worker-1-worker-2", 2),
+        ("train-worker-1000000", None),
+        ("train-worker-07", None),
+        ("train-worker-\u0663", None),
+        ("train-worker-", None),
+        ("-worker-3", None),
+        ("train-worker-3x", None),
+        ("train", None),
+    ],
+)
+def test_an_index_is_a_number_of_up_to_six_digits(name: str, index: int | None):
+    assert decode(name=name).index == index
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch"),
+    [
+        ("train-launcher", 1),
+        ("train-launcher-r1", 2),
+        ("train-launcher-r41", 42),
+        ("train-launcher-r0", None),
+        ("train-launcher-r9999999999", None),
+        ("train", None),
+    ],
+)
+def test_a_launchers_epoch_is_that_of_its_name_whatever_a_label_says(name: str, epoch: int | None):
+    labels = {"training-job-role": "launcher", "kai.alibabacloud.com/epoch": "7"}
+    assert decode(name=name, labels=labels).epoch == epoch
+
+
+@pytest.mark.parametrize(("label", "epoch"), [("7", 7), ("9" * 60, None), ("x", None)])
+def test_a_workers_epoch_is_bounded(label: str, epoch: int | None):
+    labels = {"training-job-role": "worker", "kai.alibabacloud.com/epoch": label}
+    assert decode(labels=labels).epoch == epoch
+
+
+def test_pods_that_differ_in_their_version_alone_are_equal():
+    old = decode(resourceVersion="1")
+    new = decode(resourceVersion="2", managedFields=[{"manager": "cni"}])
+    assert old == new
+    assert (old.resource_version, new.resource_version) == ("1", "2")
 
 
 @pytest.mark.parametrize(
@@ -157,3 +205,29 @@ def test_a_scheduled_pod_is_not_unschedulable():
 def test_the_cost_of_its_deletion(text: str, cost: int):
     annotations = {"controller.kubernetes.io/pod-deletion-cost": text}
     assert decode(annotations=annotations).deletion_cost == cost
+
+
+@pytest.mark.parametrize(
+    ("end", "grace", "asked"),
+    [
+        ("2026-01-01T00:01:00Z", 60, datetime(2026, 1, 1, tzinfo=UTC)),
+        ("5195-01-01T00:00:00Z", 10**11, datetime(2026, 2, 15, 14, 13, 20, tzinfo=UTC)),
+        ("3170843-11-07T09:46:40Z", 10**14, datetime(1970, 1, 1, tzinfo=UTC)),
+        ("2026-01-01T00:01:00Z", 10**14, datetime(1970, 1, 1, tzinfo=UTC)),
+        ("2026-01-01T00:01:00Z", "soon", datetime(1970, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_whatever_its_grace_a_pod_that_goes_is_seen_to_go(end: str, grace: Any, asked: datetime):
+    pod = decode(deletionTimestamp=end, deletionGracePeriodSeconds=grace)
+    assert pod.deletion_requested == asked
+
+
+def test_the_keys_that_a_pod_mounts_as_ours():
+    labels = {"training-job-role": "worker"}
+    volumes = [
+        {"name": "mine", "secret": {"secretName": "other"}},
+        {"name": "edl-keys", "secret": {"secretName": "train-ssh-x7f2q"}},
+    ]
+    pod = decode_pod({"metadata": {"labels": labels}, "spec": {"volumes": volumes}})
+    assert pod is not None
+    assert pod.keys_secret == "train-ssh-x7f2q"

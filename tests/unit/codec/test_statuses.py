@@ -7,11 +7,13 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
-from et_operator.codec.statuses import decode_status, describe_fields
+from et_operator.codec.statuses import decode_status, describe_fields, encode_status
+from et_operator.model.conditions import Condition
 from et_operator.model.jobs import JobStatus, WorkerId
 from et_operator.model.scalings import ScalingStatus
 from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS, NOON
@@ -19,7 +21,7 @@ from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS, NOON
 LEAVES = {
     datetime: st.timedeltas(timedelta(0), timedelta(days=9000)).map(lambda age: NOON + age),
     float: st.floats(allow_nan=False, allow_infinity=False),
-    int: st.integers(0, 2**31),
+    int: st.integers(0, 1024),
     str: st.text(max_size=5),
     bool: st.booleans(),
 }
@@ -40,6 +42,7 @@ def build(hint: Any) -> st.SearchStrategy[Any]:
 
 
 JOB_STATUSES = build(JobStatus)
+SCALING = encode_status_patch(FULL_JOB_STATUS)["status"]["scaling"]
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -100,3 +103,41 @@ def test_what_could_not_be_read_is_left_as_it_is():
     body = encode_status_patch(FULL_JOB_STATUS, {"scaling"})["status"]
     assert "scaling" not in body
     assert "workers" in body
+
+
+def test_a_condition_of_somebody_else_damages_nothing():
+    bodies: list[Any] = [
+        {"type": "QuotaReserved", "status": "True"},
+        {"type": "Odd", "status": "False", "reason": 5, "lastTransitionTime": "soon"},
+        {"status": "True"},
+        "text",
+    ]
+    status, problems = decode_status(JobStatus, {"conditions": bodies})
+    assert problems == {}
+    assert status.conditions == (Condition("QuotaReserved", "True"), Condition("Odd", "False"))
+    assert encode_status(status)["conditions"] == [
+        {"type": "QuotaReserved", "status": "True"},
+        {"type": "Odd", "status": "False"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("decidedReplicas", 2**31 - 1),
+        ("decidedReplicas", -1),
+        ("lastWorkerIndex", 10**12),
+        ("epoch", 2**63 - 1),
+        ("generation", 2**63 - 1),
+        ("restartCount", 10**400),
+        ("restartCount", 2**31 - 1),
+        ("failures", {"user": 2**31 - 1, "infrastructure": 0}),
+        ("startTime", "9999-12-31T23:59:59Z"),
+        ("scaling", {**SCALING, "target": 10**9}),
+        ("scaling", {**SCALING, "final": -1}),
+    ],
+)
+def test_a_number_that_nobody_could_count_on_from_is_unread(key: str, value: object):
+    _, problems = decode_status(JobStatus, {key: value})
+    assert list(problems) == [key]
+    assert problems[key].startswith(f"status.{key}")

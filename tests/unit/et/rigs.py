@@ -13,7 +13,7 @@ from rich.console import Console
 
 from et.clusters import Cluster, Place
 from et.running import Rig
-from et.screens import Screen
+from et.screens import Screen, TerminalConsole
 from et_operator.codec.times import format_time, parse_time
 from et_operator.errors import NotFound
 from et_operator.model.resources import Ref
@@ -69,8 +69,8 @@ class FakeLogs:
 def make_screen(*, width: int = 80, is_terminal: bool = False) -> Screen:
     """A screen that remembers; read it with `read`."""
 
-    def build() -> Console:
-        return Console(
+    def build() -> TerminalConsole:
+        return TerminalConsole(
             file=io.StringIO(),
             width=width,
             force_terminal=is_terminal,

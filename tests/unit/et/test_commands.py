@@ -279,3 +279,18 @@ def test_a_cluster_that_cannot_be_asked_is_one_sentence(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(complaint)
     assert len(done.stderr.splitlines()) == 1
+
+
+# ------------------------------------------------------------------ Tab
+def test_a_shell_is_offered_plain_words_alone(tmp_path: Path):
+    names = [r"\$(touch /tmp/evil)", "a b", "`id`", "-o", "a\x1b[2J", "arn:aws:eks:1:cluster/c_1"]
+    contexts = [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in names]
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(NOBODY_LISTENS), "contexts": contexts}))
+    asked = {
+        "KUBECONFIG": str(file),
+        "_TYPER_COMPLETE_ARGS": "et list --context ",
+        "_ET_COMPLETE": "complete_zsh",
+    }
+    offered = CliRunner().invoke(app, prog_name="et", env=asked).output
+    assert offered.strip() == """_arguments '*: :(("arn\\\\:aws\\\\:eks\\\\:1\\\\:cluster/c_1"))'"""

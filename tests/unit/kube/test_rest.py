@@ -26,7 +26,7 @@ from et_operator.errors import (
 from et_operator.kube.api import APPLY_PATCH, WatchEvent
 from et_operator.kube.connecting import Connection
 from et_operator.kube.rest import Limits, Rest, read_lines
-from et_operator.model.resources import CONFIG_MAPS, NODES, PODS, ROLES, TRAINING_JOBS, Ref
+from et_operator.model.resources import CONFIG_MAPS, NODES, PODS, ROLES, TRAINING_JOBS, Json, Ref
 from tests.unit.kube.servers import Handler, authorize, serving
 
 POD = Ref(PODS, "team", "w-1")
@@ -82,6 +82,25 @@ async def test_a_list_takes_all_pages_of_one_version():
         {"limit": "1", "labelSelector": "a=b", "resourceVersion": "0"},
         {"limit": "1", "labelSelector": "a=b", "continue": "c"},
     ]
+
+
+async def test_of_each_page_no_more_is_kept_than_was_asked_for():
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        number = int(request.query.get("continue", "0"))
+        seen.append(f"page {number}")
+        meta = {"resourceVersion": "9", "continue": str(number + 1) if number < 2 else ""}
+        return web.json_response({"metadata": meta, "items": [make_pod(f"w{number}", 1)]})
+
+    def keep(pod: Json) -> str:
+        seen.append(pod["metadata"]["name"])
+        return str(pod["kind"])
+
+    async with rest(answer) as api:
+        listing = await api.list(PODS, "team", keep=keep)
+    assert listing.items == ("Pod",) * 3
+    assert seen == ["page 0", "w0", "page 1", "w1", "page 2", "w2"]
 
 
 async def test_a_list_whose_next_page_expired_is_taken_in_one_page():
@@ -426,7 +445,7 @@ def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], data: st.DataObje
     chunks = [text[a:b] for a, b in itertools.pairwise(edges)]
 
     async def read() -> list[bytes]:
-        return [line async for line in read_lines(Chunks(chunks))]  # type: ignore[arg-type]
+        return [line async for line in read_lines(Chunks(chunks), 10**6)]  # type: ignore[arg-type]
 
     assert asyncio.run(read()) == [line for line in lines if line.strip()]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 
@@ -18,6 +19,7 @@ from et_operator.errors import (
     Refused,
     ServerFailed,
     Throttled,
+    Unauthorized,
     Unreachable,
 )
 from et_operator.kube.translating import translate_answer, translated
@@ -27,7 +29,7 @@ from et_operator.kube.translating import translate_answer, translated
     ("status", "reason", "kind"),
     [
         (400, "BadRequest", Refused),
-        (401, "Unauthorized", Refused),
+        (401, "Unauthorized", Unauthorized),
         (403, "Forbidden", Refused),
         (404, "NotFound", NotFound),
         (409, "AlreadyExists", AlreadyExists),
@@ -47,6 +49,21 @@ def test_a_status_tells_what_to_do(status: int, reason: str, kind: type[ApiError
     assert (error.status, error.reason, error.message) == (status, reason, "words")
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 422, 429])
+@pytest.mark.parametrize(
+    "words",
+    [
+        'admission webhook "pool.example.com" denied the request: no room',
+        'admission webhook "pool.example.com" denied the request without explanation',
+        "it is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no",
+    ],
+)
+def test_who_denies_a_request_refuses_it_whatever_status_he_chose(status: int, words: str):
+    body = json.dumps({"message": words, "details": {"retryAfterSeconds": 5}}).encode()
+    error = translate_answer(status, body)
+    assert (type(error), error.message) == (Refused, words)
+
+
 def test_another_object_under_the_same_name_is_a_conflict_though_the_server_says_invalid():
     details = {"causes": [{"field": "metadata.uid", "message": "field is immutable"}]}
     body = json.dumps({"reason": "Invalid", "details": details}).encode()
@@ -61,7 +78,7 @@ def test_another_object_under_the_same_name_is_a_conflict_though_the_server_says
         (b'{"details": {"retryAfterSeconds": 3}}', "7", timedelta(seconds=7)),
         (b"", "Wed, 21 Oct 2026 07:28:00 GMT", None),
         (b'{"details": {"retryAfterSeconds": "soon"}}', "", None),
-        (b"", "999999999999", timedelta(hours=1)),
+        (b"", "999999999999", timedelta(minutes=1)),
         (b"", "", None),
     ],
 )
@@ -109,6 +126,21 @@ def test_only_a_failure_to_connect_proves_that_nothing_happened(
         raise raised
 
 
+async def test_a_proxys_password_is_in_no_error():
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        proxy = f"http://me:hidden@127.0.0.1:{port}"
+        with pytest.raises(OutcomeUnknown, match="407 Who are you") as caught, translated("get"):
+            async with aiohttp.ClientSession() as session:
+                await session.get("https://127.0.0.1:1", proxy=proxy)
+    assert "hidden" not in str(caught.value)
+
+
 def test_every_error_of_the_client_library_is_translated():
     kinds = [
         kind
@@ -123,6 +155,8 @@ def test_every_error_of_the_client_library_is_translated():
 
 def make_error(kind: type[Exception]) -> Exception:
     class Bare(kind):  # type: ignore[valid-type,misc]
+        status, message = 0, "bare"
+
         def __init__(self) -> None:
             Exception.__init__(self)
 

@@ -17,9 +17,9 @@ from et_operator.errors import (
     Unreachable,
 )
 from et_operator.kube.api import Listing, WatchEvent
-from et_operator.kube.watching import Deleted, Reflector, Sighting, Synced, Upserted
+from et_operator.kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 from et_operator.model.resources import PODS, Json, Resource
-from tests.fakes.clock import START, FakeClock
+from tests.fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
 Script = Callable[[str], AsyncGenerator[WatchEvent, None]]
@@ -36,7 +36,7 @@ class Server:
         self.clock = clock
         self.lists: list[float] = []
         self.watches: list[tuple[float, str]] = []
-        self.listing: EtOperatorError | None = None
+        self.listing: Exception | None = None
         self.watching: list[Script] = []
         self.fallback: Script = stay
         self.version = 10
@@ -87,7 +87,10 @@ def tell(*events: WatchEvent, then: Script = stay) -> Script:
 
 @asynccontextmanager
 async def reflecting(
-    server: Server, told: list[Sighting] | None = None
+    server: Server,
+    told: list[Sighting] | None = None,
+    on_defect: Callable[[], None] | None = None,
+    find_newest: Callable[[], int] = int,
 ) -> AsyncIterator[Reflector]:
     sink: list[Sighting] = [] if told is None else told
     reflector = Reflector(
@@ -97,6 +100,8 @@ async def reflecting(
         None,
         sink.append,
         chance=lambda: 0.0,
+        on_defect=on_defect,
+        find_newest=find_newest,
     )
     async with asyncio.TaskGroup() as group:
         task = group.create_task(reflector.run())
@@ -117,7 +122,7 @@ async def test_what_is_there_is_told_first_and_then_what_changes():
     async with reflecting(server, told) as reflector:
         assert reflector.is_synced
     assert told == [
-        Synced(PODS, None, (make_pod("a", 5),), "10", START),
+        Synced(PODS, None, (make_pod("a", 5),), "10", 1000.0),
         Upserted(PODS, make_pod("b", 11)),
         Upserted(PODS, make_pod("b", 12)),
         Deleted(PODS, make_pod("b", 14)),
@@ -248,23 +253,19 @@ async def test_the_wait_that_the_server_asked_for_is_kept():
     assert server.lists == [1000.0, 1009.0]
 
 
-async def test_a_list_on_demand_ends_the_watch_and_counts_only_from_then():
+async def test_a_list_on_demand_ends_the_watch():
     server = Server(FakeClock())
     told: list[Sighting] = []
-    async with reflecting(server, told) as reflector, asyncio.TaskGroup() as group:
+    async with reflecting(server, told) as reflector:
         await server.clock.advance(5 * SECOND)
-        begun_after = server.clock.monotonic()
-        waiter = group.create_task(reflector.wait_synced(begun_after))
-        await server.clock.settle()
-        assert not waiter.done()
         reflector.relist()
         await server.clock.settle()
-        assert waiter.done()
     assert server.lists == [1000.0, 1005.0]
     assert [type(sighting) for sighting in told] == [Synced, Synced]
 
 
-async def test_a_list_under_way_does_not_count_for_a_wish_that_came_later():
+@pytest.mark.parametrize("is_answered_first", [True, False])
+async def test_a_list_under_way_is_not_told_to_who_asked_for_one_since(is_answered_first: bool):
     clock = FakeClock()
     server = Server(clock)
     release = asyncio.Event()
@@ -276,13 +277,126 @@ async def test_a_list_under_way_does_not_count_for_a_wish_that_came_later():
         return Listing((), "10")
 
     server.list = list_slowly  # type: ignore[method-assign]
-    async with reflecting(server) as reflector:
+    told: list[Sighting] = []
+    async with reflecting(server, told) as reflector:
         await clock.advance(SECOND)
+        if is_answered_first:
+            release.set()
         reflector.relist()
-        release.set()
         await clock.settle()
-        assert reflector.synced_begun == 1001.0
     assert server.lists == [1000.0, 1001.0]
+    assert [s.begun for s in told if isinstance(s, Synced)] == [1001.0]
+
+
+@pytest.mark.parametrize("contact", ["an event", "a watch that lived"])
+async def test_a_watch_that_breaks_is_told_as_cut_until_it_is_heard_again(contact: str):
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def be_heard(_: str) -> AsyncGenerator[WatchEvent, None]:
+        await clock.sleep(9 * SECOND)
+        if contact == "an event":
+            yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "20"}})
+            await asyncio.Event().wait()
+
+    server.watching = [fail(OutcomeUnknown("cut")), fail(Unreachable("away")), be_heard]
+    told: list[Sighting] = []
+    async with reflecting(server, told):
+        await clock.advance(5 * SECOND)
+        assert [type(sighting) for sighting in told] == [Synced, Cut]
+        await clock.advance(15 * SECOND)
+    assert told[1:] == [Cut(PODS, None), Resumed(PODS, None, server.watches[2][0] + 9)]
+
+
+async def test_a_list_ends_a_cut_by_itself():
+    server = Server(FakeClock())
+    server.watching = [fail(Expired(410, "Expired", "too old"))]
+    told: list[Sighting] = []
+    async with reflecting(server, told):
+        await server.clock.advance(60 * SECOND)
+    assert [type(sighting) for sighting in told] == [Synced, Cut, Synced]
+
+
+async def test_a_list_that_is_older_than_what_was_told_is_of_a_server_that_was_set_back():
+    server = Server(FakeClock())
+    server.version = 900
+    told: list[Sighting] = []
+    async with reflecting(server, told) as reflector:
+        for version in (900, 500, 510):
+            server.version = version
+            reflector.relist()
+            await server.clock.settle()
+    lists = [s for s in told if isinstance(s, Synced)]
+    assert [(s.version, s.is_set_back) for s in lists] == [
+        ("900", False),
+        ("900", False),
+        ("500", True),
+        ("510", False),
+    ]
+
+
+async def test_a_list_that_is_older_than_earlier_answers_is_of_a_server_that_was_set_back():
+    server = Server(FakeClock())
+    server.version = 900
+    known = [0]
+    told: list[Sighting] = []
+    async with reflecting(server, told, find_newest=known.pop) as reflector:
+        for answered, version in ((900, 900), (940, 930)):
+            known.append(answered)
+            server.version = version
+            reflector.relist()
+            await server.clock.settle()
+    lists = [s for s in told if isinstance(s, Synced)]
+    assert [s.is_set_back for s in lists] == [False, False, True]
+
+
+async def test_what_is_answered_while_a_list_is_on_its_way_is_no_measure_of_it():
+    server = Server(FakeClock())
+    server.version = 900
+    known = [0]
+    list_now = server.list
+
+    async def answer_meanwhile(*place: Any, **ways: Any) -> Any:
+        known[0] = 940
+        return await list_now(*place, **ways)
+
+    server.list = answer_meanwhile  # type: ignore[method-assign]
+    told: list[Sighting] = []
+    async with reflecting(server, told, find_newest=lambda: known[0]):
+        pass
+    assert [s.is_set_back for s in told if isinstance(s, Synced)] == [False]
+
+
+async def test_an_event_that_is_older_than_what_was_told_is_not_told_but_followed_by_a_list():
+    server = Server(FakeClock())
+    server.version = 900
+    server.watching = [tell(WatchEvent("MODIFIED", make_pod("a", 510)))]
+    told: list[Sighting] = []
+    async with reflecting(server, told):
+        server.version = 520
+        await server.clock.advance(2 * SECOND)
+    assert [type(sighting) for sighting in told] == [Synced, Cut, Synced]
+    assert told[-1].is_set_back  # type: ignore[union-attr]
+    assert [version for _, version in server.watches] == ["900", "520"]
+
+
+async def test_a_watch_that_says_nothing_at_all_is_followed_by_a_list():
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def be_silent(_: str) -> AsyncGenerator[WatchEvent, None]:
+        await clock.sleep(70 * SECOND)
+        raise OutcomeUnknown("silent for 70 s")
+        yield  # the mark of a generator
+
+    server.version = 900
+    server.watching = [be_silent]
+    told: list[Sighting] = []
+    async with reflecting(server, told):
+        server.version = 520
+        await clock.advance(80 * SECOND)
+    assert len(server.lists) == 2
+    assert told[-1].is_set_back  # type: ignore[union-attr]
 
 
 async def test_the_last_contact_moves_with_every_event():
@@ -300,3 +414,21 @@ async def test_the_last_contact_moves_with_every_event():
         assert reflector.last_contact == 1000.0
         await clock.advance(90 * SECOND)
         assert reflector.last_contact == 1060.0
+
+
+@pytest.mark.usefixtures("quiet_logs")
+@pytest.mark.parametrize("where", ["list", "watch"])
+async def test_a_defect_met_with_an_answer_is_counted_and_met_with_a_new_list(where: str):
+    server = Server(FakeClock())
+    defects: list[str] = []
+    error = RecursionError("too deep")
+    if where == "list":
+        server.listing = error
+    else:
+        server.watching = [fail(error)]
+    async with reflecting(server, on_defect=lambda: defects.append(where)) as reflector:
+        server.listing = None
+        await server.clock.advance(SECOND)
+        assert reflector.is_synced
+    assert defects == [where]
+    assert (len(server.lists), server.watches[-1][1]) == (2, "10")

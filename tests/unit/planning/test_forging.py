@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from et_operator.model.jobs import ScalingKind
-from launcher.documents import Report, ScriptResult, SessionExit
+from et_operator.codec.children import decode_job_report
+from et_operator.model.jobs import ScalingKind, WorkerState
+from launcher.contract import REPORT_KEY_PREFIX
+from launcher.documents import Report, ScriptResult, SessionExit, encode_report
 from tests.planning_makers import World, make_job, make_scaling
 
 NAMES = [f"job-worker-{index}" for index in range(4)]
@@ -14,11 +16,11 @@ NUMBERS = st.integers(0, 2**40)
 REPORTS = st.fixed_dictionaries(
     {
         "epoch": st.integers(0, 3),
-        "launcher_uid": st.sampled_from(["job-launcher-uid", "a-strangers-uid"]),
         "observed_generation": NUMBERS,
         "served_generation": NUMBERS,
         "listed": st.sets(st.integers(0, 4)),
         "closed": st.sets(st.integers(0, 4)),
+        "unlisted": st.sets(st.integers(0, 4)),
         "exits": st.dictionaries(st.integers(0, 4), st.integers(0, 255)),
         "scripts": st.dictionaries(st.text(max_size=9), st.none() | st.integers(0, 255)),
         "problems": st.dictionaries(
@@ -28,7 +30,7 @@ REPORTS = st.fixed_dictionaries(
 )
 
 
-def forge(world: World, wish: dict[str, object]) -> Report:
+def forge(world: World, wish: dict[str, object], launcher_uid: str) -> Report:
     """A report about the workers that there are, and one that there is not."""
     pods = [world.pods[name].uid for name in NAMES if name in world.pods]
     uids = dict(enumerate([*pods, "a-strangers-uid"]))
@@ -43,18 +45,31 @@ def forge(world: World, wish: dict[str, object]) -> Report:
     return Report(
         **{
             **wish,
+            "launcher_uid": launcher_uid,
             "broker_start": 1,
             "listed": find(wish["listed"]),
             "closed": find(wish["closed"]),
+            "unlisted": find(wish["unlisted"]),
             "exits": {uids[n]: (SessionExit("s", c),) for n, c in exits.items() if n in uids},
             "scripts": {key: ScriptResult(code, "") for key, code in scripts.items()},
         }
     )  # type: ignore[arg-type]
 
 
-@settings(max_examples=40)
+def follow(world: World, report: Report) -> None:
+    """What of this report is read, and some seconds with it."""
+    documents = {f"{REPORT_KEY_PREFIX}{report.epoch}": encode_report(report)}
+    numbers = (world.status.epoch, world.status.generation)
+    world.report = decode_job_report(documents, *numbers)
+    for _ in range(3):
+        world.settle()
+        world.wait(3)
+        world.run()
+
+
+@settings(max_examples=25)
 @given(st.lists(REPORTS, max_size=4), st.integers(0, 3))
-def test_a_forged_report_ends_no_worker_that_was_not_to_go(
+def test_a_report_of_no_launcher_of_the_job_ends_no_worker_that_was_not_to_go(
     wishes: list[dict[str, object]], leaving: int
 ) -> None:
     world = World(make_job(4, minimum=1))
@@ -64,9 +79,38 @@ def test_a_forged_report_ends_no_worker_that_was_not_to_go(
         world.add(make_scaling(ScalingKind.IN, "less", pod_names=victims))
         world.settle()
     for wish in wishes:
-        world.report = forge(world, wish)
-        world.settle()
-        world.wait(3)
-        world.settle()
+        follow(world, forge(world, wish, "a-strangers-uid"))
     ended = {name for name in NAMES if name not in world.pods or world.pods[name].is_deleting}
     assert ended <= set(victims)
+
+
+@settings(max_examples=25)
+@given(st.lists(REPORTS, min_size=1, max_size=4))
+def test_whom_a_forged_report_has_replaced_others_follow_and_no_number_changes(
+    wishes: list[dict[str, object]],
+) -> None:
+    """Who has the broker's token can end what runs in these workers anyway."""
+    world = World(make_job(4, minimum=1))
+    world.start()
+    for wish in wishes:
+        follow(world, forge(world, {**wish, "epoch": 1}, world.status.launcher_uid))
+    assert world.status.decided_replicas == 4
+    assert world.status.completion_time is None
+    world.report = None
+    for _ in range(5):
+        world.wait(30)
+        world.settle()
+        world.run()
+    leaving = {r.name for r in world.status.workers if r.state is WorkerState.LEAVING}
+    there = {p.name for p in world.pods.values() if p.index is not None and not p.is_deleting}
+    assert len(there - leaving) == 4
+
+
+def test_who_has_the_brokers_token_can_have_its_workers_replaced() -> None:
+    """The test above would say nothing if no forged report were believed."""
+    world = World(make_job(4, minimum=1))
+    world.start()
+    every = set(range(4))
+    wish = dict.fromkeys(("listed", "closed", "unlisted"), every) | {"exits": {}, "scripts": {}}
+    follow(world, forge(world, {**wish, "epoch": 1}, world.status.launcher_uid))
+    assert {n for n in NAMES if n not in world.pods or world.pods[n].is_deleting} == set(NAMES)

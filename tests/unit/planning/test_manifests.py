@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from et_operator.assembly import read_runtime
+from et_operator.codec.children import binds_namesake, is_sealed
 from et_operator.model.actions import Create
-from et_operator.model.jobs import JobSpec, Runtime, TrainingJob, WorkerSpec
-from et_operator.planning.manifests.access import build_role, build_role_binding
+from et_operator.model.jobs import AttachMode, JobSpec, Runtime, TrainingJob, WorkerSpec
+from et_operator.model.names import build_seal
+from et_operator.model.resources import PODS
+from et_operator.planning.manifests.access import build_no_rules, build_role, build_role_binding
 from et_operator.planning.manifests.hosts import build_config_data
+from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
@@ -40,8 +47,9 @@ def make_launcher(
     files = world.shipped.files
     world.shipped = type(world.shipped)(world.shipped.runtime, files, pull_secrets)
     world.step()
-    created = [a.manifest for a in world.step().actions if isinstance(a, Create)]
-    return dict(created[-1])
+    actions = world.step().actions
+    pods = [dict(a.manifest) for a in actions if isinstance(a, Create) and a.resource == PODS]
+    return next(pod for pod in pods if pod["metadata"]["name"] == "job-launcher")
 
 
 def env_of(container: dict[str, Any]) -> dict[str, Any]:
@@ -212,17 +220,59 @@ def test_the_launchers_own_account_annotations_and_paths_are_kept() -> None:
 
 # ------------------------------------------------------------------ access and hosts
 def test_the_role_grants_no_more_than_its_job_needs() -> None:
-    rules = build_role(make_job(), 40)["rules"]
+    rules = build_role(make_job(), ["job-worker-7", "job-worker-3"])["rules"]
     granted = {(r["resources"][0], v): r["resourceNames"] for r in rules for v in r["verbs"]}
-    assert len(granted.pop(("pods/exec", "get"))) == 64
-    assert len(granted.pop(("pods/exec", "create"))) == 64
+    seal = f"-{make_job().uid}"
     assert granted == {
-        ("configmaps", "get"): ["job-config"],
-        ("configmaps", "watch"): ["job-config"],
-        ("configmaps", "patch"): ["job-report"],
+        ("pods/exec", "get"): [seal, "job-worker-3", "job-worker-7"],
+        ("pods/exec", "create"): [seal, "job-worker-3", "job-worker-7"],
+        ("configmaps", "get"): [seal, "job-config"],
+        ("configmaps", "watch"): [seal, "job-config"],
+        ("configmaps", "patch"): [seal, "job-report"],
     }
-    binding = build_role_binding(make_job())
+    assert not re.fullmatch(r"[a-z0-9].*", seal), "an object could be called so"
+    binding = build_role_binding(make_job(), "job-launcher-x", {"job-launcher"})
     assert binding["subjects"][0]["name"] == "job-launcher"
+    assert binds_namesake(binding)
+
+
+def test_a_role_has_no_name_that_anybody_could_have_bound_before() -> None:
+    metadata = build_role(make_job(), [])["metadata"]
+    assert "name" not in metadata
+    assert metadata["generateName"] == "job-launcher-"
+
+
+def test_a_role_that_grants_nothing_can_be_bound_by_nobody() -> None:
+    job = make_job()
+    rules = build_no_rules(job)
+    assert {name for rule in rules for name in rule["resourceNames"]} == {f"-{job.uid}"}
+    assert is_sealed({"rules": rules}, job.uid)
+    assert is_sealed(build_role(job, ["job-worker-0"]), job.uid)
+    for weaker in ([], rules[1:], [{**rules[0], "verbs": ["get"]}, *rules[1:]]):
+        assert not is_sealed({"rules": weaker}, job.uid)
+    assert not is_sealed({"rules": rules}, "another")
+    assert not is_sealed({"rules": [{**r, "apiGroups": ["apps"]} for r in rules]}, job.uid)
+
+
+class Counted(list[str]):
+    """A list that counts how many of its items were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for item in super().__iter__():
+            self.looks += 1
+            yield item
+
+
+def test_a_role_is_not_looked_at_as_often_as_it_has_verbs_for_resources() -> None:
+    resources = Counted(f"resources{n}" for n in range(300))
+    verbs = Counted(f"verb{n}" for n in range(300))
+    seal = build_seal("job-uid")
+    rule = {"apiGroups": [""], "resourceNames": [seal], "resources": resources, "verbs": verbs}
+    assert not is_sealed({"rules": [rule]}, "job-uid")
+    assert resources.looks <= 300
+    assert verbs.looks <= 300
 
 
 def test_only_pods_of_the_same_job_reach_its_pods() -> None:
@@ -247,3 +297,21 @@ def test_people_read_the_active_hosts_alone(state: MemberState) -> None:
     count = 2 if state is MemberState.ACTIVE else 1
     assert data["hostfile"].count("slots=2") == count
     assert data["discover_hosts.sh"].count("echo w-") == count
+
+
+@pytest.mark.parametrize("mode", AttachMode)
+def test_pods_share_the_template_and_leave_it_as_it_was(mode: AttachMode) -> None:
+    container = {"name": "main", "command": ["a"], "env": [{"name": "A"}], "volumeMounts": []}
+    body = {"volumes": [], "tolerations": [], "initContainers": [{"name": "i"}]}
+    body["containers"] = [container, {"name": "x"}]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": body}
+    before = json.dumps(template)
+    job = make_job()
+    assert job.spec is not None
+    worker = replace(job.spec.worker, template=template)
+    spec = replace(job.spec, worker=worker, launcher_template=template, attach_mode=mode)
+    job = replace(job, spec=spec)
+    runtime = make_shipped().runtime
+    build_worker(job, worker, 3, epoch=1, runtime=runtime)
+    build_launcher(job, spec, status=replace(job.status, epoch=1), runtime=runtime)
+    assert json.dumps(template) == before

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_operator.model.jobs import WorkerState
-from et_operator.model.pods import Node
+from et_operator.model.pods import Node, Termination
 from et_operator.model.snapshots import Refusal
 from launcher.documents import MemberState
 from tests.planning_makers import World, make_job
@@ -17,16 +17,14 @@ def start(replicas: int = 3) -> World:
     return world
 
 
-def test_a_failed_worker_is_replaced_under_a_new_name_after_a_second() -> None:
+def test_a_failed_worker_is_replaced_under_a_new_name_at_once() -> None:
     world = start()
+    world.wait(60)
     world.end("job-worker-1", 1)
     world.settle()
-    assert len(world.workers) == 2
-    assert world.states()["job-worker-1"] == "gone"
-    assert world.requeue_after == timedelta(seconds=1)
-    world.wait(1)
-    world.settle()
     assert sorted(world.workers) == ["job-worker-0", "job-worker-2", "job-worker-3"]
+    assert world.states()["job-worker-1"] == "gone"
+    assert world.pods["job-worker-3"].retries == 0
 
 
 def test_a_worker_that_came_to_run_just_before_the_config_was_written_has_joined() -> None:
@@ -49,33 +47,9 @@ def test_the_end_is_in_the_status_before_it_is_in_the_config() -> None:
     world.end("job-worker-1", 1)
     first = world.step()
     assert first.actions == ()
-    assert [r.state for r in world.status.workers] == [WorkerState.GONE]
+    assert [r.state for r in world.status.workers] == [WorkerState.GONE, WorkerState.JOINING]
     world.step()
     assert world.states()["job-worker-1"] == "gone"
-
-
-def test_workers_lost_together_wait_once() -> None:
-    world = start(4)
-    for name in ("job-worker-0", "job-worker-1", "job-worker-2"):
-        del world.pods[name]
-    world.settle()
-    assert world.requeue_after == timedelta(seconds=1)
-
-
-def test_waits_double_to_a_minute_and_begin_anew_after_ten_good_minutes() -> None:
-    world = start(1)
-    for wait in (1, 2, 4, 8, 16, 32, 60, 60):
-        [name] = world.workers
-        del world.pods[name]
-        world.settle()
-        assert world.requeue_after == timedelta(seconds=wait)
-        world.wait(wait)
-        world.start()
-    world.wait(600)
-    [name] = world.workers
-    del world.pods[name]
-    world.settle()
-    assert world.requeue_after == timedelta(seconds=1)
 
 
 def test_a_worker_deleted_by_somebody_drains_and_is_replaced() -> None:
@@ -176,8 +150,6 @@ def test_events_tell_of_a_loss_and_its_replacement() -> None:
     count = len(world.events)
     world.end("job-worker-1", 1)
     world.settle()
-    world.wait(1)
-    world.settle()
     assert [e.reason for e in world.events[count:]] == ["WorkerLost", "WorkersAdded"]
     assert "exit code 1" in world.events[count].message
     assert "job-worker-3" in world.events[count + 1].message
@@ -188,3 +160,46 @@ def test_a_refusal_is_of_no_interest_when_no_pod_is_missing() -> None:
     world.refusal = Refusal("no", 1, world.now, generation=1)
     world.settle()
     assert world.condition("PodsRefused") is None
+
+
+def test_a_worker_whose_container_has_ended_is_lost_though_its_sidecar_lives_on() -> None:
+    world = start()
+    count = len(world.events)
+    killed = Termination(137, "OOMKilled", "", world.now)
+    world.put("job-worker-1", is_container_running=False, termination=killed)
+    world.settle()
+    assert world.pods["job-worker-1"].phase == "Running"
+    assert world.states()["job-worker-1"] == "gone"
+    assert world.events[count].reason == "WorkerLost"
+    assert "exit code 137 OOMKilled" in world.events[count].message
+    assert world.status.replica_statuses.worker.active == 2
+    world.go_on()
+    assert {"job-worker-0", "job-worker-2", "job-worker-3"} <= set(world.states())
+    assert world.states()["job-worker-3"] == "active"
+
+
+def test_what_lives_on_beside_a_lost_worker_holds_its_resources_for_half_a_minute() -> None:
+    world = start()
+    ended = Termination(1, "Error", "", world.now)
+    world.put("job-worker-1", is_container_running=False, termination=ended)
+    world.settle()
+    world.wait(29)
+    world.settle()
+    assert not world.pods["job-worker-1"].is_deleting
+    assert world.requeue_after == timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    assert world.pods["job-worker-1"].is_deleting
+
+
+def test_a_victim_whose_container_has_ended_has_left() -> None:
+    world = start()
+    world.edit(replicas=2)
+    world.settle()
+    world.serve()
+    world.settle()
+    ended = Termination(143, "Error", "", world.now)
+    world.put("job-worker-2", is_container_running=False, termination=ended)
+    world.settle()
+    assert world.status.scaling is None
+    assert world.states()["job-worker-2"] == "gone"

@@ -18,6 +18,7 @@ from et_operator.model.jobs import (
 from et_operator.model.pods import Termination
 from et_operator.model.resources import SCALE_OUTS
 from et_operator.model.snapshots import Refusal
+from et_operator.planning.planner import plan
 from launcher.documents import MemberState
 from tests.planning_makers import World, make_job, make_scaling
 
@@ -263,7 +264,7 @@ def test_a_number_that_may_not_be_written_back_is_met_as_it_stands() -> None:
 def test_owners_that_a_scaling_has_already_are_kept() -> None:
     world = start()
     owner = {"kind": "Pipeline", "uid": "p", "name": "p", "apiVersion": "x/v1"}
-    world.add(make_scaling(OUT, "more", count=1, owners=(owner,)))
+    world.add(make_scaling(OUT, "more", count=1, owners=(owner,), owner_uid=None))
     plans = [world.step() for _ in range(3)]
     [adoption] = [
         action
@@ -354,3 +355,206 @@ def test_a_worker_that_is_gone_is_gone_although_its_node_comes_back() -> None:
     assert world.config is not None
     [member] = [m for m in world.config.members if m.name == "job-worker-0"]
     assert member.state is MemberState.GONE
+
+
+def test_a_config_that_was_set_back_is_written_anew_above_what_the_broker_has_read() -> None:
+    world = start()
+    assert world.config is not None
+    assert world.report is not None
+    old = world.config.generation
+    world.report = replace(world.report, observed_generation=old + 4)
+    world.settle()
+    assert world.config.generation == old + 5
+    writes = world.writes
+    world.wait(60)
+    world.settle()
+    assert world.writes == writes
+
+
+def test_a_worker_that_has_closed_though_nobody_remembers_why_is_replaced() -> None:
+    world = start()
+    assert world.report is not None
+    world.report = replace(world.report, closed=frozenset({world.pods["job-worker-1"].uid}))
+    world.settle()
+    world.wait(20)
+    assert world.pods["job-worker-1"].is_deleting
+    assert "job-worker-3" in world.pods
+
+
+def erase(world: World, **fields: object) -> None:
+    """Somebody takes these out of the job's status."""
+    status = replace(world.status, **fields)  # type: ignore[arg-type]
+    world.job = replace(world.job, status=status)
+
+
+@pytest.mark.parametrize("is_suspended", [False, True])
+def test_workers_stay_although_somebody_removed_their_number(is_suspended: bool) -> None:
+    world = start(3)
+    if is_suspended:
+        world.edit(suspend=True)
+        world.go_on()
+    erase(world, decided_replicas=None)
+    world.settle()
+    assert world.status.decided_replicas == 3
+    world.edit(suspend=False)
+    world.go_on()
+    assert len(world.workers) == 3
+
+
+def test_a_growth_whose_number_somebody_removed_goes_on() -> None:
+    world = start(3, maximum=8)
+    world.add(make_scaling(OUT, "more", count=2, created=world.now))
+    world.settle()
+    erase(world, decided_replicas=None)
+    world.go_on()
+    assert len(world.workers) == 5
+    assert world.scaling_phase("more") == "ScaleSucceeded"
+
+
+def test_a_launcher_comes_although_somebody_removed_the_runtime() -> None:
+    world = start(3, restart_policy=RestartPolicy.ON_FAILURE)
+    world.finish(1)
+    world.settle()
+    erase(world, runtime=None)
+    world.go_on()
+    assert world.launcher is not None
+    assert world.launcher.is_container_running
+    assert world.status.runtime == world.shipped.runtime
+
+
+def test_nothing_is_lost_on_a_node_that_may_only_not_be_known_yet() -> None:
+    world = start()
+    world.put("job-worker-0", node="new")
+    world.delete("job-worker-0")
+    found = world.snapshot()
+    unknown = plan(replace(found, are_nodes_known=False), world.now).status
+    absent = plan(found, world.now).status
+    assert unknown is not None
+    assert absent is not None
+    assert [r.state for r in unknown.workers] == [WorkerState.LEAVING, WorkerState.JOINING]
+    assert [r.state for r in absent.workers] == [WorkerState.GONE, WorkerState.JOINING]
+
+
+# ------------------------------------------------------------------ pods that nobody ends
+def keep(world: World, name: str) -> None:
+    """Somebody's finalizer keeps the pod, which has no node, beyond its deletion."""
+    world.put(name, deletion_requested=world.now)
+
+
+def test_a_launcher_that_is_deleted_before_it_has_a_node_is_replaced_though_it_stays() -> None:
+    world = World(make_job(2))
+    world.settle()
+    keep(world, "job-launcher")
+    world.settle()
+    world.wait(5)
+    world.settle()
+    assert "job-launcher-r1" in world.pods
+
+
+def test_a_suspension_does_not_wait_for_a_launcher_without_a_node() -> None:
+    world = World(make_job(2))
+    world.settle()
+    world.run("job-worker-0", "job-worker-1")
+    world.settle()
+    keep(world, "job-launcher")
+    world.edit(suspend=True)
+    world.settle()
+    assert all(pod.is_deleting for pod in world.pods.values())
+
+
+def test_a_worker_that_is_deleted_before_it_has_a_node_is_lost_and_replaced() -> None:
+    world = start(2)
+    world.edit(replicas=3)
+    world.settle()
+    keep(world, "job-worker-2")
+    world.go_on()
+    assert "job-worker-3" in world.pods
+    assert [e.message for e in world.events if e.reason == "WorkerLost"] == [
+        "worker job-worker-2 ended: its pod was deleted before it had a node"
+    ]
+
+
+def test_a_worker_that_is_never_listed_leaves_in_its_time_and_is_replaced() -> None:
+    world = start()
+    assert world.report is not None
+    world.report = replace(world.report, unlisted=frozenset({world.pods["job-worker-1"].uid}))
+    world.settle()
+    assert world.states()["job-worker-1"] == "draining"
+    assert not world.pods["job-worker-1"].is_deleting
+    assert "job-worker-3" in world.pods
+    assert "WorkerLeaving" in {event.reason for event in world.events}
+    world.serve()
+    world.settle()
+    assert world.pods["job-worker-1"].is_deleting
+
+
+def test_a_worker_that_is_never_listed_and_never_closes_is_forced_out() -> None:
+    world = start(drain_timeout=timedelta(seconds=30))
+    assert world.report is not None
+    world.report = replace(world.report, unlisted=frozenset({world.pods["job-worker-1"].uid}))
+    world.wait(60)
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    world.wait(29)
+    world.settle()
+    assert not world.pods["job-worker-1"].is_deleting
+    world.wait(2)
+    world.settle()
+    assert world.pods["job-worker-1"].is_deleting
+
+
+def test_workers_that_leave_keep_their_places_until_they_are_deleted() -> None:
+    world = start(minimum=1, maximum=4)
+    assert world.report is not None
+    uids = {world.pods[name].uid for name in world.workers}
+    world.report = replace(world.report, unlisted=frozenset(uids))
+    world.wait(60)
+    world.settle()
+    assert world.workers == [f"job-worker-{index}" for index in range(4)]
+    world.serve()
+    world.settle()
+    world.reap()
+    world.settle()
+    assert world.workers == [f"job-worker-{index}" for index in range(3, 6)]
+
+
+def test_a_place_whose_workers_all_say_that_they_are_spent_waits_between_them() -> None:
+    world = start()
+    for _ in range(40):
+        assert world.report is not None
+        uids = {world.pods[name].uid for name in world.workers}
+        world.report = replace(world.report, closed=frozenset(uids))
+        world.settle()
+        world.reap()
+        world.wait(1)
+    assert 2 + 3 * 3 <= world.status.last_worker_index <= 2 + 3 * 9
+    assert world.phase() != "Failed"
+
+
+# ------------------------------------------------------------------ the end, removed
+def test_a_job_that_has_ended_goes_in_its_time_although_somebody_removed_when_it_did() -> None:
+    world = start(ttl_after_finished=timedelta(seconds=60))
+    world.finish(0)
+    world.settle()
+    erase(world, completion_time=None)
+    world.settle()
+    world.wait(61)
+    world.settle()
+    assert world.job_is_gone
+
+
+def test_a_job_that_had_failed_is_not_run_again_though_its_conditions_were_removed() -> None:
+    world = start(
+        clean_pod_policy=CleanPodPolicy.ALL,
+        restart_policy=RestartPolicy.ON_FAILURE,
+        backoff_limit=0,
+    )
+    world.finish(1)
+    world.go_on(2)
+    assert world.phase() == "Failed"
+    erase(world, conditions=())
+    world.go_on()
+    assert world.phase() == "Failed"
+    assert world.reason("Failed") == "RecordLost"
+    assert world.workers == []

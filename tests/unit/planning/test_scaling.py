@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from et_operator.model.actions import Delete
-from et_operator.model.jobs import Leaving, ScalingKind, WorkerState
+from et_operator.model.jobs import Leaving, ScalingKind, ScriptRight, WorkerState
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
 from et_operator.model.resources import PODS, TRAINING_JOBS
-from et_operator.planning.planner import plan_orphan
+from et_operator.planning.answering import plan_orphan
 from launcher.documents import ScriptResult
 from tests.planning_makers import START, World, make_job, make_scaling
 
@@ -292,7 +292,7 @@ def test_the_newest_number_supersedes() -> None:
     assert world.scaling_reason("more") == "Superseded"
     assert world.replicas == 3
     assert len(world.workers) == 3
-    assert world.status.last_worker_index == 4
+    assert world.status.last_worker_index == 3
 
 
 def test_superseded_before_its_own_number_was_written() -> None:
@@ -304,6 +304,63 @@ def test_superseded_before_its_own_number_was_written() -> None:
     assert world.scaling_reason("more") == "Superseded"
     assert world.replicas == 5
     assert len(world.workers) == 5
+
+
+def test_a_number_that_climbs_throws_nothing_away_that_is_starting() -> None:
+    world = start(2, minimum=1)
+    for number in (10, 11, 13):
+        world.edit(replicas=number)
+        world.settle()
+        world.wait(15)  # and no image is there yet
+    assert not any(line.startswith("delete Pod") for line in world.log)
+    assert world.status.last_worker_index == 12
+    assert not [event for event in world.events if event.reason == "ScaleFailed"]
+    assert "raised again: 2 -> 13 workers" in world.events[-1].message
+    world.go_on(2)
+    assert world.status.scaling is None
+    assert len(world.workers) == 13
+    assert len(set(world.states())) == 13
+
+
+def test_a_number_that_goes_up_and_down_throws_away_no_more_than_it_falls() -> None:
+    world = start(2, minimum=1)
+    for number in (10, 9, 10, 9, 10):
+        world.edit(replicas=number)
+        world.settle()
+        world.wait(15)
+        world.run()  # and nobody is listed yet
+        world.settle()
+        world.serve(list_new=False)
+        world.settle()
+        world.reap()
+    assert world.status.last_worker_index == 11
+    assert len(world.workers) == 10
+    world.go_on()
+    assert world.status.scaling is None
+
+
+def test_a_number_that_climbs_and_falls_again_is_superseded() -> None:
+    world = start(2, minimum=1)
+    for number in (10, 11, 3):
+        world.edit(replicas=number)
+        world.settle()
+    world.go_on(2)
+    assert len(world.workers) == 3
+    assert world.status.decided_replicas == 3
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_scale_out_that_a_higher_number_supersedes_leaves_its_workers_to_it(number: int) -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle() if number == 5 else world.step()
+    names = {"job-worker-2", "job-worker-3"}
+    world.edit(replicas=number)
+    world.go_on()
+    assert world.scaling_reason("more") == "Superseded"
+    assert len(world.workers) == number
+    assert names <= set(world.workers)
+    assert world.status.last_worker_index == number - 1
 
 
 def test_a_scale_in_counts_from_the_number_that_a_user_set_and_takes_who_is_pending() -> None:
@@ -423,6 +480,27 @@ def test_no_drain_is_forced_soon_after_the_operator_came_back() -> None:
     assert not world.pods["job-worker-2"].is_deleting
 
 
+def test_a_drain_that_a_cut_watch_holds_up_is_told() -> None:
+    world = start(3, drain_timeout=timedelta(seconds=10))
+    world.add(make_scaling(IN, "less", count=1))
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    for _ in range(4):
+        assert world.condition("DrainHeldUp") is None
+        world.wait(40)
+        world.complete_since = world.now  # as state/coverage.py says while a watch is cut
+        world.settle()
+    assert world.condition("DrainHeldUp") == "True"
+    assert not world.pods["job-worker-2"].is_deleting
+    told = next(event for event in world.events if event.reason == "DrainHeldUp")
+    assert "job-worker-2: drainTimeoutSeconds are over" in told.message
+    world.wait(61)
+    world.settle()
+    assert world.condition("DrainHeldUp") == "False"
+    assert world.pods["job-worker-2"].is_deleting
+
+
 def test_a_victim_that_was_never_a_member_goes_at_once() -> None:
     world = start(2)
     world.edit(replicas=3)
@@ -472,7 +550,7 @@ def run_script(world: World, attempt: int, code: int | None, name: str = "s") ->
 
 
 def test_the_script_of_a_scale_in_runs_between_the_list_and_the_deletion() -> None:
-    world = start(3)
+    world = start(3, scripts=ScriptRight.ENVIRONMENT)
     env = (("A", "b"),)
     world.add(make_scaling(IN, "s", count=1, script="/s.sh", env=env))
     world.settle()
@@ -492,6 +570,54 @@ def test_the_script_of_a_scale_in_runs_between_the_list_and_the_deletion() -> No
     world.settle()
     assert world.scaling_phase("s") == "ScaleSucceeded"
     assert world.scalings["s-uid"].status.script_output == "said"
+
+
+STEERING = [
+    *("PATH", "LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "ENV", "ld_preload", "BASH_FUNC_ls%%"),
+    *("_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "LUA_INIT", "OPENSSL_CONF", "OMPI_MCA_plm_rsh_agent"),
+    *("LESSOPEN", "CVS_RSH", "https_proxy"),
+]
+
+
+@pytest.mark.parametrize(
+    ("script", "env", "right", "needed"),
+    [
+        ("/s.sh; evil", (), ScriptRight.FILES, ScriptRight.SHELL),
+        ("/s.sh argument", (), ScriptRight.ENVIRONMENT, ScriptRight.SHELL),
+        ("-c evil", (), ScriptRight.FILES, ScriptRight.SHELL),
+        ("$(evil)", (), ScriptRight.FILES, ScriptRight.SHELL),
+        ("/s.sh\nevil", (), ScriptRight.FILES, ScriptRight.SHELL),
+        ("/s.sh", (("A", "b"),), ScriptRight.FILES, ScriptRight.ENVIRONMENT),
+        *(("/s.sh", ((n, "x"),), ScriptRight.ENVIRONMENT, ScriptRight.SHELL) for n in STEERING),
+    ],
+)
+def test_who_creates_scalings_runs_files_alone_unless_the_jobs_author_allows_more(
+    script: str, env: tuple[tuple[str, str], ...], right: ScriptRight, needed: ScriptRight
+) -> None:
+    world = start(2, scripts=right)
+    world.add(make_scaling(OUT, "s", count=1, script=script, env=env))
+    world.settle()
+    assert world.scaling_reason("s") == "ScriptRefused"
+    told = world.scalings["s-uid"].status.conditions[-1].message
+    assert f'kai.alibabacloud.com/scaling-scripts: "{needed}"' in told
+
+    world.edit(scripts=needed)
+    world.add(make_scaling(OUT, "t", count=1, script=script, env=env))
+    world.go_on()
+    assert world.config is not None
+    [order] = world.config.scripts
+    assert (order.script, order.env) == (script, env)
+    assert order.is_shell is (needed is ScriptRight.SHELL)
+
+
+def test_a_right_that_is_withdrawn_meanwhile_gives_no_order() -> None:
+    world = start(2, scripts=ScriptRight.SHELL)
+    world.add(make_scaling(OUT, "s", count=1, script="/s.sh; evil"))
+    world.settle()
+    world.edit(scripts=ScriptRight.FILES)
+    world.go_on()
+    assert world.config is not None
+    assert world.config.scripts == ()
 
 
 def test_the_script_of_a_scale_out_runs_when_the_hosts_are_listed() -> None:
@@ -567,3 +693,13 @@ def test_the_timeout_of_a_scale_out_ends_when_its_hosts_are_listed() -> None:
     run_script(world, 1, 0)
     world.settle()
     assert world.scaling_phase("s") == "ScaleSucceeded"
+
+
+def test_a_phase_that_somebody_made_unreadable_is_what_the_last_condition_says() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    scaling = world.scalings["more-uid"]
+    world.scalings["more-uid"] = replace(scaling, status=replace(scaling.status, phase=None))
+    world.settle()
+    assert world.scaling_phase("more") == "Scaling"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from et_operator.model.actions import Create, CreateKeys
-from et_operator.model.jobs import AttachMode
+from et_operator.model.jobs import AttachMode, JobStatus
+from et_operator.model.names import is_seal
 from et_operator.model.resources import SECRETS
 from et_operator.model.snapshots import Refusal
 from launcher import contract
-from tests.planning_makers import World, make_job
-
-SECRET = "job-ssh-job-uid"
+from tests.planning_makers import KEYS_SECRET, World, make_job
 
 
 def make_world() -> World:
@@ -19,10 +19,15 @@ def make_world() -> World:
 
 
 def find_created(world: World) -> dict[str, Any]:
-    """By kind and name, what the first two passes create."""
-    world.step()
-    created = [a for a in world.step().actions if isinstance(a, Create | CreateKeys)]
-    return {f"{a.manifest['kind']} {a.manifest['metadata']['name']}": a.manifest for a in created}
+    """By kind and name, what the first passes create, in that order."""
+    created: dict[str, Any] = {}
+    for _ in range(5):
+        for action in world.step().actions:
+            if isinstance(action, Create | CreateKeys):
+                metadata = action.manifest["metadata"]
+                name = metadata.get("name") or metadata["generateName"]
+                created[f"{action.manifest['kind']} {name}"] = action.manifest
+    return created
 
 
 def find_mounts(container: dict[str, Any]) -> set[str]:
@@ -32,8 +37,8 @@ def find_mounts(container: dict[str, Any]) -> set[str]:
 def test_the_keys_are_there_before_the_pods_that_mount_them() -> None:
     created = find_created(make_world())
     names = list(created)
-    assert names.index(f"Secret {SECRET}") < names.index("Pod job-worker-0")
-    secret = created[f"Secret {SECRET}"]
+    assert names.index("Secret job-ssh-") < names.index("Pod job-worker-0")
+    secret = created["Secret job-ssh-"]
     assert secret["immutable"] is True
     assert secret["metadata"]["ownerReferences"][0]["uid"] == "job-uid"
     assert "data" not in secret
@@ -46,7 +51,7 @@ def test_each_role_sees_its_own_keys_and_its_other_containers_none() -> None:
     for name in ("job-worker-0", "job-launcher"):
         spec = created[f"Pod {name}"]["spec"]
         [volume] = [v["secret"] for v in spec["volumes"] if v["name"] == contract.KEYS_VOLUME]
-        assert volume["secretName"] == SECRET
+        assert volume["secretName"] == KEYS_SECRET
         seen[name] = {item["key"] for item in volume["items"]}
         assert contract.KEYS_VOLUME in find_mounts(spec["containers"][0])
         for other in spec.get("initContainers", ()):
@@ -79,8 +84,9 @@ def test_launcher_and_broker_know_how_workers_are_reached() -> None:
 
 
 def test_the_broker_may_execute_nothing_anywhere() -> None:
-    role = find_created(make_world())["Role job-launcher"]
-    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"configmaps"}
+    role = find_created(make_world())["Role job-launcher-"]
+    execs = [rule for rule in role["rules"] if rule["resources"] != ["configmaps"]]
+    assert [is_seal(name) for rule in execs for name in rule["resourceNames"]] == [True]
 
 
 def test_members_have_the_addresses_of_their_pods() -> None:
@@ -97,20 +103,43 @@ def test_members_have_the_addresses_of_their_pods() -> None:
     assert {m.address for m in world.config.members} == {""}
 
 
-def test_keys_are_asked_for_again_with_every_pod_for_nobody_may_look() -> None:
+def test_pods_mount_the_keys_that_were_made_for_them_and_are_recorded() -> None:
     world = make_world()
     world.start()
-    before = world.log.count(f"create Secret {SECRET}")
     world.edit(replicas=3)
     world.go_on()
     assert len(world.workers) == 3
-    assert world.log.count(f"create Secret {SECRET}") == before + 1
+    assert world.status.keys_secret == KEYS_SECRET
+    assert world.log.count("create Secret job-ssh-") == 1
+
+
+def test_where_the_record_is_lost_new_pods_mount_what_the_others_have() -> None:
+    world = make_world()
+    world.start()
+    world.job = replace(world.job, status=JobStatus())
+    world.edit(replicas=3)
+    world.go_on()
+    assert len(world.workers) == 3
+    assert world.status.keys_secret == KEYS_SECRET
+    assert world.log.count("create Secret job-ssh-") == 1
+
+
+def test_a_job_that_is_suspended_and_resumed_gets_new_keys() -> None:
+    world = make_world()
+    world.start()
+    world.edit(suspend=True)
+    world.go_on()
+    world.keys = {}
+    world.edit(suspend=False)
+    world.go_on()
+    assert len(world.workers) == 2
+    assert world.log.count("create Secret job-ssh-") == 2
 
 
 def test_without_the_right_to_create_them_no_pod_is_created() -> None:
     world = make_world()
     world.step()
-    refusal = Refusal("secrets is forbidden", 1, world.now, 1, SECRET)
+    refusal = Refusal("secrets is forbidden", 1, world.now, 1, "job-ssh-")
     world.refusals = {SECRETS: refusal}
     world.settle()
     assert world.pods == {}

@@ -3,9 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from et_operator.model.actions import Create
+from et_operator.model.actions import Create, get_ref
 from et_operator.model.jobs import LauncherCreation, ScalingKind
 from et_operator.model.plans import Plan
+from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.planner import plan
 from tests.planning_makers import World, make_job, make_scaling, make_shipped
@@ -23,18 +24,15 @@ def test_the_first_pass_only_records_what_the_second_creates() -> None:
     )
     second = world.step()
     assert second.status is None
-    created = [a.manifest["metadata"]["name"] for a in second.actions if isinstance(a, Create)]
-    assert created == [
-        *("job-launcher", "job-launcher", "job-launcher", "job", "job-report"),
-        *(
-            "edl-runtime-d1",
-            "job-config",
-            "job-worker-0",
-            "job-worker-1",
-            "job-worker-2",
-            "job-launcher",
-        ),
+    assert [get_ref(a).name for a in second.actions if isinstance(a, Create)] == [
+        *("job-launcher", "job-pods", "job-report", "edl-runtime-d1", "job-config"),
+        *("job-launcher", "job-worker-0", "job-worker-1", "job-worker-2"),
+        "job-launcher-",
     ]
+    world.step()  # which notes who they are
+    last = world.step()  # the server has made up the Role's name, which its binding has too
+    [binding] = [a.manifest for a in last.actions if isinstance(a, Create)]
+    assert binding["roleRef"]["name"] == binding["metadata"]["name"] != "job-launcher"
 
 
 def test_a_job_of_eight_costs_few_writes_until_its_hosts_are_listed() -> None:
@@ -149,6 +147,25 @@ def test_the_launcher_can_wait_for_the_workers() -> None:
     assert world.launcher is not None
 
 
+def test_a_launcher_that_waits_is_not_kept_waiting_by_a_worker_that_does_not_come_to_run() -> None:
+    world = World(make_job(8, minimum=2, launcher_creation=LauncherCreation.WAIT_FOR_WORKERS_READY))
+    world.settle()
+    assert world.workers == ["job-worker-0", "job-worker-1"]
+    stuck = world.workers[0]
+    world.run("job-worker-1")
+    world.settle()
+    assert world.requeue_after is not None
+    assert world.requeue_after <= timedelta(seconds=60)
+    world.wait(60)
+    world.settle()
+    assert world.workers == ["job-worker-0", "job-worker-1", "job-worker-2"]
+    world.run("job-worker-2")
+    world.settle()
+    assert world.launcher is not None
+    assert not world.pods[stuck].is_container_running
+    assert len(world.workers) == 8
+
+
 def test_refused_pods_are_asked_for_again_after_ten_seconds_and_doubling() -> None:
     world = World()
     world.step()
@@ -201,16 +218,6 @@ def test_a_taken_launcher_name_is_named_after_a_minute() -> None:
     world.settle()
     assert len(world.pods) == 3
     assert world.condition("NameTaken") == "False"
-
-
-def test_rights_are_granted_in_blocks_before_the_pods() -> None:
-    world = World(make_job(31))
-    world.start()
-    assert len(world.role_names) == 32
-    world.edit(replicas=33)
-    world.settle()
-    assert len(world.role_names) == 64
-    assert "job-worker-32" in world.workers
 
 
 def test_a_shipped_runtime_of_another_version_leaves_a_running_job_alone() -> None:
@@ -284,3 +291,12 @@ def test_what_a_manifest_says_in_vain_is_said() -> None:
     world = World(replace(make_job(), warnings=("restartPolicy of a container is ignored",)))
     world.settle()
     assert [e.message for e in world.events if e.is_warning] == list(world.job.warnings)
+
+
+def test_pods_are_created_from_a_job_that_was_just_read() -> None:
+    world = World(make_job(2))
+    for _ in range(20):
+        result = world.step()
+        if any(isinstance(action, Create) and action.resource == PODS for action in result.actions):
+            break
+    assert (TRAINING_JOBS, "job") in {(ref.resource, ref.name) for ref in result.premises}

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from et_operator.model.jobs import ScalingKind
+from et_operator.model.jobs import RestartPolicy, ScalingKind
+from et_operator.model.pods import Termination
 from tests.planning_makers import World, make_job, make_scaling, make_shipped
 
 
@@ -41,7 +42,6 @@ def test_resume_starts_a_new_epoch_with_new_names() -> None:
     assert world.launcher is not None
     assert world.launcher.name == "job-launcher-r1"
     assert world.status.restart_count == 0
-    assert world.status.worker_backoff is None
     assert world.status.runtime is not None
     assert world.status.runtime.digest == "d2"
 
@@ -143,3 +143,13 @@ def test_the_record_of_a_suspended_job_is_small() -> None:
     world.wait(1000)
     world.settle()
     assert world.writes == writes
+
+
+def test_what_lives_on_beside_a_launcher_that_has_ended_goes_with_the_suspension() -> None:
+    world = World(make_job(2, restart_policy=RestartPolicy.ON_FAILURE))
+    world.start()
+    ended = Termination(1, "Error", "", world.now)
+    world.put("job-launcher", is_container_running=False, termination=ended)
+    world.edit(suspend=True)
+    world.go_on(2)
+    assert world.pods == {}

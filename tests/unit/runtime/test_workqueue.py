@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from et_operator.runtime.lanes import Lanes
 from et_operator.runtime.workqueue import SPARE_TIMERS, ShutDown, WorkQueue
 from tests.fakes.clock import FakeClock
 
@@ -120,6 +121,29 @@ async def test_waits_are_told_from_the_moment_a_key_was_due():
     assert waits == [pytest.approx(3)]
 
 
+async def test_what_made_a_key_due_is_told_with_the_first_cause_of_several():
+    clock = FakeClock()
+    causes: list[str] = []
+    async with running(clock, on_take=causes.append) as queue:
+        queue.add("a", cause="pod")
+        queue.add("a", cause="node")
+        await queue.get()
+        queue.add("a", cause="write")  # while it is being processed
+        queue.add("a", cause="pod")
+        queue.done("a")
+        await queue.get()
+        queue.done("a")
+        queue.add("a", 2 * SECOND, cause="timer")
+        queue.add("a", SECOND, cause="stale")  # the earlier wish
+        await clock.advance(5 * SECOND)
+        await queue.get()
+        queue.done("a")
+        queue.retry("a")
+        await clock.advance(SECOND)
+        await queue.get()
+    assert causes == ["pod", "write", "stale", "retry"]
+
+
 async def test_shutting_down_ends_whoever_waits_for_a_key():
     queue: WorkQueue[str] = WorkQueue(FakeClock())
 
@@ -207,3 +231,79 @@ class Model:
 
     async def wait(self, _: str, amount: int) -> None:
         await self.clock.advance(amount * SECOND)
+
+
+def get_lane(key: str) -> str:
+    return key[0]
+
+
+async def test_lanes_take_turns_however_many_keys_one_has():
+    async with running(FakeClock(), lanes=Lanes(get_lane)) as queue:
+        for key in ("a1", "a2", "a3", "a4", "b1", "b2", "c1"):
+            queue.add(key)
+        taken = [await queue.get() for _ in range(7)]
+        assert taken == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+
+
+async def test_a_lane_has_no_more_workers_than_its_share():
+    async with running(FakeClock(), lanes=Lanes(get_lane, 2)) as queue:
+        for key in ("a1", "a2", "a3", "b1"):
+            queue.add(key)
+        assert [await queue.get() for _ in range(3)] == ["a1", "b1", "a2"]
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(queue.get())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            queue.add("a1")  # again, while a worker has it
+            queue.done("b1")
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            queue.done("a2")
+        assert waiting.result() == "a3"
+        assert queue.depth == 0
+        queue.done("a1")
+        assert await queue.get() == "a1"
+
+
+async def test_lanes_that_are_slow_leave_workers_to_those_that_are_not_however_many_they_are():
+    clock = FakeClock()
+    lanes = Lanes(get_lane, 2, slow_share=2, now=clock.monotonic)
+    async with running(clock, lanes=lanes) as queue:
+        for key in ("a1", "b1", "c1"):
+            queue.add(key)
+            await queue.get()
+        await clock.advance(3 * SECOND)  # all of them are held up
+        for key in ("a2", "b2", "c2", "d1"):
+            queue.add(key)
+        assert await queue.get() == "d1"
+        queue.done("d1")
+        queue.done("a1")
+        queue.done("b1")
+        assert await queue.get() == "a2"  # one beside c1
+        queue.add("d1")
+        assert await queue.get() == "d1"
+        queue.done("a2")
+        queue.done("c1")
+        await clock.advance(90 * SECOND)  # nobody has shown for long to be slow
+        assert [await queue.get() for _ in range(2)] == ["b2", "c2"]
+
+
+@given(st.lists(st.sampled_from(["a1", "a2", "a3", "b1", "b2", "c1"])), st.integers(1, 3))
+async def test_whatever_is_added_comes_once_and_no_lane_is_above_its_share(
+    added: list[str], share: int
+):
+    async with running(FakeClock(), lanes=Lanes(get_lane, share)) as queue:
+        for key in added:
+            queue.add(key)
+        taken: list[str] = []
+        had: list[str] = []
+        while queue.depth:
+            try:
+                async with asyncio.timeout(0):
+                    had.append(await queue.get())
+            except TimeoutError:
+                queue.done(had.pop(0))
+                continue
+            taken.append(had[-1])
+            assert max(map([get_lane(key) for key in had].count, "abc")) <= share
+        assert sorted(taken) == sorted(set(added))

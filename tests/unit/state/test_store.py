@@ -1,24 +1,32 @@
+import pickle
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from et_operator.codec.runtimes import hash_files
 from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.names import LABEL_RUNTIME, build_labels
+from et_operator.model.names import ANNOTATION_SCRIPTS, build_labels
 from et_operator.model.names import Role as PodRole
 from et_operator.model.resources import (
     CONFIG_MAPS,
     NODES,
     PODS,
+    ROLE_BINDINGS,
     SCALE_INS,
     SCALE_OUTS,
+    SERVICE_ACCOUNTS,
     TRAINING_JOBS,
     Ref,
+    Resource,
 )
 from et_operator.model.snapshots import RuntimeFiles
+from et_operator.planning.answering import find_expiry
+from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
+from tests.counting import count_steps
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = JobKey("team", "train")
@@ -90,24 +98,218 @@ def test_a_node_names_the_jobs_that_have_pods_on_it(ingest: Ingest) -> None:
     assert ingest.upsert(NODES, node) == {KEY}
 
 
+def test_a_node_looks_at_no_pod_of_another_one(ingest: Ingest) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    for number in range(200):
+        pod = make_pod(f"w{number}", f"p{number}", 11, owner="job-1", node=f"n{number % 100}")
+        ingest.upsert(PODS, pod)
+
+    def see(version: int, ready: str) -> int:
+        conditions = [{"type": "Ready", "status": ready}]
+        node: dict[str, Any] = {"metadata": {"name": "n1", "uid": "n"}}
+        node["metadata"]["resourceVersion"] = str(version)
+        node["status"] = {"conditions": conditions}
+        return count_steps(lambda: ingest.upsert(NODES, node))
+
+    see(12, "True")
+    steps = see(13, "False")
+    for number in range(200, 2000):
+        pod = make_pod(f"w{number}", f"p{number}", 11, owner="job-1", node=f"m{number}")
+        ingest.upsert(PODS, pod)
+
+    see(14, "True")
+    assert see(15, "False") == steps
+
+
+def test_an_event_in_which_nothing_changed_that_is_read_wakes_nobody(ingest: Ingest) -> None:
+    job, pod = make_job(), make_pod("w0", "p1", 11, owner="job-1")
+    node: dict[str, Any] = {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "12"}}
+    config = {"metadata": make_meta("train-config", "c", 11, "job-1")}
+    scaling = make_scaling("grow", 12)
+    seen = (
+        (TRAINING_JOBS, job),
+        (PODS, pod),
+        (NODES, node),
+        (CONFIG_MAPS, config),
+        (SCALE_OUTS, scaling),
+    )
+    for resource, obj in seen:
+        assert ingest.upsert(resource, obj) == {KEY}
+    for resource, obj in seen:
+        obj["metadata"] |= {"resourceVersion": "20", "annotations": {"cni": "x"}}
+        obj["metadata"] |= {"labels": {**obj["metadata"].get("labels", {}), "team": "a"}}
+        assert ingest.upsert(resource, obj) == set(), resource.kind
+
+
+def test_a_list_may_have_been_read_before(store: Store, ingest: Ingest) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    ours, other = make_pod("w0", "p1", 11, owner="job-1"), make_pod("x", "p2", 12, owner="job-1")
+    other["metadata"]["labels"] = {}
+    items = [ingest.read(PODS, ours), ingest.read(PODS, other)]
+
+    assert ingest.sync(PODS, None, items, version="12", at=0.0) == {KEY}
+
+    assert [entry.place for entry in store.pods] == [("team", "w0")]
+
+
+def test_what_wakes_nobody_is_known_nevertheless(store: Store, ingest: Ingest) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    ingest.upsert(PODS, make_pod("w0", "p1", 11, owner="job-1"))
+    ingest.upsert(PODS, make_pod("w0", "p1", 15, owner="job-1"))
+
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+
+    assert snapshot is not None
+    assert snapshot.pods[0].resource_version == "15"
+
+
 def test_a_snapshot_holds_only_pods_of_this_very_job(store: Store, ingest: Ingest) -> None:
     ingest.upsert(TRAINING_JOBS, make_job("job-2"))
     ingest.upsert(PODS, make_pod("w0", "p1", 11, owner="job-1"))
     ingest.upsert(PODS, make_pod("w1", "p2", 12, owner="job-2"))
 
-    snapshot = build_snapshot(store, KEY, SHIPPED)
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
 
     assert snapshot is not None
     assert [pod.name for pod in snapshot.pods] == ["w1"]
+
+
+def test_a_pod_of_another_namespace_is_no_jobs_pod_and_wakes_nobody(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    pod = make_pod("train-launcher", "p1", 11, owner="job-1")
+    pod["metadata"]["namespace"] = "evil"
+    config = {"metadata": {**make_meta("train-config", "c", 12, "job-1"), "namespace": "evil"}}
+
+    assert ingest.upsert(PODS, pod) == set()
+    assert ingest.upsert(CONFIG_MAPS, config) == set()
+
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+    assert snapshot is not None
+    assert snapshot.pods == ()
+    node = {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "13"}}
+    assert ingest.upsert(NODES, node) == set()
+
+
+LARGE = 500_000
+OWNED = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "mine", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("resource", "content"),
+    [
+        (CONFIG_MAPS, {"data": {"config.json": "x" * LARGE, "report-1": "x" * LARGE}}),
+        (
+            ROLE_BINDINGS,
+            {
+                "roleRef": {"kind": "Role", "name": "many"},
+                "subjects": [{"kind": "ServiceAccount", "name": f"a{n}"} for n in range(20_000)],
+            },
+        ),
+        (CONFIG_MAPS, {"owners": [{**OWNED, "uid": "x" * LARGE}]}),
+        (PODS, {"owners": [{**OWNED, "uid": "x" * LARGE}], "spec": {"containers": []}}),
+        (
+            SCALE_OUTS,
+            {"owners": [{**OWNED, "uid": str(n), "controller": False} for n in range(9999)]},
+        ),
+        (SCALE_OUTS, {"owners": [{**OWNED, "name": "x" * LARGE}]}),
+        (TRAINING_JOBS, {"annotations": {ANNOTATION_SCRIPTS: "x" * LARGE}}),
+    ],
+    ids=["documents", "subjects", "uid", "pod's uid", "owners", "owner's name", "annotation"],
+)
+def test_what_anybody_can_write_a_megabyte_of_is_not_kept(
+    ingest: Ingest, resource: Resource, content: dict[str, Any]
+) -> None:
+    labels = build_labels("train", PodRole.WORKER)
+    owners = content.pop("owners", [OWNED])
+    annotations = content.pop("annotations", {})
+    meta = make_meta("many", "m", 11, labels=labels, annotations=annotations)
+    entry = ingest.read(resource, {"metadata": {**meta, "ownerReferences": owners}, **content})
+    assert entry is not None
+    assert len(pickle.dumps(entry.value)) < LARGE / 20
+
+
+def test_of_a_scaling_that_has_ended_only_that_is_kept(store: Store, ingest: Ingest) -> None:
+    scaling = make_scaling("less", 11)
+    names = [f"train-worker-{number}" for number in range(1000)]
+    scaling["spec"] |= {"toDelete": {"podNames": names}, "ttlSecondsAfterFinished": 60}
+    ingest.upsert(SCALE_INS, scaling)
+    [waiting] = store.find_scalings(KEY)
+    assert waiting.pod_names == tuple(names)
+
+    end = "2026-01-01T00:00:05Z"
+    workers = [{"name": name, "uid": name, "result": "graceful", "seconds": 1.5} for name in names]
+    told = {"phase": "ScaleSucceeded", "jobUid": "job-1", "completionTime": end}
+    conditions = [{"type": "ScaleSucceeded", "status": "True", "message": "x" * LARGE}]
+    scaling["status"] = {**told, "workers": workers, "conditions": conditions}
+    scaling["metadata"]["resourceVersion"] = "12"
+    ingest.upsert(SCALE_INS, scaling)
+
+    [ended] = store.find_scalings(KEY)
+    assert (ended.status.phase, ended.status.job_uid) == ("ScaleSucceeded", "job-1")
+    assert find_expiry(ended) == NOW + timedelta(seconds=65)
+    assert len(pickle.dumps(ended)) < 2000
+
+
+def make_documents(job: str, uid: str, version: int = 11) -> dict[str, Any]:
+    """A config of half a megabyte of the job that is called so and has this uid."""
+    owner = {"kind": "TrainingJob", "name": job, "uid": uid, "controller": True}
+    meta = make_meta(f"{job}-config", f"{job}-c", version, ownerReferences=[owner])
+    return {"metadata": meta, "data": {"config.json": "x" * LARGE}}
+
+
+def measure_documents(store: Store) -> int:
+    return sum(len(text) for e in store.config_maps for text in e.value.documents.values())
+
+
+def test_documents_of_jobs_that_are_not_there_are_not_kept(store: Store, ingest: Ingest) -> None:
+    """A finalizer keeps them when the garbage collector wants them gone, any number of them."""
+    ingest.upsert(TRAINING_JOBS, make_job())
+    for number in range(3):
+        ingest.upsert(CONFIG_MAPS, make_documents(f"never-{number}", "no-job"))
+        ingest.upsert(CONFIG_MAPS, make_documents(f"other-{number}", "job-1"))
+    assert measure_documents(store) == 0
+
+    ingest.upsert(CONFIG_MAPS, make_documents("train", "job-1"))
+    assert measure_documents(store) == LARGE
+
+
+def test_documents_that_came_before_their_job_are_read_again(store: Store, ingest: Ingest) -> None:
+    ingest.upsert(CONFIG_MAPS, make_documents("train", "job-1"))
+    assert store.find_partial(KEY) == []
+    ingest.upsert(TRAINING_JOBS, make_job())
+    (ref,) = store.find_partial(KEY)
+    assert ref == Ref(CONFIG_MAPS, "team", "train-config")
+
+    assert ingest.upsert(CONFIG_MAPS, make_documents("train", "job-1")) == {KEY}
+
+    assert store.find_partial(KEY) == []
+    assert measure_documents(store) == LARGE
+    ingest.sync(CONFIG_MAPS, None, [make_documents("train", "job-1")], version="12", at=0.0)
+    assert measure_documents(store) == LARGE
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_documents_do_not_outlive_their_job(store: Store, ingest: Ingest, is_listed: bool) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    ingest.upsert(CONFIG_MAPS, make_documents("train", "job-1"))
+
+    if is_listed:
+        ingest.sync(TRAINING_JOBS, None, [], version="20", at=0.0)
+    else:
+        ingest.delete(TRAINING_JOBS, make_job(version=20))
+
+    assert measure_documents(store) == 0
 
 
 def test_a_deletion_of_ours_is_believed_before_its_event(store: Store, ingest: Ingest) -> None:
     ingest.upsert(TRAINING_JOBS, make_job())
     ingest.upsert(PODS, make_pod("w0", "p1", 11, owner="job-1"))
 
-    ingest.note_deletion(Ref(PODS, "team", "w0"), "p1", NOW)
+    ingest.note_deletion(Ref(PODS, "team", "w0"), "p1", NOW, 5.0)
 
-    snapshot = build_snapshot(store, KEY, SHIPPED)
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
     assert snapshot is not None
     assert snapshot.pods[0].is_deleting
 
@@ -116,56 +318,176 @@ def test_a_config_map_of_somebody_else_is_not_the_jobs(store: Store, ingest: Ing
     ingest.upsert(TRAINING_JOBS, make_job())
     ingest.upsert(CONFIG_MAPS, {"metadata": make_meta("train-config", "c", 11, "job-0")})
 
-    snapshot = build_snapshot(store, KEY, SHIPPED)
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
 
     assert snapshot is not None
     assert snapshot.config_object is None
 
 
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+@pytest.mark.parametrize("role", ["launcher", "worker"])
+def test_the_account_of_another_jobs_broker_is_known_as_borrowed(
+    store: Store, ingest: Ingest, role: str, field: str
+) -> None:
+    job = make_job()
+    job["spec"]["etReplicaSpecs"][role]["template"]["spec"][field] = "victim-launcher"
+    ingest.upsert(TRAINING_JOBS, job)
+    for uid, owner, borrowed in (("a", "u-other", {"victim-launcher"}), ("b", None, set())):
+        account = {"metadata": make_meta("victim-launcher", uid, 11, owner)}
+        ingest.forget_name(Ref(SERVICE_ACCOUNTS, KEY.namespace, "victim-launcher"))
+        ingest.upsert(SERVICE_ACCOUNTS, account)
+        snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+        assert snapshot is not None
+        assert snapshot.borrowed == borrowed
+
+
 def test_runtimes_are_those_of_the_jobs_namespace(store: Store, ingest: Ingest) -> None:
     ingest.upsert(TRAINING_JOBS, make_job())
-    labels = {LABEL_RUNTIME: "abc"}
-    ingest.upsert(CONFIG_MAPS, {"metadata": make_meta("edl-runtime-abc", "r", 11, labels=labels)})
+    shipped = RuntimeFiles(Runtime(hash_files({"a": "b"}), "image"), {"a": "b"})
+    body = build_runtime("team", shipped)
+    ours = {**body, "metadata": {**make_meta("", "r", 11), **body["metadata"]}}
+    renamed = {**ours, "metadata": {**ours["metadata"], "name": "edl-runtime-abc", "uid": "x"}}
+    for runtime in (ours, renamed):
+        ingest.upsert(CONFIG_MAPS, runtime)
 
-    snapshot = build_snapshot(store, KEY, SHIPPED)
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
 
     assert snapshot is not None
-    assert snapshot.runtimes == {"edl-runtime-abc"}
+    assert snapshot.runtimes == {body["metadata"]["name"]}
 
 
 def test_scalings_come_oldest_first_and_both_kinds_together(store: Store, ingest: Ingest) -> None:
     for resource, name, version in ((SCALE_INS, "b", 11), (SCALE_OUTS, "a", 12)):
         ingest.upsert(resource, make_scaling(name, version))
 
-    assert [s.name for s in store.find_scalings(KEY)] == ["a", "b"]
+    assert [s.name for s in store.find_scalings(KEY)] == ["b", "a"]
 
 
 def test_a_list_of_scale_ins_leaves_the_scale_outs(store: Store, ingest: Ingest) -> None:
     ingest.upsert(SCALE_OUTS, make_scaling("grow", 5))
 
-    ingest.sync(SCALE_INS, None, [], version="9", at=NOW)
+    ingest.sync(SCALE_INS, None, [], version="9", at=0.0)
 
     assert [s.name for s in store.find_scalings(KEY)] == ["grow"]
 
 
-def test_the_view_is_complete_since_the_last_of_its_lists(store: Store, ingest: Ingest) -> None:
-    store.expect_list(PODS, None)
-    store.expect_list(NODES, None)
-    ingest.sync(PODS, None, [], version="5", at=NOW)
-    assert store.complete_since is None
+def test_the_last_list_that_was_missing_brings_every_job_of_its_namespace(
+    store: Store, ingest: Ingest
+) -> None:
+    for namespace in ("team", "other"):
+        for resource in (TRAINING_JOBS, SCALE_OUTS):
+            store.coverage.expect_list(resource, namespace)
+    assert ingest.sync(TRAINING_JOBS, "team", [make_job()], version="20", at=1.0) == {KEY}
+    grow = [make_scaling("grow", 5, job="else")]
+    both = {KEY, JobKey("team", "else")}
+    assert ingest.sync(SCALE_OUTS, "team", grow, version="20", at=2.0) == both
+    assert ingest.sync(SCALE_OUTS, "team", grow, version="20", at=3.0) == set()
 
-    ingest.sync(NODES, None, [], version="6", at=NOW + timedelta(seconds=3))
 
-    assert store.complete_since == NOW + timedelta(seconds=3)
-    store.expect_list(PODS, None)
-    assert store.complete_since is None
+def test_an_object_that_cannot_be_read_keeps_nobody_else_out(store: Store) -> None:
+    told: list[tuple[str, str]] = []
+    ingest = Ingest(
+        store, lambda resource, _, error: told.append((resource.kind, type(error).__name__))
+    )
+    good, bad = make_pod("a", "p1", 5, owner="job-1"), make_pod("b", "p2", 6, owner="job-1")
+    bad["status"] = "text"
+    nothing: Any = {"metadata": ["no", "object"]}
+    ingest.sync(TRAINING_JOBS, None, [make_job()], version="10", at=1.0)
+    changed = ingest.sync(PODS, None, [bad, nothing, good], version="10", at=1.0)
+    assert changed == {KEY}
+    assert [entry.place for entry in store.pods] == [("team", "a")]
+    assert told == [("Pod", "AttributeError")] * 2
 
 
-def test_an_outage_makes_the_view_younger_and_never_complete(store: Store) -> None:
-    store.expect_list(PODS, None)
-    store.note_outage(NOW)
-    assert store.complete_since is None
-    store.note_synced(PODS, None, NOW - timedelta(seconds=9))
-    assert store.complete_since == NOW
-    store.note_synced(PODS, None, NOW + timedelta(seconds=9))
-    assert store.complete_since == NOW + timedelta(seconds=9)
+def test_what_was_known_of_an_object_outlives_that_it_cannot_be_read(store: Store) -> None:
+    ingest = Ingest(store)
+    pod = make_pod("a", "p1", 5, owner="job-1")
+    ingest.sync(PODS, None, [pod], version="10", at=1.0)
+    broken = {**make_pod("a", "p1", 12, owner="job-1"), "status": "text"}
+    assert ingest.upsert(PODS, broken) == set()
+    assert ingest.sync(PODS, None, [broken], version="20", at=1.0) == set()
+    assert [entry.value.phase for entry in store.pods] == ["Running"]
+    namesake = {**make_pod("a", "p2", 21, owner="job-1"), "status": "text"}
+    ingest.sync(PODS, None, [namesake], version="30", at=1.0)
+    assert not list(store.pods)
+
+
+def test_a_server_that_was_set_back_is_believed(store: Store, ingest: Ingest) -> None:
+    ingest.sync(TRAINING_JOBS, None, [make_job(version=900)], version="950", at=1.0)
+    ingest.sync(SCALE_OUTS, None, [make_scaling("new", 930)], version="950", at=1.0)
+    back = [make_job("job-0", version=500)]
+    assert ingest.sync(TRAINING_JOBS, None, back, version="510", at=2.0, is_set_back=True) == {KEY}
+    assert ingest.sync(SCALE_OUTS, None, [], version="510", at=2.0, is_set_back=True) == {KEY}
+    assert [entry.uid for entry in store.jobs] == ["job-0"]
+    assert store.find_scalings(KEY) == ()
+
+
+def test_a_server_that_was_set_back_with_a_revision_that_goes_on_is_believed(
+    store: Store, ingest: Ingest
+) -> None:
+    gone = make_pod("b", "p2", 600, owner="job-1")
+    ingest.sync(TRAINING_JOBS, None, [make_job(version=900)], version="950", at=1.0)
+    ingest.sync(PODS, None, [make_pod("a", "p1", 901, owner="job-1"), gone], version="950", at=1.0)
+    ingest.delete(PODS, make_pod("b", "p2", 960, owner="job-1"))
+    store.made_keys["job-1"] = "train-keys-x"
+
+    back = [make_pod("a", "p1", 500, owner="job-1"), gone]
+    assert ingest.sync(PODS, None, back, version="1000000600", at=2.0) == {KEY}
+    assert sorted((e.uid, e.version) for e in store.pods) == [("p1", 500), ("p2", 600)]
+    assert store.made_keys == {}
+
+
+@pytest.mark.parametrize(("begun", "is_believed"), [(4.0, True), (5.0, False), (6.0, False)])
+def test_a_deletion_of_ours_is_believed_until_a_later_list_shows_it_undone(
+    store: Store, ingest: Ingest, begun: float, is_believed: bool
+) -> None:
+    pod = make_pod("w0", "p1", 11, owner="job-1")
+    ingest.sync(PODS, None, [pod], version="12", at=1.0)
+    ingest.note_deletion(Ref(PODS, "team", "w0"), "p1", NOW, 5.0)
+    ingest.sync(PODS, None, [pod], version="1000000012", at=begun)
+    [found] = list(store.pods)
+    assert found.value.is_deleting == is_believed
+
+
+def test_the_newest_of_what_is_known_is_told_for_each_namespace(store: Store, ingest: Ingest):
+    there = make_pod("a", "p2", 70, owner="job-1")
+    there["metadata"]["namespace"] = "b"
+    assert store.pods.find_newest(None) == 0
+    ingest.upsert(PODS, make_pod("a", "p1", 60, owner="job-1"))
+    ingest.upsert(PODS, there)
+    newest = [store.pods.find_newest(n) for n in (KEY.namespace, "b", "c", None)]
+    assert newest == [60, 70, 0, 70]
+
+
+def test_what_becomes_of_a_runtime_wakes_the_jobs_whose_pods_mount_it(
+    store: Store, ingest: Ingest
+) -> None:
+    files = {"launcher/boot.py": ""}
+    shipped = RuntimeFiles(Runtime(hash_files(files), "image"), files)
+    body = build_runtime("team", shipped)
+    runtime = {
+        **body,
+        "metadata": {**body["metadata"], **make_meta(body["metadata"]["name"], "r", 1)},
+    }
+    pinned = {"epoch": 1, "runtime": {"digest": shipped.runtime.digest, "brokerImage": "image"}}
+    ingest.upsert(TRAINING_JOBS, {**make_job(), "status": pinned})
+    other = make_job("job-2")
+    other["metadata"]["name"] = "other"
+    ingest.upsert(TRAINING_JOBS, other)
+    assert ingest.upsert(CONFIG_MAPS, runtime) == {KEY}
+    assert ingest.delete(CONFIG_MAPS, runtime) == {KEY}
+    runtime["metadata"] = {**runtime["metadata"], "uid": "r2", "namespace": "another"}
+    assert ingest.upsert(CONFIG_MAPS, runtime) == set()
+
+
+def test_a_pod_that_loses_its_label_and_has_it_again_is_the_one_that_it_was(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    ingest.upsert(PODS, make_pod("a", "p1", 20, owner="job-1"))
+    ingest.delete(PODS, make_pod("a", "p1", 21, owner="job-1"))  # as its watch tells it
+    assert ingest.upsert(PODS, make_pod("a", "p1", 21, owner="job-1")) == set()
+    assert ingest.upsert(PODS, make_pod("a", "p1", 22, owner="job-1")) == {KEY}
+    ingest.delete(PODS, make_pod("a", "p1", 23, owner="job-1"))
+    assert ingest.upsert(PODS, make_pod("a", "p1", 22, owner="job-1")) == set()
+    assert len(store.pods) == 0

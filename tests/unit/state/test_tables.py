@@ -72,12 +72,47 @@ def test_a_list_of_one_namespace_says_nothing_about_another() -> None:
     assert table.find(("other", "a")) == "a@5"
 
 
+def test_a_table_that_starts_anew_takes_older_versions_and_what_was_deleted() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 900))
+    table.put(make_entry("b", "u2", 901))
+    table.remove(("ns", "b"), "u2")
+    table.put(make_entry("c", "u3", 902, namespace="other"))
+
+    assert table.clear("ns") == ["a@900"]
+    table.replace_all("ns", [make_entry("a", "u1", 500), make_entry("b", "u2", 501)], 502)
+
+    assert sorted(entry.value for entry in table) == ["a@500", "b@501", "c@902"]
+    assert table.select("a") == ["a@500"]
+    assert table.clear(None) == ["c@902", "a@500", "b@501"]
+    assert len(table) == 0
+    assert table.select("a") == []
+
+
+def test_a_list_contradicts_what_was_seen_where_it_shows_what_was_over_when_it_was_read() -> None:
+    table = make_table()
+    table.put(make_entry("a", "u1", 900))
+    table.put(make_entry("b", "u2", 901))
+    table.remove(("ns", "b"), "u2", 902)
+    table.put(make_entry("c", "u3", 903))
+    table.remove(("ns", "c"), "u3")  # nobody told at which version
+
+    older, namesake = make_entry("a", "u1", 500), make_entry("a", "u0", 400)
+    deleted, unknown = make_entry("b", "u2", 501), make_entry("c", "u3", 502)
+
+    assert [table.contradicts([e], 10_000, 0.0) for e in (older, namesake, deleted)] == [True] * 3
+    assert not table.contradicts([make_entry("a", "u1", 900), unknown], 10_000, 0.0)
+    assert not table.contradicts([older, deleted], 899, 0.0)  # it was read before
+    has_its_label_again = make_entry("b", "u2", 905)
+    assert not table.contradicts([has_its_label_again], 10_000, 0.0)
+
+
 def test_amending_touches_only_the_same_uid() -> None:
     table = make_table()
     table.put(make_entry("a", "u1", 5))
 
-    assert not table.amend(("ns", "a"), "u2", lambda _: "changed")
-    assert table.amend(("ns", "a"), "u1", lambda _: "a@amended")
+    assert not table.amend(("ns", "a"), "u2", lambda _: "changed", 0.0)
+    assert table.amend(("ns", "a"), "u1", lambda _: "a@amended", 0.0)
     assert table.select("a") == ["a@amended"]
 
 

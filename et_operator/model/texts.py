@@ -1,0 +1,59 @@
+"""How much is said: of what others say in objects that hold so many bytes, and of many names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+MAX_MESSAGE = 2048
+"""Bytes of one condition's message, as JSON."""
+MAX_REASONS = 32 * 1024
+"""Bytes, as JSON, of what is remembered of why workers ended: of all of a job together."""
+MAX_REASON = 256
+"""The same of one worker, where there are few."""
+MAX_TAIL = 896
+"""The same of what a process has written last: an Event has room for it."""
+NAMED = 10
+"""So many names a message lists."""
+_MARK = "..."
+
+
+def find_reason_limit(workers: int) -> int:
+    """How many bytes each of so many workers has for the reason of its end."""
+    return min(MAX_REASON, MAX_REASONS // max(workers, 1))
+
+
+def cut(text: str, limit: int) -> str:
+    """Text that is at most so many bytes (4 or more) long as JSON, dots where something is missing.
+
+    Characters are counted as the API server writes them, and with no less than they take anywhere.
+    """
+    if len(text) <= limit and measure(text) <= limit:
+        return text
+    end = limit - len(_MARK)
+    text = text[:end]
+    while measure(text) > end:
+        text = text[: len(text) - (measure(text) - end + 11) // 12]
+    return text + _MARK
+
+
+def keep_end(text: str, limit: int) -> str:
+    """The same from the other end: what a program wrote last says why it ended."""
+    if len(text) <= limit and measure(text) <= limit:
+        return text
+    most = limit - len(_MARK)
+    text = text[-most:]
+    while measure(text) > most:
+        text = text[(measure(text) - most + 11) // 12 :]
+    return _MARK + text
+
+
+def measure(text: str) -> int:
+    """Bytes of a text inside the quotes of JSON; Go writes <, > and & with six each."""
+    return len(json.dumps(text)) - 2 + 5 * sum(map(text.count, "<>&"))
+
+
+def name_some(names: Sequence[str]) -> str:
+    """All of them, or as many as anybody reads."""
+    more = len(names) - NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:NAMED])} and {more} more"

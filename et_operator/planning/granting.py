@@ -1,0 +1,130 @@
+"""The rights of a job's broker: on what is there and is the job's own, and no longer than that.
+
+A Role knows names alone. So each name in it is that of an object which the job is known to own, or
+which an action before it in the same plan creates: where that name is somebody else's, the plan
+ends there and nothing is granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from et_operator.model.actions import Action, Create, Patch
+from et_operator.model.jobs import WorkerState
+from et_operator.model.names import LABEL_ROLE, Role, build_worker_name, read_worker_index
+from et_operator.model.resources import PODS, ROLE_BINDINGS, ROLES, Json, Ref
+from et_operator.model.snapshots import Child
+from et_operator.planning.manifests.access import (
+    build_no_rules,
+    build_role,
+    build_role_binding,
+    build_rules,
+    build_subjects,
+    find_account,
+    list_own_names,
+)
+from et_operator.planning.manifests.keys import has_keys
+from et_operator.planning.views import View
+
+MOST_STALE = 32
+"""Names of workers that have gone leave the Role together, once no worker comes or goes any more;
+where that does not end, when there are more than so many of them."""
+
+
+def grant_rights(view: View, coming: Iterable[Action] = ()) -> list[Action]:
+    """The Role and its binding, for the workers that are there and those that `coming` creates."""
+    job, role = view.job, view.snapshot.role
+    workers = find_own_workers(view, coming)
+    actions: list[Action] = []
+    if role is None:
+        actions.append(Create(ROLES, build_role(job, workers)))
+    elif _must_change(view, workers):
+        actions.append(_write_rules(view, role, build_rules(job, workers)))
+    return [*actions, *_bind(view), *_withdraw_spare(view)]
+
+
+def is_reachable(view: View, name: str) -> bool:
+    """Whether the broker has its right on the worker of this name, or needs none."""
+    return has_keys(view.job) or name in view.snapshot.role_names
+
+
+def find_accounts(view: View) -> frozenset[str]:
+    """Whose the rights are: of this launcher's account, and of the next one's in the template."""
+    pod = view.pods.get(view.status.launcher_uid)
+    is_alive = pod is not None and pod.account and not view.is_gone(pod)
+    return frozenset({find_account(view.job), *((pod.account,) if pod and is_alive else ())})
+
+
+def withdraw_rights(view: View) -> list[Action]:
+    """A Role that grants nothing, where there is one with rights."""
+    role = view.snapshot.role
+    if role is None or not view.snapshot.role_names:
+        return _withdraw_spare(view)
+    return [_write_rules(view, role, build_no_rules(view.job)), *_withdraw_spare(view)]
+
+
+def withdraw_unused(view: View) -> list[Action]:
+    """The same for a job at rest; a broker tells its command's end before its pod has ended."""
+    return withdraw_rights(view) if all(pod.is_terminal for pod in view.launchers) else []
+
+
+def find_own_workers(view: View, coming: Iterable[Action] = ()) -> frozenset[str]:
+    """The workers whose agents the broker may reach; none where ssh does that."""
+    if has_keys(view.job):
+        return frozenset()
+    made = (a.manifest for a in coming if isinstance(a, Create) and a.resource == PODS)
+    records = view.status.workers
+    idle = {r.uid for r in records if r.state is WorkerState.LEAVING and r.generation is None}
+    # the same plan may delete the others, and then their names are anybody's
+    names = {pod.name for pod in view.workers if not pod.has_ended and pod.uid not in idle}
+    names |= {m["metadata"]["name"] for m in made if _is_worker(m)}
+    return frozenset(name for name in names if _is_worker_name(view, name))
+
+
+def _bind(view: View) -> list[Action]:
+    role, binding = view.snapshot.role, view.snapshot.role_binding
+    accounts = find_accounts(view)
+    if role is None:
+        return []  # the binding names it, and its name comes with it
+    if binding is None:
+        return [Create(ROLE_BINDINGS, build_role_binding(view.job, role.name, accounts))]
+    if view.snapshot.bound == accounts:
+        return []
+    ref = Ref(ROLE_BINDINGS, view.job.key.namespace, binding.name)
+    body = {"subjects": build_subjects(view.job, accounts)}
+    return [Patch(ref, binding.uid, body, binding.resource_version)]
+
+
+def _must_change(view: View, workers: frozenset[str]) -> bool:
+    wanted = list_own_names(view.job) | workers
+    held = view.snapshot.role_names
+    stale = len(held - wanted)
+    return not held >= wanted or stale > MOST_STALE or (stale > 0 and _is_settled(view))
+
+
+def _is_settled(view: View) -> bool:
+    """Whether no worker is about to come or to go."""
+    records = view.status.workers
+    is_one_unborn = any(r.state is WorkerState.JOINING and not r.uid for r in records)
+    return not is_one_unborn and not any(pod.is_deleting for pod in view.workers)
+
+
+def _withdraw_spare(view: View) -> list[Action]:
+    """Nobody keeps a Role up to date that is not the one, and it may be bound too."""
+    rules = build_no_rules(view.job)
+    return [_write_rules(view, role, rules) for role in view.snapshot.spare_roles]
+
+
+def _write_rules(view: View, role: Child, rules: Sequence[Json]) -> Patch:
+    ref = Ref(ROLES, view.job.key.namespace, role.name)
+    return Patch(ref, role.uid, {"rules": rules}, role.resource_version)
+
+
+def _is_worker(manifest: Json) -> bool:
+    return bool(manifest["metadata"]["labels"][LABEL_ROLE] == Role.WORKER.value)
+
+
+def _is_worker_name(view: View, name: str) -> bool:
+    """A pod that somebody else made and gave to the job may be called like anything."""
+    index = read_worker_index(name)
+    return index is not None and name == build_worker_name(view.job.key.name, index)

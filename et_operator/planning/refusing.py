@@ -1,0 +1,40 @@
+"""What a job is told of writes that the API server does not do, in the words of who refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from et_operator.model.actions import Subject
+from et_operator.model.resources import Ref
+from et_operator.model.snapshots import Refusal
+from et_operator.planning.drafts import FAILURES_TOLD, REFUSED_LATELY, Draft
+
+MOST_TOLD = 3
+"""Objects of a kind in one sentence each; the others are counted."""
+
+
+def tell_refusals(draft: Draft, subjects: Iterable[Subject]) -> str:
+    """Sentences about these subjects, as long as they may still hold; "" where none does."""
+    told = [sentence for subject in subjects if (sentence := _tell(draft, subject))]
+    more = len(told) - MOST_TOLD
+    return "; ".join(told[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _tell(draft: Draft, subject: Subject) -> str:
+    refusal = draft.view.snapshot.refusals.get(subject)
+    if refusal is None or not _is_lasting(draft, refusal):
+        return ""
+    kind = (subject.resource if isinstance(subject, Ref) else subject).kind
+    what = f"{'the deletion of ' if refusal.is_deletion else ''}{kind} {refusal.name}"
+    verb = "refuses" if refusal.is_meant else "fails on"
+    return f"the API server {verb} {what}: {refusal.message}"
+
+
+def _is_lasting(draft: Draft, refusal: Refusal) -> bool:
+    if not refusal.is_meant and refusal.count < FAILURES_TOLD:
+        return False
+    end = refusal.at + REFUSED_LATELY
+    if draft.now >= end:
+        return False
+    draft.wake_at(end)
+    return True

@@ -1,0 +1,63 @@
+"""Recorded times that lie ahead of now: a clock was wrong, and no wait may be longer for it.
+
+A leader's clock may be ahead (a machine that was resumed, a clock that is yet to be set), and what
+it recorded is read by the next one. A wait that is counted from such a time would last until the
+right clock has got there. So each recorded time that lies ahead is set to now, once and in the
+status itself: every wait is then as long as it is, from now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+from et_operator.model.jobs import JobStatus, ScalingRecord
+
+Record = TypeVar("Record")
+
+PAUSE = timedelta(seconds=10)
+"""Between attempts of a scaling's script."""
+_PLANNED = {"next_at": PAUSE}
+"""Times that lie ahead rightly, and by how much at most."""
+
+
+def set_clocks_right(status: JobStatus, now: datetime) -> JobStatus:
+    """The status without times that lie ahead of `now`; the very same where none does."""
+    changes: dict[str, Any] = {}
+    for name in ("conditions", "workers"):
+        records = getattr(status, name)
+        new = tuple(_set_right(record, now) for record in records)
+        changes[name] = new if new != records else records
+    if status.scaling is not None:
+        changes["scaling"] = _set_scaling_right(status.scaling, now)
+    if status.launch_backoff is not None:
+        changes["launch_backoff"] = _set_right(status.launch_backoff, now)
+    changes = {name: new for name, new in changes.items() if new is not getattr(status, name)}
+    right = _set_right(status, now)
+    return replace(right, **changes) if changes else right
+
+
+def _set_scaling_right(scaling: ScalingRecord, now: datetime) -> ScalingRecord:
+    right = _set_right(scaling, now)
+    script = _set_right(right.script, now) if right.script is not None else None
+    return right if script is right.script else replace(right, script=script)
+
+
+def _set_right(record: Record, now: datetime) -> Record:
+    kind: Any = type(record)
+    changes = {}
+    for name in _list_times(kind):
+        latest, moment = now + _PLANNED.get(name, timedelta()), getattr(record, name)
+        if moment is not None and moment > latest:
+            changes[name] = latest
+    return replace(record, **changes) if changes else record  # type: ignore[type-var]
+
+
+@cache
+def _list_times(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that hold a time."""
+    hints = get_type_hints(kind)
+    times = (datetime, datetime | None)
+    return tuple(field.name for field in fields(kind) if hints[field.name] in times)

@@ -1,0 +1,106 @@
+"""What a job's idle workers give back where its launcher finds no room, in a quota or on nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from et_operator.model.resources import PODS
+from et_operator.model.texts import name_some
+from et_operator.planning.drafts import Draft
+from et_operator.planning.launching import is_launcher_missing
+from et_operator.planning.leaving import QUOTA, are_ended_counted, leave, list_ended
+from et_operator.planning.membership import rank_victims
+
+YIELDED = "Yielded"
+"""Reason of a worker that leaves so that the launcher finds room."""
+INSUFFICIENT = "Insufficient"
+"""What the scheduler says of a node that would do, were there more left of something on it
+(k8s.io/kubernetes, pkg/scheduler/framework/plugins/noderesources/fit.go)."""
+PATIENCE = timedelta(minutes=1)
+"""So long a launcher that cannot be placed waits before workers leave, and again before more do:
+the room of those of before is found, or a new node comes."""
+MOST_DOUBLED = 20
+
+
+class Shortage(NamedTuple):
+    """What has no room for the launcher, how often that was seen by now, and in whose words."""
+
+    what: str
+    times: int
+    words: str
+    event: str
+    is_of_nodes: bool = False
+
+
+def yield_room(draft: Draft) -> None:
+    """Let idle workers above the minimum leave, 1, 3, 7 ... of them the longer it takes.
+
+    Without a launcher they run nothing, and without room no launcher comes. Their places are taken
+    again once it is there, as far as there is room then.
+    """
+    shortage = _find_refused(draft) or _find_unplaced(draft)
+    if shortage is None or not shortage.times:
+        return
+    yielded = 2 ** min(shortage.times, MOST_DOUBLED) - 1
+    if shortage.is_of_nodes:
+        yielded = min(yielded, _find_step(draft))
+    kept = max((draft.status.decided_replicas or 0) - yielded, draft.needed_workers)
+    roster = rank_victims(draft)
+    victims = [pod for pod in roster if pod.node or not shortage.is_of_nodes]
+    victims = victims[: max(min(len(roster) - kept, len(victims) - draft.needed_workers), 0)]
+    for pod in victims:
+        leave(draft, pod.name, pod.uid, YIELDED)
+    if victims:
+        who = name_some([pod.name for pod in victims])
+        name = draft.view.launcher_name
+        why = f"{shortage.what} no room for {name}, without which workers run nothing"
+        draft.tell(shortage.event, f"{why}: {who} leave: {shortage.words}", is_warning=True)
+
+
+def _find_step(draft: Draft) -> int:
+    """How many may have left by now: whatever else the launcher has waited for, one at first.
+
+    Those who have left are named anew at once, and so tell when that was; who has come to an end
+    by himself was named for another reason.
+    """
+    left = max((draft.status.decided_replicas or 0) - len(draft.select_roster()), 0)
+    named = [r.since for r in draft.select_unborn() if r.since is not None and not r.retries]
+    last = max(named, default=None)
+    return left if left and draft.must_wait(last, PATIENCE) else 2 * left + 1
+
+
+def _find_refused(draft: Draft) -> Shortage | None:
+    """A quota refused the launcher; ended pods that it counts go before any worker that lives."""
+    view, refusal = draft.view, draft.view.snapshot.refusals.get(PODS)
+    if refusal is None or not is_launcher_missing(view) or view.has_live_launcher:
+        return None
+    if refusal.name != view.launcher_name or QUOTA not in refusal.message:
+        return None
+    count = refusal.count
+    if are_ended_counted(view):
+        count = 0 if list_ended(view) else count - 1
+    return Shortage("a quota has", count, refusal.message, "QuotaYielded")
+
+
+def _find_unplaced(draft: Draft) -> Shortage | None:
+    pod, waits = draft.view.launcher, count_waits(draft)
+    if pod is None or not waits:
+        return None
+    words = pod.unschedulable_message
+    return Shortage("the nodes have", waits, words, "RoomYielded", is_of_nodes=True)
+
+
+def count_waits(draft: Draft) -> int:
+    """For how many waits by now the scheduler has found no node with enough left for the launcher.
+
+    From the first on the job creates no worker above its minimum.
+    """
+    pod = draft.view.launcher
+    if pod is None or pod.is_deleting or pod.has_ended:
+        return 0
+    if INSUFFICIENT not in pod.unschedulable_message:
+        return 0
+    waits = max((draft.now - pod.created) // PATIENCE, 0)
+    draft.wake_at(pod.created + (waits + 1) * PATIENCE)
+    return waits

@@ -1,0 +1,81 @@
+"""Whose turn it is: keys by lane, each lane with a bounded share of those who work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+SLOW = 2.0
+"""Seconds for which a key is held before its lane counts as slow: a pass takes some ten requests of
+milliseconds, and one that a webhook holds up takes that webhook's time-out."""
+SLOW_FOR = 60.0
+"""Seconds for which a lane stays slow after it was; quick keys between slow ones prove nothing."""
+
+
+class Lanes(Generic[K]):
+    """Keys that wait; lanes take turns, keys of a lane go in the order in which they came.
+
+    Args:
+        lane: the lane of a key; by default all have the same.
+        share: how many keys of a lane may be taken and not released.
+        slow_share: the same for all lanes together that are slow: who is quick never waits for
+            them, however many they are.
+        now: seconds, from any start (Clock.monotonic).
+    """
+
+    def __init__(
+        self,
+        lane: Callable[[K], Hashable] = lambda _: "",
+        share: int = 2**31,
+        *,
+        slow_share: int = 2**31,
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._lane = lane
+        self._share = share
+        self._slow_share = slow_share
+        self._now = now
+        self._waiting: dict[Hashable, dict[K, None]] = {}  # whose turn it is first
+        self._busy: dict[Hashable, dict[K, float]] = {}  # when each key was taken
+        self._slow: dict[Hashable, float] = {}  # until when, for those that were
+
+    def add(self, key: K) -> None:
+        """Let a key wait that does not yet."""
+        self._waiting.setdefault(self._lane(key), {})[key] = None
+
+    def take(self) -> K | None:
+        """The key whose turn it is; None where there is none, or every lane has its share."""
+        slow = self._find_slow()
+        has_room = sum(len(self._busy.get(lane, ())) for lane in slow) < self._slow_share
+        for lane in self._waiting:
+            busy = self._busy.get(lane, {})
+            if len(busy) < self._share and (has_room or lane not in slow):
+                return self._take_first(lane)
+        return None
+
+    def release(self, key: K) -> None:
+        """A key that was taken is worked on no more."""
+        lane, now = self._lane(key), self._now()
+        busy = self._busy.get(lane, {})
+        if now - busy.pop(key, now) > SLOW:
+            self._slow[lane] = now + SLOW_FOR
+        if not busy:
+            self._busy.pop(lane, None)
+
+    def _take_first(self, lane: Hashable) -> K:
+        keys = self._waiting.pop(lane)
+        key = next(iter(keys))
+        del keys[key]
+        if keys:
+            self._waiting[lane] = keys  # behind all others
+        self._busy.setdefault(lane, {})[key] = self._now()
+        return key
+
+    def _find_slow(self) -> set[Hashable]:
+        """Lanes that were slow lately, or have held a key for long by now."""
+        now = self._now()
+        self._slow = {lane: until for lane, until in self._slow.items() if until > now}
+        held = (lane for lane, busy in self._busy.items() if now - min(busy.values()) > SLOW)
+        return {*self._slow, *held}

@@ -1,0 +1,78 @@
+"""Since when nothing is missing from what is believed: what the lists and watches behind it do.
+
+An answer to a single request says nothing here. A webhook that fails is one job's trouble, while a
+server that stores nothing costs the lease, and with it every list.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from et_operator.model.resources import CONFIG_MAPS, NODES, PODS, TRAINING_JOBS, Resource
+
+TELLING = frozenset({TRAINING_JOBS, PODS, CONFIG_MAPS})
+"""Kinds that would tell that a worker has left, or that a job is there. While one of them is not
+heard of, nothing is concluded from time that passes; a cut of another kind says nothing of that."""
+
+
+class Coverage:
+    """Of each kind, in one namespace or in all (None).
+
+    Moments are of the clock that only goes on (clock.monotonic): the time of day may jump.
+    """
+
+    def __init__(self) -> None:
+        self._whole_since: dict[str | None, dict[Resource, float | None]] = {}
+        """By namespace, so that a pass costs the same however many of them are watched."""
+        self._cut: dict[str | None, set[Resource]] = {}
+
+    def expect_list(self, resource: Resource, namespace: str | None) -> None:
+        """A list of this kind must be taken before the view is complete."""
+        self._whole_since.setdefault(namespace, {})[resource] = None
+
+    def note_list(self, resource: Resource, namespace: str | None, at: float) -> None:
+        """A complete list of this kind was taken; it was begun at `at`."""
+        self._cut.get(namespace, set()).discard(resource)
+        self._whole_since.setdefault(namespace, {})[resource] = at
+
+    def note_cut(self, resource: Resource, namespace: str | None) -> None:
+        """Nothing is heard of this kind for now: what is known stays, and gets older."""
+        self._cut.setdefault(namespace, set()).add(resource)
+
+    def note_resumed(self, resource: Resource, namespace: str | None, at: float) -> None:
+        """Its watch goes on from where it was cut: whatever happened meanwhile comes now."""
+        self._cut.get(namespace, set()).discard(resource)
+        moments = self._whole_since.get(namespace, {})
+        if moments.get(resource) is not None:
+            moments[resource] = at
+
+    def is_complete(self, namespace: str | None) -> bool:
+        """Whether every kind was listed that this namespace's jobs rest on."""
+        moments = self._select(namespace)
+        return bool(moments) and None not in moments
+
+    def find_since(self, namespace: str, *, now: datetime, at: float) -> datetime | None:
+        """Since when the view of a namespace misses nothing; None while a list is missing.
+
+        While a watch is cut, that is `now`. `at` is the same moment on the other clock.
+        """
+        if not self.is_complete(namespace):
+            return None
+        if any(TELLING & self._cut.get(place, set()) for place in (None, namespace)):
+            return now
+        newest = max(moment for moment in self._select(namespace) if moment is not None)
+        return now - timedelta(seconds=max(at - newest, 0.0))
+
+    @property
+    def are_nodes_known(self) -> bool:
+        """Whether a node that is not known is not there.
+
+        They are not watched without cluster-wide rights; while their watch is cut others may come.
+        """
+        is_cut = NODES in self._cut.get(None, set())
+        return NODES in self._whole_since.get(None, {}) and not is_cut
+
+    def _select(self, namespace: str | None) -> list[float | None]:
+        """When the lists were taken that a namespace's jobs rest on; all of them for None."""
+        places = self._whole_since if namespace is None else (None, namespace)
+        return [m for place in places for m in self._whole_since.get(place, {}).values()]

@@ -1,0 +1,28 @@
+"""How much work a call is, as the steps that the interpreter takes: the same on every machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def count_steps(call: Callable[[], object]) -> int:
+    """Bytecode instructions that run inside `call`; what C code does in one of them counts as 1."""
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal steps
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        steps += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return steps

@@ -1,0 +1,98 @@
+"""What jobs, pods and logs say is shown, and never obeyed by the terminal in front of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from et.screens import Screen, build_console, escape
+from tests.unit.et.rigs import make_screen
+
+ATTACKS = {
+    "clipboard": "\x1b]52;c;Y3VybCBldmlsfHNo\x07",
+    "title": "\x1b]0;pwned\x07",
+    "link": "\x1b]8;;http://evil.example/\x1b\\click\x1b]8;;\x1b\\",
+    "cursor": "\x1b[1A\x1b[2K",
+    "device control": "\x1bP$q q\x1b\\",
+    "answerback": "\x1b[6n\x1b[c\x05",
+    "C1 CSI": "\x9b2J",
+    "C1 OSC": "\x9d0;x\x9c",
+    "direction": "\u202elive",
+    "half a character": "\ud800",
+}
+OURS = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[hl]|2K|1A)|\r")
+"""Colours, and how a live part is drawn again."""
+
+
+def show_row(screen: Screen, text: str) -> None:
+    screen.show_rows(("NAME", "WHY"), [("job", text), ("job", Text(text, style="yellow"))])
+
+
+def show_log(screen: Screen, text: str) -> None:
+    screen.say(Text("w | ").append_text(Text.from_ansi(text)))
+
+
+def show_live(screen: Screen, text: str) -> None:
+    table = Table(box=None)
+    table.add_row(text)
+    with Live(table, console=screen.out, auto_refresh=False) as live:
+        live.refresh()
+
+
+WAYS: list[Callable[[Screen, str], None]] = [
+    lambda screen, text: screen.say(text),
+    lambda screen, text: screen.hint(text),
+    lambda screen, text: screen.show_json({"message": text}),
+    lambda screen, text: screen.err.print(Text.assemble(("et: ", "bold red"), text)),
+    show_row,
+    show_log,
+    show_live,
+]
+
+
+def read_raw(screen: Screen) -> str:
+    text = ""
+    for console in (screen.out, screen.err):
+        assert isinstance(console.file, io.StringIO)
+        text += console.file.getvalue()
+    return text
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
+def test_no_way_to_the_terminal_lets_an_escape_through(attack: str, way: int, is_terminal: bool):
+    screen = make_screen(width=120, is_terminal=is_terminal)
+    WAYS[way](screen, f"message: {attack}")
+
+    shown = OURS.sub("", read_raw(screen)) if is_terminal else read_raw(screen)
+    assert escape(shown) == shown
+    if WAYS[way] is not show_log:  # where colours of a log are read, other sequences go
+        assert "message: " in shown
+
+
+@given(st.text())
+def test_what_is_escaped_is_printable_and_stays_as_it_is(text: str):
+    assert all(c.isprintable() or c in "\t\n" or c.isspace() or ord(c) > 0x9F for c in escape(text))
+    assert escape(escape(text)) == escape(text)
+    escape(text).encode()
+
+
+def test_json_is_still_the_same_json():
+    screen = make_screen()
+    body = {"message": "".join(ATTACKS.values())}
+    screen.show_json(body)
+    assert json.loads(read_raw(screen)) == body
+
+
+def test_both_consoles_of_a_real_screen_are_of_this_kind():
+    assert type(build_console()) is type(build_console(stderr=True)) is type(make_screen().out)

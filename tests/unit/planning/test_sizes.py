@@ -1,0 +1,178 @@
+"""The largest job fits into the objects that have to hold it, in the worst of its steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from et_operator.codec.decoding import MAX_ENV, MAX_SLOTS
+from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
+from et_operator.codec.templates import MAX_TEMPLATE
+from et_operator.model.conditions import Condition
+from et_operator.model.jobs import (
+    Backoff,
+    JobStatus,
+    Leaving,
+    Runtime,
+    ScalingKind,
+    ScalingRecord,
+    WorkerId,
+    WorkerOutcome,
+    WorkerRecord,
+    WorkerState,
+)
+from et_operator.model.names import MAX_INDEX, MAX_JOB_NAME, build_worker_name
+from et_operator.model.scalings import ScalingStatus
+from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
+from et_operator.planning.manifests.hosts import build_config_data
+from et_operator.planning.membership import MANY_ENDS
+from launcher.contract import MAX_WORKERS
+from launcher.documents import HostConfig, Member, MemberState, Report, ScriptOrder, encode_report
+from tests.planning_makers import START, World, make_job, make_scaling
+
+ETCD = 3 * 2**19
+"""Bytes of one request that etcd takes, 1.5 MiB, unless it was told otherwise."""
+CONFIG_MAP = 2**20
+ANNOTATIONS = 2**18
+"""The most that the API server takes, of all annotations of an object together."""
+CONDITIONS = 24
+UID = "12345678-1234-1234-1234-123456789012"
+NAMES = tuple(build_worker_name("j" * MAX_JOB_NAME, MAX_INDEX - n) for n in range(MAX_WORKERS))
+REASON = "x" * find_reason_limit(MAX_WORKERS)
+LONG = "m" * MAX_MESSAGE
+
+
+def count_bytes(body: Any) -> int:
+    """As it is stored: nulls of a merge patch are gone."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: strip(item) for key, item in value.items() if item is not None}
+        return [strip(item) for item in value] if isinstance(value, list) else value
+
+    return len(json.dumps(strip(body), separators=(",", ":")))
+
+
+def make_leaving(names: tuple[str, ...], uid: str) -> JobStatus:
+    """All but one are on their way out, each with all that is ever remembered of it."""
+    record = WorkerRecord(
+        "", uid, WorkerState.LEAVING, REASON, START, MAX_INDEX, START, served=True, taken=True
+    )
+    outcome = WorkerOutcome("", uid, Leaving.GRACEFUL, 123456.789, REASON)
+    scaling = ScalingRecord(
+        ScalingKind.IN,
+        "s" * 253,
+        UID,
+        MAX_WORKERS,
+        1,
+        START,
+        victims=tuple(WorkerId(name, uid) for name in names),
+        choice=LONG,
+        workers=tuple(replace(outcome, name=name) for name in names),
+    )
+    return make_status(scaling, tuple(replace(record, name=name) for name in names))
+
+
+def make_growing(names: tuple[str, ...], uid: str) -> JobStatus:
+    """All ended just now, and their successors are on their way."""
+    gone = WorkerRecord("", uid, WorkerState.GONE, REASON, START, taken=True)
+    born = WorkerRecord("", uid, WorkerState.JOINING, since=START, retries=1000)
+    added = tuple(WorkerId(name, uid) for name in names)
+    scaling = ScalingRecord(ScalingKind.OUT, "s" * 253, UID, 1, MAX_WORKERS, START, added=added)
+    records = [replace(gone, name=name) for name in (*names, *names[:MANY_ENDS])]
+    records += [replace(born, name=name) for name in NAMES]
+    return replace(make_status(scaling, tuple(records)), target_workers=names)
+
+
+def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> JobStatus:
+    condition = Condition("", "True", "R" * 40, LONG, START, MAX_INDEX)
+    return JobStatus(
+        conditions=tuple(replace(condition, type=f"Condition{n}") for n in range(CONDITIONS)),
+        scaling=scaling,
+        runtime=Runtime("d" * 10, "i" * 1024),
+        workers=records,
+        launcher_uid=UID,
+        launch_backoff=Backoff(1, START),
+    )
+
+
+@pytest.mark.parametrize("make", [make_leaving, make_growing])
+def test_the_largest_job_is_one_object(make: Callable[..., JobStatus]) -> None:
+    templates = 2 * MAX_TEMPLATE
+    managed = templates  # metadata.managedFields names each field once more
+    size = count_bytes(encode_status_patch(make(NAMES, UID)))
+    assert templates + managed + ANNOTATIONS + size < ETCD
+
+
+def test_its_largest_scaling_is_one_object() -> None:
+    record = make_leaving(NAMES, UID).scaling
+    assert record is not None
+    status = ScalingStatus(
+        conditions=tuple(Condition(f"C{n}", "True", "R", LONG, START) for n in range(5)),
+        to_delete_pods=NAMES,
+        workers=record.workers,
+        script_output=LONG * 2,
+    )
+    names = count_bytes(list(NAMES))  # spec.toDelete.podNames
+    assert count_bytes(encode_scaling_status_patch(status)) + 2 * names + ANNOTATIONS < ETCD
+
+
+def test_its_config_is_one_config_map() -> None:
+    address = "2001:0db8:0000:0000:0000:ff00:0042:8329"
+    member = Member("", UID, MAX_SLOTS, MemberState.DRAINING, "c" * 63, address)
+    active = [replace(member, name=n, uid=n, state=MemberState.ACTIVE) for n in NAMES]
+    hosts = ",".join(f"{name}:{MAX_SLOTS}" for name in NAMES)
+    order = ScriptOrder(UID, "x" * 4096, hosts, (("A", "v" * MAX_ENV),), MAX_INDEX)
+    config = HostConfig(
+        "j" * MAX_JOB_NAME,
+        "n" * 63,
+        UID,
+        MAX_INDEX,
+        MAX_INDEX,
+        MAX_WORKERS,
+        1,
+        tuple(active),
+        (order,),
+    )
+    data = build_config_data(config)
+    assert sum(len(key) + len(text.encode()) for key, text in data.items()) < CONFIG_MAP
+
+
+def test_its_report_has_room_for_what_is_known_of_each_worker() -> None:
+    """Twice as many as there are at once: those of a full exchange are there together."""
+    uids = frozenset(f"{UID[:-8]}{n:08}" for n in range(2 * MAX_WORKERS))
+    report = Report(MAX_INDEX, UID, MAX_INDEX, MAX_INDEX, MAX_INDEX, uids, uids)
+    assert len(encode_report(report)) < CONFIG_MAP // 2
+
+
+def live(workers: int) -> Iterator[int]:
+    """Bytes of the status in all steps of a job that loses all but one and has them again."""
+    world = World(make_job(workers, minimum=1))
+
+    def settle() -> int:
+        world.settle()
+        return count_bytes(encode_status_patch(world.status))
+
+    world.start()
+    world.add(make_scaling(ScalingKind.IN, "less", count=workers - 1, created=world.now))
+    yield settle()
+    world.serve(close=False)
+    yield settle()
+    world.wait(700)
+    yield settle()
+    world.reap()
+    yield settle()
+    world.edit(replicas=workers)
+    yield settle()
+
+
+def test_no_step_writes_more_than_is_counted_here() -> None:
+    written = [max(live(workers)) for workers in (20, 40)]
+    names = [build_worker_name("job", 10 + number) for number in range(40)]
+    statuses = [make_leaving(tuple(names[:n]), "job-worker-12-345") for n in (20, 40)]
+    counted = [count_bytes(encode_status_patch(status)) for status in statuses]
+    assert written[1] - written[0] < counted[1] - counted[0]

@@ -1,0 +1,230 @@
+"""Where there is little room: the launcher first, then the minimum, then the others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from et_operator.model.jobs import LauncherCreation, RestartPolicy
+from et_operator.model.resources import PODS
+from et_operator.model.snapshots import Refusal
+from tests.planning_makers import World, make_job
+
+WORDS = "pods is forbidden: exceeded quota: small"
+
+
+def lose_launcher(world: World) -> None:
+    world.end("job-launcher", 137, pod_reason="Evicted")
+    world.settle()
+
+
+def refuse(world: World, count: int, name: str = "job-launcher-r1", words: str = WORDS) -> None:
+    world.refusals[PODS] = Refusal(words, count, world.now, world.job.generation, name)
+    world.settle()
+    world.reap()
+    world.settle()
+
+
+def start(**spec: object) -> World:
+    world = World(make_job(8, **({"minimum": 2} | spec)))
+    world.start()
+    world.wait(100)
+    world.settle()
+    lose_launcher(world)
+    return world
+
+
+def test_a_launcher_is_created_before_its_workers() -> None:
+    world = World(make_job(3))
+    world.settle()
+    created = [line for line in world.log if line.startswith("create Pod")]
+    assert created[0] == "create Pod job-launcher"
+
+
+def test_no_worker_above_the_minimum_is_created_before_a_launcher_that_waits() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    for name in list(world.workers)[:7]:
+        world.end(name, 137, pod_reason="Evicted")
+    world.settle()
+    assert len(world.workers) == 2
+    world.wait(1)
+    world.settle()
+    assert world.launcher is not None
+    assert world.launcher.name == "job-launcher-r1"
+    assert len(world.workers) == 8
+
+
+def test_a_launcher_that_waits_for_workers_has_room_when_they_run() -> None:
+    creation = LauncherCreation.WAIT_FOR_WORKERS_READY
+    world = World(make_job(8, minimum=2, launcher_creation=creation))
+    world.settle()
+    assert len(world.workers) == 2
+    world.run()
+    world.settle()
+    assert world.launcher is not None
+    assert len(world.workers) == 8
+
+
+def test_a_launcher_that_was_refused_is_asked_for_alone() -> None:
+    world = World(make_job(8, minimum=2))
+    world.step()
+    world.refusals[PODS] = Refusal(WORDS, 1, world.now, 1, "job-worker-3")
+    world.wait(10)
+    plan = world.step()
+    created = [line for line in map(str, plan.actions) if "'Pod'" in line]
+    assert len([line for line in world.log if line.startswith("create Pod")]) == 1, created
+    assert "job-launcher" in world.pods
+    world.refusals.clear()
+    world.settle()
+    assert len(world.workers) == 8
+
+
+def test_idle_workers_above_the_minimum_give_way_newest_first_and_more_each_time() -> None:
+    world = start()
+    left = []
+    for count in range(1, 5):
+        refuse(world, count)
+        left.append(list(world.workers))
+    assert left[0] == [f"job-worker-{index}" for index in range(7)]
+    assert [len(names) for names in left] == [7, 5, 2, 2]
+    told = [event for event in world.events if event.reason == "QuotaYielded"]
+    assert len(told) == 3
+    assert told[0].message == (
+        "a quota has no room for job-launcher-r1, without which workers run nothing: "
+        f"job-worker-7 leave: {WORDS}"
+    )
+    assert world.condition("PodsRefused") == "True"
+    world.refusals.clear()
+    world.wait(1)
+    world.go_on()
+    assert world.launcher is not None
+    assert len(world.workers) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("job-worker-9", WORDS), ("job-launcher-r1", "violates PodSecurity")],
+    ids=["another pod", "no quota"],
+)
+def test_nobody_gives_way_where_that_would_not_help(name: str, words: str) -> None:
+    world = start()
+    refuse(world, 5, name, words)
+    assert len(world.workers) == 8
+
+
+def test_workers_of_a_launcher_that_cannot_start_with_fewer_stay() -> None:
+    world = start(minimum=None)
+    refuse(world, 5)
+    assert len(world.workers) == 8
+
+
+def test_nobody_gives_way_while_a_former_launcher_may_run() -> None:
+    world = World(make_job(8, minimum=2))
+    world.start()
+    world.delete("job-launcher")
+    world.settle()
+    refuse(world, 5, "job-launcher")
+    assert len(world.workers) == 8
+
+
+COUNTED = f"{WORDS}, requested: count/pods=1, used: count/pods=9, limited: count/pods=9"
+
+
+def test_pods_that_have_ended_go_where_a_quota_counts_them_and_before_any_worker() -> None:
+    world = start()
+    assert "job-launcher" in world.pods, "kept for its log"
+    refuse(world, 1, words=COUNTED)
+    assert "job-launcher" not in world.pods
+    assert len(world.workers) == 8
+    refuse(world, 2, words=COUNTED)
+    assert len(world.workers) == 7, "now live ones: there is still no room"
+
+
+def test_pods_that_have_ended_stay_where_a_quota_does_not_count_them() -> None:
+    world = start()
+    refuse(world, 1, words=f"{WORDS}, requested: pods=1, used: pods=8, limited: pods=8")
+    assert "job-launcher" in world.pods
+
+
+def test_failed_workers_make_room_for_their_replacements_where_a_quota_counts_them() -> None:
+    world = World(make_job(3, minimum=1))
+    world.start()
+    world.end("job-worker-1", 1)
+    world.settle()
+    assert "job-worker-1" in world.pods, "kept for its log"
+    refuse(world, 1, name="job-worker-3", words=COUNTED)
+    assert "job-worker-1" not in world.pods
+
+
+def start_unplaced(words: str) -> World:
+    world = start()
+    world.refusals.clear()
+    world.wait(5)
+    world.step()
+    world.put("job-launcher-r1", unschedulable_message=words)
+    world.settle()
+    return world
+
+
+def test_idle_workers_give_way_to_a_launcher_for_which_no_node_has_enough_left() -> None:
+    words = "0/3 nodes are available: 3 Insufficient cpu."
+    world = start_unplaced(words)
+    assert len(world.workers) == 8, "a new node may come"
+    left = []
+    for _ in range(4):
+        world.wait(60)
+        world.settle()
+        world.reap()
+        world.settle()
+        left.append(len(world.workers))
+    assert left == [7, 5, 2, 2]
+    told = [event.message for event in world.events if event.reason == "RoomYielded"]
+    assert told[0] == (
+        "the nodes have no room for job-launcher-r1, without which workers run nothing: "
+        f"job-worker-7 leave: {words}"
+    )
+    world.put("job-launcher-r1", unschedulable_message="")
+    world.go_on()
+    assert len(world.workers) == 8
+
+
+def test_nobody_gives_way_to_a_launcher_that_would_fit_no_node_anyway() -> None:
+    world = start_unplaced("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity.")
+    world.wait(600)
+    world.settle()
+    assert len(world.workers) == 8
+
+
+def test_what_a_launcher_has_waited_for_before_makes_nobody_leave_in_a_hurry() -> None:
+    """Nor does an operator that was away: those who leave had places that others may take."""
+    world = start_unplaced("0/3 nodes are available: 3 node(s) had untolerated taint {starting}.")
+    world.wait(3600)
+    world.settle()
+    words = "0/3 nodes are available: 3 Insufficient cpu."
+    world.put("job-launcher-r1", unschedulable_message=words)
+    left = []
+    for _ in range(4):
+        world.settle()
+        world.reap()
+        world.settle()
+        left.append(len(world.workers))
+        world.wait(60)
+    assert left == [7, 5, 2, 2]
+
+
+def test_workers_that_have_no_node_themselves_hold_no_room_of_one() -> None:
+    world = start_unplaced("0/3 nodes are available: 3 Insufficient cpu.")
+    for name in list(world.workers)[1:]:
+        world.put(name, node="")
+    world.wait(600)
+    world.settle()
+    assert len(world.workers) == 8
+
+
+def test_a_clock_that_was_ahead_makes_nobody_leave() -> None:
+    world = start_unplaced("0/3 nodes are available: 3 Insufficient cpu.")
+    world.put("job-launcher-r1", created=world.now + timedelta(hours=1))
+    world.wait(300)
+    world.settle()
+    assert len(world.workers) == 8

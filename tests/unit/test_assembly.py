@@ -1,0 +1,160 @@
+"""All parts of one replica together, against a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from et_operator.assembly import Operator
+from et_operator.errors import Expired, Refused, ServerFailed
+from et_operator.model.resources import CONFIG_MAPS, LEASES, NODES, PODS, TRAINING_JOBS, Ref
+from et_operator.runtime.measuring import Metrics
+from et_operator.runtime.supervising import run_for_ever
+from et_operator.settings import Settings
+from et_operator.state.store import Store
+from tests.fakes.clients import Call, CallLog, FakeApi, Moment
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster import FakeCluster
+from tests.makers import make_job
+
+SECOND = timedelta(seconds=1)
+
+pytestmark = pytest.mark.usefixtures("quiet_logs")
+
+
+class Client(FakeApi):
+    """With a guard that is asked before each write, as kube/rest has it."""
+
+    guard: Callable[[], None] | None = None
+
+    def guarded(self, guard: Callable[[], None]) -> Client:
+        client = Client(self._cluster, self._log)
+        client.guard = guard
+        return client
+
+    async def _open(self, verb: str, ref: Ref, **how: Any) -> Call:
+        if self.guard is not None and verb in {"create", "patch", "delete"}:
+            self.guard()
+        return await super()._open(verb, ref, **how)
+
+
+class Rig:
+    def __init__(self, *namespaces: str) -> None:
+        self.clock = FakeClock()
+        self.cluster = FakeCluster(self.clock.now)
+        self.log = CallLog()
+        self.store = Store()
+        self.metrics = Metrics()
+        self.operator = Operator(
+            Settings("broker:1", namespaces=namespaces, workers=2),
+            Client(self.cluster, self.log),  # type: ignore[arg-type]
+            self.store,
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+
+    def refuse(self, is_it: Callable[[Call], bool], error: Exception) -> None:
+        def strike(call: Call, moment: Moment) -> None:
+            if moment is Moment.BEFORE and is_it(call):
+                raise error
+
+        self.log.faults.append(strike)
+
+    def count_pods(self, namespace: str) -> int:
+        return len(self.cluster.list(PODS, namespace))
+
+    async def advance(self, seconds: int) -> None:
+        for _ in range(seconds):
+            await self.clock.advance(SECOND)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(run_for_ever(self.operator.tasks))
+            yield
+            task.cancel()
+
+
+async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
+    rig = Rig("team", "gone")
+    rig.refuse(lambda c: c.ref.namespace == "gone", Refused(403, "Forbidden", "no such right"))
+    rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count_pods("team") == 3
+        assert "is not complete yet" in rig.operator.describe_trouble()
+
+
+async def test_a_namespace_that_can_be_listed_at_last_gets_what_its_jobs_ask_for() -> None:
+    rig = Rig("team", "late")
+    rig.refuse(lambda c: c.ref.namespace == "late", Refused(403, "Forbidden", "no such right"))
+    rig.cluster.create(TRAINING_JOBS, "late", make_job(workers=2))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count_pods("late") == 0
+        rig.log.faults.clear()
+        await rig.advance(60)
+        assert rig.count_pods("late") == 3
+
+
+async def test_requests_that_fail_for_one_job_say_nothing_of_the_view_of_others() -> None:
+    rig = Rig()
+    webhook = ServerFailed(500, "InternalError", 'failed calling webhook "x": EOF')
+    rig.refuse(lambda c: c.is_write and c.ref.namespace == "team", webhook)
+    rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
+    rig.cluster.create(TRAINING_JOBS, "else", make_job(workers=2))
+    async with rig.running():
+        await rig.advance(300)
+        now, at = rig.clock.now(), rig.clock.monotonic()
+        tried = [c for c in rig.log.calls if c.is_write and c.ref.namespace == "team"]
+        assert len(tried) > 5
+        since = rig.store.coverage.find_since("else", now=now, at=at)
+        assert since is not None
+        assert now - since > timedelta(seconds=290)
+
+
+async def test_a_new_term_takes_its_own_lists_before_anything_is_planned() -> None:
+    rig = Rig()
+    async with rig.running():
+        await rig.advance(5)
+        is_held = ServerFailed(503, "ServiceUnavailable", "etcd has no leader")
+        rig.refuse(lambda c: c.ref.resource == LEASES or c.verb == "list", is_held)
+        await rig.advance(30)
+        rig.log.faults.clear()
+        rig.refuse(lambda c: c.verb == "list" and c.ref.resource == PODS, is_held)
+        rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
+        await rig.advance(60)
+        assert rig.count_pods("team") == 0
+        rig.log.faults.clear()
+        await rig.advance(60)
+        assert rig.count_pods("team") == 3
+
+
+async def test_where_one_kind_was_set_back_all_are_and_answers_to_our_writes_too() -> None:
+    rig = Rig()
+    report = Ref(CONFIG_MAPS, "team", "train-report")
+    async with rig.running():
+        await rig.advance(5)
+        rig.cluster.history.hold(CONFIG_MAPS)
+        rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
+        backup = rig.cluster.back_up()
+        for _ in range(200):  # what the operator writes is newer than any list for a while
+            rig.cluster.create(NODES, None, {"metadata": {"name": "n"}, "spec": {}})
+            rig.cluster.remove(Ref(NODES, "", "n"))
+        await rig.advance(5)
+        assert rig.cluster.find(report) is not None
+        rig.refuse(
+            lambda c: c.verb == "watch" and c.ref.resource == PODS, Expired(410, "Expired", "old")
+        )
+        rig.cluster.restore(backup)
+        assert rig.cluster.find(report) is None
+        await rig.advance(10)
+        believed = [entry.version for entry in rig.store.config_maps]
+        assert all(version <= rig.cluster.history.revision for version in believed)
+        await rig.advance(110)
+        assert rig.cluster.find(report) is not None
