@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from et.clusters import Cluster
 
+_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_.:@/+-]*")
 PATIENCE = 3.0
 """Seconds after which a Tab is better left unanswered."""
 
@@ -53,7 +55,15 @@ def complete_contexts(context: typer.Context, incomplete: str) -> list[str]:
         names = list_contexts(Path(str(path)).expanduser())
     except EtError:
         return []
-    return [name for name in names if name.startswith(incomplete)]
+    return select(names, incomplete)
+
+
+def select(names: Iterable[str], incomplete: str) -> list[str]:
+    """Those that begin so, and that are plain words: a shell may evaluate what it is offered.
+
+    Names are plain where an API server is one; what a false one says, or a status, is anything.
+    """
+    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
 def _complete(
@@ -75,4 +85,4 @@ def _complete(
         names = asyncio.run(ask())
     except (EtError, EtOperatorError, TimeoutError):
         return []
-    return [name for name in names if name.startswith(incomplete)]
+    return select(names, incomplete)

@@ -14,12 +14,12 @@ from et_operator.errors import (
     Refused,
     ServerFailed,
     Throttled,
+    Unauthorized,
     Unreachable,
 )
 from et_operator.model.resources import GROUP
 
 FORBIDDEN = 403
-UNAUTHORIZED = 401
 _INVALID = re.compile(r'^\S+ "[^"]*" is invalid: ')
 _VALUE = re.compile(
     r'^(?:<nil>: )?|(?<=: )Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|-?[\d.]+|null|true|false): )?'
@@ -39,7 +39,7 @@ def explain(error: EtOperatorError) -> str:
         return _explain_missing(error)
     if isinstance(error, AlreadyExists):
         return f"{_name(error.message)}: choose another name, or delete that one"
-    if isinstance(error, Refused):
+    if isinstance(error, (Refused, Unauthorized)):
         return _explain_refusal(error)
     if isinstance(error, (Throttled, ServerFailed, Expired)):
         return f"the API server cannot answer now ({error.status}): {error.message}; try again"
@@ -61,8 +61,8 @@ def _explain_missing(error: NotFound) -> str:
     return f"{_name(error.message)}; `et list -A` shows the jobs there are"
 
 
-def _explain_refusal(error: Refused) -> str:
-    if error.status == UNAUTHORIZED:
+def _explain_refusal(error: Refused | Unauthorized) -> str:
+    if isinstance(error, Unauthorized):
         return "the API server does not know you: log in again, or choose another --context"
     if error.status == FORBIDDEN:
         return f"you may not do this: {_name(error.message)}"

@@ -16,7 +16,7 @@ from et_operator.errors import (
     Throttled,
     Unreachable,
 )
-from et_operator.kube.watching import Deleted, Reflector, Sighting, Synced
+from et_operator.kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 from et_operator.model.resources import Json, Ref
 from et_operator.runtime.clock import Clock
 from et_operator.runtime.racing import run_unless, run_within
@@ -62,13 +62,16 @@ async def follow_within(cluster: Cluster, ref: Ref, see: See, limit: timedelta) 
 
 async def _consume(sightings: asyncio.Queue[Sighting], uid: str, see: See) -> None:
     while True:
-        found = _find_object(await sightings.get())
+        sighting = await sightings.get()
+        if isinstance(sighting, Cut | Resumed):
+            continue
+        found = _find_object(sighting)
         is_same = found is not None and get_meta(found, "uid") == uid
         if see(found if is_same else None) or not is_same:
             return
 
 
-def _find_object(sighting: Sighting) -> Json | None:
+def _find_object(sighting: Synced | Upserted | Deleted) -> Json | None:
     if isinstance(sighting, Synced):
         return sighting.items[0] if sighting.items else None
     return None if isinstance(sighting, Deleted) else sighting.object

@@ -124,10 +124,12 @@ class ScalingWait:
         return True
 
     def _conclude(self, scaling: Scaling) -> str:
-        name, last = f"{scaling.kind.value} {scaling.name}", scaling.status.conditions[-1]
+        name, conditions = f"{scaling.kind.value} {scaling.name}", scaling.status.conditions
+        if not conditions:  # somebody has removed them
+            return f"{name} {'succeeded' if self.has_succeeded else 'failed'}"
         if self.has_succeeded:
-            return f"{name} succeeded: {last.message}"
-        return f"{name} failed ({last.reason}): {last.message}"
+            return f"{name} succeeded: {conditions[-1].message}"
+        return f"{name} failed ({conditions[-1].reason}): {conditions[-1].message}"
 
 
 @dataclass(slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -26,12 +28,43 @@ PHASES = {
     "ScaleFailed": "red",
 }
 MINUTE, HOUR, DAY = 60, 3600, 86400
+_UNSHOWN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""C0 but for tab and newline, DEL, C1, what turns the direction of text, halves of characters."""
+
+
+def escape(text: str) -> str:
+    """The text with all that a terminal would obey, or cannot show, as escapes: x1b for ESC."""
+    return _UNSHOWN.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+class TerminalConsole(Console):
+    """Shows what jobs, pods and logs say, and obeys none of it: escapes as text, no links.
+
+    All that is printed, tables and live parts too, comes through `render`; what rich itself sends
+    to the terminal (colours, the cursor's moves) is no text and passes.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As Console's."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                style = segment.style
+                plain = style.update_link(None) if style and style.link else style
+                yield Segment(escape(segment.text), plain)
 
 
 class Screen:
     """Two consoles: `out` for answers, `err` for what is only for the person in front of it."""
 
-    def __init__(self, out: Console | None = None, err: Console | None = None) -> None:
+    def __init__(
+        self, out: TerminalConsole | None = None, err: TerminalConsole | None = None
+    ) -> None:
         self.out = out or build_console()
         self.err = err or build_console(stderr=True)
 
@@ -49,8 +82,9 @@ class Screen:
         self.err.print(Text(text, style="dim"), soft_wrap=True)
 
     def show_json(self, body: Any) -> None:
-        """JSON as kubectl would print it."""
-        self.say(json.dumps(body, indent=2, ensure_ascii=False))
+        """JSON as kubectl would print it, but for what a terminal would obey."""
+        text = json.dumps(body, indent=2, ensure_ascii=False)
+        self.say(_UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
     def show_rows(self, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
         """A table without lines, in as many columns as the terminal has."""
@@ -72,11 +106,11 @@ class Screen:
             self.say(line.rstrip())
 
 
-def build_console(*, stderr: bool = False) -> Console:
+def build_console(*, stderr: bool = False) -> TerminalConsole:
     """A console that leaves text alone: no emoji, no markup, no guesses at numbers."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(
+    return TerminalConsole(
         stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False
     )
 

@@ -7,7 +7,8 @@ conditions, and its scalings. What two of them tell is told once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -45,26 +46,30 @@ def tell_story(
 ) -> list[Entry]:
     """Everything that happened to the job, oldest first."""
     scalings = list(scalings)
+    uids = {scaling.uid: scaling for scaling in scalings}
     outcomes = {name_scaling(s): describe_outcomes(s.status.workers) for s in scalings}
     told = [
         replace(entry, text=f"{entry.text}; {outcomes[entry.about]}")
         if entry.what.startswith("Scale") and outcomes.get(entry.about)
         else entry
         for event in events
-        if (entry := read_event(event, job, scalings)) is not None
+        if (entry := read_event(event, job, uids)) is not None
     ]
     others = chain(_read_job(job), *(_read_scaling(scaling) for scaling in scalings))
-    new = [entry for entry in others if not any(_is_same(entry, other) for other in told)]
+    known: dict[str, list[Entry]] = defaultdict(list)
+    for entry in told:
+        known[entry.about].append(entry)
+    new = [entry for entry in others if not any(_is_same(entry, o) for o in known[entry.about])]
     return sorted([*told, *new], key=lambda entry: entry.at)
 
 
-def read_event(event: Json, job: TrainingJob, scalings: Iterable[Scaling]) -> Entry | None:
-    """An Event of the job or one of its scalings, or a warning about one of its pods."""
+def read_event(event: Json, job: TrainingJob, scalings: Mapping[str, Scaling]) -> Entry | None:
+    """An Event of the job or one of its scalings (by uid), or a warning about one of its pods."""
     about: Json = event.get("involvedObject") or {}
     uid, name, kind = about.get("uid"), str(about.get("name") or ""), about.get("kind")
     reason, text = str(event.get("reason") or ""), " ".join(str(event.get("message")).split())
     is_warning = event.get("type") == "Warning"
-    scaling = next((s for s in scalings if s.uid == uid), None)
+    scaling = scalings.get(str(uid))
     if uid == job.uid:
         named = _SCALING.match(text)
         subject = f"{named[1]} {named[2]}" if named else JOB
@@ -150,6 +155,6 @@ def _read_scaling_condition(
 
 
 def _is_same(entry: Entry, event: Entry) -> bool:
-    """Whether an Event told it already; a refused scaling's Event has the reason for its word."""
+    """Whether an Event about the same told it; that of a refused scaling has the reason as word."""
     words = {entry.what, entry.text.partition(":")[0] if entry.is_warning else entry.what}
-    return entry.about == event.about and event.what in words and abs(entry.at - event.at) <= SAME
+    return event.what in words and abs(entry.at - event.at) <= SAME
