@@ -5,7 +5,8 @@
 # In it: Python, the operator's locked dependencies and the packages et_operator, launcher and
 # hostdiscovery, all compiled beforehand. No pip, no compiler, no shell script; nothing is written at
 # run time, so that a read-only root file system and any user will do.
-# BASE may be any image with python3 >= 3.11 and its venv module.
+# BASE may be any image with python3 >= 3.11 and its venv module. A tag moves; to build from the very same base again give
+# the digest that your registry has for it: --build-arg BASE=REGISTRY/python@sha256:...
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build

@@ -5,7 +5,9 @@
 {{- $labels := include "et-operator.labels" .root | fromYaml }}
 {{- $metadata := dict "labels" $labels }}
 {{- with .annotations }}{{ $metadata = set $metadata "annotations" . }}{{ end }}
-{{- range regexSplit "(?m)^---$" (.root.Files.Get .file) -1 }}
+{{- $account := printf "system:serviceaccount:%s:%s" .root.Release.Namespace (include "et-operator.account" .root) }}
+{{- $text := .root.Files.Get .file | replace "system:serviceaccount:et-operator:et-operator" $account }}
+{{- range regexSplit "(?m)^---$" $text -1 }}
 ---
 {{ mergeOverwrite (fromYaml .) (dict "metadata" $metadata) | toYaml }}
 {{- end }}
