@@ -17,11 +17,18 @@ demo: $(VENV)/ready ## train, scale out and in while it trains, on a cluster of 
 test: $(VENV)/ready ## everything: check, contract and end-to-end tests on a real cluster; ends with a table
 	@$(PY) tests/run.py
 
-check: $(VENV)/ready ## style, types, layers and unit tests; at most a minute when warm
+test-oldest: $(VENV)/ready ## contract, one scaling and the admission policies on the oldest Kubernetes that is promised
+	@$(PY) tests/run.py --oldest
+
+check: $(VENV)/ready ## style, types, layers and unit tests; about two minutes when warm
 	@PY=$(PY) tests/check.sh
 
 soak: $(VENV)/ready ## long faults of the transport, an hour or SOAK_SECONDS; the result becomes docs/soak.md
 	@$(PY) -m tests.soak --page docs/soak.md
+
+specs: $(VENV)/ready up ## thousands of bad manifests on the test cluster (SPECS=n SEED=n); the result becomes docs/specs.md
+	@$(PY) -m devcluster images --load && $(PY) -m devcluster deploy
+	@$(PY) -m tests.specs --page docs/specs.md
 
 bench: $(VENV)/ready ## measure beside the bare platform, write benchmarks/RESULTS.md (ONLY=figure SAMPLES=n SCALE=1000)
 	@$(PY) -m benchmarks $(ONLY) $(if $(SAMPLES),--samples $(SAMPLES)) $(if $(SCALE),--scale $(SCALE))
@@ -42,4 +49,4 @@ $(VENV)/ready: requirements.lock
 	@devcluster/prerequisites.sh python
 	@mkdir -p $(CACHE) && exec 9>$(CACHE)/venv.lock && flock 9 && tests/venv.sh $(VENV)
 
-.PHONY: help demo test check soak bench format lock up down
+.PHONY: help demo test test-oldest check soak specs bench format lock up down

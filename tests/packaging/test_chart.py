@@ -115,6 +115,9 @@ VARIANTS = {
     "exec-policy": Variant(
         {"execPolicy": {"enabled": True}}, {"components": component("exec-policy")}
     ),
+    "operator-policy": Variant(
+        {"operatorPolicy": {"enabled": True}}, {"components": component("operator-policy")}
+    ),
     "monitoring": Variant(
         {"monitoring": {"serviceMonitor": {"enabled": True}}},
         {"components": component("monitoring")},
@@ -152,11 +155,14 @@ VARIANTS = {
             **HIGHLY_AVAILABLE.values,
             **PULL_SECRETS.values,
             "execPolicy": {"enabled": True},
+            "operatorPolicy": {"enabled": True},
             "monitoring": {"serviceMonitor": {"enabled": True}},
         },
         {
             **PULL_SECRETS.overlay,
-            "components": component("high-availability", "exec-policy", "monitoring"),
+            "components": component(
+                "high-availability", "exec-policy", "operator-policy", "monitoring"
+            ),
         },
     ),
 }
