@@ -127,6 +127,18 @@ BAD_ROLES = [
         "worker.maxReplicas: 3 is smaller than replicas",
     ),
     Bad(
+        "more workers than fit into a status",
+        make_job(workers=1025),
+        "a job has 1024 workers at most",
+        "worker.replicas: 1025 is too many: a job has 1024 workers at most",
+    ),
+    Bad(
+        "a template that leaves no room for a status",
+        job(lambda spec: first(spec, "worker").update(args=["x" * 131_072])),
+        None,
+        "worker.template: is 131",
+    ),
+    Bad(
         "no minimum at all",
         make_job(minReplicas=0),
         "worker.minReplicas in body should be greater than or equal to 1",
@@ -196,6 +208,67 @@ BAD_PODS = [
         job(lambda spec: pod(spec, "worker").update(volumes=[{"name": "edl-run"}])),
         "volume names that begin with edl- are the operator's own",
         "volumes[0].name: names that begin with edl- are the operator's own",
+    ),
+    *(
+        Bad(
+            f"a volume of ours in the {role}'s {kind}",
+            job(
+                lambda spec, role=role, kind=kind: (
+                    pod(spec, role)
+                    .setdefault(kind, [])
+                    .append(OTHER | {"volumeMounts": [{"name": "edl-token", "mountPath": "/t"}]})
+                )
+            ),
+            "volumes that begin with edl- are the operator's own, mount yours",
+            "volumeMounts[0].name: volumes that begin with edl- are the operator's own",
+        )
+        for role in ("launcher", "worker")
+        for kind in ("containers", "initContainers")
+    ),
+    Bad(
+        "a volume of ours in the first container",
+        job(
+            lambda spec: first(spec, "launcher").update(
+                volumeMounts=[{"name": "edl-run", "mountPath": "/t"}]
+            )
+        ),
+        "volumes that begin with edl- are the operator's own, mount yours",
+        "containers[0].volumeMounts[0].name: volumes that begin with edl- are the operator's own",
+    ),
+    Bad(
+        "a volume of ours as a device",
+        job(
+            lambda spec: first(spec, "worker").update(
+                volumeDevices=[{"name": "edl-keys", "devicePath": "/dev/x"}]
+            )
+        ),
+        None,
+        "volumeDevices[0].name: volumes that begin with edl- are the operator's own",
+    ),
+    Bad(
+        "containers that no pod can be created with",
+        job(lambda spec: pod(spec, "worker").update(ephemeralContainers=[OTHER])),
+        None,
+        "worker.template.spec.ephemeralContainers: no pod can be created with these",
+    ),
+    *(
+        Bad(
+            f"a {source} of the broker's account{', which is named' if account else ''}",
+            job(
+                lambda spec, source=source, account=account: pod(spec, "launcher").update(
+                    {
+                        **account,
+                        "volumes": [
+                            {"name": "mine", "projected": {"sources": [{source: {"path": "t"}}]}}
+                        ],
+                    }
+                )
+            ),
+            None,
+            f"sources[0].{source}: would be a token of the broker's account",
+        )
+        for source in ("serviceAccountToken", "podCertificate")
+        for account in ({}, {"serviceAccountName": "train-launcher"})
     ),
     Bad(
         "a mount over our files",
@@ -292,7 +365,7 @@ BAD_SCALINGS = [
         "pod names that are numbers",
         scale_in(toDelete={"podNames": [1]}),
         "must be of type string",
-        "spec.toDelete.podNames: must be a list of strings",
+        "spec.toDelete.podNames[0]: must be a string: put 1 in quotes",
     ),
     Bad(
         "nothing to add",
@@ -305,6 +378,12 @@ BAD_SCALINGS = [
         scale_out(toAdd={"count": 0}),
         "toAdd.count in body should be greater than or equal to 1",
         "spec.toAdd.count: must be 1 or more",
+    ),
+    Bad(
+        "more than a job can have",
+        scale_out(toAdd={"count": 1025}),
+        "toAdd.count in body should be less than or equal to 1024",
+        "spec.toAdd.count: must be 1024 or less",
     ),
     Bad(
         "no job to grow",

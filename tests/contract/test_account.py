@@ -13,11 +13,12 @@ import pytest
 import yaml
 from kubernetes import client, config
 
+from et_operator.codec.runtimes import hash_files
 from et_operator.kube.connecting import connect
 from et_operator.kube.recording import REPEAT_PERIOD, Recorder
 from et_operator.kube.rest import Rest
 from et_operator.model.jobs import Runtime
-from et_operator.model.names import LABEL_RUNTIME
+from et_operator.model.names import LABEL_RUNTIME, build_runtime_name
 from et_operator.model.plans import Report
 from et_operator.model.resources import CONFIG_MAPS, EVENTS
 from et_operator.model.snapshots import RuntimeFiles
@@ -70,14 +71,16 @@ async def test_runtimes_that_nobody_uses_are_swept(admin: Site, account: str) ->
     store, clock = Store(), FakeClock(SystemClock().now() + timedelta(days=1))
     listed = await admin.api.list(CONFIG_MAPS, admin.namespace, label_selector=LABEL_RUNTIME)
     Ingest(store).sync(
-        CONFIG_MAPS, None, listed.items, version=listed.resource_version, at=clock.now()
+        CONFIG_MAPS, None, listed.items, version=listed.resource_version, at=clock.monotonic()
     )
 
     async with connect(kubeconfig=account) as connection:
         sweeper = Sweeper(store=store, api=Rest(connection), clock=clock, shipped=new)
         async with running(sweeper.run()):
             await clock.advance(PERIOD)
-            await admin.eventually(lambda: has_runtimes(admin, {"edl-runtime-new"}))
+            await admin.eventually(
+                lambda: has_runtimes(admin, {build_runtime_name(new.runtime.digest)})
+            )
 
 
 async def test_repeated_events_are_counted(admin: Site, account: str) -> None:
@@ -94,8 +97,9 @@ async def test_repeated_events_are_counted(admin: Site, account: str) -> None:
             await admin.eventually(lambda: has_event(admin, 2))
 
 
-def make_runtime(digest: str) -> RuntimeFiles:
-    return RuntimeFiles(Runtime(digest, "broker:1"), {"launcher/boot.py": ""})
+def make_runtime(version: str) -> RuntimeFiles:
+    files = {"launcher/boot.py": version}
+    return RuntimeFiles(Runtime(hash_files(files), "broker:1"), files)
 
 
 async def has_runtimes(site: Site, names: set[str]) -> bool:

@@ -16,6 +16,7 @@ from et_operator.kube.api import JSON_PATCH
 from et_operator.model.jobs import ScalingKind
 from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
 from tests.contract.bad_manifests import ALL, Bad, scale_in, scale_out
+from tests.contract.bad_shapes import BAD_SHAPES
 from tests.contract.conftest import Site, open_real_site
 from tests.makers import make_job
 from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS
@@ -46,7 +47,7 @@ async def find_refusal(site: Site, bad: Bad) -> str:
 
 async def test_every_bad_manifest_is_refused_with_its_sentence(real: Site):
     wrong = []
-    for bad in [bad for bad in ALL if bad.refusal is not None]:
+    for bad in [bad for bad in (*ALL, *BAD_SHAPES) if bad.refusal is not None]:
         said = await find_refusal(real, bad)
         if bad.refusal not in said:
             wrong.append(f"{bad.title}: expected {bad.refusal!r}, the server said {said!r}")
@@ -54,10 +55,11 @@ async def test_every_bad_manifest_is_refused_with_its_sentence(real: Site):
 
 
 async def test_what_only_the_operator_can_see_becomes_its_sentence(real: Site):
-    for bad in [bad for bad in ALL if bad.refusal is None]:
+    for bad in [bad for bad in (*ALL, *BAD_SHAPES) if bad.refusal is None]:
         manifest = copy.deepcopy(bad.manifest)
         manifest["metadata"] = {"generateName": "bad-"}
-        stored = await real.create(TRAINING_JOBS, manifest)
+        stored = dict(await real.create(TRAINING_JOBS, manifest))
+        stored["metadata"] = bad.manifest["metadata"]  # what is bad may name what the job is called
         assert bad.complaint in decode_job(stored).invalid
 
 

@@ -35,6 +35,21 @@ def test_a_launcher_keeps_the_service_account_that_its_author_gave_it(world: Wor
     assert_rights(world)
 
 
+@pytest.mark.point("own-account")
+def test_rights_follow_the_account_that_is_given_to_the_next_launcher(world: World) -> None:
+    world.core.create_namespaced_service_account(world.namespace, {"metadata": {"name": ACCOUNT}})
+    world.create(build_job("moved", command=play()))
+    world.wait_for_size("moved", 2)
+    world.patch_job("moved", {"spec": {"suspend": True}})
+    world.wait(lambda: not world.pods(), "no pods")
+    template = {"template": {"spec": {"serviceAccountName": ACCOUNT}}}
+    roles = {"etReplicaSpecs": {"launcher": template}}
+    world.patch_job("moved", {"spec": {"suspend": False, **roles}})
+    world.wait_for_size("moved", 2)  # its broker reaches the workers, with the new account
+    [launcher] = world.pods("launcher")
+    assert launcher.spec.service_account_name == ACCOUNT
+
+
 def give_identity(spec: dict[str, object]) -> None:
     """The author's account, and a token of it for somebody else, as identity webhooks inject it."""
     token = {"serviceAccountToken": {"path": "token", "audience": "sts.example"}}

@@ -13,7 +13,9 @@ NOWHERE = {"nodeSelector": {"no-such": "node"}}
 
 
 def start(world: World, name: str, *, workers: int = 2, **spec: object) -> None:
-    world.create(build_job(name, command=train(*LONG), workers=workers, **spec))
+    job = build_job(name, command=train(*LONG), workers=workers, **spec)
+    job["metadata"]["annotations"] = {"kai.alibabacloud.com/scaling-scripts": "environment"}
+    world.create(job)
     world.wait_for_size(name, workers)
 
 

@@ -30,6 +30,7 @@ def test_a_secret_reaches_the_processes_and_no_command_line(world: World) -> Non
     reference = {"secretKeyRef": {"name": "keys", "key": "key"}}
     for role in ("launcher", "worker"):
         get_container(job, role)["env"] = [{"name": "API_KEY", "valueFrom": reference}]
+    job["metadata"]["annotations"] = {"kai.alibabacloud.com/scaling-scripts": "environment"}
     world.create(job)
     env = [{"name": "API_KEY", "value": PLANTED}]
     announce = "/examples/scripts/announce.sh"

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-POLICY = ROOT / "deploy" / "components" / "exec-policy" / "policy.yaml"
+COMPONENTS = ROOT / "deploy" / "components"
 WAITING = ["sh", "-c", "while :; do sleep 1; done"]
 
 
@@ -98,7 +98,7 @@ def list_thefts(
         "list the ConfigMaps": lambda: core.list_namespaced_config_map(place),
         "change its own job": lambda: custom.patch_namespaced_custom_object(*jobs, {"spec": {}}),
         "widen its own Role": lambda: rights.patch_namespaced_role(
-            "mine-launcher", place, {"rules": []}
+            find_role(world, "mine").metadata.name, place, {"rules": []}
         ),
         "make a token": lambda: core.create_namespaced_service_account_token(
             "mine-launcher", place, client.AuthenticationV1TokenRequest(
@@ -153,7 +153,7 @@ def test_with_the_policy_a_broker_starts_nothing_but_the_bridge_to_its_agents(
     thief = steal_token(world, "mine-launcher", find_pod(world, "mine", "launcher"))
     assert "uid=" in run_in(thief, worker, "id")
 
-    with applied_policy():
+    with applied_policy("exec-policy"):
         refusal = world.wait(
             lambda: find_refusal(lambda: run_in(thief, worker, "id")), "the policy is in force"
         )
@@ -163,7 +163,144 @@ def test_with_the_policy_a_broker_starts_nothing_but_the_bridge_to_its_agents(
             "a second worker is reached through the policy",
         )
 
-    assert "nothing in its workers but the bridge" in refusal
+        by_account = steal_token(world, "mine-launcher")  # that names no pod
+        assert find_refusal(lambda: run_in(by_account, worker, "id"))
+        assert "uid=" in run_in(world.core.api_client, worker, "id"), "who may exec everywhere"
+
+    assert "nothing there but the bridge" in refusal
+
+
+@pytest.mark.point("exec-policy")
+def test_a_job_gets_no_pods_with_the_account_of_another_jobs_broker(world: World) -> None:
+    start(world, "victim")
+    job = build_job("thief", command=WAITING, workers=1)
+    template = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]
+    template["serviceAccountName"] = "victim-launcher"
+    world.create(job)
+
+    world.wait(
+        lambda: [
+            c for c in world.status("trainingjobs", "thief").get("conditions", ())
+            if c["type"] == "AccountRefused" and c["status"] == "True"
+        ],
+        "the account is refused",
+    )  # fmt: skip
+
+    assert [p for p in world.pods() if p.metadata.labels["training-job-name"] == "thief"] == []
+
+
+@pytest.mark.point("names-taken")
+def test_nothing_is_granted_for_names_that_are_somebody_elses(world: World) -> None:
+    config = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="app-report"), data={"a": "b"})
+    world.core.create_namespaced_config_map(world.namespace, config)
+    account = client.V1ServiceAccount(metadata=client.V1ObjectMeta(name="attacker"))
+    world.core.create_namespaced_service_account(world.namespace, account)
+    job = build_job("app", command=WAITING, workers=1)
+    template = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]
+    template["serviceAccountName"] = "attacker"
+    world.create(job)
+    world.wait(
+        lambda: [
+            c for c in world.status("trainingjobs", "app").get("conditions", ())
+            if c["type"] == "NameTaken"
+        ],
+        "the name is told",
+    )  # fmt: skip
+
+    rights = client.RbacAuthorizationV1Api(world.core.api_client)
+    assert rights.list_namespaced_role(world.namespace).items == []
+    assert rights.list_namespaced_role_binding(world.namespace).items == []
+
+
+@pytest.mark.point("names-taken")
+def test_who_binds_roles_gets_nothing_of_what_a_broker_has(world: World) -> None:
+    start(world, "mine")
+    world.patch_job("mine", {"spec": {"suspend": True}})
+    world.wait_for_phase("mine", "Suspended")
+    rights = client.RbacAuthorizationV1Api(world.core.api_client)
+    world.wait(
+        lambda: (
+            not [
+                name
+                for rule in find_role(world, "mine").rules
+                for name in rule.resource_names
+                if not name.startswith("-")
+            ]
+        ),
+        "the Role grants nothing",
+    )
+    meta = client.V1ObjectMeta(name="binder")
+    rule = client.V1PolicyRule(
+        api_groups=["rbac.authorization.k8s.io"],
+        resources=["roles", "rolebindings"],
+        verbs=["create"],
+    )
+    binder = client.RbacV1Subject(kind="ServiceAccount", name="binder", namespace=world.namespace)
+    world.core.create_namespaced_service_account(
+        world.namespace, client.V1ServiceAccount(metadata=meta)
+    )
+    rights.create_namespaced_role(world.namespace, client.V1Role(metadata=meta, rules=[rule]))
+    rights.create_namespaced_role_binding(world.namespace, bind("binder", "binder", binder))
+    thief = client.RbacAuthorizationV1Api(steal_token(world, "binder"))
+    held = client.V1Role(metadata=client.V1ObjectMeta(name="held"), rules=[])
+
+    world.wait(
+        lambda: not find_refusal(lambda: thief.create_namespaced_role(world.namespace, held)),
+        "who binds roles may do so",
+    )
+    evil = bind("evil", find_role(world, "mine").metadata.name, binder)
+    assert is_refused(lambda: thief.create_namespaced_role_binding(world.namespace, evil))
+
+
+@pytest.mark.point("names-taken")
+def test_who_binds_a_role_before_the_job_is_there_gets_nothing_of_it(world: World) -> None:
+    """A Role without rights, which anybody may bind, goes away; what binds it stays."""
+    rights = client.RbacAuthorizationV1Api(world.core.api_client)
+    thief = client.RbacV1Subject(kind="ServiceAccount", name="default", namespace=world.namespace)
+    nobody = client.V1OwnerReference(
+        api_version="v1",
+        kind="ConfigMap",
+        name="nobody",
+        uid="00000000-0000-0000-0000-000000000000",
+    )
+    meta = client.V1ObjectMeta(name="early-launcher", owner_references=[nobody])
+    rights.create_namespaced_role(world.namespace, client.V1Role(metadata=meta, rules=[]))
+    rights.create_namespaced_role_binding(world.namespace, bind("first", "early-launcher", thief))
+    world.wait(
+        lambda: (
+            "early-launcher"
+            not in [r.metadata.name for r in rights.list_namespaced_role(world.namespace).items]
+        ),
+        "the Role is collected",
+    )
+    start(world, "early")
+    for name, verb in (("early-report", "patch"), ("early-config", "get")):
+        asked = client.V1ResourceAttributes(
+            namespace=world.namespace, resource="configmaps", name=name, verb=verb
+        )
+        answers = {who: is_allowed(world, who, asked) for who in ("default", "early-launcher")}
+        assert answers == {"default": False, "early-launcher": True}
+
+
+def is_allowed(world: World, account: str, asked: client.V1ResourceAttributes) -> bool:
+    user = f"system:serviceaccount:{world.namespace}:{account}"
+    spec = client.V1SubjectAccessReviewSpec(user=user, resource_attributes=asked)
+    reviews = client.AuthorizationV1Api(world.core.api_client)
+    review = reviews.create_subject_access_review(client.V1SubjectAccessReview(spec=spec))
+    return bool(review.status.allowed)
+
+
+def find_role(world: World, job: str) -> client.V1Role:
+    rights = client.RbacAuthorizationV1Api(world.core.api_client)
+    label = f"training-job-name={job}"
+    [role] = rights.list_namespaced_role(world.namespace, label_selector=label).items
+    return role
+
+
+def bind(name: str, role: str, subject: client.RbacV1Subject) -> client.V1RoleBinding:
+    reference = client.V1RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=role)
+    meta = client.V1ObjectMeta(name=name)
+    return client.V1RoleBinding(metadata=meta, role_ref=reference, subjects=[subject])
 
 
 @pytest.mark.point("network-policy")
@@ -172,7 +309,7 @@ def test_the_pods_of_a_job_are_reached_by_each_other_alone(world: World) -> None
     networks = client.NetworkingV1Api(world.core.api_client)
     [policy] = [
         p for p in networks.list_namespaced_network_policy(world.namespace).items
-        if p.metadata.name == "mine"
+        if p.metadata.name == "mine-pods"
     ]  # fmt: skip
 
     selector = policy.spec.pod_selector.match_labels
@@ -188,11 +325,147 @@ def test_the_pods_of_a_job_are_reached_by_each_other_alone(world: World) -> None
     assert (peer.namespace_selector, peer.ip_block, rule.ports) == (None, None, None)
 
 
+@pytest.mark.alone
+@pytest.mark.point("operator-policy")
+def test_with_the_policy_the_operators_token_does_nothing_that_the_operator_never_does(
+    world: World,
+) -> None:
+    start(world, "mine")
+    worker = find_pod(world, "mine", "worker")
+    [operator, *_] = world.core.list_namespaced_pod("et-operator").items
+    thief = steal_token(world, "et-operator", operator)
+    attempts = list_deeds(thief, world, worker)
+    elsewhere = {"a pod in kube-system", "a pod beside the operator"}  # Pod Security, accounts
+    assert {w for w, attempt in attempts.items() if find_refusal(attempt)} <= elsewhere
+
+    with applied_policy("operator-policy"):
+        world.wait(
+            lambda: "executes nothing itself" in find_refusal(attempts["execute"]),
+            "the policy is in force",
+        )
+        allowed = [what for what, attempt in attempts.items() if not find_refusal(attempt)]
+        world.patch_job("mine", {"spec": {"etReplicaSpecs": {"worker": {"replicas": 2}}}})
+        world.wait(
+            lambda: world.status("trainingjobs", "mine").get("replicas") == 2,
+            "the operator itself goes on",
+        )
+        world.create(build_job("later", command=["true"], workers=1, cleanPodPolicy="All"))
+        world.wait_for_phase("later", "Succeeded")
+        world.wait(
+            lambda: (
+                not [p for p in world.pods() if p.metadata.labels["training-job-name"] == "later"]
+            ),
+            "and cleans up",
+        )
+
+    assert allowed == []
+
+
+def list_deeds(
+    thief: client.ApiClient, world: World, worker: client.V1Pod
+) -> dict[str, Callable[[], Any]]:
+    """What the operator's rights allow, and it never does."""
+    core, rights, place = (
+        client.CoreV1Api(thief),
+        client.RbacAuthorizationV1Api(thief),
+        world.namespace,
+    )
+    meta = client.V1ObjectMeta(name="evil")
+    image = worker.spec.containers[0].image
+    spec = client.V1PodSpec(containers=[client.V1Container(name="evil", image=image)])
+    pod = client.V1Pod(metadata=meta, spec=spec)
+    owned = client.V1ObjectMeta(name="evil", owner_references=worker.metadata.owner_references)
+    execs = client.V1PolicyRule(api_groups=[""], resources=["pods/exec"], verbs=["create"])
+    by_name = client.V1PolicyRule(
+        api_groups=[""], resources=["pods/exec"], verbs=["create"], resource_names=["db-0"]
+    )
+    binding = client.V1RoleBinding(
+        metadata=owned,
+        role_ref=client.V1RoleRef(
+            api_group="rbac.authorization.k8s.io",
+            kind="Role",
+            name=find_role(world, "mine").metadata.name,
+        ),
+        subjects=[client.RbacV1Subject(kind="User", name="evil")],
+    )
+    reads = client.V1PolicyRule(api_groups=[""], resources=["pods"], verbs=["get"])
+    theirs = client.V1Role(metadata=client.V1ObjectMeta(name="bystander"), rules=[reads])
+    client.RbacAuthorizationV1Api(world.core.api_client).create_namespaced_role(place, theirs)
+    account = client.RbacV1Subject(kind="ServiceAccount", name="default", namespace=place)
+    widened = bind("evil", "bystander", account)
+    widened.metadata.owner_references = owned.owner_references
+    bystander = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="bystander"))
+    world.core.create_namespaced_config_map(place, bystander)
+    stranger = client.V1Pod(
+        metadata=client.V1ObjectMeta(name="evil", owner_references=owned.owner_references),
+        spec=spec,
+    )
+    dry = {"dry_run": "All"}
+    return {
+        "execute": lambda: run_in(thief, worker, "id"),
+        "a pod without a job": lambda: core.create_namespaced_pod(place, pod, **dry),
+        "a pod in kube-system": lambda: core.create_namespaced_pod("kube-system", stranger, **dry),
+        "a pod beside the operator": lambda: core.create_namespaced_pod(
+            "et-operator", stranger, **dry
+        ),
+        "a role for all pods": lambda: rights.create_namespaced_role(
+            place, client.V1Role(metadata=owned, rules=[execs]), **dry
+        ),
+        "a role for another pod": lambda: rights.create_namespaced_role(
+            place, client.V1Role(metadata=owned, rules=[by_name]), **dry
+        ),
+        "a role for somebody else": lambda: rights.create_namespaced_role_binding(
+            place, binding, **dry
+        ),
+        "another's role, for an account": lambda: rights.create_namespaced_role_binding(
+            place, widened, **dry
+        ),
+        "another's ConfigMap, deleted": lambda: core.delete_namespaced_config_map(
+            "bystander", place, **dry
+        ),
+        "another's ConfigMap, changed": lambda: core.patch_namespaced_config_map(
+            "bystander", place, {"data": {"a": "b"}}, **dry
+        ),
+        "a Secret without a job": lambda: core.create_namespaced_secret(
+            place, client.V1Secret(metadata=meta), **dry
+        ),
+    }
+
+
+@pytest.mark.point("exec-policy")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"volumeMounts": [{"name": "edl-token", "mountPath": "/t"}]}, "operator's own"),
+        ({"targetContainerName": "edl-broker"}, "hold its token"),
+    ],
+)
+def test_with_the_policy_who_debugs_a_launcher_sees_nothing_of_the_broker(
+    world: World, change: dict[str, Any], words: str
+) -> None:
+    start(world, "mine")
+    launcher = find_pod(world, "mine", "launcher")
+    container = {"name": "debug", "image": launcher.spec.containers[0].image, "command": WAITING}
+
+    def debug(**more: Any) -> Any:
+        return world.core.patch_namespaced_pod_ephemeralcontainers(
+            launcher.metadata.name,
+            world.namespace,
+            {"spec": {"ephemeralContainers": [{**container, **more}]}},
+            dry_run="All",
+        )
+
+    with applied_policy("exec-policy"):
+        world.wait(lambda: words in find_refusal(lambda: debug(**change)), "it is in force")
+        assert not find_refusal(debug)
+
+
 @contextmanager
-def applied_policy() -> Iterator[None]:
-    """The exec policy, in force as soon as the API server has read it."""
-    names = [document["metadata"]["name"] for document in yaml.safe_load_all(POLICY.read_text())]
-    devcluster("kubectl", "apply", "-f", str(POLICY))
+def applied_policy(component: str) -> Iterator[None]:
+    """A policy of this component, in force as soon as the API server has read it."""
+    path = COMPONENTS / component / "policy.yaml"
+    names = [document["metadata"]["name"] for document in yaml.safe_load_all(path.read_text())]
+    devcluster("kubectl", "apply", "-f", str(path))
     try:
         yield
     finally:

@@ -84,7 +84,8 @@ def test_the_keys_are_the_jobs_own_and_go_with_it(world: World) -> None:
     job = build_light_job("keyed", f"echo on; {FOREVER}", launcherAttachMode="ssh")
     uid = world.create(job)["metadata"]["uid"]
     wait_for_output(world, "keyed-launcher")
-    secret = world.core.read_namespaced_secret(f"keyed-ssh-{uid}", world.namespace)
+    name = world.status("trainingjobs", "keyed")["keysSecret"]
+    secret = world.core.read_namespaced_secret(name, world.namespace)
     assert secret.immutable
     assert [owner.uid for owner in secret.metadata.owner_references] == [uid]
     for name in (contract.KEY_USER, contract.KEY_HOST):

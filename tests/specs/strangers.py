@@ -1,0 +1,137 @@
+"""Objects that are none of ours and look as if they were: pods, ConfigMaps, reports, nodes.
+
+They are such as an API server stores: it checks the types of its own kinds, so what is odd about
+them is in texts, numbers and names.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from et_operator.model.names import (
+    LABEL_EPOCH,
+    LABEL_INDEX,
+    LABEL_ROLE,
+    LABEL_RUNTIME,
+    Role,
+    build_job_labels,
+)
+from launcher.contract import CONFIG_KEY, REPORT_KEY_PREFIX
+from launcher.documents import encode_config, encode_report
+from tests import fuzzing
+from tests.makers import Document, make_config_map, make_pod
+from tests.specs.odds import draw
+
+_NUMBERS = ("-1", "0", "1", "7", "3000000", "99999999999999999999", "a", "")
+_GRACES = (0, 1, 30, 10**9, 2**31 - 1, 10**11, 2**63 - 1)
+_TAINTS = ("node.kubernetes.io/unreachable", "karpenter.sh/disrupted", "a")
+_STATES = ("True", "False", "Unknown")
+
+
+class Stranger:
+    """Builders that share their dice.
+
+    Args:
+        dice: the only source of chance.
+        jobs: names of jobs that may be named, with the uid of each.
+    """
+
+    def __init__(self, dice: random.Random, jobs: dict[str, str]) -> None:
+        self.dice = dice
+        self._jobs = jobs
+
+    def build_pod(self, name: str) -> Document:
+        """One with our labels, owned by a job, by nobody, or by two who are not there."""
+        job = self.dice.choice(tuple(self._jobs))
+        labels = build_job_labels(job) | {
+            LABEL_ROLE: self.dice.choice((*(role.value for role in Role), "chief")),
+            LABEL_INDEX: self.dice.choice(_NUMBERS),
+            LABEL_EPOCH: self.dice.choice(_NUMBERS),
+        }
+        kept = {key: value for key, value in labels.items() if self.dice.random() < 0.9}
+        pod = make_pod(name, labels=kept, **self._own(job))
+        pod["metadata"]["annotations"] = {
+            "kai.alibabacloud.com/container": draw(self.dice, "text"),
+            "controller.kubernetes.io/pod-deletion-cost": self.dice.choice(_NUMBERS),
+        }
+        pod["spec"]["terminationGracePeriodSeconds"] = self.dice.choice(_GRACES)
+        return pod
+
+    def build_pod_status(self) -> Document:
+        """What whoever may write statuses of pods can say of one."""
+        state = self.dice.choice(
+            (
+                {"running": {"startedAt": draw(self.dice, "time")}},
+                {"waiting": {"reason": draw(self.dice, "text"), "message": "m" * 5_000}},
+                {"terminated": self._end()},
+                {},
+            )
+        )
+        container = {"name": "main", "state": state, "lastState": {"terminated": self._end()}}
+        return {
+            "phase": self.dice.choice(("Pending", "Running", "Succeeded", "Failed", "Unknown")),
+            "reason": draw(self.dice, "text"),
+            "message": draw(self.dice, "text"),
+            "containerStatuses": [container] * self.dice.choice((0, 1, 2)),
+            "conditions": [{"type": "DisruptionTarget", "status": self.dice.choice(_STATES)}],
+        }
+
+    def build_config_map(self, name: str, job: str) -> Document:
+        """A config, a report, a runtime or nothing of these, for a job."""
+        epoch = self.dice.choice(("1", "2", "x", "9" * 30))
+        data = {
+            CONFIG_KEY: self.build_config(),
+            f"{REPORT_KEY_PREFIX}{epoch}": self.build_report(),
+            "a": draw(self.dice, "text"),
+        }
+        labels = build_job_labels(job)
+        if self.dice.random() < 0.3:
+            labels[LABEL_RUNTIME] = self.dice.choice(("0123456789", "x", ""))
+        return make_config_map(name, data, labels=labels, **self._own(job))
+
+    def build_report(self) -> str:
+        """The text of a report: a good one with something changed in it."""
+        fuzzer = fuzzing.Fuzzer(self.dice)
+        return fuzzer.dump(fuzzing.json.loads(encode_report(fuzzing.REPORT)))
+
+    def build_config(self) -> str:
+        """The same of a config."""
+        fuzzer = fuzzing.Fuzzer(self.dice)
+        return fuzzer.dump(fuzzing.json.loads(encode_config(fuzzing.CONFIG)))
+
+    def build_node_change(self) -> Document:
+        """What somebody makes of a node: taints, conditions, an annotation or two."""
+        conditions = [
+            {"type": kind, "status": self.dice.choice(_STATES), "message": draw(self.dice, "text")}
+            for kind in ("Ready", "InstanceExpired", "Ready")
+            if self.dice.random() < 0.7
+        ]
+        taints = [
+            {"key": key, "effect": "NoExecute"} for key in _TAINTS if self.dice.random() < 0.3
+        ]
+        return {
+            "spec": {"taints": taints, "unschedulable": self.dice.random() < 0.5},
+            "status": {"conditions": conditions},
+        }
+
+    def _own(self, job: str) -> dict[str, Any]:
+        """The owners of an object, in the form of metadata."""
+        uid = self.dice.choice((self._jobs[job], "11111111-2222-4333-8444-555555555555"))
+        owner = {
+            "apiVersion": "kai.alibabacloud.com/v1alpha1",
+            "kind": "TrainingJob",
+            "name": job,
+            "uid": uid,
+            "controller": self.dice.random() < 0.8,
+        }
+        return {"ownerReferences": [owner]} if self.dice.random() < 0.8 else {}
+
+    def _end(self) -> Document:
+        return {
+            "exitCode": draw(self.dice, "integer"),
+            "reason": draw(self.dice, "text"),
+            "message": draw(self.dice, "text"),
+            "finishedAt": draw(self.dice, "time"),
+            "startedAt": draw(self.dice, "time"),
+        }
