@@ -21,7 +21,7 @@ from benchmarks.listing import list_figures
 from benchmarks.machines import ROOT, Run, count_cores, describe_commit, describe_machine
 from benchmarks.measuring import PAGE, make_bench, measure
 from devcluster import networks
-from devcluster.settings import KUBERNETES_VERSION, KWOK_VERSION, find_cluster
+from devcluster.settings import KWOK_VERSION, NEWEST, find_cluster
 from et_operator.runtime.clock import SystemClock
 
 EXIT_USAGE = 2
@@ -94,7 +94,7 @@ def describe_run(options: argparse.Namespace) -> Run:
         commit=describe_commit(),
         command=" ".join(words),
         machine=describe_machine(),
-        versions=f"Kubernetes {KUBERNETES_VERSION}, KWOK {KWOK_VERSION}, "
+        versions=f"Kubernetes {NEWEST.version}, KWOK {KWOK_VERSION}, "
         f"Python {platform.python_version()}, aiohttp {client}",
         load=os.getloadavg(),
         cores=count_cores(),

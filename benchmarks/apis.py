@@ -14,7 +14,7 @@ import aiohttp
 from benchmarks.manifests import API_VERSION
 from devcluster.certificates import INSIDE
 from devcluster.settings import Cluster
-from et_operator.kube.rest import read_lines
+from et_operator.kube.parsing import read_lines
 from et_operator.runtime.clock import Clock
 
 USER_AGENT = "benchmarks"
@@ -67,7 +67,7 @@ class Api:
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.get(INSIDE + path, params=params, timeout=timeout) as response:
             await _check(response, f"GET {path}")
-            async with aclosing(read_lines(response)) as lines:
+            async with aclosing(read_lines(response, 2**23)) as lines:
                 async for line in lines:
                     yield line
 

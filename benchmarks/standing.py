@@ -11,19 +11,28 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from benchmarks.manifests import build_job
+from et_operator.assembly import read_runtime
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.times import format_time
-from et_operator.model.actions import Action, Create, Patch
-from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.model.jobs import JobKey
 from et_operator.model.plans import Plan
-from et_operator.model.resources import CONFIG_MAPS, NODES, PODS, TRAINING_JOBS, Resource
-from et_operator.model.snapshots import RuntimeFiles, Snapshot
+from et_operator.model.resources import (
+    CONFIG_MAPS,
+    NODES,
+    PODS,
+    SCALE_INS,
+    TRAINING_JOBS,
+    Resource,
+)
+from et_operator.model.snapshots import Snapshot
 from et_operator.planning.planner import plan
+from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
 from launcher.contract import CONFIG_KEY, REPORT_KEY_PREFIX
-from launcher.documents import Report, decode_config, encode_report
+from launcher.documents import MemberState, Report, decode_config, encode_report
 
 NAMESPACE = "standing"
 NODE = "node-1"
@@ -34,17 +43,17 @@ MOST_PASSES = 30
 class StandingJob:
     """A job of so many workers that runs and of which nothing is to be done."""
 
-    def __init__(self, workers: int, now: datetime) -> None:
-        self.key = JobKey(NAMESPACE, "job")
+    def __init__(self, workers: int, now: datetime, name: str = "job") -> None:
+        self.key = JobKey(NAMESPACE, name)
         self.now = now
+        self._begun = now
         self.store = Store()
         self.objects: dict[tuple[Resource, str], dict[str, Any]] = {}
         self._ingest = Ingest(self.store)
-        self._shipped = RuntimeFiles(Runtime("standing", "broker"), {})
+        self._shipped = read_runtime(Settings(broker_image="broker"))
         self._version = 0
         for resource in self.store.tables:
-            self.store.expect_list(resource, None)
-            self.store.note_synced(resource, None, now)
+            self.store.coverage.note_list(resource, None, 0.0)
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         self._put(NODES, {"metadata": {"name": NODE}, "status": ready})
         self._put(TRAINING_JOBS, build_job(self.key.name, workers=workers, command=["train"]))
@@ -52,20 +61,32 @@ class StandingJob:
 
     def look(self) -> Snapshot:
         """What a pass looks at."""
-        snapshot = build_snapshot(self.store, self.key, self._shipped)
+        snapshot = build_snapshot(self.store, self.key, self._shipped, self._begun)
         if snapshot is None:
             raise LookupError(f"{self.key} is not in its own store")
         return snapshot
 
-    def settle(self) -> None:
-        """Pass after pass, until one finds nothing to do; RuntimeError if none does."""
+    def settle(self, pause: timedelta = timedelta(seconds=10)) -> None:
+        """Pass after pass, until one finds nothing to do; RuntimeError if none does.
+
+        With a pause between them in which whatever waits for something has waited enough.
+        """
         for _ in range(MOST_PASSES):
-            result = plan(self.look(), self.now)
+            result = self.decide()
             if result.status is None and not result.actions and not self._answer():
                 return
             self._apply(result)
-            self.now += timedelta(seconds=10)  # whatever waits for something has waited enough
+            self.now += pause
         raise RuntimeError(f"{self.key} does not come to rest")
+
+    def decide(self) -> Plan:
+        """One pass, as far as it costs the operator itself: the snapshot and the plan."""
+        return plan(self.look(), self.now)
+
+    def scale_in(self, count: int) -> None:
+        """Somebody wants so many workers fewer."""
+        spec = {"selector": {"name": self.key.name}, "toDelete": {"count": count}}
+        self._put(SCALE_INS, {"metadata": {"name": "less"}, "spec": spec})
 
     def list_pods(self) -> list[str]:
         """The job's pods as the API server would send them."""
@@ -85,17 +106,29 @@ class StandingJob:
                 self._put(resource, _run_pod(manifest, self.now) if is_pod else manifest)
             case Patch(ref, _, body):
                 self._patch(ref.resource, ref.name, body)
+            case Delete(ref, uid):
+                del self.objects[(ref.resource, ref.name)]
+                self._ingest.forget(ref, uid)
             case _:
-                raise TypeError(f"nothing is to be deleted here: {action}")
+                raise TypeError(f"nothing here carries out {action}")
 
     def _answer(self) -> bool:
-        """Be the broker: list every member; whether that is news."""
+        """Be the broker: list every member, close who must leave; whether that is news."""
         config = self.objects.get((CONFIG_MAPS, f"{self.key.name}-config"))
         launcher = self.objects.get((PODS, f"{self.key.name}-launcher"))
         if config is None or launcher is None:
             return False
-        members = decode_config(config["data"][CONFIG_KEY]).members
-        report = Report(1, launcher["metadata"]["uid"], 1, listed=frozenset(m.uid for m in members))
+        written = decode_config(config["data"][CONFIG_KEY])
+        draining = (m.uid for m in written.members if m.state is MemberState.DRAINING)
+        report = Report(
+            1,
+            launcher["metadata"]["uid"],
+            1,
+            written.generation,
+            written.generation,
+            listed=frozenset(m.uid for m in written.members),
+            closed=frozenset(draining),
+        )
         body = {"data": {f"{REPORT_KEY_PREFIX}1": encode_report(report)}}
         before = self.objects[(CONFIG_MAPS, f"{self.key.name}-report")]
         if before.get("data") == body["data"]:
@@ -106,12 +139,14 @@ class StandingJob:
     def _put(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
         """Store an object as the API server would."""
         self._version += 1
-        name = manifest["metadata"]["name"]
+        given = manifest["metadata"]
+        name = given.get("name") or f"{given['generateName']}{self._version}"
         metadata = {
             "namespace": NAMESPACE if resource.namespaced else "",
             "creationTimestamp": format_time(self.now),
             "generation": 1,
-            **manifest["metadata"],
+            **given,
+            "name": name,
             "uid": f"{resource.plural}-{name}",
             "resourceVersion": str(self._version),
         }
