@@ -16,6 +16,7 @@ from et.clusters import Place as Where
 from et.clusters import open_cluster
 from et.logs import PodLog
 from et.reading import SCALINGS, find_launcher, read_events, read_pods
+from et.screens import escape
 from et.steps import Step, count_repeats, list_sizes, parse_step
 from et_operator.codec.decoding import decode_job
 from et_operator.errors import AlreadyExists, NotFound
@@ -202,7 +203,8 @@ class Observer:
             uid, about = event["metadata"]["uid"], event.get("involvedObject") or {}
             if about.get("uid") in self._uids and uid not in self._told:
                 self._told.add(uid)
-                print(f"          {event.get('reason')}: {event.get('message')}", flush=True)
+                words = f"{event.get('reason')}: {event.get('message')}"
+                print(f"          {escape(words)}", flush=True)
 
 
 def _find_resource(manifest: Json) -> Resource:
