@@ -22,7 +22,7 @@ from benchmarks.machines import ROOT, Run, count_cores, describe_commit, describ
 from benchmarks.measuring import PAGE, make_bench, measure
 from devcluster import networks
 from devcluster.settings import KWOK_VERSION, NEWEST, find_cluster
-from et_operator.runtime.clock import SystemClock
+from et_kube.clock import SystemClock
 
 EXIT_USAGE = 2
 

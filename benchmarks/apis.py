@@ -14,8 +14,8 @@ import aiohttp
 from benchmarks.manifests import API_VERSION
 from devcluster.certificates import INSIDE
 from devcluster.settings import Cluster
-from et_operator.kube.parsing import read_lines
-from et_operator.runtime.clock import Clock
+from et_kube.clock import Clock
+from et_kube.parsing import read_lines
 
 USER_AGENT = "benchmarks"
 PATIENCE = 120.0

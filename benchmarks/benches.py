@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.apis import Api
 from devcluster.settings import Cluster
-from et_operator.runtime.clock import Clock
+from et_kube.clock import Clock
 
 if TYPE_CHECKING:
     from benchmarks.storms import Storm

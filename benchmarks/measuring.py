@@ -15,7 +15,7 @@ from benchmarks.machines import Run
 from benchmarks.records import Record, load_records, save_records
 from benchmarks.rendering import render_results, show_record
 from devcluster.settings import find_cluster
-from et_operator.runtime.clock import SystemClock
+from et_kube.clock import SystemClock
 
 SAMPLES_FILE = "results.json"
 PAGE = "RESULTS.md"

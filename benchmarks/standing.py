@@ -11,28 +11,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from benchmarks.manifests import build_job
+from et_contract.documents import MemberState, Report, decode_config, encode_report
+from et_contract.names import CONFIG_KEY, REPORT_KEY_PREFIX
+from et_kube.resources import CONFIG_MAPS, NODES, PODS, SCALE_INS, TRAINING_JOBS, Resource
+from et_kube.times import format_time
 from et_operator.assembly import read_runtime
 from et_operator.codec.encoding import encode_status_patch
-from et_operator.codec.times import format_time
 from et_operator.model.actions import Action, Create, Delete, Patch
 from et_operator.model.jobs import JobKey
 from et_operator.model.plans import Plan
-from et_operator.model.resources import (
-    CONFIG_MAPS,
-    NODES,
-    PODS,
-    SCALE_INS,
-    TRAINING_JOBS,
-    Resource,
-)
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.planner import plan
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
-from launcher.contract import CONFIG_KEY, REPORT_KEY_PREFIX
-from launcher.documents import MemberState, Report, decode_config, encode_report
 
 NAMESPACE = "standing"
 NODE = "node-1"

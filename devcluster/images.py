@@ -75,6 +75,8 @@ OPERATOR = Image(
         "Dockerfile",
         "pyproject.toml",
         "requirements.lock",
+        "et_contract",
+        "et_kube",
         "et_operator",
         "launcher",
         "hostdiscovery",

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 from et.errors import EtError
-from et_operator.kube.api import Api
-from et_operator.model.resources import Json, Ref
-from et_operator.runtime.clock import Clock
+from et_kube.api import Api
+from et_kube.clock import Clock
+from et_kube.resources import Json, Ref
 
 LOG_SILENCE = timedelta(minutes=5)
 """A log stream that was silent for so long is opened again: its connection may be dead."""
@@ -65,9 +65,9 @@ async def open_cluster(place: Place) -> AsyncIterator[Cluster]:
     # These load aiohttp and ssl: only commands that ask a cluster wait for them.
     import structlog
 
-    from et_operator.kube.connecting import connect
-    from et_operator.kube.rest import Limits, Rest
-    from et_operator.runtime.clock import SystemClock
+    from et_kube.clock import SystemClock
+    from et_kube.connecting import connect
+    from et_kube.rest import Limits, Rest
 
     # The edge logs its tries for operators; a person hears of what came of them.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

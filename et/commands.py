@@ -29,7 +29,7 @@ app = typer.Typer(
 def show_version(is_wanted: bool) -> None:  # noqa: FBT001 (typer's way to call)
     """Print the version and exit."""
     if is_wanted:
-        from et_operator import __version__
+        from et_kube import __version__
 
         typer.echo(f"et {__version__}")
         raise typer.Exit

@@ -72,7 +72,7 @@ def _complete(
     from et.clusters import Place
     from et.errors import EtError
     from et.running import find_rig
-    from et_operator.errors import EtOperatorError
+    from et_kube.errors import KubeError
 
     said: dict[str, Any] = context.params
     place = Place(said.get("kubeconfig"), said.get("context"), said.get("namespace"))
@@ -83,6 +83,6 @@ def _complete(
 
     try:
         names = asyncio.run(ask())
-    except (EtError, EtOperatorError, TimeoutError):
+    except (EtError, KubeError, TimeoutError):
         return []
     return select(names, incomplete)

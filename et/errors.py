@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from et_operator.errors import (
+from et_kube.errors import (
     AlreadyExists,
     ApiError,
-    EtOperatorError,
     Expired,
+    KubeError,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -17,7 +17,7 @@ from et_operator.errors import (
     Unauthorized,
     Unreachable,
 )
-from et_operator.model.resources import GROUP
+from et_kube.resources import GROUP
 
 FORBIDDEN = 403
 _INVALID = re.compile(r'^\S+ "[^"]*" is invalid: ')
@@ -33,7 +33,7 @@ class EtError(Exception):
     """The command cannot be done; the message is a sentence that says what to change."""
 
 
-def explain(error: EtOperatorError) -> str:
+def explain(error: KubeError) -> str:
     """The error of a request in words for a user; several complaints are lines of their own."""
     if isinstance(error, NotFound):
         return _explain_missing(error)

@@ -8,18 +8,11 @@ from datetime import timedelta
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et_operator.errors import (
-    EtOperatorError,
-    Expired,
-    OutcomeUnknown,
-    ServerFailed,
-    Throttled,
-    Unreachable,
-)
-from et_operator.kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
-from et_operator.model.resources import Json, Ref
-from et_operator.runtime.clock import Clock
-from et_operator.runtime.racing import run_unless, run_within
+from et_kube.clock import Clock
+from et_kube.errors import Expired, KubeError, OutcomeUnknown, ServerFailed, Throttled, Unreachable
+from et_kube.racing import run_unless, run_within
+from et_kube.resources import Json, Ref
+from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 
 LOOK = timedelta(seconds=30)
 GIVE_UP = timedelta(minutes=5)
@@ -99,7 +92,7 @@ class Patience:
         """The server has answered."""
         self._since = None
 
-    def bear(self, error: EtOperatorError) -> None:
+    def bear(self, error: KubeError) -> None:
         """Take a failure: raised again if another try cannot help, or help has not come."""
         if not isinstance(error, TRANSIENT):
             raise error

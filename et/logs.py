@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from et.clusters import Cluster
 from et.reading import read_log_lines
-from et_operator.codec.times import format_time, parse_time
-from et_operator.errors import NotFound
+from et_kube.errors import NotFound
+from et_kube.times import format_time, parse_time
 from et_operator.model.pods import Pod
 
 Place = tuple[datetime | None, int]

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from et.errors import EtError
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
+from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
 
 Objects = Sequence[tuple[Resource, Json]]
 KINDS: Mapping[str, Resource] = {r.kind: r for r in (TRAINING_JOBS, SCALE_INS, SCALE_OUTS)}

@@ -7,21 +7,13 @@ from contextlib import aclosing
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
+from et_kube.errors import NotFound
+from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_scaling
 from et_operator.codec.pods import decode_pod
-from et_operator.errors import NotFound
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import LABEL_JOB, Role
 from et_operator.model.pods import Pod
-from et_operator.model.resources import (
-    PODS,
-    SCALE_INS,
-    SCALE_OUTS,
-    TRAINING_JOBS,
-    Json,
-    Ref,
-    Resource,
-)
 
 EVENTS = Resource("", "v1", "events", "Event")
 """The older form of Events: it is the one that the roles view and edit may read everywhere."""

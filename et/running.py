@@ -16,7 +16,7 @@ from rich.text import Text
 from et.clusters import Cluster, Place, open_cluster
 from et.errors import EtError, explain
 from et.screens import Screen
-from et_operator.errors import EtOperatorError
+from et_kube.errors import KubeError
 
 FAILED = 1
 INTERRUPTED = 130
@@ -68,7 +68,7 @@ async def _run(rig: Rig, place: Place, work: Work) -> int:
     try:
         async with rig.open(place) as cluster:
             return FAILED if await work(cluster, rig.screen) is False else 0
-    except (EtError, EtOperatorError, ExceptionGroup) as error:
+    except (EtError, KubeError, ExceptionGroup) as error:
         complain(rig.screen, error)
         return FAILED
 
@@ -77,7 +77,7 @@ def complain(screen: Screen, error: Exception) -> None:
     """Say it; anything that is not an error of ours is raised again."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, EtOperatorError):
+    if isinstance(error, KubeError):
         words = explain(error)
     elif isinstance(error, EtError):
         words = str(error)

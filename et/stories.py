@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 from et.clusters import get_meta
-from et_operator.codec.times import parse_time
+from et_kube.resources import Json
+from et_kube.times import parse_time
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import TrainingJob, WorkerOutcome
-from et_operator.model.resources import Json
 from et_operator.model.scalings import Scaling
 
 JOB = "job"

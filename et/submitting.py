@@ -11,7 +11,7 @@ from et.errors import EtError
 from et.manifests import Objects
 from et.screens import Screen
 from et.watching import watch
-from et_operator.model.resources import TRAINING_JOBS, Json
+from et_kube.resources import TRAINING_JOBS, Json
 
 
 async def submit_and_watch(

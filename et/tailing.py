@@ -17,8 +17,8 @@ from et.logs import Beginning, LogLine, Place, PodLog, merge
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
 from et.screens import Screen
+from et_kube.errors import KubeError
 from et_operator.codec.decoding import decode_job
-from et_operator.errors import EtOperatorError
 from et_operator.model.names import Role
 from et_operator.model.pods import Pod
 
@@ -94,7 +94,7 @@ class Tail:
                     patience.calm()
                 except EtError:  # the job was deleted; what its pods still say is shown
                     self.has_ended, pods = True, ()
-                except EtOperatorError as error:
+                except KubeError as error:
                     patience.bear(error)
                 for pod in pods:
                     if pod.uid not in tasks:

@@ -17,10 +17,10 @@ from et.logs import Beginning, PodLog
 from et.reading import explain_end, find_launcher, has_ended, read_job, read_pods, read_scalings
 from et.screens import Screen, format_clock
 from et.steps import Step
+from et_kube.errors import KubeError
+from et_kube.racing import run_unless
+from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.errors import EtOperatorError
-from et_operator.model.resources import TRAINING_JOBS, Json, Ref
-from et_operator.runtime.racing import run_unless
 
 TICK = timedelta(seconds=0.5)
 LOOK = timedelta(seconds=2)
@@ -95,7 +95,7 @@ class Watcher:
         try:
             await self._look_at_scalings()
             await self._read_log(is_following=False)
-        except EtOperatorError as error:
+        except KubeError as error:
             self.view.note = f"the end of the log is missing: {error}"
         self.refresh()
 
@@ -147,7 +147,7 @@ class Watcher:
                 self.view.note = ""
             except TRANSIENT:
                 pass  # as above
-            except EtOperatorError as error:
+            except KubeError as error:
                 self.view.note = f"the log cannot be read: {explain(error)}"
             await self.cluster.clock.sleep(LOOK)
 

@@ -10,19 +10,13 @@ from importlib.resources.abc import Traversable
 
 import structlog
 
-from et_operator import __version__
-from et_operator.codec.encoding import encode_status_patch
-from et_operator.codec.runtimes import hash_files
-from et_operator.errors import NotLeader
-from et_operator.kube.connecting import connect
-from et_operator.kube.executing import Executor
-from et_operator.kube.leasing import Lease
-from et_operator.kube.recording import WRITERS, Recorder
-from et_operator.kube.rest import Rest
-from et_operator.kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
-from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.names import SELECTOR_OURS
-from et_operator.model.resources import (
+from et_contract.frames import PROTOCOL_VERSION
+from et_kube import __version__
+from et_kube.clock import Clock, SystemClock
+from et_kube.connecting import connect
+from et_kube.errors import NotLeader
+from et_kube.leasing import Lease
+from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     NODES,
@@ -35,9 +29,16 @@ from et_operator.model.resources import (
     TRAINING_JOBS,
     Resource,
 )
+from et_kube.rest import Rest
+from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
+from et_operator.acting.executing import Executor
+from et_operator.acting.recording import WRITERS, Recorder
+from et_operator.codec.encoding import encode_status_patch
+from et_operator.codec.runtimes import hash_files
+from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.reconciling import Reconciler, note_unreadable
-from et_operator.runtime.clock import Clock, SystemClock
 from et_operator.runtime.lanes import Lanes
 from et_operator.runtime.logging import configure_logging
 from et_operator.runtime.measuring import Metrics
@@ -48,7 +49,6 @@ from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.sweeping import Sweeper
-from launcher.contract import PROTOCOL_VERSION
 
 STOP_GRACE = timedelta(seconds=20)
 SHARES = 4
@@ -90,7 +90,18 @@ RUNTIME_PACKAGES = (
     "launcher.ssh",
     "hostdiscovery",
 )
-RUNTIME_MODULES = ("__init__.py", "contract.py", "launchers.py", "texts.py", "boot.py")
+RUNTIME_MODULES = {
+    "launcher": ("__init__.py", "boot.py"),
+    "et_contract": (
+        "__init__.py",
+        "frames.py",
+        "hosts.py",
+        "names.py",
+        "paths.py",
+        "starters.py",
+        "texts.py",
+    ),
+}
 """What runs in user containers; see launcher/boot.py."""
 
 log = structlog.get_logger()
@@ -301,8 +312,9 @@ def name_cause(sighting: Sighting) -> str:
 def read_runtime(settings: Settings) -> RuntimeFiles:
     """The files that user containers run, as this operator ships them, and their hash."""
     texts: dict[str, str] = {}
-    for name in RUNTIME_MODULES:
-        texts[f"launcher/{name}"] = (files("launcher") / name).read_text("utf-8")
+    for package, names in RUNTIME_MODULES.items():
+        for name in names:
+            texts[f"{package}/{name}"] = (files(package) / name).read_text("utf-8")
     for package in RUNTIME_PACKAGES:
         for item in files(package).iterdir():
             if is_runtime_file(item):

@@ -9,9 +9,9 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from et_operator import __version__
+from et_kube import __version__
+from et_kube.errors import KubeError
 from et_operator.assembly import run
-from et_operator.errors import EtOperatorError
 from et_operator.settings import Settings
 
 EXIT_USAGE = 2
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = read_settings(sys.argv[1:] if argv is None else argv, os.environ)
     try:
         asyncio.run(run(settings))
-    except EtOperatorError as error:
+    except KubeError as error:
         sys.stderr.write(f"et-operator: {error}\n")
         return 1
     return 0

@@ -11,19 +11,14 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from et_kube.api import Api
+from et_kube.clock import Clock
+from et_kube.errors import AlreadyExists, ApiError, NotFound, NotLeader, OutcomeUnknown, Unreachable
+from et_kube.resources import GROUP, PODS, ROLE_BINDINGS, Json, Ref, Resource
+from et_operator.acting.executing import Execution, Executor, Failure, is_in_the_way
+from et_operator.acting.refusals import find_done, find_failed, note_refusal
 from et_operator.codec.children import binds_namesake, find_owner_uid
 from et_operator.codec.runtimes import is_runtime
-from et_operator.errors import (
-    AlreadyExists,
-    ApiError,
-    NotFound,
-    NotLeader,
-    OutcomeUnknown,
-    Unreachable,
-)
-from et_operator.kube.api import Api
-from et_operator.kube.executing import Execution, Executor, Failure, is_in_the_way
-from et_operator.kube.refusals import find_done, find_failed, note_refusal
 from et_operator.model.actions import (
     Action,
     Create,
@@ -35,12 +30,10 @@ from et_operator.model.actions import (
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.names import LABEL_GROUP, build_worker_selector
 from et_operator.model.plans import Plan
-from et_operator.model.resources import GROUP, PODS, ROLE_BINDINGS, Json, Ref, Resource
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.defects import plan_defect
 from et_operator.planning.drafts import REFUSED_LATELY
 from et_operator.planning.planner import plan, plan_orphans
-from et_operator.runtime.clock import Clock
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.workqueue import WorkQueue
 from et_operator.state.ingesting import Ingest, OnUnreadable, identify

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import structlog
 
+from et_kube.api import Api
+from et_kube.clock import Clock
+from et_kube.errors import KubeError
+from et_kube.resources import PODS
 from et_operator.codec.children import find_mounted_config_maps
-from et_operator.errors import EtOperatorError
-from et_operator.kube.api import Api
 from et_operator.model.names import SELECTOR_OURS
-from et_operator.model.resources import PODS
 from et_operator.model.snapshots import Child, RuntimeFiles
 from et_operator.planning.sweeping import find_candidates, plan_sweep
-from et_operator.runtime.clock import Clock
 from et_operator.state.store import Store
 
 PERIOD = timedelta(hours=1)
@@ -38,7 +38,7 @@ class Sweeper:
             for namespace, runtimes in self._group_runtimes().items():
                 try:
                     await self._sweep(namespace, self._find_candidates(namespace, runtimes))
-                except EtOperatorError as error:
+                except KubeError as error:
                     log.warning("runtimes not swept", namespace=namespace, error=str(error))
                 except Exception:  # what one namespace holds must not end the process
                     log.exception("runtimes not swept", namespace=namespace)

@@ -15,9 +15,7 @@ from time import monotonic
 
 sys.path.insert(0, __file__.rpartition("/hostdiscovery/")[0])  # `python3 -I` adds no folder
 
-from hostdiscovery import hosts
-from launcher import contract
-from launcher.protocol import frames
+from et_contract import frames, hosts, names, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,9 +94,7 @@ def _read_answer(frame: frames.Frame) -> Optional[str]:
 
 def main() -> int:
     """Prints the list; the exit code."""
-    text = discover(
-        contract.BROKER_SOCKET, contract.HOSTS_FILE, os.environ.get(contract.ENV_NONCE, "")
-    )
+    text = discover(paths.BROKER_SOCKET, paths.HOSTS_FILE, os.environ.get(names.ENV_NONCE, ""))
     if text is None:
         os.write(2, b"discover_hosts: no list of hosts from the broker yet\n")
         return 1

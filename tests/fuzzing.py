@@ -16,12 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hostdiscovery.hosts import InvalidHosts, format_hosts, parse_hosts
-from launcher.broker import bodies
-from launcher.broker.brokering import Broker
-from launcher.broker.hosts import HostMemory
-from launcher.broker.memories import Identity, Memory, decode_memory, encode_memory
-from launcher.documents import (
+from et_contract import frames
+from et_contract.documents import (
     HostConfig,
     InvalidDocument,
     Member,
@@ -35,10 +31,15 @@ from launcher.documents import (
     encode_config,
     encode_report,
 )
-from launcher.protocol import effects, frames
+from et_contract.frames import Decoder, Frame, ProtocolError
+from et_contract.hosts import InvalidHosts, format_hosts, parse_hosts
+from launcher.broker import bodies
+from launcher.broker.brokering import Broker
+from launcher.broker.hosts import HostMemory
+from launcher.broker.memories import Identity, Memory, decode_memory, encode_memory
+from launcher.protocol import effects
 from launcher.protocol.agents import Agent
 from launcher.protocol.claims import Claim
-from launcher.protocol.frames import Decoder, Frame, ProtocolError
 from launcher.shim.arguments import UsageError, parse_remote
 
 SESSION = b"s" * 16

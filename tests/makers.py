@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from et_operator.model.resources import GROUP
+from et_kube.resources import GROUP
 
 Document = dict[str, Any]
 

@@ -8,6 +8,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from et_contract.documents import MAX_WORKERS, HostConfig, MemberState, decode_config
+from et_contract.documents import Report as BrokerReport
+from et_contract.names import CONFIG_KEY
+from et_kube.resources import (
+    CONFIG_MAPS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SCALE_INS,
+    SCALE_OUTS,
+    TRAINING_JOBS,
+    Json,
+    Resource,
+)
 from et_operator.codec.children import decode_accounts, decode_role_names, find_owner_uid
 from et_operator.codec.statuses import decode_status, encode_status
 from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch
@@ -31,23 +45,9 @@ from et_operator.model.names import (
 )
 from et_operator.model.plans import Plan, Report
 from et_operator.model.pods import Node, Pod, Termination
-from et_operator.model.resources import (
-    CONFIG_MAPS,
-    PODS,
-    ROLE_BINDINGS,
-    ROLES,
-    SCALE_INS,
-    SCALE_OUTS,
-    TRAINING_JOBS,
-    Json,
-    Resource,
-)
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
 from et_operator.planning.planner import plan
-from launcher.contract import CONFIG_KEY, MAX_WORKERS
-from launcher.documents import HostConfig, MemberState, decode_config
-from launcher.documents import Report as BrokerReport
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 MAX_PASSES = 60

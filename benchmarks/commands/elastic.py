@@ -11,8 +11,8 @@ import sys
 import time
 
 sys.path.insert(0, "/opt/edl/run/lib")
+from et_contract import names, paths
 from hostdiscovery import discover
-from launcher import contract
 
 EVERY_SECONDS = 0.02
 PROCESS = 'trap : TERM; sleep 1000000; echo "left $(date +%s.%N) $HOSTNAME"'
@@ -20,17 +20,17 @@ PROCESS = 'trap : TERM; sleep 1000000; echo "left $(date +%s.%N) $HOSTNAME"'
 
 def main() -> None:
     """Never ends."""
-    nonce = os.environ[contract.ENV_NONCE]
+    nonce = os.environ[names.ENV_NONCE]
     running: dict[str, subprocess.Popen[bytes]] = {}
     before = None
     while True:
-        text = discover.ask(contract.BROKER_SOCKET, nonce, discover.ANSWER_SECONDS)
+        text = discover.ask(paths.BROKER_SOCKET, nonce, discover.ANSWER_SECONDS)
         now = time.time()
         if text is not None and text != before:
             hosts = {line.partition(":")[0] for line in text.splitlines()}
             print(f"listed {now:.6f} {','.join(sorted(hosts))}", flush=True)
             for host in hosts - set(running):
-                running[host] = subprocess.Popen([contract.KUBEXEC, host, PROCESS])
+                running[host] = subprocess.Popen([paths.KUBEXEC, host, PROCESS])
             for host in set(running) - hosts:
                 running.pop(host).terminate()
             before = text

@@ -9,8 +9,8 @@ from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.spreads import measure_spread
 from benchmarks.standing import StandingJob
+from et_contract.documents import MAX_WORKERS
 from et_operator.model.plans import Plan
-from launcher.contract import MAX_WORKERS
 
 LIMIT = 100.0
 SAMPLES = 3

@@ -9,8 +9,8 @@ from benchmarks.benches import Bench
 from benchmarks.findings import Chart, Figure, Finding, Line, Place, Series, Side
 from benchmarks.spreads import measure_spread
 from benchmarks.standing import StandingJob
+from et_kube.clock import Clock
 from et_operator.planning.planner import plan
-from et_operator.runtime.clock import Clock
 
 SIZES = (2, 8, 32, 128, 512)
 BATCH_SECONDS = 0.2

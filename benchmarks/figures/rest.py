@@ -10,7 +10,7 @@ from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.spreads import measure_spread
 from benchmarks.standing import StandingJob
-from et_operator.model.resources import NODES, PODS, Resource
+from et_kube.resources import NODES, PODS, Resource
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 

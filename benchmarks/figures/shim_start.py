@@ -10,7 +10,7 @@ from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.machines import ROOT
 from benchmarks.spreads import measure_spread
-from et_operator.runtime.clock import Clock
+from et_kube.clock import Clock
 
 SAMPLES = 100
 GOAL_MS = 30.0

@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.standing import StandingJob
+from et_kube.resources import CONFIG_MAPS, PODS, TRAINING_JOBS, Resource
 from et_operator.assembly import read_runtime
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.templates import MAX_TEMPLATE
-from et_operator.model.resources import CONFIG_MAPS, PODS, TRAINING_JOBS, Resource
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest

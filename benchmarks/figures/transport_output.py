@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.spreads import measure_spread
-from et_operator.runtime.clock import Clock
+from et_kube.clock import Clock
 from tests.transport.worlds import World, measure_cpu, running
 
 SIZE = 200_000_000

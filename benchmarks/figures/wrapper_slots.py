@@ -17,7 +17,7 @@ from benchmarks.namespaces import make_namespace
 from devcluster import building
 from devcluster.certificates import INSIDE
 from devcluster.settings import TRAINER_IMAGE
-from launcher import contract
+from et_contract import paths
 from tests.fakes.apiserver import ROOT
 from tests.transport.worlds import World, measure_memory, running
 
@@ -108,9 +108,9 @@ def build_pod(folder: str) -> dict[str, Any]:
     count = str(WORKERS * SLOTS)
     command = ["python3", f"{SOURCE}/launcher/shim/horovodrun.py"]
     command += ["-np", count, "--min-np", count, "--network-interface", "lo"]
-    command += ["--host-discovery-script", contract.DISCOVER_SCRIPT]
+    command += ["--host-discovery-script", paths.DISCOVER_SCRIPT]
     command += ["sh", "-c", "echo up; exec sleep 600"]
-    mounts = {"run": (folder, contract.RUN_DIR), "source": (str(ROOT), SOURCE)}
+    mounts = {"run": (folder, paths.RUN_DIR), "source": (str(ROOT), SOURCE)}
     container = {
         "name": POD,
         "image": TRAINER_IMAGE,

@@ -6,17 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from et_operator.codec.times import parse_time
-from et_operator.model.names import (
-    LABEL_RUNTIME,
-    build_document_names,
-    build_seal,
-    is_seal,
-)
-from et_operator.model.resources import TRAINING_JOBS, Json
-from et_operator.model.snapshots import Child
-from launcher import contract
-from launcher.documents import (
+from et_contract import documents, names
+from et_contract.documents import (
     AHEAD,
     HostConfig,
     InvalidDocument,
@@ -24,6 +15,10 @@ from launcher.documents import (
     decode_config,
     decode_report,
 )
+from et_kube.resources import TRAINING_JOBS, Json
+from et_kube.times import parse_time
+from et_operator.model.names import LABEL_RUNTIME, build_document_names, build_seal, is_seal
+from et_operator.model.snapshots import Child
 
 _SEALED = frozenset(
     {
@@ -36,16 +31,16 @@ _SEALED = frozenset(
 )
 """All that a Role of ours may come to grant."""
 _MAX_UID = 64
-_MAX_MEMBERS = 3 * contract.MAX_WORKERS
+_MAX_MEMBERS = 3 * documents.MAX_WORKERS
 """Of a config: the workers of the largest job, those whom they replace, and as many again."""
 _MAX_NAME = 64
 """Characters: names that a Role of ours may have are shorter."""
 _MAX_SUBJECTS = 16
 """A binding of ours has two at most; one with more is another one, and is written over."""
-_MAX_NAMES = 4 * contract.MAX_WORKERS
+_MAX_NAMES = 4 * documents.MAX_WORKERS
 """A Role of ours has some for each worker that comes, is there, or has gone lately; one with more
 is another one, and is written over."""
-_REPORT_KEY = re.compile(re.escape(contract.REPORT_KEY_PREFIX) + "([0-9]{1,9})")
+_REPORT_KEY = re.compile(re.escape(names.REPORT_KEY_PREFIX) + "([0-9]{1,9})")
 
 
 def decode_child(obj: Json) -> Child:
@@ -124,7 +119,7 @@ def select_documents(config_map: Json) -> dict[str, str]:
     """The config and the two newest reports, by their keys, of what a ConfigMap holds."""
     data: Json = config_map.get("data") or {}
     reports = sorted((key for key in data if _read_epoch(key)), key=_read_epoch)
-    wanted = (contract.CONFIG_KEY, *reports[-2:])
+    wanted = (names.CONFIG_KEY, *reports[-2:])
     return {key: data[key] for key in wanted if isinstance(data.get(key), str)}
 
 
@@ -136,7 +131,7 @@ def decode_host_config(
     Nor is there where a number in it is far ahead of the job's own epoch and generation, or where
     it has more or longer members than any job: the end of each would be remembered.
     """
-    text = documents.get(contract.CONFIG_KEY)
+    text = documents.get(names.CONFIG_KEY)
     try:
         config = decode_config(text) if text else None
     except InvalidDocument:
@@ -158,7 +153,7 @@ def decode_job_report(
     A generation that is far ahead of the job's own is nothing that can be read either.
     """
     epoch = epoch or max((n for n in map(_read_epoch, documents) if n <= AHEAD), default=0)
-    text = documents.get(f"{contract.REPORT_KEY_PREFIX}{epoch}")
+    text = documents.get(f"{names.REPORT_KEY_PREFIX}{epoch}")
     try:
         report = decode_report(text) if text else None
     except InvalidDocument:

@@ -13,6 +13,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from et_contract import starters
+from et_contract.documents import MAX_WORKERS
+from et_contract.texts import clean
+from et_kube.errors import InvalidObject
+from et_kube.resources import Json
+from et_kube.times import parse_time
 from et_operator.codec.children import find_owner_uid
 from et_operator.codec.fields import Fields, attempt
 from et_operator.codec.statuses import decode_status
@@ -22,8 +28,6 @@ from et_operator.codec.templates import (
     decode_launcher_template,
     decode_worker_template,
 )
-from et_operator.codec.times import parse_time
-from et_operator.errors import InvalidObject
 from et_operator.model.jobs import (
     MANY_WORKERS,
     AttachMode,
@@ -46,12 +50,8 @@ from et_operator.model.names import (
     MAX_JOB_NAME,
     build_access_name,
 )
-from et_operator.model.resources import Json
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.texts import measure
-from launcher import launchers
-from launcher.contract import MAX_WORKERS
-from launcher.texts import clean
 
 ANNOTATION_SUSPENDED = "job-supervisor.kube-ai.io/job-suspended"
 """et-operator's way to suspend a job."""
@@ -198,15 +198,15 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     )
 
 
-def _choose_launcher(template: Json, wish: str | None) -> launchers.Choice:
-    if wish is not None and wish not in launchers.NAMES:
+def _choose_launcher(template: Json, wish: str | None) -> starters.Choice:
+    if wish is not None and wish not in starters.NAMES:
         raise InvalidObject(
             f"metadata.annotations[{ANNOTATION_LAUNCHER}]",
-            f"{wish!r} is no launcher, use one of {', '.join(launchers.NAMES)}",
+            f"{wish!r} is no launcher, use one of {', '.join(starters.NAMES)}",
         )
     container = template["spec"]["containers"][0]
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return launchers.choose(words, wish)
+    return starters.choose(words, wish)
 
 
 def _choose_scripts(wish: object) -> ScriptRight:

@@ -11,9 +11,9 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, TypeVar
 
-from et_operator.errors import InvalidObject
-from et_operator.model.resources import Json
-from launcher.texts import clean
+from et_contract.texts import clean
+from et_kube.errors import InvalidObject
+from et_kube.resources import Json
 
 Choice = TypeVar("Choice", bound=Enum)
 Content = TypeVar("Content")

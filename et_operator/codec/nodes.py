@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from et_kube.resources import Json
 from et_operator.model.pods import Node
-from et_operator.model.resources import Json
 
 _LOST_TAINTS = frozenset(
     {"node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"},

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from et_contract import paths
+from et_contract.texts import clean
+from et_kube.resources import Json
+from et_kube.times import parse_time
 from et_operator.codec.children import find_owner_uid
-from et_operator.codec.times import parse_time
 from et_operator.model import names
 from et_operator.model.pods import Pod, Termination
-from et_operator.model.resources import Json
-from launcher import contract
-from launcher.texts import clean
 
 MAX_WORDS = 1024
 MAX_TERMINATION = 4096
@@ -92,7 +92,7 @@ def _add_status(pod: Pod, status: Json) -> Pod:
 
 
 def _find_keys(spec: Json) -> str:
-    volume = _find_by_name(spec.get("volumes") or (), contract.KEYS_VOLUME)
+    volume = _find_by_name(spec.get("volumes") or (), paths.KEYS_VOLUME)
     return str((volume.get("secret") or {}).get("secretName") or "")
 
 

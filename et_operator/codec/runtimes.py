@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from et_contract.paths import SLASH
+from et_kube.resources import GROUP, Json
 from et_operator.model.names import LABEL_GROUP, LABEL_RUNTIME, build_runtime_name
-from et_operator.model.resources import GROUP, Json
-from launcher.contract import SLASH
 
 DIGITS = 32
 """Of a hash: 128 bits, for nobody must find other files with the same one."""

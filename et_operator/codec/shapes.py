@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from et_kube.errors import InvalidObject
 from et_operator.codec.fields import MAX_SECONDS, Fields
-from et_operator.errors import InvalidObject
 
 MAX_DEPTH = 64
 """Levels of a template. No pod has half as many; Python gives up at some hundreds."""

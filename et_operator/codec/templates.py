@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
+from et_contract import names, paths
+from et_kube.errors import InvalidObject
+from et_kube.resources import Json
 from et_operator.codec.fields import Fields
 from et_operator.codec.shapes import check_template
-from et_operator.errors import InvalidObject
 from et_operator.model.packing import Packed
-from et_operator.model.resources import Json
-from launcher import contract
 
 MAX_TEMPLATE = 128 * 1024
 """Bytes of each, as JSON. A job is one object of at most 1.5 MiB, with its status in it, and what
@@ -24,8 +24,8 @@ _GPU_SUFFIX = "gpu"
 _WHOLE = re.compile(r"[0-9]{1,40}")
 MAX_SLOTS = 1024
 """More ranks than a host can have; a host list is read whole every second."""
-_MOUNTED_IN_WORKER = frozenset({contract.RUNTIME_DIR, contract.RUN_DIR})
-_MOUNTED_IN_LAUNCHER = _MOUNTED_IN_WORKER | {contract.EDL_DIR, contract.MPI_DIR, contract.JOB_DIR}
+_MOUNTED_IN_WORKER = frozenset({paths.RUNTIME_DIR, paths.RUN_DIR})
+_MOUNTED_IN_LAUNCHER = _MOUNTED_IN_WORKER | {paths.EDL_DIR, paths.MPI_DIR, paths.JOB_DIR}
 
 
 def decode_launcher_template(role: Fields, own_account: str) -> Packed:
@@ -94,7 +94,7 @@ def _check_containers(spec: Fields, mounted: Iterable[str]) -> Fields:
         name = container.require_text("name")
         if name in seen:
             raise container.fail("name", f"there are two containers named {name}, rename one")
-        if name == contract.BROKER_CONTAINER:
+        if name == names.BROKER_CONTAINER:
             raise container.fail("name", f"{name} is the operator's own, rename yours")
         seen.add(name)
         _check_volume_names(container)

@@ -1,4 +1,4 @@
-"""The things a plan can ask for: plain data, run by kube/executing in the plan's order.
+"""The things a plan can ask for: plain data, run by acting/executing in the plan's order.
 
 Every action is idempotent: running it again after a crash or an unknown outcome does no harm.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, SECRETS, Json, Ref, Resource
+from et_kube.resources import SCALE_INS, SCALE_OUTS, SECRETS, Json, Ref, Resource
 
 
 @dataclass(frozen=True, slots=True)

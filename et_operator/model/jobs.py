@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from et_contract.documents import MAX_WORKERS
+from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_operator.model.conditions import Condition
 from et_operator.model.phases import JobPhase
-from et_operator.model.resources import TRAINING_JOBS, Json, Ref
-from launcher.contract import MAX_WORKERS
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -111,7 +111,7 @@ class JobSpec:
     stall_policy: StallPolicy = StallPolicy.IGNORE
     scripts: ScriptRight = ScriptRight.FILES
     launcher: str = "other"
-    """Which one its command starts, as launcher/launchers.py names it."""
+    """Which one its command starts, as et_contract/starters.py names it."""
     is_elastic: bool = True
     """Whether workers may join and leave while that runs."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from et_operator.model.resources import GROUP
+from et_contract.names import build_config_name, build_report_name
+from et_kube.resources import GROUP
 
 LABEL_GROUP = "group-name"
 LABEL_JOB = "training-job-name"
@@ -20,7 +21,7 @@ ANNOTATION_CONTAINER = "kai.alibabacloud.com/container"
 ANNOTATION_RETRIES = "kai.alibabacloud.com/retries"
 """On a worker: how many in a row ended soon in its place (planning/replacing.py)."""
 ANNOTATION_LAUNCHER = "kai.alibabacloud.com/launcher"
-"""On a job: the name of its launcher (launcher/launchers.py), where its command does not tell."""
+"""On a job: the name of its launcher (et_contract/starters.py), where its command does not tell."""
 ANNOTATION_SCRIPTS = "kai.alibabacloud.com/scaling-scripts"
 """On a job: what scalings may have run in its launcher (model/jobs, ScriptRight)."""
 MANAGED_BY = "et-operator"
@@ -71,16 +72,6 @@ def read_launcher_epoch(name: str) -> int | None:
 def build_launcher_name(job: str, epoch: int) -> str:
     """`<job>-launcher` for the first epoch, `<job>-launcher-r<epoch - 1>` for later ones."""
     return f"{job}-launcher" if epoch <= 1 else f"{job}-launcher-r{epoch - 1}"
-
-
-def build_config_name(job: str) -> str:
-    """The ConfigMap that the operator writes and the broker reads."""
-    return f"{job}-config"
-
-
-def build_report_name(job: str) -> str:
-    """The ConfigMap that the broker writes and the operator reads."""
-    return f"{job}-report"
 
 
 def build_document_names(job: str) -> tuple[str, str]:

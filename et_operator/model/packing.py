@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from et_operator.model.resources import Json
+from et_kube.resources import Json
 
 _UNPACKED = 4
 """So many texts are kept unpacked: one pass looks at the two templates of one job."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from et_kube.resources import Ref
 from et_operator.model.actions import Action
 from et_operator.model.jobs import JobStatus
-from et_operator.model.resources import Ref
 
 
 @dataclass(frozen=True, slots=True)

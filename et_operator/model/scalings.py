@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from et_kube.resources import TRAINING_JOBS, Json
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import ScalingKind, WorkerOutcome
 from et_operator.model.phases import ScalingPhase
-from et_operator.model.resources import TRAINING_JOBS, Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from et_contract.documents import HostConfig, Report
 from et_operator.model.actions import Subject
 from et_operator.model.jobs import Runtime, TrainingJob
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
-from launcher.documents import HostConfig, Report
 
 
 @dataclass(frozen=True, slots=True)

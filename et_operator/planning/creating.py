@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from datetime import timedelta
 
-from et_operator.model.actions import Action, Create, CreateKeys, get_subject
-from et_operator.model.jobs import Runtime, WorkerRecord, WorkerState
-from et_operator.model.names import (
-    ANNOTATION_RETRIES,
-    LABEL_INDEX,
-    build_access_name,
-    build_config_name,
-    build_network_name,
-    build_report_name,
-    build_runtime_name,
-)
-from et_operator.model.resources import (
+from et_contract.names import build_config_name, build_report_name
+from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     PODS,
@@ -25,6 +15,15 @@ from et_operator.model.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
+)
+from et_operator.model.actions import Action, Create, CreateKeys, get_subject
+from et_operator.model.jobs import Runtime, WorkerRecord, WorkerState
+from et_operator.model.names import (
+    ANNOTATION_RETRIES,
+    LABEL_INDEX,
+    build_access_name,
+    build_network_name,
+    build_runtime_name,
 )
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
 from et_operator.planning.granting import grant_rights, withdraw_rights

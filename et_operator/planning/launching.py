@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from et_contract.documents import AHEAD
+from et_contract.names import build_report_name
+from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.conditions import is_true
 from et_operator.model.jobs import (
     Backoff,
@@ -13,16 +16,14 @@ from et_operator.model.jobs import (
     WorkerRecord,
     WorkerState,
 )
-from et_operator.model.names import build_report_name, build_worker_selector
+from et_operator.model.names import build_worker_selector
 from et_operator.model.pods import Pod
-from et_operator.model.resources import CONFIG_MAPS, PODS
 from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.drafts import Draft, count_failure
 from et_operator.planning.finishing import fail, is_suspended, succeed
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.stopping import stop_scaling
 from et_operator.planning.views import View, is_disrupted, is_taken
-from launcher.documents import AHEAD
 
 UNFIT_REASONS = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
+from et_contract.documents import MemberState
+from et_contract.names import build_config_name
+from et_kube.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.model.actions import Action, Delete
 from et_operator.model.jobs import WorkerRecord, WorkerState
-from et_operator.model.names import build_config_name
 from et_operator.model.pods import Pod
-from et_operator.model.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.views import View
-from launcher.documents import MemberState
 
 FORCED = "Forced"
 """Reason of a leaving worker whose drain time-out is over."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from et_contract.documents import MemberState
+from et_kube.resources import PODS
 from et_operator.model.jobs import (
     Leaving,
     ScalingRecord,
@@ -20,7 +22,6 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.names import MAX_INDEX, build_worker_name
 from et_operator.model.pods import Pod
-from et_operator.model.resources import PODS
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import is_suspended
@@ -28,7 +29,6 @@ from et_operator.planning.launching import BLAMED
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
 from et_operator.planning.views import is_disrupted
-from launcher.documents import MemberState
 
 SOON = timedelta(seconds=1)
 """A wait that is shorter is not worth a word."""

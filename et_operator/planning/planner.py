@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from et_kube.resources import PODS, TRAINING_JOBS
 from et_operator.model.actions import Action, get_resource
 from et_operator.model.plans import Plan
-from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.answering import answer_scalings, plan_orphans
 from et_operator.planning.creating import create_all, note_keys

@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from et_contract.documents import HostConfig
+from et_kube.resources import CONFIG_MAPS, Ref
 from et_operator.model.actions import Action, Create, Patch
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Pod
-from et_operator.model.resources import CONFIG_MAPS, Ref
 from et_operator.planning.drafts import Draft
 from et_operator.planning.granting import is_reachable
 from et_operator.planning.manifests.hosts import build_config, build_config_data, build_config_map
 from et_operator.planning.membership import forget_old_ends
 from et_operator.planning.scripting import build_orders
-from launcher.documents import HostConfig
 
 GATHERING = timedelta(seconds=1)
 """So long workers that run wait for those that are about to, so that one write lists them all."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from et_kube.resources import Ref
 from et_operator.model.actions import Subject
-from et_operator.model.resources import Ref
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.drafts import FAILURES_TOLD, REFUSED_LATELY, Draft
 

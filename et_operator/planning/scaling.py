@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from et_contract.documents import MAX_WORKERS
+from et_kube.resources import TRAINING_JOBS
 from et_operator.model.actions import Action, Patch
 from et_operator.model.jobs import (
     MANY_WORKERS,
@@ -17,7 +19,6 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
-from et_operator.model.resources import TRAINING_JOBS
 from et_operator.model.scalings import Scaling
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import (
@@ -48,7 +49,6 @@ from et_operator.planning.stopping import (
     stop_scaling,
 )
 from et_operator.planning.views import View, has_passed
-from launcher.contract import MAX_WORKERS
 
 REFUSALS = 5
 """So often in a row, within about three seconds, a number of replicas is refused by a server that

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
+from et_contract.documents import ScriptOrder
 from et_operator.model.jobs import JobSpec, ScalingRecord, ScriptAttempt, ScriptRight
 from et_operator.model.names import ANNOTATION_SCRIPTS
 from et_operator.model.scalings import Scaling
@@ -13,7 +14,6 @@ from et_operator.model.texts import cut
 from et_operator.planning.drafts import Draft
 from et_operator.planning.views import View
 from et_operator.planning.waiting import PAUSE
-from launcher.documents import ScriptOrder
 
 DEFAULT_TIMEOUT = timedelta(seconds=60)
 ANSWER_TIME = timedelta(seconds=30)

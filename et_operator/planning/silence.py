@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from et_contract.names import BROKER_CONTAINER
 from et_operator.model.jobs import WorkerState
 from et_operator.planning.drafts import Draft
-from launcher.contract import BROKER_CONTAINER
 
 SILENT_AFTER = timedelta(minutes=2)
 """A minute is what it waits itself before it tells of what it is refused."""

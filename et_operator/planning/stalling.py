@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from et_contract.documents import DRIVER_STALLED
+from et_contract.names import build_report_name
+from et_kube.resources import CONFIG_MAPS
 from et_operator.model.conditions import find_condition
 from et_operator.model.jobs import StallPolicy
-from et_operator.model.names import build_report_name
-from et_operator.model.resources import CONFIG_MAPS
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail, is_suspended
 from et_operator.planning.launching import Ending, respond_to_failure
 from et_operator.planning.views import View
-from launcher.documents import DRIVER_STALLED
 
 STALL_PATIENCE = timedelta(seconds=60)
 """Between what is shown and what is done: horovodrun asks for no hosts while it looks for a worker

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from et_contract.documents import DRIVER_STALLED
+from et_kube.resources import PODS
 from et_operator.model.conditions import find_condition, is_true
 from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
-from et_operator.model.resources import PODS
 from et_operator.planning import defects
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
@@ -22,7 +23,6 @@ from et_operator.planning.scaling import describe_held_number
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_stall
 from et_operator.planning.views import View
-from launcher.documents import DRIVER_STALLED
 
 SETTLING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""

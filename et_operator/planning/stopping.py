@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from et_contract.documents import MemberState
 from et_operator.model.jobs import (
     Outcome,
     ScalingKind,
@@ -14,7 +15,6 @@ from et_operator.model.jobs import (
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import leave
-from launcher.documents import MemberState
 
 SUSPENDED = "Suspended"
 FINISHED = "JobFinished"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from et_kube.resources import CONFIG_MAPS, Ref
 from et_operator.model.actions import Delete
 from et_operator.model.jobs import Runtime, TrainingJob
 from et_operator.model.names import build_runtime_name
-from et_operator.model.resources import CONFIG_MAPS, Ref
 from et_operator.model.snapshots import Child
 
 MIN_AGE = timedelta(hours=1)

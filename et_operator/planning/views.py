@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from et_contract.documents import Member, MemberState, Report
 from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord, UntoldEnd
 from et_operator.model.names import Role, build_launcher_name
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
-from launcher.documents import Member, MemberState, Report
 
 _DISRUPTIONS = frozenset(
     {"Evicted", "NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"},

@@ -12,9 +12,8 @@ from typing import Any
 
 import structlog
 
-from et_operator.errors import EtOperatorError
-from et_operator.runtime.clock import Clock
-from et_operator.runtime.racing import Interrupted, run_unless
+from et_kube.clock import Clock
+from et_kube.racing import Interrupted, run_unless
 
 log = structlog.get_logger()
 
@@ -24,7 +23,7 @@ Tasks = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 EXIT_STUCK = 70
 
 
-class UnexpectedEnd(EtOperatorError):  # noqa: N818 (a fact about a task)
+class UnexpectedEnd(Exception):  # noqa: N818 (a fact about a task)
     """A task that should run for ever has returned."""
 
 

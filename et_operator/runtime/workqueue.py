@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from et_operator.runtime.backoff import RECONCILING, Backoff
-from et_operator.runtime.clock import Clock
+from et_kube.backoff import RECONCILING, Backoff
+from et_kube.clock import Clock
+from et_kube.racing import run_within
 from et_operator.runtime.lanes import Lanes
-from et_operator.runtime.racing import run_within
 
 K = TypeVar("K", bound=Hashable)
 

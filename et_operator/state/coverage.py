@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from et_operator.model.resources import CONFIG_MAPS, NODES, PODS, TRAINING_JOBS, Resource
+from et_kube.resources import CONFIG_MAPS, NODES, PODS, TRAINING_JOBS, Resource
 
 TELLING = frozenset({TRAINING_JOBS, PODS, CONFIG_MAPS})
 """Kinds that would tell that a worker has left, or that a job is there. While one of them is not

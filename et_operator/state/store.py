@@ -7,6 +7,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from et_kube.resources import (
+    CONFIG_MAPS,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SCALE_INS,
+    SCALE_OUTS,
+    SERVICE_ACCOUNTS,
+    TRAINING_JOBS,
+    Json,
+    Ref,
+    Resource,
+)
 from et_operator.codec.children import (
     binds_namesake,
     decode_accounts,
@@ -24,21 +39,6 @@ from et_operator.model.actions import Subject
 from et_operator.model.jobs import JobKey, ScalingKind, TrainingJob
 from et_operator.model.names import build_document_names, build_runtime_name
 from et_operator.model.pods import Node, Pod
-from et_operator.model.resources import (
-    CONFIG_MAPS,
-    NETWORK_POLICIES,
-    NODES,
-    PODS,
-    ROLE_BINDINGS,
-    ROLES,
-    SCALE_INS,
-    SCALE_OUTS,
-    SERVICE_ACCOUNTS,
-    TRAINING_JOBS,
-    Json,
-    Ref,
-    Resource,
-)
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, Refusal
 from et_operator.state.coverage import Coverage

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from et_operator.codec.children import decode_host_config, decode_job_report
-from et_operator.codec.templates import find_account_name
-from et_operator.model.jobs import JobKey, TrainingJob
-from et_operator.model.names import (
-    build_access_name,
-    build_config_name,
-    build_network_name,
-    build_report_name,
-)
-from et_operator.model.pods import Node, Pod
-from et_operator.model.resources import (
+from et_contract.names import build_config_name, build_report_name
+from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     ROLE_BINDINGS,
     SERVICE_ACCOUNTS,
     Resource,
 )
+from et_operator.codec.children import decode_host_config, decode_job_report
+from et_operator.codec.templates import find_account_name
+from et_operator.model.jobs import JobKey, TrainingJob
+from et_operator.model.names import build_access_name, build_network_name
+from et_operator.model.pods import Node, Pod
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
 from et_operator.state.store import Piece, Store
 

@@ -23,7 +23,7 @@ from picture import draw
 from places import Place, PlaceError, prepare_embedded, prepare_existing
 
 from et.errors import EtError, explain
-from et_operator.errors import EtOperatorError
+from et_kube.errors import KubeError
 
 NAMESPACE = "et-demo"
 JOB = "demo"
@@ -61,7 +61,7 @@ def main() -> int:
     except (DemoError, PlaceError, EtError) as error:
         sys.stderr.write(f"\ndemo failed: {error}\n")
         return 1
-    except EtOperatorError as error:
+    except KubeError as error:
         sys.stderr.write(f"\ndemo failed: {explain(error)}\n")
         return 1
     print(f"whole demo: {time.monotonic() - started:.0f} s")

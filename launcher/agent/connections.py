@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Callable, Iterator, Optional
 
-from launcher.protocol.frames import Decoder, Frame
+from et_contract.frames import Decoder, Frame
 
 READ = 64 * 1024
 LOW = 64 * 1024

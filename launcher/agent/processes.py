@@ -8,10 +8,11 @@ import signal
 from collections import deque
 from typing import Callable, Deque, Dict, List, Optional, Tuple
 
+from et_contract import frames
 from launcher.agent import spawning
 from launcher.agent.children import Children
 from launcher.agent.echoing import Echo
-from launcher.protocol import effects, frames
+from launcher.protocol import effects
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.outputs import READ
 

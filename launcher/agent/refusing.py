@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import sys
 
-from launcher import contract
+from et_contract import frames, paths
 
 REFUSAL = f"""#!/bin/sh
 echo "edl: a worker starts no processes in others, only the launcher does" >&2
-exit {contract.EXIT_REFUSED}
+exit {frames.EXIT_REFUSED}
 """
 
 
-def place_refusal(path: str = contract.KUBEXEC) -> None:
+def place_refusal(path: str = paths.KUBEXEC) -> None:
     """Write the program, unless there is one or the image's author has left no room for it."""
     draft = f"{path}.{os.getpid()}"
     if os.path.exists(path):

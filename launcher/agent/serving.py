@@ -15,7 +15,8 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
-from launcher import contract
+from et_contract import names, paths
+from et_contract.frames import ProtocolError
 from launcher.agent import spawning
 from launcher.agent.catching import Caught
 from launcher.agent.children import Children
@@ -25,7 +26,6 @@ from launcher.agent.processes import Processes
 from launcher.protocol import effects
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.fences import Fenced
-from launcher.protocol.frames import ProtocolError
 
 EXIT_MISCONFIGURED = 78
 EXIT_IO = 74
@@ -242,20 +242,20 @@ class Server:
 def main(
     argv: List[str],
     environ: Mapping[bytes, bytes] = os.environb,
-    socket_path: str = contract.AGENT_SOCKET,
+    socket_path: str = paths.AGENT_SOCKET,
 ) -> int:
     """Be PID 1 of a worker; `argv` is the template's own command, possibly empty.
 
-    Reads contract.ENV_JOB_UID, ENV_POD_UID, ENV_EPOCH and ENV_GRACE. Returns the exit code: 0 after
+    Reads names.ENV_JOB_UID, ENV_POD_UID, ENV_EPOCH and ENV_GRACE. Returns the exit code: 0 after
     SIGTERM, 78 when one of them is missing, 74 when there can be no socket.
     """
     try:
         agent = Agent(
             instance=os.urandom(16).hex(),
-            job=environ[contract.ENV_JOB_UID.encode()].decode(),
-            pod=environ[contract.ENV_POD_UID.encode()].decode(),
-            epoch=int(environ[contract.ENV_EPOCH.encode()]),
-            grace=float(environ.get(contract.ENV_GRACE.encode(), DEFAULT_GRACE)),
+            job=environ[names.ENV_JOB_UID.encode()].decode(),
+            pod=environ[names.ENV_POD_UID.encode()].decode(),
+            epoch=int(environ[names.ENV_EPOCH.encode()]),
+            grace=float(environ.get(names.ENV_GRACE.encode(), DEFAULT_GRACE)),
         )
     except (KeyError, ValueError) as error:
         sys.stderr.write(f"agent: the pod's environment is not as the operator makes it: {error}\n")

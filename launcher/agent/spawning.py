@@ -8,18 +8,18 @@ import resource
 import subprocess
 from typing import Dict, Iterator, List, Mapping, Tuple
 
-from launcher import contract
+from et_contract import names
 
 OWN_VARIABLES = (
-    contract.ENV_JOB_NAME,
-    contract.ENV_JOB_NAMESPACE,
-    contract.ENV_JOB_UID,
-    contract.ENV_EPOCH,
-    contract.ENV_POD_NAME,
-    contract.ENV_POD_UID,
-    contract.ENV_GRACE,
-    contract.ENV_SLOTS,
-    contract.ENV_MIN_SLOTS,
+    names.ENV_JOB_NAME,
+    names.ENV_JOB_NAMESPACE,
+    names.ENV_JOB_UID,
+    names.ENV_EPOCH,
+    names.ENV_POD_NAME,
+    names.ENV_POD_UID,
+    names.ENV_GRACE,
+    names.ENV_SLOTS,
+    names.ENV_MIN_SLOTS,
 )
 """What PID 1 keeps to itself."""
 
@@ -70,7 +70,7 @@ def start_session(
     """
     environment = dict(base)
     environment.update((_encode(name), _encode(value)) for name, value in env.items())
-    environment[contract.ENV_SESSION.encode()] = session.hex().encode()
+    environment[names.ENV_SESSION.encode()] = session.hex().encode()
     text = _encode(command)
     script = _keep_script(text) if len(text) > LONGEST_ARGUMENT else []
     words = [b"-c", text] if not script else [b"/proc/self/fd/%d" % script[0]]

@@ -20,7 +20,7 @@ import threading
 from collections import namedtuple
 from typing import Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
-from launcher import contract
+from et_contract import names
 
 MARK = 0x100
 ANY = b""
@@ -29,7 +29,7 @@ ENVIRON_SECONDS = 0.2
 MOST_REAPED = 64
 """Sessions whose first process has ended since we have looked: the kernel gives numbers out again,
 and a worker may run sessions for months that nobody has to look for."""
-_VARIABLE = contract.ENV_SESSION.encode() + b"="
+_VARIABLE = names.ENV_SESSION.encode() + b"="
 _ID = 16
 """Bytes of a session's name."""
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM)

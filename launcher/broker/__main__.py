@@ -13,14 +13,14 @@ from contextlib import AbstractAsyncContextManager
 
 import structlog
 
-from et_operator.errors import Unreachable
-from et_operator.kube.connecting import connect
-from et_operator.kube.execing import ExecStream, open_exec
-from et_operator.kube.rest import Rest
-from launcher import contract
+from et_contract import names, paths
+from et_contract.documents import InvalidDocument, Member
+from et_kube.connecting import connect
+from et_kube.errors import Unreachable
+from et_kube.execing import ExecStream, open_exec
+from et_kube.rest import Rest
 from launcher.broker.assembly import Assembly, Paths
 from launcher.broker.memories import Identity
-from launcher.documents import InvalidDocument, Member
 
 log = structlog.get_logger()
 
@@ -28,11 +28,11 @@ log = structlog.get_logger()
 def read_identity(environ: Mapping[str, str]) -> Identity:
     """Whose broker this is; raises KeyError or ValueError."""
     return Identity(
-        job=environ[contract.ENV_JOB_NAME],
-        namespace=environ[contract.ENV_JOB_NAMESPACE],
-        job_uid=environ[contract.ENV_JOB_UID],
-        epoch=int(environ[contract.ENV_EPOCH]),
-        launcher_uid=environ[contract.ENV_POD_UID],
+        job=environ[names.ENV_JOB_NAME],
+        namespace=environ[names.ENV_JOB_NAMESPACE],
+        job_uid=environ[names.ENV_JOB_UID],
+        epoch=int(environ[names.ENV_EPOCH]),
+        launcher_uid=environ[names.ENV_POD_UID],
     )
 
 
@@ -50,11 +50,11 @@ async def run(identity: Identity, attach_mode: str) -> None:
                 identity.namespace,
                 member.name,
                 container=member.container,
-                command=contract.BRIDGE_COMMAND,
+                command=paths.BRIDGE_COMMAND,
             )
 
         api = Rest(connection)
-        opener = None if attach_mode == contract.SSH_MODE else open_bridge
+        opener = None if attach_mode == names.SSH_MODE else open_bridge
         await Assembly(identity, Paths(), api=api, opener=opener).run(stop)
 
 
@@ -90,7 +90,7 @@ def main() -> int:
         log.critical("environment incomplete", reason=repr(error))
         return 1
     try:
-        asyncio.run(run(identity, os.environ.get(contract.ENV_ATTACH_MODE, "")))
+        asyncio.run(run(identity, os.environ.get(names.ENV_ATTACH_MODE, "")))
     except (InvalidDocument, Unreachable, OSError) as error:
         log.critical("broker cannot run", reason=str(error))
         return 1

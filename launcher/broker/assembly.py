@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import structlog
 
-from et_operator.kube.api import Api
-from et_operator.model.names import build_config_name, build_report_name
-from et_operator.model.resources import CONFIG_MAPS, Ref
-from launcher import contract
+from et_contract import paths
+from et_contract.documents import HostConfig
+from et_contract.names import build_config_name, build_report_name
+from et_kube.api import Api
+from et_kube.resources import CONFIG_MAPS, Ref
 from launcher.broker.brokering import Broker
 from launcher.broker.calling import Caller
 from launcher.broker.following import Follower
@@ -25,7 +26,6 @@ from launcher.broker.reporting import Reporter
 from launcher.broker.serving import serve
 from launcher.broker.streams import Opener, Streams
 from launcher.broker.wiring import Wires
-from launcher.documents import HostConfig
 
 FLUSH_SECONDS = 5.0
 """The kubelet ends a sidecar soon after the user's container."""
@@ -41,10 +41,10 @@ log = structlog.get_logger()
 class Paths:
     """Where the broker meets the other containers of its pod, and where it remembers."""
 
-    socket: Path = Path(contract.BROKER_SOCKET)
-    hosts: Path = Path(contract.HOSTS_FILE)
-    state: Path = Path(contract.BROKER_STATE_DIR)
-    agents: Path = Path(contract.SSH_DIR)
+    socket: Path = Path(paths.BROKER_SOCKET)
+    hosts: Path = Path(paths.HOSTS_FILE)
+    state: Path = Path(paths.BROKER_STATE_DIR)
+    agents: Path = Path(paths.SSH_DIR)
 
     @property
     def memory(self) -> Path:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from et_contract import frames
+from et_contract.documents import SessionExit
+from et_contract.frames import Frame, ProtocolError
+from et_contract.texts import clean
 from launcher.broker.facts import PROBLEM_KEPT
 from launcher.broker.sessions import MOST_INSTANCE
-from launcher.documents import SessionExit
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
 from launcher.protocol.signals import ENDING
-from launcher.texts import clean
 
 _MOST_SESSIONS = 8192
 MOST_REASON = 120

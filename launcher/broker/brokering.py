@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+from et_contract import frames
+from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState, SessionExit
+from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import Welcome, is_code, read_exit, read_pong
 from launcher.broker.draining import Departures, Step
 from launcher.broker.drains import Drains
@@ -22,9 +25,6 @@ from launcher.broker.memories import Identity, Memory
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
 from launcher.broker.relaying import Relay, Wire
-from launcher.documents import DRIVER_STALLED, HostConfig, Member, MemberState, SessionExit
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
 _RELAYED = frozenset(

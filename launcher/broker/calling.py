@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from et_operator.errors import StreamEnded, Unreachable
+from et_contract import frames
+from et_contract.documents import Member
+from et_kube.errors import StreamEnded, Unreachable
 from launcher.broker.brokering import Broker
-from launcher.documents import Member
-from launcher.protocol import frames
 
 CALL_SECONDS = 10.0
 """From the first ATTACH to a connection: PID 1 may be busy starting the agents of all workers."""

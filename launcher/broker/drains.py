@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
+from et_contract.documents import MemberState
 from launcher.broker.draining import Drain, Sight, Step
 from launcher.broker.facts import Ledger
 from launcher.broker.hosts import HostList
 from launcher.broker.relaying import Relay
-from launcher.documents import MemberState
 
 
 class Drains:

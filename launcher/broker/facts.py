@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from launcher.documents import Report, ScriptResult, SessionExit
-from launcher.texts import clean
+from et_contract.documents import Report, ScriptResult, SessionExit
+from et_contract.texts import clean
 
 EXITS_KEPT = 16
 """Per pod."""

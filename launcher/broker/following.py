@@ -9,12 +9,12 @@ from datetime import timedelta
 
 import structlog
 
-from et_operator.errors import EtOperatorError
-from et_operator.kube.api import Api
-from et_operator.model.resources import Json, Ref
-from launcher import contract
+from et_contract import names
+from et_contract.documents import HostConfig, InvalidDocument, decode_config
+from et_kube.api import Api
+from et_kube.errors import KubeError
+from et_kube.resources import Json, Ref
 from launcher.broker.retrying import delay
-from launcher.documents import HostConfig, InvalidDocument, decode_config
 
 WATCH = timedelta(seconds=60)
 READ_SECONDS = 30.0
@@ -72,7 +72,7 @@ class Follower:
                     if event.type in ("ADDED", "MODIFIED"):
                         self._open(event.object)
                 failures = 0
-            except EtOperatorError as error:
+            except KubeError as error:
                 failures += 1
                 log.warning("config not watched", failures=failures, reason=str(error))
             chance = self._chance()
@@ -83,7 +83,7 @@ class Follower:
             await asyncio.sleep(READ_SECONDS)
             try:
                 await self._read()
-            except EtOperatorError as error:
+            except KubeError as error:
                 log.warning("config not read", reason=str(error))
 
     async def _read(self) -> str:
@@ -92,7 +92,7 @@ class Follower:
         return str(found.get("metadata", {}).get("resourceVersion", ""))
 
     def _open(self, found: Json) -> None:
-        text = (found.get("data") or {}).get(contract.CONFIG_KEY)
+        text = (found.get("data") or {}).get(names.CONFIG_KEY)
         if text is None:
             # The operator makes the object before it knows what to write.
             return

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from hostdiscovery.hosts import Host, format_hosts
-from launcher.documents import AHEAD, HostConfig, Member, MemberState
+from et_contract.documents import AHEAD, HostConfig, Member, MemberState
+from et_contract.hosts import Host, format_hosts
 
 GATHER_SECONDS = 0.3
 """How long the first of several members waits for the others before the training has begun."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from et_contract.documents import HostConfig, ScriptOrder, ScriptResult
 from launcher.broker.bodies import is_code
-from launcher.documents import HostConfig, ScriptOrder, ScriptResult
 
 PATIENCE_SECONDS = 30.0
 """How long fewer than all replicas are waited upon once the least number is there."""

@@ -16,8 +16,7 @@ from typing import Any
 
 import structlog
 
-from launcher.broker.hosts import Entry, HostMemory
-from launcher.documents import (
+from et_contract.documents import (
     MALFORMED,
     InvalidDocument,
     Report,
@@ -25,7 +24,8 @@ from launcher.documents import (
     encode_report,
     read_count,
 )
-from launcher.texts import parse_json
+from et_contract.texts import parse_json
+from launcher.broker.hosts import Entry, HostMemory
 
 MAX_MEMORY = 2**24
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hostdiscovery.hosts import Host, nudge_host
+from et_contract.hosts import Host, nudge_host
 
 FIRST_SECONDS = 10.0
 EVERY_SECONDS = 15.0

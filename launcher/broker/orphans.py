@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from et_contract import frames
+from et_contract.frames import Frame
 from launcher.broker.sessions import Session
-from launcher.protocol import frames
 from launcher.protocol.endings import TERM
-from launcher.protocol.frames import Frame
 from launcher.protocol.signals import KILL
 
 TERM_SECONDS = 30.0

@@ -15,16 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from launcher import contract
+from et_contract import frames
+from et_contract.documents import Member
+from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import KnownSession, read_opening
 from launcher.broker.orphans import Orphans
 from launcher.broker.sessions import Session
 from launcher.broker.starts import TOO_MANY, Starts
 from launcher.broker.windows import Windows
-from launcher.documents import Member
-from launcher.protocol import frames
 from launcher.protocol.endings import TERM
-from launcher.protocol.frames import Frame, ProtocolError
 from launcher.protocol.signals import ENDING, Signals
 
 RESUME_SECONDS = 5.0
@@ -365,7 +364,7 @@ class Relay:
 
     def _lose(self, session: Session, reason: str, code: int | None = None) -> None:
         if session.peer is not None:
-            guess = contract.EXIT_GONE if session.is_sent else contract.EXIT_REFUSED
+            guess = frames.EXIT_GONE if session.is_sent else frames.EXIT_REFUSED
             body = {"reason": reason, "code": code or guess}
             self._wire.to_peer(session.peer, frames.encode_json(frames.LOST, body, session.id))
         self._forget(session)

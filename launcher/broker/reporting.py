@@ -17,13 +17,13 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from et_operator.errors import EtOperatorError, Refused
-from et_operator.kube.api import Api
-from et_operator.model.resources import Json, Ref
-from launcher import contract
+from et_contract import names
+from et_contract.documents import InvalidDocument, decode_report, encode_report
+from et_kube.api import Api
+from et_kube.errors import KubeError, Refused
+from et_kube.resources import Json, Ref
 from launcher.broker.facts import Ledger, shorten
 from launcher.broker.retrying import delay
-from launcher.documents import InvalidDocument, decode_report, encode_report
 
 EVERY_SECONDS = 1.0
 PEOPLE_SECONDS = 10.0
@@ -66,7 +66,7 @@ class Reporter:
         self._may_write = may_write
         self._chance = chance
         self._epoch = ledger.report.epoch
-        self._key = f"{contract.REPORT_KEY_PREFIX}{self._epoch}"
+        self._key = f"{names.REPORT_KEY_PREFIX}{self._epoch}"
         self._news = asyncio.Event()
         self._needed_news = asyncio.Event()
         self._urgent_news = asyncio.Event()
@@ -121,7 +121,7 @@ class Reporter:
         while self._may_write():
             try:
                 await call()
-            except EtOperatorError as error:
+            except KubeError as error:
                 failures += 1
                 log.warning("report not written", failures=failures, reason=str(error))
                 await asyncio.sleep(delay(failures, self._chance()))
@@ -190,7 +190,7 @@ async def _hear(news: asyncio.Event, seconds: float) -> bool:
 
 def _read_epoch(key: str) -> int:
     """Of the report under this key; -1 where it is none."""
-    number = key.removeprefix(contract.REPORT_KEY_PREFIX)
+    number = key.removeprefix(names.REPORT_KEY_PREFIX)
     return (
         int(number) if number != key and number.isdecimal() and len(number) < _MOST_DIGITS else -1
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from et_operator.runtime.backoff import Backoff
+from et_kube.backoff import Backoff
 
 FIRST_SECONDS = 0.5
 MOST_SECONDS = 15.0

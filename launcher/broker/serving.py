@@ -10,10 +10,10 @@ from pathlib import Path
 
 import structlog
 
+from et_contract import frames
+from et_contract.frames import ProtocolError
 from launcher.broker.brokering import Broker
 from launcher.broker.wiring import Wires
-from launcher.protocol import frames
-from launcher.protocol.frames import ProtocolError
 
 BACKLOG = 1024
 """All slots of a large job may connect at once."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
 from launcher.protocol.signals import FROM_BROKER, Signals
 
 _START_BITS = 32

@@ -16,14 +16,14 @@ from typing import Protocol
 
 import structlog
 
-from et_operator.errors import ApiError, EtOperatorError
+from et_contract import frames
+from et_contract.documents import Member
+from et_contract.frames import Frame, ProtocolError
+from et_kube.errors import ApiError, KubeError
 from launcher.broker.bodies import read_rejection, read_welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.retrying import delay
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
-from launcher.documents import Member
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
 
 HANDSHAKES = 32
 """At once: a job that starts does not flood the API server."""
@@ -55,7 +55,7 @@ class AgentRefuses(ProtocolError):  # noqa: N818 (names say what is so)
 
 
 class Duplex(Protocol):
-    """A stream of bytes; both ways at the same time. Ends with EtOperatorError."""
+    """A stream of bytes; both ways at the same time. Ends with KubeError."""
 
     async def send(self, data: bytes) -> None:
         """Waits while the other side takes nothing."""
@@ -66,7 +66,7 @@ class Duplex(Protocol):
 
 
 Opener = Callable[[Member], AbstractAsyncContextManager[Duplex]]
-"""Raises EtOperatorError when there is no stream."""
+"""Raises KubeError when there is no stream."""
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class Streams:
                 self._connections[member.uid] += 1
                 hello = self._broker.build_hello(member.uid, self._connections[member.uid])
                 await talk.run(stream, hello)
-        except* (EtOperatorError, ProtocolError, TimeoutError) as group:
+        except* (KubeError, ProtocolError, TimeoutError) as group:
             reason = "; ".join(str(error) or type(error).__name__ for error in _flatten(group))
             self._judge(member, group)
         finally:

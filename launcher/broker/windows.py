@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from et_contract import frames
+from et_contract.frames import ProtocolError
 from launcher.broker.sessions import Session
-from launcher.protocol import frames
-from launcher.protocol.frames import ProtocolError
 
 POOL = 64 * 1024 * 1024
 """Bytes under way to all shims together; more only where LEAST_WINDOW for each is more."""

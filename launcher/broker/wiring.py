@@ -12,7 +12,7 @@ from collections import deque
 
 import structlog
 
-from launcher.protocol.frames import MAX_PAYLOAD, MOST_WINDOW, ProtocolError
+from et_contract.frames import MAX_PAYLOAD, MOST_WINDOW, ProtocolError
 
 MESSAGE = 32 * 1024
 """Bytes: what is smaller is sent together, what is larger in pieces, for the servers on the way

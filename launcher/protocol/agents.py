@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
-from launcher.protocol import frames
+from et_contract import frames
+from et_contract.frames import Frame
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.closing import Closing
 from launcher.protocol.effects import CloseOutput, Signal, Spawn, Sweep
 from launcher.protocol.fences import Fence
-from launcher.protocol.frames import Frame
 from launcher.protocol.sessions import GONE, REFUSED, Session
 from launcher.protocol.signals import ENDING, KILL, read_signal
 from launcher.protocol.tombstones import Tombstones

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from launcher.protocol import frames, transitions
+from et_contract import frames
+from et_contract.frames import Frame
+from launcher.protocol import transitions
 from launcher.protocol.effects import Hang, Send
 from launcher.protocol.fences import Fence
-from launcher.protocol.frames import Frame
 from launcher.protocol.transitions import CONNECTION, step, step_frame
 
 HELLO_SECONDS = 10.0

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
 from launcher.protocol.signals import FROM_SHIM, Signals
 
 TYPE_CHECKING = False

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from launcher.protocol import frames, transitions
+from et_contract import frames
+from launcher.protocol import transitions
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.effects import Leave, Signal, SignalCommand, Survey
 from launcher.protocol.endings import TERM

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple
 
-from launcher.protocol.frames import ProtocolError
+from et_contract.frames import ProtocolError
 
 
 class Fenced(ProtocolError):  # noqa: N818 (names say what is so)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
-from launcher.protocol import frames
-from launcher.protocol.frames import ProtocolError
+from et_contract import frames
+from et_contract.frames import ProtocolError
 
 RING = 4 * 1024 * 1024
 """Bytes held per session, both streams together; memory is taken as they come."""

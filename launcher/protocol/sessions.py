@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from launcher.protocol import frames, transitions
+from et_contract import frames
+from et_contract.frames import Frame
+from launcher.protocol import transitions
 from launcher.protocol.endings import Ending
-from launcher.protocol.frames import Frame
 from launcher.protocol.outputs import READ, RING, Output
 from launcher.protocol.signals import SENDERS
 from launcher.protocol.transitions import SESSION, step, step_frame

@@ -8,8 +8,8 @@ What nobody has confirmed is sent again after a cut, and the agent lets go of wh
 
 from __future__ import annotations
 
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process

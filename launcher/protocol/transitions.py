@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Dict, Mapping
 
-from launcher.protocol import frames
-from launcher.protocol.frames import ProtocolError
+from et_contract import frames
+from et_contract.frames import ProtocolError
 
 Table = Mapping[str, Mapping[str, str]]
 """state -> event -> next state. Frames are events under their own names."""

@@ -11,8 +11,7 @@ import stat
 import sys
 from time import monotonic
 
-from launcher import contract
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.protocol.signals import Signals
 from launcher.shim.connecting import Line
 from launcher.shim.holding import Hold
@@ -107,13 +106,13 @@ class Attachment:
         now = monotonic()
         self._leave_at = now + ORPHAN_SECONDS + KILL_AFTER_SECONDS
         self._end(signal.SIGTERM, now)
-        return self.run() or contract.EXIT_GONE
+        return self.run() or frames.EXIT_GONE
 
     def run(self) -> int:
         """Returns the exit code to leave with."""
         if len(self._claim.opening()) > LONGEST_OPENING:
             self._complain(TOO_LONG)
-            return contract.EXIT_REFUSED
+            return frames.EXIT_REFUSED
         self._look_at_stdin(monotonic())
         while True:
             now = monotonic()
@@ -135,9 +134,9 @@ class Attachment:
         if self._kill_at is not None and now >= self._kill_at:
             self._line.send(self._claim.signal(signal.SIGKILL), now)
             self._kill_at = now + KILL_AFTER_SECONDS
-            self._verdict = contract.EXIT_GONE if self._leave_at is not None else None
+            self._verdict = frames.EXIT_GONE if self._leave_at is not None else None
         if self._leave_at is not None and now >= self._leave_at:
-            self._verdict = contract.EXIT_GONE
+            self._verdict = frames.EXIT_GONE
         if self._line.due_in(now) == 0 and self._line.connect(now, self._claim.opening()):
             self._spawn_until = None
             if not self._claim.is_said:
@@ -145,7 +144,7 @@ class Attachment:
                 self._hold.add(self._claim.session)
         if self._spawn_until is not None and now >= self._spawn_until:
             self._complain(f"no broker in this pod for {SPAWN_SECONDS:.0f} s")
-            self._verdict = contract.EXIT_REFUSED
+            self._verdict = frames.EXIT_REFUSED
 
     def _poll(self, now: float) -> list[tuple[int, int]]:
         poll = select.poll()
@@ -214,11 +213,11 @@ class Attachment:
                 "stdin is not passed on to workers, and something comes in on it: use a volume"
                 " for files; ssh -n, or </dev/null, where nothing is meant"
             )
-            self._least_code = contract.EXIT_REFUSED
+            self._least_code = frames.EXIT_REFUSED
             self._stdin = -1
             self._end(signal.SIGTERM, now)
             if self._verdict is not None:
-                self._verdict = contract.EXIT_REFUSED
+                self._verdict = frames.EXIT_REFUSED
 
     def _close(self, stream: int, now: float) -> None:
         """Nobody reads it any more. Without a reader of stdout there is no parent either."""

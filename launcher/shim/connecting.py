@@ -6,7 +6,7 @@ import os
 import select
 import socket
 
-from launcher.protocol import frames
+from et_contract import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from launcher import contract, launchers
+from et_contract import names, starters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,23 +29,23 @@ _OF_THIS_POD = ("POD_IP", "POD_IPS", "POD_NAME", "POD_UID", "HOST_IP", "NODE_IP"
 def make_command_environment(
     environ: Mapping[str, str], nonce: str, bin_dir: str
 ) -> Dict[str, str]:
-    """The environment of the user's command: scrubbed, with launchers' settings and PATH first.
+    """The environment of the user's command: scrubbed, with starters' settings and PATH first.
 
     Names in `environ[ENV_KEEP]` (what the template itself sets) are never scrubbed and never
     changed, PATH aside.
     """
     env = make_script_environment(environ)
-    for name, value in launchers.collect_settings().items():
+    for name, value in starters.collect_settings().items():
         env.setdefault(name, value)
     env["PATH"] = bin_dir + ":" + env.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    env[contract.ENV_NONCE] = nonce
-    env[contract.ENV_LAUNCHER] = environ.get(contract.ENV_LAUNCHER, "")
+    env[names.ENV_NONCE] = nonce
+    env[names.ENV_LAUNCHER] = environ.get(names.ENV_LAUNCHER, "")
     return env
 
 
 def make_script_environment(environ: Mapping[str, str]) -> Dict[str, str]:
     """The scrubbed environment alone: a script's look at the list of hosts counts for nothing."""
-    kept = frozenset(environ.get(contract.ENV_KEEP, "").split(","))
+    kept = frozenset(environ.get(names.ENV_KEEP, "").split(","))
     links = find_service_links(environ)
     return {
         name: value

@@ -17,8 +17,8 @@ from time import monotonic
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 
-from hostdiscovery import discover, hosts
-from launcher import contract
+from et_contract import frames, hosts, names, paths
+from hostdiscovery import discover
 from launcher.shim import programs, torch_options
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import open_outputs
@@ -130,10 +130,10 @@ class Gathering:
         if self._empty_since is None:
             self._empty_since = now
         is_waiting = not names & self._codes.keys() and now < self._empty_since + self._patience
-        return None if is_waiting else max(self._codes.values(), default=contract.EXIT_GONE)
+        return None if is_waiting else max(self._codes.values(), default=frames.EXIT_GONE)
 
 
-def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
+def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     """Runs the command line in the workers, or becomes the real torchrun; the exit code."""
     real, words = argv[0], list(argv[1:])
     programs.take_output()
@@ -193,11 +193,11 @@ class Starter:
 
 
 def _run(gathering: Gathering, broker: str) -> int:
-    nonce = os.environ.get(contract.ENV_NONCE, "")
+    nonce = os.environ.get(names.ENV_NONCE, "")
     listed: Sequence[hosts.Host] = ()
     while True:
         ended = gathering.find_ended()
-        text = discover.discover(broker, contract.HOSTS_FILE, nonce)
+        text = discover.discover(broker, paths.HOSTS_FILE, nonce)
         if text is not None:
             listed = hosts.real_hosts(hosts.parse_hosts(text))
         code = gathering.advance(listed, ended, monotonic())

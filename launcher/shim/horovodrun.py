@@ -19,8 +19,7 @@ import sys
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
-from hostdiscovery import hosts
-from launcher import contract
+from et_contract import hosts, names, paths, starters
 from launcher.shim import environments, horovod_options, programs
 
 TYPE_CHECKING = False
@@ -37,11 +36,11 @@ INJECTING = __file__.rpartition("/")[0] + "/injecting.py"
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes the real horovodrun; returns only when there is none."""
-    real = programs.find_program("horovodrun", environ.get("PATH", ""), contract.BIN_DIR)
+    real = programs.find_program("horovodrun", environ.get("PATH", ""), paths.BIN_DIR)
     if real is None:
         programs.say("horovodrun is not in PATH: is Horovod installed in this image?")
         return programs.NOT_FOUND
-    listed = count_listed(contract.HOSTS_FILE)
+    listed = count_listed(paths.HOSTS_FILE)
     words = horovod_options.adjust(
         argv, slots=listed, interface=find_interface(ROUTES), environ=environ
     )
@@ -77,12 +76,12 @@ def is_for_inside(most: Optional[int], listed: Optional[int], environ: Mapping[s
         listed: the slots in the broker's list.
         environ: what horovodrun will repeat on every command line.
     """
-    wish = environ.get(contract.ENV_LAUNCHER, "")
-    if most is None or wish == contract.PER_SLOT:
+    wish = environ.get(names.ENV_LAUNCHER, "")
+    if most is None or wish == starters.PER_SLOT:
         return False
     length = sum(len(name) + len(value) for name, value in environ.items())
     is_large = max(most, listed or 0) >= MANY_SLOTS or length >= LONG_ENVIRONMENT
-    return is_large or wish == contract.IN_PROCESS
+    return is_large or wish == starters.IN_PROCESS
 
 
 def find_interface(routes: str) -> Optional[str]:

@@ -21,9 +21,8 @@ from types import SimpleNamespace
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 
-from hostdiscovery import discover, hosts
-from launcher import contract
-from launcher.protocol import frames
+from et_contract import frames, hosts, names, paths
+from hostdiscovery import discover
 from launcher.shim import programs
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import Sink
@@ -40,7 +39,7 @@ class Misfit(Exception):  # noqa: N818 (names say what is so)
     """The installed Horovod is not as we know it; says where."""
 
 
-def install(broker: str, nonce: str, *, script: str = contract.DISCOVER_SCRIPT) -> None:
+def install(broker: str, nonce: str, *, script: str = paths.DISCOVER_SCRIPT) -> None:
     """Replace the two functions; raises ImportError, AttributeError or Misfit, then nothing is.
 
     `script` is the discovery script that is ours: any other one is run as it always is.
@@ -71,7 +70,7 @@ def install(broker: str, nonce: str, *, script: str = contract.DISCOVER_SCRIPT) 
 
 def read_hosts(broker: str, nonce: str) -> Dict[str, int]:
     """Name -> slots, as discover_hosts.sh would print them; raises RuntimeError without a list."""
-    text = discover.discover(broker, contract.HOSTS_FILE, nonce)
+    text = discover.discover(broker, paths.HOSTS_FILE, nonce)
     if text is None:
         raise RuntimeError("no list of hosts from the broker yet")
     return {host.name: host.slots for host in hosts.parse_hosts(text)}
@@ -132,13 +131,13 @@ class Executor:
         return {stream: [open(os.path.join(place, n), "wb")] for stream, n in _NAMES.items()}
 
 
-def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
+def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     """Becomes horovodrun, with our transport inside or without it."""
     real = argv[0]
     programs.take_output()
     programs.take_place(real)
     try:
-        install(broker, os.environ.get(contract.ENV_NONCE, ""))
+        install(broker, os.environ.get(names.ENV_NONCE, ""))
     except (ImportError, AttributeError, Misfit) as error:
         programs.say(f"horovodrun starts a process per slot: {type(error).__name__}: {error}")
         os.execv(real, list(argv))

@@ -12,11 +12,9 @@ import select
 import signal
 from time import monotonic
 
-from hostdiscovery import hosts
-from launcher import contract
+from et_contract import frames, hosts, names
 from launcher.agent import spawning
 from launcher.agent.catching import Caught
-from launcher.protocol import frames
 from launcher.shim import environments, placing, programs
 from launcher.shim.connecting import Line
 from launcher.shim.scripting import Scripts
@@ -60,7 +58,7 @@ def main(
     launcher = Launcher(argv, environ=environ, paths=paths, nonce=nonce, signals=signals)
     try:
         placing.place_programs(paths)
-        if environ.get(contract.ENV_ATTACH_MODE) == contract.SSH_MODE:
+        if environ.get(names.ENV_ATTACH_MODE) == names.SSH_MODE:
             launcher.agents.prepare()
     except OSError as error:
         programs.say(f"cannot place {error.filename}: {error.strerror}")
@@ -271,6 +269,6 @@ class Launcher:
 
 def _read_grace(environ: Mapping[str, str]) -> float:
     try:
-        return max(0.0, float(environ.get(contract.ENV_GRACE, DEFAULT_GRACE)))
+        return max(0.0, float(environ.get(names.ENV_GRACE, DEFAULT_GRACE)))
     except ValueError:
         return DEFAULT_GRACE

@@ -19,7 +19,7 @@ from collections import namedtuple
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
-from launcher import contract
+from et_contract import paths
 from launcher.shim import programs
 from launcher.shim.arguments import UsageError
 from launcher.shim.sharing import Switchboard
@@ -72,7 +72,7 @@ def fill_in(command: str, host: str, number: int) -> str:
     return _PLACE.sub(lambda match: values[match.group(1)], command)
 
 
-def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
+def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     """Runs the command line; returns the exit code."""
     programs.take_output()
     # Bytes that are no UTF-8 travel as surrogates, whatever this container's locale is.

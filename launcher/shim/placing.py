@@ -7,8 +7,7 @@ import os
 import sys
 from collections import namedtuple
 
-from hostdiscovery import hosts
-from launcher import contract, launchers
+from et_contract import hosts, paths, starters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,21 +28,21 @@ Paths = namedtuple(
         "ssh",  # folder of the agents of workers that are reached by ssh
         "keys",  # folder of the keys for that
     ],
-    defaults=(contract.SSH_DIR, contract.KEYS_DIR),
+    defaults=(paths.SSH_DIR, paths.KEYS_DIR),
 )
 
 NO_EXECUTION = "no program can be run from this volume; is the kubelet's folder mounted noexec?"
 
 PATHS = Paths(
-    broker=contract.BROKER_SOCKET,
-    hosts=contract.HOSTS_FILE,
-    results=contract.RUN_DIR + "/scripts",
-    lib=contract.LIB_DIR,
-    bin=contract.BIN_DIR,
-    discover=contract.DISCOVER_SCRIPT,
-    kubexec=contract.KUBEXEC,
-    hostfile=contract.HOSTFILE,
-    job_hostfile=contract.JOB_HOSTFILE,
+    broker=paths.BROKER_SOCKET,
+    hosts=paths.HOSTS_FILE,
+    results=paths.RUN_DIR + "/scripts",
+    lib=paths.LIB_DIR,
+    bin=paths.BIN_DIR,
+    discover=paths.DISCOVER_SCRIPT,
+    kubexec=paths.KUBEXEC,
+    hostfile=paths.HOSTFILE,
+    job_hostfile=paths.JOB_HOSTFILE,
 )
 
 
@@ -62,7 +61,7 @@ def place_programs(paths: Paths, can_execute: Callable[[str], bool] = _can_execu
         # Launchers start it with the stdin that they happen to have, and mean none.
         paths.kubexec: "launcher/shim/rsh.py -n",
     }
-    for name, program in launchers.collect_programs().items():
+    for name, program in starters.collect_programs().items():
         programs[f"{paths.bin}/{name}"] = program
     for path, line in programs.items():
         program, _, option = line.partition(" ")

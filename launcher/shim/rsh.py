@@ -18,7 +18,7 @@ import sys
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
-from launcher import contract
+from et_contract import frames, paths
 from launcher.protocol.claims import Claim
 from launcher.shim import programs
 from launcher.shim.arguments import UsageError, parse_remote
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from launcher.shim.arguments import Remote
 
 
-def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
+def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     """Runs the command line; returns the exit code.
 
     The remote command's code, 128+n for signal n, 255 when nothing was started, 137 when the
@@ -46,7 +46,7 @@ def main(argv: Sequence[str], broker: str = contract.BROKER_SOCKET) -> int:
         remote = parse_remote(words)
     except UsageError as error:
         programs.say(str(error))
-        return contract.EXIT_REFUSED
+        return frames.EXIT_REFUSED
     if "f" in remote.flags:
         if os.fork():
             return 0  # what goes wrong from here on is said on stderr, as ssh -f has it

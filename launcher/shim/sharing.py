@@ -1,6 +1,6 @@
 """Many sessions of many workers over one connection to the broker, in a process that has threads.
 
-    board = Switchboard(contract.BROKER_SOCKET)
+    board = Switchboard(paths.BROKER_SOCKET)
     call = board.start("job-w-3", "python train.py", {STDOUT: sink, STDERR: sink}, events=[stop])
     call.ended.wait()
     call.code
@@ -22,8 +22,7 @@ from collections import deque
 from queue import SimpleQueue
 from time import monotonic
 
-from launcher import contract
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.protocol.claims import Claim
 from launcher.shim import programs
 from launcher.shim.attaching import (
@@ -57,7 +56,7 @@ class Call:
         self.sinks = sinks
         self.events = tuple(events)
         self.ended = threading.Event()
-        self.code = contract.EXIT_GONE
+        self.code = frames.EXIT_GONE
         self.busy: Set[int] = set()
         """Streams of which the writer has bytes."""
         self.spawn_until: Optional[float] = monotonic() + SPAWN_SECONDS
@@ -208,7 +207,7 @@ class Switchboard:
         """What the clock and the events ask for."""
         if call.spawn_until is not None and now >= call.spawn_until:
             self._complain(f"{call.claim.host}: no broker in this pod for {SPAWN_SECONDS:.0f} s")
-            self._forget(call, contract.EXIT_REFUSED)
+            self._forget(call, frames.EXIT_REFUSED)
             return
         if call.is_unclear and self._line.is_open:
             call.is_unclear = False
@@ -217,7 +216,7 @@ class Switchboard:
             call.leave_at = now + GIVE_UP_SECONDS
             self._signal(call, signal.SIGTERM)
         if call.leave_at is not None and now >= call.leave_at:
-            self._end(call, contract.EXIT_GONE)  # it is killed all the same, by us or the broker
+            self._end(call, frames.EXIT_GONE)  # it is killed all the same, by us or the broker
         if call.is_ending and call.kill_at is None:
             is_told = not call.claim.signals.is_waiting(signal.SIGTERM)
             call.kill_at = now + KILL_AFTER_SECONDS if is_told else None
@@ -251,7 +250,7 @@ class Switchboard:
         if len(call.claim.opening()) > LONGEST_OPENING:
             # The broker would hang up on all the others, again and again.
             self._complain(f"{call.claim.host}: {TOO_LONG}")
-            self._forget(call, contract.EXIT_REFUSED)
+            self._forget(call, frames.EXIT_REFUSED)
             return
         if self._line.is_open:
             call.spawn_until = None
@@ -306,4 +305,4 @@ class Switchboard:
             target()
         except BaseException:  # noqa: BLE001 (whatever it is, it is said aloud, and then the end)
             sys.excepthook(*sys.exc_info())
-            os._exit(contract.EXIT_GONE)
+            os._exit(frames.EXIT_GONE)

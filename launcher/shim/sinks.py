@@ -8,7 +8,7 @@ import select
 import sys
 from time import asctime
 
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.shim.attaching import FULL
 
 TYPE_CHECKING = False

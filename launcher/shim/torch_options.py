@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import shlex
 
-from launcher import contract
+from et_contract import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-PROGRAM = ("python3", "-I", "-S", contract.BOOT, "torchrun", "--")
+PROGRAM = ("python3", "-I", "-S", paths.BOOT, "torchrun", "--")
 """In a worker; the address of the rendezvous follows. It begins with boot.py, for where workers are
 reached by ssh no PID 1 has put our programs in place."""
 BACKEND = "--rdzv_backend=c10d"

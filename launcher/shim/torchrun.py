@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
-from launcher import contract
+from et_contract import paths
 from launcher.shim import programs
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 def _become(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> int:
     path = environ.get("PATH", "")
-    real = programs.find_program("torchrun", path, contract.BIN_DIR)
+    real = programs.find_program("torchrun", path, paths.BIN_DIR)
     if real is None:
         programs.say("torchrun is not in PATH: is torch installed in this image?")
         return programs.NOT_FOUND

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from launcher import contract
+from et_contract import names
 from launcher.agent import spawning
 
 TYPE_CHECKING = False
@@ -40,9 +40,9 @@ class Agents:
         """
         os.makedirs(self._folder, exist_ok=True)
         os.chmod(self._folder, 0o755)  # noqa: S103 (the broker runs as another user)
-        with open("%s/%s" % (self._keys, contract.KEY_USER), "rb") as reader:
+        with open("%s/%s" % (self._keys, names.KEY_USER), "rb") as reader:
             key = reader.read()
-        path = "%s/%s" % (self._folder, contract.KEY_USER)
+        path = "%s/%s" % (self._folder, names.KEY_USER)
         fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(fd, "wb") as writer:
             writer.write(key)
@@ -53,7 +53,7 @@ class Agents:
         pod, name, address = (str(body.get(key)) for key in ("pod", "name", "address"))
         if pod in self._pids:
             return
-        known_hosts = "%s/%s" % (self._keys, contract.KEY_KNOWN_HOSTS)
+        known_hosts = "%s/%s" % (self._keys, names.KEY_KNOWN_HOSTS)
         words = [sys.executable, "-I", "-S", self._program]
         words += [pod, name, address, self._folder, known_hosts]
         with open("%s/%s.log" % (self._folder, name), "ab") as log:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import namedtuple
 
-from launcher import contract
+from et_contract import frames, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ either may be 128 KiB long (execve(2), MAX_ARG_STRLEN)."""
 FAILED = 255
 """ssh's own exit code: no connection, a refusal, or a command that ended with the same."""
 ENDED = {
-    0: (contract.EXIT_GONE, "the connection to the worker was lost, and the process ended"),
+    0: (frames.EXIT_GONE, "the connection to the worker was lost, and the process ended"),
     1: (FAILED, "exited"),
 }
 """Exit code of an `end` request -> exit code and reason of the session."""
@@ -55,12 +55,12 @@ def build_command(target: Target, request: str) -> List[str]:
         )
     options = {
         "HostName": target.address,
-        "Port": contract.SSH_PORT,
+        "Port": names.SSH_PORT,
         "IdentityFile": target.key,
         "IdentitiesOnly": "yes",
         "UserKnownHostsFile": target.known_hosts,
         "GlobalKnownHostsFile": "/dev/null",
-        "HostKeyAlias": contract.SSH_HOST,
+        "HostKeyAlias": names.SSH_HOST,
         "HostKeyAlgorithms": "ssh-ed25519",
         "StrictHostKeyChecking": "yes",
         "UpdateHostKeys": "no",

@@ -21,9 +21,8 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no
 
 from typing import IO, List, Mapping
 
-from launcher import contract
+from et_contract import frames, names
 from launcher.agent import serving
-from launcher.protocol import frames
 from launcher.protocol.agents import Agent
 from launcher.ssh import commands
 from launcher.ssh.children import RemoteChildren
@@ -45,8 +44,8 @@ def main(argv: List[str], environ: Mapping[bytes, bytes] = os.environb) -> int:
     target = commands.Target(
         name=name,
         address=address,
-        epoch=int(environ[contract.ENV_EPOCH.encode()]),
-        key="%s/%s" % (folder, contract.KEY_USER),
+        epoch=int(environ[names.ENV_EPOCH.encode()]),
+        key="%s/%s" % (folder, names.KEY_USER),
         known_hosts=known_hosts,
     )
     # The broker runs as another user; the folder is in no other container.
@@ -58,7 +57,7 @@ def main(argv: List[str], environ: Mapping[bytes, bytes] = os.environb) -> int:
         return 1
     agent = Agent(
         instance=os.urandom(16).hex(),
-        job=environ[contract.ENV_JOB_UID.encode()].decode(),
+        job=environ[names.ENV_JOB_UID.encode()].decode(),
         pod=pod,
         epoch=target.epoch,
         grace=NO_GRACE,

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 import yaml
 
-from et_operator.errors import AlreadyExists
-from et_operator.kube.api import Api
-from et_operator.model.resources import SERVICE_ACCOUNTS, Json, Ref, Resource
+from et_kube.api import Api
+from et_kube.errors import AlreadyExists
+from et_kube.resources import SERVICE_ACCOUNTS, Json, Ref, Resource
 from tests.fakes.clients import CallLog, FakeApi
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
@@ -112,8 +112,8 @@ def kubeconfig() -> str:
 
 @asynccontextmanager
 async def open_real_site(kubeconfig: str) -> AsyncIterator[Site]:
-    from et_operator.kube.connecting import connect
-    from et_operator.kube.rest import Rest
+    from et_kube.connecting import connect
+    from et_kube.rest import Rest
 
     async with connect(kubeconfig=kubeconfig) as connection:
         api = Rest(connection)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from et_operator.errors import Conflict, NotFound, Refused
-from et_operator.model.resources import CONFIG_MAPS, SCALE_INS, TRAINING_JOBS
+from et_kube.errors import Conflict, NotFound, Refused
+from et_kube.resources import CONFIG_MAPS, SCALE_INS, TRAINING_JOBS
 from tests.contract.conftest import Site
 from tests.makers import make_config_map, make_job, make_owner, make_scale_in
 

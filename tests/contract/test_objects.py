@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from et_operator.errors import AlreadyExists, Conflict, NotFound, Refused
-from et_operator.kube.api import JSON_PATCH
-from et_operator.model.resources import CONFIG_MAPS, TRAINING_JOBS, Json
+from et_kube.api import JSON_PATCH
+from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
+from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS, Json
 from tests.contract.conftest import Site
 from tests.makers import make_config_map, make_job, make_owner
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from et_operator.errors import NotFound, Refused
-from et_operator.model.resources import PODS, Json
+from et_kube.errors import NotFound, Refused
+from et_kube.resources import PODS, Json
 from tests.contract.conftest import Site
 from tests.makers import make_pod
 

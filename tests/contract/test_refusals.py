@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from et_kube.api import JSON_PATCH
+from et_kube.errors import Refused
+from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
-from et_operator.errors import Refused
-from et_operator.kube.api import JSON_PATCH
 from et_operator.model.jobs import ScalingKind
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
 from tests.contract.bad_manifests import ALL, Bad, scale_in, scale_out
 from tests.contract.bad_shapes import BAD_SHAPES
 from tests.contract.conftest import Site, open_real_site

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.errors import Expired
-from et_operator.kube.api import WatchEvent
-from et_operator.model.resources import CONFIG_MAPS, TRAINING_JOBS
+from et_kube.api import WatchEvent
+from et_kube.errors import Expired
+from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS
 from tests.contract.conftest import Site
 from tests.makers import make_config_map
 

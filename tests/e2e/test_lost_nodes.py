@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from kubernetes import client
 
-from launcher import contract
+from et_contract import names
 from tests.e2e.faults import (
     HOSTNAME,
     LEAVE_SOON,
@@ -144,5 +144,5 @@ def wait_for_story(world: World, launchers: list[str]) -> None:
 
 def is_refused(launcher: client.V1Pod) -> bool:
     """Whether its broker has read, or heard from an agent, that another launcher has the job."""
-    log = read_log_on_node(launcher, contract.BROKER_CONTAINER)
+    log = read_log_on_node(launcher, names.BROKER_CONTAINER)
     return "another launcher owns the job" in log or "epoch 1 is over" in log

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from kubernetes import client
 
-from launcher.contract import BROKER_CONTAINER, ENV_NONCE, TOKEN_DIR
+from et_contract.names import BROKER_CONTAINER, ENV_NONCE
+from et_contract.paths import TOKEN_DIR
 from tests.e2e.light_jobs import (
     FOREVER,
     IN_EACH_WORKER,

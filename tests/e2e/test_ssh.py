@@ -10,7 +10,7 @@ import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from launcher import contract
+from et_contract import names, paths
 from tests.e2e.light_jobs import (
     FOREVER,
     IN_EACH_WORKER,
@@ -26,14 +26,14 @@ from tests.e2e.world import World, grow_and_shrink, plant
 pytestmark = pytest.mark.cluster
 
 CALLS = f"""
-cd {contract.LIB_DIR}
+cd {paths.LIB_DIR}
 ssh-keygen -q -t ed25519 -N '' -f /tmp/other
-(printf '{contract.SSH_HOST} '; cat /tmp/other.pub) > /tmp/known_hosts
+(printf '{names.SSH_HOST} '; cat /tmp/other.pub) > /tmp/known_hosts
 cat > /tmp/call.py <<'END'
 import os, subprocess, sys
 from launcher.ssh import commands
-for known_hosts in ("{contract.KEYS_DIR}/known_hosts", "/tmp/known_hosts"):
-    target = commands.Target("w", sys.argv[1], 1, "{contract.SSH_DIR}/id", known_hosts)
+for known_hosts in ("{paths.KEYS_DIR}/known_hosts", "/tmp/known_hosts"):
+    target = commands.Target("w", sys.argv[1], 1, "{paths.SSH_DIR}/id", known_hosts)
     words = commands.build_command(target, "run 1 ab\\necho reached")
     done = subprocess.run(words, stdin=os.pipe()[0], stdout=-1, stderr=-2, text=True)
     print(done.returncode, " ".join(done.stdout.split()))
@@ -88,7 +88,7 @@ def test_the_keys_are_the_jobs_own_and_go_with_it(world: World) -> None:
     secret = world.core.read_namespaced_secret(name, world.namespace)
     assert secret.immutable
     assert [owner.uid for owner in secret.metadata.owner_references] == [uid]
-    for name in (contract.KEY_USER, contract.KEY_HOST):
+    for name in (names.KEY_USER, names.KEY_HOST):
         plant(base64.b64decode(secret.data[name]).decode().splitlines()[2])
     assert not may_operator(world, "get")
     assert not may_operator(world, "list")

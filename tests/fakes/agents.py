@@ -9,7 +9,8 @@ import asyncio
 import socket
 from typing import Any
 
-from launcher.protocol import effects, frames
+from et_contract import frames
+from launcher.protocol import effects
 from launcher.protocol.agents import Agent
 from launcher.protocol.fences import Fenced
 

@@ -21,8 +21,8 @@ from typing import Any
 from aiohttp import web
 
 import launcher
-from launcher import contract
-from launcher.documents import HostConfig, Report, decode_report, encode_config
+from et_contract import names
+from et_contract.documents import HostConfig, Report, decode_report, encode_config
 
 ROOT = Path(launcher.__file__).parents[1]
 BRIDGE = ROOT / "launcher" / "agent" / "bridge.py"
@@ -90,11 +90,11 @@ class ApiServer:
 
     def write_config(self, config: HostConfig) -> None:
         """As the operator does it."""
-        self._write(f"{config.job}-config", {contract.CONFIG_KEY: encode_config(config)})
+        self._write(f"{config.job}-config", {names.CONFIG_KEY: encode_config(config)})
 
     def read_report(self, job: str, epoch: int = 1) -> Report | None:
         """As the operator does it."""
-        text = self.maps.get(f"{job}-report", {}).get(f"{contract.REPORT_KEY_PREFIX}{epoch}")
+        text = self.maps.get(f"{job}-report", {}).get(f"{names.REPORT_KEY_PREFIX}{epoch}")
         return decode_report(text) if text else None
 
     def cut(self, pod: str | None = None) -> None:

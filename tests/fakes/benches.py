@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from et_kube.resources import Json, Resource
 from et_operator.model.jobs import JobKey
-from et_operator.model.resources import Json, Resource
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from tests.fakes.clients import CallLog, FakeApi

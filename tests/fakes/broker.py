@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from et_operator.errors import NotFound
-from et_operator.model.names import LABEL_JOB, LABEL_ROLE, build_config_name, build_report_name
-from et_operator.model.resources import CONFIG_MAPS, PODS, Json, Ref
-from launcher.contract import CONFIG_KEY, ENV_EPOCH, REPORT_KEY_PREFIX
-from launcher.documents import (
+from et_contract.documents import (
     AHEAD,
     HostConfig,
     Member,
@@ -25,6 +21,16 @@ from launcher.documents import (
     decode_config,
     encode_report,
 )
+from et_contract.names import (
+    CONFIG_KEY,
+    ENV_EPOCH,
+    REPORT_KEY_PREFIX,
+    build_config_name,
+    build_report_name,
+)
+from et_kube.errors import NotFound
+from et_kube.resources import CONFIG_MAPS, PODS, Json, Ref
+from et_operator.model.names import LABEL_JOB, LABEL_ROLE
 from tests.fakes.cluster import FakeCluster
 
 ABORTED = 134

@@ -1,4 +1,4 @@
-"""The seam of kube/api.py in front of a FakeCluster: faults, a log of calls, watches."""
+"""The seam of et_kube/api.py in front of a FakeCluster: faults, a log of calls, watches."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from et_operator.errors import EtOperatorError, Expired
-from et_operator.kube.api import MERGE_PATCH, Listing, WatchEvent
-from et_operator.model.resources import Json, Ref, Resource
+from et_kube.api import MERGE_PATCH, Listing, WatchEvent
+from et_kube.errors import Expired, KubeError
+from et_kube.resources import Json, Ref, Resource
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.documents import copy_json, copy_stored
 from tests.fakes.histories import Change
@@ -236,7 +236,7 @@ class FakeApi:
     def _answer(self, call: Call, request: Callable[[], Any]) -> Any:
         try:
             result = request()
-        except EtOperatorError as error:
+        except KubeError as error:
             call.outcome = str(error)
             raise
         self._log.close(call)

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from et_operator.errors import AlreadyExists, Conflict, NotFound, Refused
-from et_operator.kube.api import JSON_PATCH, MERGE_PATCH
-from et_operator.model.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
+from et_kube.api import JSON_PATCH, MERGE_PATCH
+from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
+from et_kube.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
 from tests.fakes import kinds
 from tests.fakes.documents import copy_json, copy_stored, json_patch, merge_patch
 from tests.fakes.histories import Change, History

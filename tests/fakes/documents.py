@@ -6,7 +6,7 @@ import marshal
 from collections.abc import Mapping
 from typing import Any
 
-from et_operator.errors import Refused
+from et_kube.errors import Refused
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from et_operator.errors import EtOperatorError
-from et_operator.model.resources import Ref, Resource
+from et_kube.errors import KubeError
+from et_kube.resources import Ref, Resource
 
 Document = dict[str, Any]
 
@@ -34,7 +34,7 @@ class History:
         self.compacted = first_revision
         self.bookmarks = 0
         self.closings = 0
-        self.breakage: EtOperatorError | None = None
+        self.breakage: KubeError | None = None
         self.wakings = 0
         self._changes: defaultdict[Resource, list[Change]] = defaultdict(list)
         self._horizons: dict[Resource, int] = {}
@@ -120,7 +120,7 @@ class History:
         self.bookmarks += 1
         self.wake()
 
-    def break_watches(self, breakage: EtOperatorError | None = None) -> None:
+    def break_watches(self, breakage: KubeError | None = None) -> None:
         """End every watch that is open: in order, or with an error."""
         self.breakage = breakage
         self.closings += 1

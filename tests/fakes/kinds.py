@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from et_operator.errors import NotFound, Refused
-from et_operator.model.resources import CONFIG_MAPS, GROUP, NODES, PODS, Ref, Resource
+from et_kube.errors import NotFound, Refused
+from et_kube.resources import CONFIG_MAPS, GROUP, NODES, PODS, Ref, Resource
 from tests.fakes.documents import copy_json, copy_stored
 from tests.fakes.schemas import Schema, admit, find_definition, find_faults
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from et_operator.model.resources import CONFIG_MAPS, NODES, PODS, Json, Ref
+from et_kube.resources import CONFIG_MAPS, NODES, PODS, Json, Ref
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.documents import copy_json
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from et_operator.model.resources import Resource
+from et_kube.resources import Resource
 from tests.fakes.documents import copy_json
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"

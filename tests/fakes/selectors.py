@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from et_operator.errors import Refused
+from et_kube.errors import Refused
 
 Predicate = Callable[[Mapping[str, Any]], bool]
 

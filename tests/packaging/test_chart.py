@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-import et_operator
+import et_kube
 from devcluster import building, settings
 
 pytestmark = pytest.mark.timeout(120)
@@ -30,8 +30,8 @@ STATED = {
     "labels": {
         "app.kubernetes.io/instance": "et-operator",
         "app.kubernetes.io/managed-by": "Helm",
-        "app.kubernetes.io/version": et_operator.__version__,
-        "helm.sh/chart": f"et-operator-{et_operator.__version__}",
+        "app.kubernetes.io/version": et_kube.__version__,
+        "helm.sh/chart": f"et-operator-{et_kube.__version__}",
     },
     "annotations": {"helm.sh/resource-policy": "keep"},
 }
@@ -315,7 +315,7 @@ def test_a_packaged_chart_holds_what_the_links_lead_to(helm: Path, tmp_path: Pat
     done = run(helm, "package", CHART, "--destination", tmp_path)
     assert done.returncode == 0, done.stderr
     [archive] = tmp_path.glob("*.tgz")
-    assert archive.name == f"et-operator-{et_operator.__version__}.tgz"
+    assert archive.name == f"et-operator-{et_kube.__version__}.tgz"
     with tarfile.open(archive) as packed:
         assert all(member.isfile() for member in packed)
     plain, again = (render(helm, {}, tmp_path, chart=chart) for chart in (CHART, archive))

@@ -24,7 +24,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import et_operator
+import et_kube
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -90,14 +90,14 @@ def test_the_sdist_can_be_tested(built: Path, tmp_path: Path) -> None:
 def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path, metadata: Distribution) -> None:
     names = {str(file) for file in metadata.files or ()}
     tops = {name.split("/")[0] for name in names} - {wheel.name.split("-py3")[0] + ".dist-info"}
-    assert tops >= {"et_operator", "launcher", "hostdiscovery"}
+    assert tops == {"et", "et_contract", "et_kube", "et_operator", "launcher", "hostdiscovery"}
     assert {f"{top}/py.typed" for top in tops} <= names
     assert not {"tests", "devcluster", "docs", "examples"} & tops
 
 
 @pytest.mark.point("distributions")
 def test_the_version_comes_from_one_place(metadata: Distribution) -> None:
-    assert metadata.version == et_operator.__version__
+    assert metadata.version == et_kube.__version__
 
 
 @pytest.mark.point("distributions")
@@ -109,7 +109,7 @@ def test_every_console_script_runs_where_only_its_dependencies_are(
     for name in list_scripts(metadata, extra):
         script = program.with_name(name)
         assert "usage" in run([script, "--help"], folder=tmp_path).lower()
-        assert et_operator.__version__ in run([script, "--version"], folder=tmp_path)
+        assert et_kube.__version__ in run([script, "--version"], folder=tmp_path)
 
 
 def list_scripts(metadata: Distribution, extra: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from et_operator.errors import (
+from et_kube.errors import (
     AlreadyExists,
     Conflict,
     NotFound,
@@ -15,7 +15,7 @@ from et_operator.errors import (
     ServerFailed,
     Throttled,
 )
-from et_operator.model.resources import PODS
+from et_kube.resources import PODS
 from tests.fakes.clients import Call, Moment
 from tests.fakes.cluster import FakeCluster
 from tests.simulation.invariants import OPERATOR

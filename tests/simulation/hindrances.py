@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from et_operator.errors import ApiError, Refused, ServerFailed
-from et_operator.model.resources import (
+from et_kube.errors import ApiError, Refused, ServerFailed
+from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     PODS,

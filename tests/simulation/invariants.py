@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from et_operator.model.names import LABEL_EPOCH, LABEL_ROLE
-from et_operator.model.resources import (
+from et_contract.names import CONFIG_KEY
+from et_kube.resources import (
     CONFIG_MAPS,
     EVENTS,
     GROUP,
@@ -24,7 +24,7 @@ from et_operator.model.resources import (
     Json,
     Ref,
 )
-from launcher.contract import CONFIG_KEY
+from et_operator.model.names import LABEL_EPOCH, LABEL_ROLE
 from tests.fakes.broker import FakeBroker
 from tests.fakes.clients import Call, CallLog, Moment
 from tests.fakes.cluster import FakeCluster

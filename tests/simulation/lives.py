@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from et_operator.model.resources import (
+from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     PODS,

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from et_kube.clock import Clock
+from et_kube.errors import KubeError
+from et_kube.resources import Resource
+from et_operator.acting.executing import Executor
 from et_operator.assembly import WATCHED
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
-from et_operator.errors import EtOperatorError
-from et_operator.kube.executing import Executor
 from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.plans import Report
-from et_operator.model.resources import Resource
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.reconciling import Reconciler
-from et_operator.runtime.clock import Clock
 from et_operator.runtime.measuring import Metrics
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from tests.fakes.clients import CallLog, FakeApi, View
 from tests.fakes.cluster import FakeCluster
 
-FILES = {"launcher/boot.py": "", "launcher/contract.py": ""}
+FILES = {"launcher/boot.py": "", "et_contract/paths.py": ""}
 SHIPPED = RuntimeFiles(
     Runtime(digest=hash_files(FILES), broker_image="localhost/et-operator:dev"), FILES
 )
@@ -184,7 +184,7 @@ class SimulatedOperator:
             return False
         try:
             _, again = await self._reconciler.reconcile(key)
-        except EtOperatorError:
+        except KubeError:
             self.agenda.retry(key)
             return True
         if again is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from et_operator.model.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS
 from tests.makers import make_job, make_scale_in, make_scale_out
 from tests.simulation.faults import KINDS, Strike
 from tests.simulation.hindrances import FINALIZER, HINDRANCES

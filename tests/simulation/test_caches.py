@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from et_kube.resources import Resource
 from et_operator.assembly import WATCHED
-from et_operator.model.resources import Resource
 from tests.fakes.clients import Call, Moment
 from tests.simulation.conftest import choose
 from tests.simulation.faults import Crash, Strike

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from et_contract.documents import AHEAD
+from et_kube.resources import CONFIG_MAPS, PODS, TRAINING_JOBS
 from et_operator.model.names import LABEL_EPOCH
-from et_operator.model.resources import CONFIG_MAPS, PODS, TRAINING_JOBS
-from launcher.documents import AHEAD
 from tests.simulation.invariants import check_rest
 from tests.simulation.lives import start
 from tests.simulation.worlds import World

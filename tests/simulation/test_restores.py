@@ -14,7 +14,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from et_operator.model.resources import TRAINING_JOBS
+from et_kube.resources import TRAINING_JOBS
 from tests.simulation.conftest import find_draws
 from tests.simulation.invariants import OPERATOR, check_rest, check_standing
 from tests.simulation.lives import start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from et_operator.model.resources import TRAINING_JOBS
+from et_kube.resources import TRAINING_JOBS
 from tests.makers import make_job
 from tests.simulation.invariants import OPERATOR
 from tests.simulation.worlds import World

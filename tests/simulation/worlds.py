@@ -7,16 +7,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Self
 
+from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.assembly import WATCHED
-from et_operator.model.resources import (
-    PODS,
-    SCALE_INS,
-    SCALE_OUTS,
-    TRAINING_JOBS,
-    Json,
-    Ref,
-    Resource,
-)
 from tests.fakes.broker import FakeBroker
 from tests.fakes.clients import CallLog
 from tests.fakes.clock import FakeClock, WrongClock

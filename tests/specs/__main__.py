@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
+from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
 from tests.makers import NOWHERE, make_job
 from tests.specs.flooding import Life, Outcome, flood
 from tests.specs.generating import TARGET, build_case

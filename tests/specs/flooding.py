@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from et_operator.model.resources import PODS, TRAINING_JOBS
+from et_kube.resources import PODS, TRAINING_JOBS
 from tests.specs.generating import Case, Edit, Written
 from tests.specs.servers import MERGE, Answer, Server, build_path
 from tests.specs.verdicts import Verdict, is_sentence, judge_job, judge_scaling

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
+from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
 from tests.makers import NOWHERE, Document, make_job, make_scale_in, make_scale_out
 from tests.specs.odds import ODDS, REFUSED, Raw
 from tests.specs.places import Path, find_schema, list_places, put, sample, show

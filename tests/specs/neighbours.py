@@ -7,7 +7,7 @@ import statistics
 import time
 from typing import Any
 
-from et_operator.model.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
+from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
 from tests.e2e.playing import play
 from tests.e2e.world import build_job, scale_in, scale_out
 from tests.specs.servers import Server, build_path

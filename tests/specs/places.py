@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from et_operator.model.resources import TRAINING_JOBS, Resource
+from et_kube.resources import TRAINING_JOBS, Resource
 from tests.fakes.schemas import Schema, find_definition
 
 Path = tuple[str | int, ...]

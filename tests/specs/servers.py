@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from devcluster.settings import find_cluster
-from et_operator.model.resources import Resource
+from et_kube.resources import Resource
 
 DEEP = 40_000
 """Calls within each other that reading an answer may take: objects are nested 10,000 deep."""

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from et_operator.errors import ApiError, Refused
-from et_operator.model.names import build_report_name
-from et_operator.model.resources import (
+from et_contract.names import REPORT_KEY_PREFIX, build_report_name
+from et_kube.errors import ApiError, Refused
+from et_kube.resources import (
     CONFIG_MAPS,
     NODES,
     PODS,
@@ -20,7 +20,6 @@ from et_operator.model.resources import (
     Ref,
     Resource,
 )
-from launcher.contract import REPORT_KEY_PREFIX
 from tests.fakes.clients import Call, Moment
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.histories import Change

@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from et_contract.documents import encode_config, encode_report
+from et_contract.names import CONFIG_KEY, REPORT_KEY_PREFIX
 from et_operator.model.names import (
     LABEL_EPOCH,
     LABEL_INDEX,
@@ -17,8 +19,6 @@ from et_operator.model.names import (
     Role,
     build_job_labels,
 )
-from launcher.contract import CONFIG_KEY, REPORT_KEY_PREFIX
-from launcher.documents import encode_config, encode_report
 from tests import fuzzing
 from tests.makers import Document, make_config_map, make_pod
 from tests.specs.odds import draw

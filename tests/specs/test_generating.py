@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from et_operator.errors import Refused
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_kube.errors import Refused
+from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.specs.generating import Case, NotStored, build_case, dump

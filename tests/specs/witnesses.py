@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from et_operator.model.resources import LEASES, PODS
+from et_kube.resources import LEASES, PODS
 from tests.specs.servers import Server, build_path
 
 NAMESPACE = "et-operator"

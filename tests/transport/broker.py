@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from et_operator.kube.connecting import Connection, open_session
-from et_operator.kube.execing import ExecStream, open_exec
-from et_operator.kube.rest import Rest
-from launcher import contract
+from et_contract.documents import Member
+from et_kube.connecting import Connection, open_session
+from et_kube.execing import ExecStream, open_exec
+from et_kube.rest import Rest
 from launcher.broker.__main__ import configure_logging, raise_file_limit
 from launcher.broker.assembly import Assembly, Paths
 from launcher.broker.memories import Identity
-from launcher.documents import Member
 
 
 async def authorize() -> Mapping[str, str]:
@@ -39,7 +38,7 @@ async def run(folder: Path, url: str, identity: Identity) -> None:
                 "ns",
                 member.name,
                 container=member.container,
-                command=contract.BRIDGE_COMMAND,
+                command=paths.BRIDGE_COMMAND,
             )
 
         await Assembly(identity, paths, api=Rest(connection), opener=open_bridge).run(stop)

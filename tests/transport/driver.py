@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.protocol.claims import Claim
 
 SLOT = "echo up; exec sleep 3600"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from et_contract.documents import MemberState
 from launcher.broker.streams import HANDSHAKES
-from launcher.documents import MemberState
 from tests.fakes.apiserver import ROOT
 from tests.transport.bursts import send_burst
 from tests.transport.worlds import PATIENCE, World, pids_of, running, until

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from et_contract import frames
 from launcher.broker.windows import POOL
-from launcher.protocol import frames
 from tests.transport.worlds import (
     PATIENCE,
     World,

@@ -13,9 +13,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from launcher import contract
-from launcher.documents import HostConfig, Member, MemberState, Report
-from launcher.protocol import frames
+from et_contract import frames, names
+from et_contract.documents import HostConfig, Member, MemberState, Report
 from tests.fakes.agents import Agents
 from tests.fakes.apiserver import ROOT, ApiServer, dial_agent, dial_bridge, serving
 
@@ -125,9 +124,9 @@ class World:
     async def start_agent(self, name: str) -> None:
         """PID 1 of a worker."""
         env = {
-            contract.ENV_JOB_UID: "job-uid",
-            contract.ENV_POD_UID: f"uid-{name}",
-            contract.ENV_EPOCH: "1",
+            names.ENV_JOB_UID: "job-uid",
+            names.ENV_POD_UID: f"uid-{name}",
+            names.ENV_EPOCH: "1",
         }
         path = str(self.folder / f"{name}.sock")
         agent = await self._run([sys.executable, "-S", "-c", AGENT, path], env, self.folder / name)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from et_kube.errors import Expired, Refused, ServerFailed
+from et_kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, TRAINING_JOBS, Ref
 from et_operator.assembly import Operator
-from et_operator.errors import Expired, Refused, ServerFailed
-from et_operator.model.resources import CONFIG_MAPS, LEASES, NODES, PODS, TRAINING_JOBS, Ref
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.supervising import run_for_ever
 from et_operator.settings import Settings
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("quiet_logs")
 
 
 class Client(FakeApi):
-    """With a guard that is asked before each write, as kube/rest has it."""
+    """With a guard that is asked before each write, as et_kube/rest has it."""
 
     guard: Callable[[], None] | None = None
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from et_contract import paths
 from et_operator.assembly import WATCHED
 from et_operator.codec.decoding import decode_job
 from et_operator.model.names import build_role_prefix
 from et_operator.planning.manifests.access import build_rules
 from et_operator.settings import Settings
-from launcher import contract
 from tests.makers import make_job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,7 +141,7 @@ def test_the_broker_is_the_operators_image():
 
 def test_the_policy_pins_the_one_command_that_brokers_send():
     [validation] = find("ValidatingAdmissionPolicy", "et-operator-exec")["spec"]["validations"]
-    command = ", ".join(f"'{word}'" for word in contract.BRIDGE_COMMAND)
+    command = ", ".join(f"'{word}'" for word in paths.BRIDGE_COMMAND)
     assert f"[{command}]" in validation["expression"]
 
 

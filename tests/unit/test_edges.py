@@ -17,20 +17,18 @@ from hypothesis import strategies as st
 
 from et.describing import describe
 from et.listing import show_list
+from et_contract.documents import (
+    InvalidDocument,
+    Report,
+    decode_config,
+    decode_report,
+    encode_report,
+)
+from et_kube.errors import KubeError
+from et_kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS, TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.errors import EtOperatorError
 from et_operator.model.jobs import JobKey
 from et_operator.model.names import Role, build_labels
-from et_operator.model.resources import (
-    CONFIG_MAPS,
-    EVENTS,
-    NODES,
-    PODS,
-    TRAINING_JOBS,
-    Json,
-    Ref,
-)
-from launcher.documents import InvalidDocument, Report, decode_config, decode_report, encode_report
 from tests.fakes.clients import Call
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
@@ -115,7 +113,7 @@ def store(cluster: FakeCluster, case: Case) -> Json | None:
     """The object as the server in memory stores it; None where it refuses it."""
     try:
         return cluster.create(case.resource, "team", case.manifest.stored)
-    except (EtOperatorError, NotStored):
+    except (KubeError, NotStored):
         return None
 
 
@@ -136,7 +134,7 @@ async def live_through(case: Case) -> None:
             try:
                 ref = Ref(case.resource, "team", (stored or {})["metadata"]["name"])
                 bench.cluster.patch(ref, change.written.stored, subresource=change.subresource)
-            except (EtOperatorError, NotStored, KeyError):
+            except (KubeError, NotStored, KeyError):
                 continue
         for _ in range(3):
             bench.look()
@@ -206,11 +204,11 @@ def put_odd(cluster: FakeCluster, generator: Generator, name: str) -> bool:
         if manifest["metadata"]["name"] != name:
             return False
         cluster.create(TRAINING_JOBS, NAMESPACE, manifest)
-    except (EtOperatorError, NotStored, KeyError, TypeError):
+    except (KubeError, NotStored, KeyError, TypeError):
         return False
     try:
         status = generator.build_status(TRAINING_JOBS).stored
         cluster.patch(Ref(TRAINING_JOBS, NAMESPACE, name), status, subresource="status")
-    except (EtOperatorError, NotStored):
+    except (KubeError, NotStored):
         pass
     return True

@@ -12,25 +12,11 @@ from typing import Any
 
 import pytest
 
-from et_operator.assembly import WATCHED
-from et_operator.codec.children import decode_role_names
-from et_operator.codec.decoding import decode_job
-from et_operator.codec.encoding import encode_status_patch
-from et_operator.codec.runtimes import hash_files
-from et_operator.errors import (
-    ApiError,
-    OutcomeUnknown,
-    Refused,
-    ServerFailed,
-    Throttled,
-    Unauthorized,
-)
-from et_operator.kube.executing import Executor
-from et_operator.kube.translating import translate_status
-from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.names import Role, build_labels, build_runtime_name
-from et_operator.model.plans import Plan, Report
-from et_operator.model.resources import (
+from et_contract.documents import Report as BrokerReport
+from et_contract.documents import encode_report
+from et_contract.names import REPORT_KEY_PREFIX
+from et_kube.errors import ApiError, OutcomeUnknown, Refused, ServerFailed, Throttled, Unauthorized
+from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     PODS,
@@ -44,6 +30,16 @@ from et_operator.model.resources import (
     Ref,
     Resource,
 )
+from et_kube.translating import translate_status
+from et_operator.acting.executing import Executor
+from et_operator.assembly import WATCHED
+from et_operator.codec.children import decode_role_names
+from et_operator.codec.decoding import decode_job
+from et_operator.codec.encoding import encode_status_patch
+from et_operator.codec.runtimes import hash_files
+from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.names import Role, build_labels, build_runtime_name
+from et_operator.model.plans import Plan, Report
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.answering import MOST_ANSWERS
 from et_operator.planning.drafts import FAILURES_TOLD, SINGLE_READS
@@ -56,9 +52,6 @@ from et_operator.runtime.workqueue import ShutDown, WorkQueue
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
-from launcher.contract import REPORT_KEY_PREFIX
-from launcher.documents import Report as BrokerReport
-from launcher.documents import encode_report
 from tests.fakes import benches
 from tests.fakes.clients import Call, FakeApi, Fault, Moment
 from tests.makers import make_job, make_scale_out

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-import et_operator
+import et_kube
 
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "et-operator"
 FREE = {"resources"}
@@ -43,4 +43,4 @@ def list_values(values: Object, above: str = "") -> Iterator[str]:
 
 def test_the_chart_has_the_products_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["version"] == chart["appVersion"] == et_operator.__version__
+    assert chart["version"] == chart["appVersion"] == et_kube.__version__

@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from et_contract.names import build_config_name, build_report_name
+from et_kube.resources import Json
 from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.names import (
-    build_access_name,
-    build_config_name,
-    build_labels,
-    build_report_name,
-    build_role_prefix,
-    build_seal,
-)
-from et_operator.model.resources import Json
+from et_operator.model.names import build_access_name, build_labels, build_role_prefix, build_seal
 from et_operator.planning.manifests.owning import build_metadata
 
 _RBAC = "rbac.authorization.k8s.io"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from et_contract.documents import HostConfig, Member, MemberState, ScriptOrder, encode_config
+from et_contract.names import CONFIG_KEY, build_config_name
+from et_kube.resources import Json
 from et_operator.model.jobs import JobStatus, TrainingJob, WorkerRecord, WorkerState
-from et_operator.model.names import build_config_name, build_labels
+from et_operator.model.names import build_labels
 from et_operator.model.pods import Pod
-from et_operator.model.resources import Json
 from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.manifests.owning import build_metadata
 from et_operator.planning.views import View
-from launcher.contract import CONFIG_KEY
-from launcher.documents import HostConfig, Member, MemberState, ScriptOrder, encode_config
 
 
 def build_config(

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from et_contract import names, paths
+from et_kube.resources import Json
 from et_operator.model.jobs import AttachMode, TrainingJob
 from et_operator.model.names import Role, build_keys_prefix, build_labels
-from et_operator.model.resources import Json
 from et_operator.planning.manifests.owning import build_metadata
-from launcher import contract
 
 _FILES = {
-    Role.LAUNCHER: (contract.KEY_USER, contract.KEY_KNOWN_HOSTS),
-    Role.WORKER: (contract.KEY_HOST, contract.KEY_AUTHORIZED),
+    Role.LAUNCHER: (names.KEY_USER, names.KEY_KNOWN_HOSTS),
+    Role.WORKER: (names.KEY_HOST, names.KEY_AUTHORIZED),
 }
 _READABLE = 0o444
 """By whatever user the image has: both ends copy their private key to a file of their own."""
@@ -47,8 +47,8 @@ def add_keys(job: TrainingJob, spec: dict[str, Any], role: Role) -> None:
         "defaultMode": _READABLE,
         "items": items,
     }
-    volume = {"name": contract.KEYS_VOLUME, "secret": secret}
+    volume = {"name": paths.KEYS_VOLUME, "secret": secret}
     spec["volumes"] = [*(spec.get("volumes") or ()), volume]
     container = spec["containers"][0]
-    mount = {"name": contract.KEYS_VOLUME, "mountPath": contract.KEYS_DIR, "readOnly": True}
+    mount = {"name": paths.KEYS_VOLUME, "mountPath": paths.KEYS_DIR, "readOnly": True}
     container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]

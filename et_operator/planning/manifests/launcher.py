@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from et_contract import names, paths
+from et_kube.resources import Json
 from et_operator.model.jobs import JobSpec, JobStatus, Runtime, TrainingJob
 from et_operator.model.names import Role, build_launcher_name
-from et_operator.model.resources import Json
 from et_operator.planning.manifests.access import find_account
 from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (
@@ -19,15 +20,14 @@ from et_operator.planning.manifests.pods import (
     wrap_command,
 )
 from et_operator.planning.manifests.runtimes import build_runtime_volume
-from launcher import contract
 
 BROKER_USER = 65532
 TOKEN_SECONDS = 3607
 _EMPTY = {
-    contract.RUN_VOLUME: contract.RUN_DIR,
-    contract.EDL_VOLUME: contract.EDL_DIR,
-    contract.MPI_VOLUME: contract.MPI_DIR,
-    contract.JOB_VOLUME: contract.JOB_DIR,
+    paths.RUN_VOLUME: paths.RUN_DIR,
+    paths.EDL_VOLUME: paths.EDL_DIR,
+    paths.MPI_VOLUME: paths.MPI_DIR,
+    paths.JOB_VOLUME: paths.JOB_DIR,
 }
 _STAY = {
     "karpenter.sh/do-not-disrupt": "true",
@@ -72,11 +72,11 @@ def build_launcher(
         body["imagePullSecrets"] = own + [item for item in extra if item not in own]
     env = [
         *build_env(job, epoch),
-        {"name": contract.ENV_SLOTS, "value": str(slots)},
-        {"name": contract.ENV_MIN_SLOTS, "value": str(minimum * slots)},
-        {"name": contract.ENV_ATTACH_MODE, "value": spec.attach_mode.value},
+        {"name": names.ENV_SLOTS, "value": str(slots)},
+        {"name": names.ENV_MIN_SLOTS, "value": str(minimum * slots)},
+        {"name": names.ENV_ATTACH_MODE, "value": spec.attach_mode.value},
     ]
-    told = {"name": contract.ENV_LAUNCHER, "value": spec.launcher}
+    told = {"name": names.ENV_LAUNCHER, "value": spec.launcher}
     _wrap_user(body, [*env, told], runtime)
     if has_keys(job):
         add_keys(job, body, Role.LAUNCHER)
@@ -90,7 +90,7 @@ def _wrap_user(spec: dict[str, Any], env: list[dict[str, Any]], runtime: Runtime
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     kept = ",".join(str(item["name"]) for item in container.get("env") or ())
     wrap_command(container, "launch")
-    keep = {"name": contract.ENV_KEEP, "value": kept}
+    keep = {"name": names.ENV_KEEP, "value": kept}
     add_env(container, [*env, build_grace(spec), keep])
     add_mounts(spec, container, build_runtime_volume(runtime), _EMPTY)
 
@@ -98,7 +98,7 @@ def _wrap_user(spec: dict[str, Any], env: list[dict[str, Any]], runtime: Runtime
 def _build_broker(runtime: Runtime, env: list[dict[str, Any]]) -> dict[str, Any]:
     """The native sidecar: the only holder of a token."""
     return {
-        "name": contract.BROKER_CONTAINER,
+        "name": names.BROKER_CONTAINER,
         "image": runtime.broker_image,
         "imagePullPolicy": "IfNotPresent",
         "restartPolicy": "Always",
@@ -108,8 +108,8 @@ def _build_broker(runtime: Runtime, env: list[dict[str, Any]]) -> dict[str, Any]
         "securityContext": _RESTRICTED,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            {"name": contract.RUN_VOLUME, "mountPath": contract.RUN_DIR},
-            {"name": contract.TOKEN_VOLUME, "mountPath": contract.TOKEN_DIR, "readOnly": True},
+            {"name": paths.RUN_VOLUME, "mountPath": paths.RUN_DIR},
+            {"name": paths.TOKEN_VOLUME, "mountPath": paths.TOKEN_DIR, "readOnly": True},
         ],
     }
 
@@ -119,7 +119,7 @@ def _build_token_volume() -> dict[str, Any]:
     certificate = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
     return {
-        "name": contract.TOKEN_VOLUME,
+        "name": paths.TOKEN_VOLUME,
         "projected": {
             "sources": [
                 {"serviceAccountToken": token},

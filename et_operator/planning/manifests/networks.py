@@ -7,9 +7,9 @@ launcher's port runs code in it. Ports are chosen at random: the rule is by pod 
 
 from __future__ import annotations
 
+from et_kube.resources import Json
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import build_job_labels, build_labels, build_network_name
-from et_operator.model.resources import Json
 from et_operator.planning.manifests.owning import build_metadata
 
 

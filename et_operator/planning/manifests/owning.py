@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from et_kube.resources import TRAINING_JOBS
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.resources import TRAINING_JOBS
 
 
 def build_owner(job: TrainingJob) -> dict[str, Any]:

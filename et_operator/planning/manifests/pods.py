@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from et_contract import names, paths
+from et_kube.resources import Json
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import (
     ANNOTATION_CONTAINER,
@@ -12,10 +14,8 @@ from et_operator.model.names import (
     Role,
     build_labels,
 )
-from et_operator.model.resources import Json
 from et_operator.planning.manifests.owning import build_owner
 from et_operator.planning.manifests.runtimes import build_runtime_mount
-from launcher import contract
 
 DEFAULT_GRACE = 30
 """terminationGracePeriodSeconds of a pod that says nothing, as the API server fills it in."""
@@ -58,7 +58,7 @@ def build_pod_labels(job: TrainingJob, role: Role, epoch: int) -> dict[str, str]
 def wrap_command(container: dict[str, Any], verb: str) -> None:
     """Put our PID 1 in front of the user's command."""
     user = take_command(container)
-    container["command"] = ["python3", "-I", "-S", contract.BOOT, verb, "--", *user]
+    container["command"] = ["python3", "-I", "-S", paths.BOOT, verb, "--", *user]
 
 
 def take_command(container: dict[str, Any]) -> list[str]:
@@ -91,19 +91,19 @@ def add_mounts(
 def build_env(job: TrainingJob, epoch: int) -> list[dict[str, Any]]:
     """What both PID 1s and the broker need to know about themselves."""
     return [
-        {"name": contract.ENV_JOB_NAME, "value": job.key.name},
-        {"name": contract.ENV_JOB_NAMESPACE, "value": job.key.namespace},
-        {"name": contract.ENV_JOB_UID, "value": job.uid},
-        {"name": contract.ENV_EPOCH, "value": str(epoch)},
-        _from_field(contract.ENV_POD_NAME, "metadata.name"),
-        _from_field(contract.ENV_POD_UID, "metadata.uid"),
+        {"name": names.ENV_JOB_NAME, "value": job.key.name},
+        {"name": names.ENV_JOB_NAMESPACE, "value": job.key.namespace},
+        {"name": names.ENV_JOB_UID, "value": job.uid},
+        {"name": names.ENV_EPOCH, "value": str(epoch)},
+        _from_field(names.ENV_POD_NAME, "metadata.name"),
+        _from_field(names.ENV_POD_UID, "metadata.uid"),
     ]
 
 
 def build_grace(spec: Json) -> dict[str, str]:
     """How long the pod has between SIGTERM and SIGKILL."""
     grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
-    return {"name": contract.ENV_GRACE, "value": str(grace)}
+    return {"name": names.ENV_GRACE, "value": str(grace)}
 
 
 def _from_field(name: str, path: str) -> dict[str, Any]:

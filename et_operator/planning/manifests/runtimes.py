@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from et_contract.paths import RUNTIME_DIR, RUNTIME_VOLUME
+from et_kube.resources import GROUP, Json
 from et_operator.codec.runtimes import encode_key
 from et_operator.model.jobs import Runtime
 from et_operator.model.names import (
@@ -12,9 +14,7 @@ from et_operator.model.names import (
     MANAGED_BY,
     build_runtime_name,
 )
-from et_operator.model.resources import GROUP, Json
 from et_operator.model.snapshots import RuntimeFiles
-from launcher.contract import RUNTIME_DIR, RUNTIME_VOLUME
 
 
 def build_runtime(namespace: str, shipped: RuntimeFiles) -> Json:

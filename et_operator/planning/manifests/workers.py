@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from et_contract import names, paths
+from et_kube.resources import Json
 from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import Runtime, TrainingJob, WorkerSpec
 from et_operator.model.names import LABEL_INDEX, Role, build_worker_name
-from et_operator.model.resources import Json
 from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (
     add_env,
@@ -20,12 +21,11 @@ from et_operator.planning.manifests.pods import (
     wrap_command,
 )
 from et_operator.planning.manifests.runtimes import build_runtime_volume
-from launcher import contract
 
 GRACE = 60
 TOLERATED = 60
 """Seconds on a lost node: the cluster's usual 300 would be the stall of the whole job."""
-_EMPTY = {contract.RUN_VOLUME: contract.RUN_DIR, contract.MPI_VOLUME: contract.MPI_DIR}
+_EMPTY = {paths.RUN_VOLUME: paths.RUN_DIR, paths.MPI_VOLUME: paths.MPI_DIR}
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
@@ -54,9 +54,9 @@ def _serve_ssh(job: TrainingJob, spec: dict[str, Any], epoch: int) -> None:
     container = spec["containers"][0]
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     grace = spec["terminationGracePeriodSeconds"]
-    options = [str(contract.SSH_PORT), str(epoch), str(grace), contract.KUBEXEC]
+    options = [str(names.SSH_PORT), str(epoch), str(grace), paths.KUBEXEC]
     user = take_command(container)
-    container["command"] = ["sh", contract.SSH_WORKER, *options, "--", *user]
+    container["command"] = ["sh", paths.SSH_WORKER, *options, "--", *user]
     add_keys(job, spec, Role.WORKER)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from benchmarks.leastwrites import count_least, list_needs
 from benchmarks.standing import NAMESPACE, StandingJob
-from et_operator.model.resources import CONFIG_MAPS, NODES, TRAINING_JOBS
+from et_kube.resources import CONFIG_MAPS, NODES, TRAINING_JOBS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

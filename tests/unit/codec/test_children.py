@@ -6,6 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from et_contract.documents import (
+    AHEAD,
+    MAX_WORKERS,
+    HostConfig,
+    Member,
+    MemberState,
+    Report,
+    encode_config,
+    encode_report,
+)
 from et_operator.codec.children import (
     decode_child,
     decode_host_config,
@@ -15,16 +25,6 @@ from et_operator.codec.children import (
     select_documents,
 )
 from et_operator.model.snapshots import Child
-from launcher.contract import MAX_WORKERS
-from launcher.documents import (
-    AHEAD,
-    HostConfig,
-    Member,
-    MemberState,
-    Report,
-    encode_config,
-    encode_report,
-)
 
 CONFIG = HostConfig("train", "team", "u", generation=3, epoch=2, replicas=2, min_replicas=1)
 REPORT = Report(epoch=2, launcher_uid="l", broker_start=1)

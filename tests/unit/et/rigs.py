@@ -14,9 +14,9 @@ from rich.console import Console
 from et.clusters import Cluster, Place
 from et.running import Rig
 from et.screens import Screen, TerminalConsole
-from et_operator.codec.times import format_time, parse_time
-from et_operator.errors import NotFound
-from et_operator.model.resources import Ref
+from et_kube.errors import NotFound
+from et_kube.resources import Ref
+from et_kube.times import format_time, parse_time
 from tests.fakes.clients import CallLog, FakeApi
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.cluster import FakeCluster

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from et.commands import app
 from et.screens import Screen
-from et_operator.model.resources import TRAINING_JOBS
+from et_kube.resources import TRAINING_JOBS
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.makers import make_job

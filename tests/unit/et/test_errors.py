@@ -6,8 +6,8 @@ import pytest
 
 from et.clusters import Place, check_kubeconfig
 from et.errors import EtError, explain
-from et_operator.errors import EtOperatorError, OutcomeUnknown, Unreachable
-from et_operator.kube.translating import translate_status
+from et_kube.errors import KubeError, OutcomeUnknown, Unreachable
+from et_kube.translating import translate_status
 
 INVALID = (
     'TrainingJob.kai.alibabacloud.com "x" is invalid: '
@@ -80,10 +80,10 @@ def test_an_answer_of_the_api_server_is_put_into_words(answer: tuple[int, str, s
     [
         (Unreachable("get /x: refused"), "the cluster cannot be reached: get /x: refused"),
         (OutcomeUnknown("create /x: no answer in time"), "the API server has not answered"),
-        (EtOperatorError("whatever else"), "whatever else"),
+        (KubeError("whatever else"), "whatever else"),
     ],
 )
-def test_no_answer_is_put_into_words_too(error: EtOperatorError, start: str):
+def test_no_answer_is_put_into_words_too(error: KubeError, start: str):
     assert explain(error).startswith(start)
 
 

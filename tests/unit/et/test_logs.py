@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et.logs import Beginning, LogLine, PodLog, merge, parse_line
+from et_kube.resources import Ref
 from et_operator.codec.pods import decode_pod
 from et_operator.model.pods import Pod
-from et_operator.model.resources import Ref
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.makers import make_pod

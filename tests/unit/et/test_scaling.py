@@ -9,8 +9,8 @@ import pytest
 
 from et.errors import EtError
 from et.scaling import Wish, complete_names, scale
-from et_operator.errors import NotFound
-from et_operator.model.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_kube.errors import NotFound
+from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
 from tests.simulation.lives import start
 from tests.simulation.worlds import World
 from tests.unit.et.rigs import join, make_screen, read

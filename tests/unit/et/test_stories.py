@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 from et.stories import Entry, tell_story
+from et_kube.times import format_micro_time, format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.codec.times import format_micro_time, format_time
 from et_operator.model.jobs import TrainingJob
 from tests.counting import count_steps
 from tests.fakes.clock import START

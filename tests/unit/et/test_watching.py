@@ -12,8 +12,8 @@ import pytest
 from et.logs import Beginning
 from et.tailing import follow_logs, show_logs
 from et.watching import watch
-from et_operator.errors import OutcomeUnknown, Refused
-from et_operator.model.resources import SCALE_OUTS, TRAINING_JOBS, Ref
+from et_kube.errors import OutcomeUnknown, Refused
+from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Ref
 from tests.fakes.clients import Call, Moment
 from tests.makers import make_scale_out
 from tests.simulation.lives import start

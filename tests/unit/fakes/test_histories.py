@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.errors import OutcomeUnknown, Unreachable
-from et_operator.model.resources import CONFIG_MAPS, PODS, Ref
+from et_kube.errors import OutcomeUnknown, Unreachable
+from et_kube.resources import CONFIG_MAPS, PODS, Ref
 from tests.fakes.clients import Call, CallLog, FakeApi, Moment
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from et_contract import frames
 from hostdiscovery import discover
-from launcher.protocol import frames
 from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker
 
 Run = Callable[..., "subprocess.Popen[bytes]"]
@@ -34,8 +34,8 @@ def run(broker: FakeBroker, file: Path) -> Iterator[Run]:
 
     def start(setting: str = "pass") -> subprocess.Popen[bytes]:
         code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from hostdiscovery import discover"
-        code += f"; from launcher import contract; {setting}"
-        code += f"; contract.BROKER_SOCKET = {str(broker.path)!r}; contract.HOSTS_FILE = "
+        code += f"; from et_contract import paths; {setting}"
+        code += f"; paths.BROKER_SOCKET = {str(broker.path)!r}; paths.HOSTS_FILE = "
         code += f"{str(file)!r}; sys.exit(discover.main())"
         environ = {"EDL_NONCE": "n0"}
         process = subprocess.Popen(

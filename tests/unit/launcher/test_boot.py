@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher import boot, contract
+from et_contract import paths
+from launcher import boot
 
 PYTHON = os.environ.get("PYTHON", sys.executable)
 SOURCE = Path(boot.__file__)
@@ -39,11 +40,11 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_paths_are_those_of_the_contract() -> None:
-    script = Path(contract.BOOT)
-    assert script.name == contract.SLASH.join(["launcher", SOURCE.name])
-    assert str(script.parent) == contract.RUNTIME_DIR
-    assert str(script.parents[1] / "run" / "lib") == contract.LIB_DIR
-    assert boot.SLASH == contract.SLASH
+    script = Path(paths.BOOT)
+    assert script.name == paths.SLASH.join(["launcher", SOURCE.name])
+    assert str(script.parent) == paths.RUNTIME_DIR
+    assert str(script.parents[1] / "run" / "lib") == paths.LIB_DIR
+    assert boot.SLASH == paths.SLASH
 
 
 @pytest.mark.parametrize(

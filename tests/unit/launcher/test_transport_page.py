@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 
 PAGE = Path(__file__).parents[3] / "docs" / "transport.md"
 SOURCE = Path(frames.__file__).read_text()

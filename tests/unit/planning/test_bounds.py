@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
+from et_contract.documents import MAX_WORKERS
+from et_kube.resources import PODS
 from et_operator.model.jobs import ScalingKind, WorkerRecord, WorkerState
-from et_operator.model.resources import PODS
 from et_operator.model.texts import MAX_MESSAGE, MAX_REASON, measure
 from et_operator.planning.drafts import SINGLE_READS, Draft
 from et_operator.planning.membership import MANY_ENDS
 from et_operator.planning.planner import plan
-from launcher.contract import MAX_WORKERS
 from tests.planning_makers import START, World, make_job, make_scaling
 
 

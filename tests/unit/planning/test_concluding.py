@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from et_operator.model.actions import Action, Patch
-from et_operator.model.jobs import ScalingKind
-from et_operator.model.resources import (
+from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     PODS,
@@ -19,6 +17,8 @@ from et_operator.model.resources import (
     Ref,
     Resource,
 )
+from et_operator.model.actions import Action, Patch
+from et_operator.model.jobs import ScalingKind
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.concluding import CONFIRMING, MOST_UNTOLD, TELLING
 from et_operator.planning.planner import plan

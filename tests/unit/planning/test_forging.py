@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from et_contract.documents import Report, ScriptResult, SessionExit, encode_report
+from et_contract.names import REPORT_KEY_PREFIX
 from et_operator.codec.children import decode_job_report
 from et_operator.model.jobs import ScalingKind, WorkerState
-from launcher.contract import REPORT_KEY_PREFIX
-from launcher.documents import Report, ScriptResult, SessionExit, encode_report
 from tests.planning_makers import World, make_job, make_scaling
 
 NAMES = [f"job-worker-{index}" for index in range(4)]

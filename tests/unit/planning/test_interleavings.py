@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from et_contract.documents import MemberState
 from et_operator.model.jobs import RestartPolicy, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
-from launcher.documents import MemberState
 from tests.planning_makers import World, make_job, make_scaling
 
 MAXIMUM = 6

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from et_contract import names, paths
+from et_contract.documents import HostConfig, Member, MemberState
+from et_kube.resources import PODS
 from et_operator.assembly import read_runtime
 from et_operator.codec.children import binds_namesake, is_sealed
 from et_operator.model.actions import Create
 from et_operator.model.jobs import AttachMode, JobSpec, Runtime, TrainingJob, WorkerSpec
 from et_operator.model.names import build_seal
-from et_operator.model.resources import PODS
 from et_operator.planning.manifests.access import build_no_rules, build_role, build_role_binding
 from et_operator.planning.manifests.hosts import build_config_data
 from et_operator.planning.manifests.launcher import build_launcher
@@ -22,8 +24,7 @@ from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
 from et_operator.settings import Settings
-from launcher import boot, contract
-from launcher.documents import HostConfig, Member, MemberState
+from launcher import boot
 from tests.planning_makers import World, make_job, make_shipped, make_template
 
 RUNTIME = Runtime("d1", "broker:1", 1)
@@ -60,7 +61,7 @@ def env_of(container: dict[str, Any]) -> dict[str, Any]:
 def test_the_agent_is_in_front_of_the_workers_command() -> None:
     container = make_worker(make_template(command=["sleep"], args=["1"]))["spec"]["containers"][0]
     assert container["command"] == [
-        *("python3", "-I", "-S", contract.BOOT, "agent", "--", "sleep", "1")
+        *("python3", "-I", "-S", paths.BOOT, "agent", "--", "sleep", "1")
     ]
     assert "args" not in container
 
@@ -114,9 +115,9 @@ def test_a_template_has_its_own_way() -> None:
     ]
     env = env_of(spec["containers"][0])
     assert env["A"] == "b"
-    assert env[contract.ENV_GRACE] == "5"
-    assert env[contract.ENV_EPOCH] == "2"
-    assert env[contract.ENV_POD_UID] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+    assert env[names.ENV_GRACE] == "5"
+    assert env[names.ENV_EPOCH] == "2"
+    assert env[names.ENV_POD_UID] == {"fieldRef": {"fieldPath": "metadata.uid"}}
 
 
 def test_a_template_that_tolerates_everything_needs_no_more() -> None:
@@ -127,11 +128,11 @@ def test_a_template_that_tolerates_everything_needs_no_more() -> None:
 
 def test_the_runtime_is_mounted_flat() -> None:
     spec = make_worker(make_template())["spec"]
-    [volume] = [v for v in spec["volumes"] if v["name"] == contract.RUNTIME_VOLUME]
+    [volume] = [v for v in spec["volumes"] if v["name"] == paths.RUNTIME_VOLUME]
     assert volume["configMap"] == {"name": "edl-runtime-d1"}
     data = build_runtime("ns", make_shipped())["data"]
     assert all(re.fullmatch(r"[-._a-zA-Z0-9]+", key) for key in data)
-    assert f"{contract.RUNTIME_DIR}/{next(key for key in data if 'boot' in key)}" == contract.BOOT
+    assert f"{paths.RUNTIME_DIR}/{next(key for key in data if 'boot' in key)}" == paths.BOOT
 
 
 def test_boot_gives_the_shipped_files_their_paths_again(tmp_path: Path) -> None:
@@ -170,8 +171,8 @@ def test_the_launchers_command_runs_behind_our_pid_one() -> None:
     assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
     assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
     assert pod["metadata"]["annotations"]["kai.alibabacloud.com/container"] == "main"
-    assert env_of(container)[contract.ENV_MIN_SLOTS] == "2"
-    assert env_of(container)[contract.ENV_LAUNCHER] == "other"
+    assert env_of(container)[names.ENV_MIN_SLOTS] == "2"
+    assert env_of(container)[names.ENV_LAUNCHER] == "other"
 
 
 def test_the_broker_alone_holds_a_token_and_is_restricted() -> None:
@@ -187,8 +188,8 @@ def test_the_broker_alone_holds_a_token_and_is_restricted() -> None:
     assert spec["serviceAccountName"] == "job-launcher"
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
     mounted = {m["name"] for m in spec["containers"][0]["volumeMounts"]}
-    assert contract.TOKEN_VOLUME not in mounted
-    assert contract.TOKEN_VOLUME in {m["name"] for m in broker["volumeMounts"]}
+    assert paths.TOKEN_VOLUME not in mounted
+    assert paths.TOKEN_VOLUME in {m["name"] for m in broker["volumeMounts"]}
     assert {"name": "SSL_CERT_FILE", "value": "/dev/null"} in broker["env"]
 
 
@@ -212,10 +213,10 @@ def test_the_launchers_own_account_annotations_and_paths_are_kept() -> None:
     assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "false"
     assert container["terminationMessagePolicy"] == "File"
     assert [m["mountPath"] for m in container["volumeMounts"] if m["name"] == "data"] == ["/job/"]
-    assert contract.JOB_VOLUME not in {v["name"] for v in spec["volumes"]}
-    assert [c["name"] for c in spec["initContainers"]] == [contract.BROKER_CONTAINER, "fetch"]
-    assert env_of(container)[contract.ENV_KEEP] == "MY"
-    assert env_of(container)[contract.ENV_SLOTS] == "2"
+    assert paths.JOB_VOLUME not in {v["name"] for v in spec["volumes"]}
+    assert [c["name"] for c in spec["initContainers"]] == [names.BROKER_CONTAINER, "fetch"]
+    assert env_of(container)[names.ENV_KEEP] == "MY"
+    assert env_of(container)[names.ENV_SLOTS] == "2"
 
 
 # ------------------------------------------------------------------ access and hosts

@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from et_contract.documents import MemberState
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Node, Termination
 from et_operator.model.snapshots import Refusal
-from launcher.documents import MemberState
 from tests.planning_makers import World, make_job
 
 

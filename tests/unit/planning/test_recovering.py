@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from et_contract.documents import MemberState
+from et_kube.resources import SCALE_OUTS
 from et_operator.model.actions import Patch
 from et_operator.model.jobs import (
     CleanPodPolicy,
@@ -16,10 +18,8 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.pods import Termination
-from et_operator.model.resources import SCALE_OUTS
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.planner import plan
-from launcher.documents import MemberState
 from tests.planning_makers import World, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT

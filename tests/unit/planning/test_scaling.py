@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from et_contract.documents import ScriptResult
+from et_kube.resources import PODS, TRAINING_JOBS
 from et_operator.model.actions import Delete
 from et_operator.model.jobs import Leaving, ScalingKind, ScriptRight, WorkerState
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
-from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.planning.answering import plan_orphan
-from launcher.documents import ScriptResult
 from tests.planning_makers import START, World, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT

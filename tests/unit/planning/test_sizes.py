@@ -9,6 +9,15 @@ from typing import Any
 
 import pytest
 
+from et_contract.documents import (
+    MAX_WORKERS,
+    HostConfig,
+    Member,
+    MemberState,
+    Report,
+    ScriptOrder,
+    encode_report,
+)
 from et_operator.codec.decoding import MAX_ENV, MAX_SLOTS
 from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
@@ -30,8 +39,6 @@ from et_operator.model.scalings import ScalingStatus
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
 from et_operator.planning.manifests.hosts import build_config_data
 from et_operator.planning.membership import MANY_ENDS
-from launcher.contract import MAX_WORKERS
-from launcher.documents import HostConfig, Member, MemberState, Report, ScriptOrder, encode_report
 from tests.planning_makers import START, World, make_job, make_scaling
 
 ETCD = 3 * 2**19

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from et_contract import names, paths
+from et_kube.resources import SECRETS
 from et_operator.model.actions import Create, CreateKeys
 from et_operator.model.jobs import AttachMode, JobStatus
 from et_operator.model.names import is_seal
-from et_operator.model.resources import SECRETS
 from et_operator.model.snapshots import Refusal
-from launcher import contract
 from tests.planning_makers import KEYS_SECRET, World, make_job
 
 
@@ -50,15 +50,15 @@ def test_each_role_sees_its_own_keys_and_its_other_containers_none() -> None:
     seen = {}
     for name in ("job-worker-0", "job-launcher"):
         spec = created[f"Pod {name}"]["spec"]
-        [volume] = [v["secret"] for v in spec["volumes"] if v["name"] == contract.KEYS_VOLUME]
+        [volume] = [v["secret"] for v in spec["volumes"] if v["name"] == paths.KEYS_VOLUME]
         assert volume["secretName"] == KEYS_SECRET
         seen[name] = {item["key"] for item in volume["items"]}
-        assert contract.KEYS_VOLUME in find_mounts(spec["containers"][0])
+        assert paths.KEYS_VOLUME in find_mounts(spec["containers"][0])
         for other in spec.get("initContainers", ()):
-            assert contract.KEYS_VOLUME not in find_mounts(other)
+            assert paths.KEYS_VOLUME not in find_mounts(other)
     assert seen == {
-        "job-worker-0": {contract.KEY_HOST, contract.KEY_AUTHORIZED},
-        "job-launcher": {contract.KEY_USER, contract.KEY_KNOWN_HOSTS},
+        "job-worker-0": {names.KEY_HOST, names.KEY_AUTHORIZED},
+        "job-launcher": {names.KEY_USER, names.KEY_KNOWN_HOSTS},
     }
 
 
@@ -68,7 +68,7 @@ def test_a_worker_runs_sshd_and_needs_no_python() -> None:
     template["spec"]["containers"][0] |= {"command": ["mine"], "args": ["1"]}
     [container] = find_created(world)["Pod job-worker-0"]["spec"]["containers"]
     assert container["command"] == [
-        *("sh", contract.SSH_WORKER, "2222", "1", "60", contract.KUBEXEC, "--", "mine", "1")
+        *("sh", paths.SSH_WORKER, "2222", "1", "60", paths.KUBEXEC, "--", "mine", "1")
     ]
     assert "args" not in container
     assert "env" not in container
@@ -79,7 +79,7 @@ def test_launcher_and_broker_know_how_workers_are_reached() -> None:
     spec = find_created(make_world())["Pod job-launcher"]["spec"]
     for container in (spec["containers"][0], spec["initContainers"][0]):
         env = {item["name"]: item.get("value") for item in container["env"]}
-        assert env[contract.ENV_ATTACH_MODE] == contract.SSH_MODE
+        assert env[names.ENV_ATTACH_MODE] == names.SSH_MODE
     assert spec["containers"][0]["command"][0] == "python3"
 
 

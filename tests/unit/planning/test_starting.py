@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from et_kube.resources import PODS, TRAINING_JOBS
 from et_operator.model.actions import Create, get_ref
 from et_operator.model.jobs import LauncherCreation, ScalingKind
 from et_operator.model.plans import Plan
-from et_operator.model.resources import PODS, TRAINING_JOBS
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.planner import plan
 from tests.planning_makers import World, make_job, make_scaling, make_shipped

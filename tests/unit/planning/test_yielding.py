@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from et_kube.resources import PODS
 from et_operator.model.jobs import LauncherCreation, RestartPolicy
-from et_operator.model.resources import PODS
 from et_operator.model.snapshots import Refusal
 from tests.planning_makers import World, make_job
 

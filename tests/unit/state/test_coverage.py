@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from et_operator.model.resources import NODES, PODS
+from et_kube.resources import NODES, PODS
 from et_operator.state.coverage import Coverage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from et_operator.codec.runtimes import hash_files
-from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.names import ANNOTATION_SCRIPTS, build_labels
-from et_operator.model.names import Role as PodRole
-from et_operator.model.resources import (
+from et_kube.resources import (
     CONFIG_MAPS,
     NODES,
     PODS,
@@ -20,6 +16,10 @@ from et_operator.model.resources import (
     Ref,
     Resource,
 )
+from et_operator.codec.runtimes import hash_files
+from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.names import ANNOTATION_SCRIPTS, build_labels
+from et_operator.model.names import Role as PodRole
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.answering import find_expiry
 from et_operator.planning.manifests.runtimes import build_runtime

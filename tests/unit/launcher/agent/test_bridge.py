@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher import contract
+from et_contract import frames, paths
 from launcher.agent import bridge
-from launcher.protocol import frames
 from tests.unit.launcher.agent.workers import Worker
 
 PATIENCE = 20.0
@@ -83,6 +82,6 @@ def test_a_bridge_without_an_agent_says_so(
 
 
 def test_the_bridge_finds_the_socket_of_the_contract() -> None:
-    script = Path(contract.BRIDGE_COMMAND[-1])
-    assert str(script.parents[3] / "agent.sock") == contract.AGENT_SOCKET
+    script = Path(paths.BRIDGE_COMMAND[-1])
+    assert str(script.parents[3] / "agent.sock") == paths.AGENT_SOCKET
     assert Path(bridge.__file__).parts[-3:] == script.parts[-3:]

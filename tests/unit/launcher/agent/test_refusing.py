@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher import contract
+from et_contract import frames
 from launcher.agent.refusing import place_refusal
 
 
@@ -13,7 +13,7 @@ def test_it_is_there_and_refuses(tmp_path: Path):
     program = tmp_path / "kubexec.sh"
     place_refusal(str(program))
     done = subprocess.run([program, "job-worker-1", "orted"], capture_output=True, check=False)
-    assert done.returncode == contract.EXIT_REFUSED
+    assert done.returncode == frames.EXIT_REFUSED
     assert b"only the launcher does" in done.stderr
     assert list(tmp_path.iterdir()) == [program]
 

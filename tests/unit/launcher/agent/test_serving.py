@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.protocol.claims import Claim
 from tests.unit.launcher.agent.workers import PYTHON, ROOT, Peer, Worker
 

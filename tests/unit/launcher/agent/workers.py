@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
-from launcher import contract
-from launcher.protocol import frames
+from et_contract import frames, paths
+from et_operator.assembly import read_runtime
+from et_operator.settings import Settings
 from launcher.protocol.claims import Claim
 
 PYTHON = os.environ.get("PYTHON", sys.executable)
 ROOT = Path(__file__).parents[4]
+SHIPPED = read_runtime(Settings(broker_image="broker"))
 PATIENCE = 20.0
 
 
@@ -118,9 +120,8 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "src").mkdir()
-        for file in (ROOT / "launcher").rglob("*.py"):
-            key = contract.SLASH.join(file.relative_to(ROOT).parts)
-            (folder / "src" / key).symlink_to(file)
+        for path, text in SHIPPED.files.items():
+            (folder / "src" / path.replace("/", paths.SLASH)).write_text(text)
         (folder / "run").mkdir()
         self.path = str(folder / "run" / "agent.sock")
         self.log_path = folder / "log"
@@ -130,7 +131,7 @@ class Worker:
     def start(self, *command: str, prefix: tuple[str, ...] = (), **changes: str) -> Worker:
         env = {**os.environ, "EDL_JOB_UID": "j", "EDL_POD_UID": "p", "EDL_EPOCH": "3"}
         env.update({"EDL_GRACE_SECONDS": "60", **changes})
-        boot = str(self.folder / "src" / Path(contract.BOOT).name)
+        boot = str(self.folder / "src" / Path(paths.BOOT).name)
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [*prefix, PYTHON, "-I", "-S", boot, "agent", "--", *command],

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import read_rejection
 from launcher.broker.facts import PROBLEM_KEPT
-from launcher.protocol import frames
 from launcher.protocol.agents import Agent
 from launcher.protocol.effects import Send
 from launcher.protocol.fences import Fenced
-from launcher.protocol.frames import Frame, ProtocolError
 
 VALUES = st.recursive(
     st.none()

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from et_contract import frames
+from et_contract.documents import HostConfig, Member, MemberState, Report, ScriptOrder, SessionExit
+from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import KnownSession, Welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.facts import EXITS_KEPT
 from launcher.broker.hosts import Verdict
 from launcher.broker.memories import Identity, Memory
-from launcher.documents import HostConfig, Member, MemberState, Report, ScriptOrder, SessionExit
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
 PID1, SHIM, DISCOVER = 1, 2, 3

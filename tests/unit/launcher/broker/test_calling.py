@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from et_operator.errors import StreamEnded, Unreachable
+from et_contract import frames
+from et_contract.documents import Member, MemberState
+from et_kube.errors import StreamEnded, Unreachable
 from launcher.broker import calling
 from launcher.broker.calling import Caller
-from launcher.documents import Member, MemberState
-from launcher.protocol import frames
 
 MEMBER = Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main", "10.0.0.9")
 

@@ -11,14 +11,14 @@ from collections import deque
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from et_contract import frames
+from et_contract.documents import Member, MemberState
+from et_contract.frames import Frame
 from launcher.broker.bodies import read_welcome
 from launcher.broker.relaying import Relay
-from launcher.documents import Member, MemberState
-from launcher.protocol import frames
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.claims import Claim
 from launcher.protocol.effects import Hang, Send, Spawn, Survey
-from launcher.protocol.frames import Frame
 
 SESSION = b"s" * 16
 CODE = 7

@@ -13,27 +13,8 @@ from typing import Any
 
 import pytest
 
-from et_operator.errors import (
-    EtOperatorError,
-    Expired,
-    OutcomeUnknown,
-    Refused,
-    StreamEnded,
-    Unreachable,
-)
-from et_operator.kube.api import WatchEvent
-from et_operator.model.resources import CONFIG_MAPS, Ref
-from launcher import contract
-from launcher.broker.assembly import Pacer
-from launcher.broker.brokering import Broker
-from launcher.broker.facts import Ledger
-from launcher.broker.following import Follower
-from launcher.broker.memories import Files, Identity, Memory, decode_memory
-from launcher.broker.reporting import PEOPLE_SECONDS, Reporter
-from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
-from launcher.broker.streams import HANDSHAKES, HOLD_SECONDS, Patience, Streams
-from launcher.broker.wiring import MESSAGE, Outbox, Wires
-from launcher.documents import (
+from et_contract import frames, names
+from et_contract.documents import (
     HostConfig,
     Member,
     MemberState,
@@ -43,7 +24,18 @@ from launcher.documents import (
     encode_config,
     encode_report,
 )
-from launcher.protocol import frames
+from et_kube.api import WatchEvent
+from et_kube.errors import Expired, KubeError, OutcomeUnknown, Refused, StreamEnded, Unreachable
+from et_kube.resources import CONFIG_MAPS, Ref
+from launcher.broker.assembly import Pacer
+from launcher.broker.brokering import Broker
+from launcher.broker.facts import Ledger
+from launcher.broker.following import Follower
+from launcher.broker.memories import Files, Identity, Memory, decode_memory
+from launcher.broker.reporting import PEOPLE_SECONDS, Reporter
+from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
+from launcher.broker.streams import HANDSHAKES, HOLD_SECONDS, Patience, Streams
+from launcher.broker.wiring import MESSAGE, Outbox, Wires
 
 REF = Ref(CONFIG_MAPS, "ns", "job-report")
 IDENTITY = Identity("job", "ns", "job-uid", 1, "launcher-uid")
@@ -88,7 +80,7 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.patches: list[tuple[float, Any]] = []
-        self.errors: list[EtOperatorError] = []
+        self.errors: list[KubeError] = []
         self.stored: dict[str, str] = {}
         self.reads: list[Any] = []
         self.read_at: list[float] = []
@@ -103,7 +95,7 @@ class FakeApi:
     async def get(self, ref: Ref) -> Any:
         self.read_at.append(now())
         found = self.reads.pop(0) if len(self.reads) > 1 else self.reads[0]
-        if isinstance(found, EtOperatorError):
+        if isinstance(found, KubeError):
             raise found
         return found
 
@@ -111,7 +103,7 @@ class FakeApi:
         for step in self.watches.pop(0) if self.watches else [60.0]:
             if isinstance(step, float):
                 await asyncio.sleep(step)
-            elif isinstance(step, EtOperatorError):
+            elif isinstance(step, KubeError):
                 raise step
             else:
                 yield WatchEvent("MODIFIED", step)
@@ -307,7 +299,7 @@ def make_config(generation: int, state: MemberState = MemberState.ACTIVE) -> Hos
 
 
 def make_object(text: str | None) -> dict[str, Any]:
-    data = None if text is None else {contract.CONFIG_KEY: text}
+    data = None if text is None else {names.CONFIG_KEY: text}
     return {"metadata": {"resourceVersion": "7"}, "data": data}
 
 
@@ -406,7 +398,7 @@ class Agent:
 class Rig:
     """A broker with streams to agents that a test provides, one for each attempt."""
 
-    def __init__(self, *attempts: Callable[[], Agent] | EtOperatorError, members: int = 1) -> None:
+    def __init__(self, *attempts: Callable[[], Agent] | KubeError, members: int = 1) -> None:
         self.opened: list[float] = []
         self.closed: list[float] = []
         self.agents: list[Agent] = []
@@ -442,7 +434,7 @@ class Rig:
         await asyncio.sleep(0.001)
         self.under_way -= 1
         attempt = self._attempts.pop(0) if len(self._attempts) > 1 else self._attempts[0]
-        if isinstance(attempt, EtOperatorError):
+        if isinstance(attempt, KubeError):
             raise attempt
         self.agents.append(attempt())
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from et_contract.documents import Report, ScriptResult, SessionExit, encode_report
 from launcher.broker.bodies import MOST_REASON
 from launcher.broker.facts import (
     ALL_EXITS_KEPT,
@@ -11,7 +12,6 @@ from launcher.broker.facts import (
     Ledger,
     shorten,
 )
-from launcher.documents import Report, ScriptResult, SessionExit, encode_report
 
 
 def make_ledger() -> Ledger:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostdiscovery.hosts import Host
+from et_contract.documents import AHEAD, HostConfig, Member, MemberState
+from et_contract.hosts import Host
 from launcher.broker.hosts import (
     GATHER_SECONDS,
     JOIN_SECONDS,
@@ -16,7 +17,6 @@ from launcher.broker.hosts import (
     HostMemory,
     Verdict,
 )
-from launcher.documents import AHEAD, HostConfig, Member, MemberState
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
 

@@ -17,13 +17,8 @@ from typing import Any
 import pytest
 
 import launcher
-from et_operator.errors import NotFound, StreamEnded, Unreachable
-from et_operator.kube.api import MERGE_PATCH, Listing, WatchEvent
-from et_operator.model.resources import Json, Ref, Resource
-from launcher import contract
-from launcher.broker.assembly import Assembly, Paths
-from launcher.broker.memories import Identity
-from launcher.documents import (
+from et_contract import frames, names
+from et_contract.documents import (
     HostConfig,
     Member,
     MemberState,
@@ -31,7 +26,11 @@ from launcher.documents import (
     decode_report,
     encode_config,
 )
-from launcher.protocol import frames
+from et_kube.api import MERGE_PATCH, Listing, WatchEvent
+from et_kube.errors import NotFound, StreamEnded, Unreachable
+from et_kube.resources import Json, Ref, Resource
+from launcher.broker.assembly import Assembly, Paths
+from launcher.broker.memories import Identity
 
 ROOT = Path(launcher.__file__).parents[1]
 BRIDGE = ROOT / "launcher" / "agent" / "bridge.py"
@@ -60,7 +59,7 @@ class FakeApi:
         version = str(int(self.config["metadata"]["resourceVersion"]) + 1)
         self.config = {
             "metadata": {"resourceVersion": version},
-            "data": {contract.CONFIG_KEY: encode_config(config)},
+            "data": {names.CONFIG_KEY: encode_config(config)},
         }
         self._changed.set()
         self._changed = asyncio.Event()
@@ -157,9 +156,9 @@ class Rig:
         env = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            contract.ENV_JOB_UID: "job-uid",
-            contract.ENV_POD_UID: "uid-0",
-            contract.ENV_EPOCH: "1",
+            names.ENV_JOB_UID: "job-uid",
+            names.ENV_POD_UID: "uid-0",
+            names.ENV_EPOCH: "1",
         }
         agent = await asyncio.create_subprocess_exec(
             sys.executable, "-c", AGENT, str(self.folder / "agent.sock"), env=env

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from et_contract.documents import InvalidDocument, Report
 from launcher.broker.hosts import Entry, HostMemory
 from launcher.broker.memories import (
     Identity,
@@ -19,7 +20,6 @@ from launcher.broker.memories import (
     recall,
     write_whole,
 )
-from launcher.documents import InvalidDocument, Report
 
 IDENTITY = Identity("job", "ns", "job-uid", 2, "launcher-uid")
 texts = st.text(max_size=5)

@@ -9,17 +9,17 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
+from et_contract import frames
+from et_contract.documents import Member, MemberState
+from et_contract.frames import Frame, ProtocolError
 from launcher.broker.relaying import RESUME_SECONDS, Relay
 from launcher.broker.sessions import MOST_LOSSES, Session
 from launcher.broker.starts import KEPT_STARTS, Starts
 from launcher.broker.streams import FRAMES_A_TURN
 from launcher.broker.windows import POOL, Windows
-from launcher.documents import Member, MemberState
-from launcher.protocol import frames
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.claims import Claim
 from launcher.protocol.effects import Send, Signal, Spawn
-from launcher.protocol.frames import Frame, ProtocolError
 from tests.unit.launcher.broker.test_edges import Agent as FarAgent
 from tests.unit.launcher.broker.test_edges import Rig, run
 from tests.unit.launcher.broker.test_relaying import (

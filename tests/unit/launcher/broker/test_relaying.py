@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
+from et_contract import frames
+from et_contract.documents import Member, MemberState, SessionExit
+from et_contract.frames import EXIT_REFUSED, Frame, ProtocolError
 from launcher.broker.bodies import KnownSession, read_opening
 from launcher.broker.orphans import LAST_SECONDS, TERM_SECONDS
 from launcher.broker.relaying import CLAIM_SECONDS, RESUME_SECONDS, Relay
 from launcher.broker.sessions import Session
 from launcher.broker.starts import KEPT, KEPT_STARTS, TOO_MANY, UNDER_WAY, Starts
 from launcher.broker.windows import LEAST_WINDOW
-from launcher.contract import EXIT_REFUSED
-from launcher.documents import Member, MemberState, SessionExit
-from launcher.protocol import frames
 from launcher.protocol.claims import Claim
-from launcher.protocol.frames import Frame, ProtocolError
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, LAST_SIGNAL, Signals
 from launcher.shim.attaching import LONGEST_OPENING as SHIMS_LONGEST
 

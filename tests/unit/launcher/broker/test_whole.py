@@ -13,14 +13,15 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
+from et_contract import frames
+from et_contract.documents import HostConfig, Member, MemberState, Report
+from et_contract.frames import Decoder, Frame
 from launcher.broker.bodies import read_welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.memories import Identity, Memory
-from launcher.documents import HostConfig, Member, MemberState, Report
-from launcher.protocol import effects, frames
+from launcher.protocol import effects
 from launcher.protocol.agents import Agent
 from launcher.protocol.claims import Claim
-from launcher.protocol.frames import Decoder, Frame
 from launcher.protocol.outputs import RING
 
 PATTERN = bytes(range(251)) * 40_000

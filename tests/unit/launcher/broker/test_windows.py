@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
 from launcher.broker.sessions import Session
 from launcher.broker.windows import IDLE_SECONDS, LEAST_WINDOW, POOL, Windows
-from launcher.protocol import frames
-from launcher.protocol.frames import Frame, ProtocolError
 
 MIB = 1024 * 1024
 

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from et_contract import frames
+from et_contract.frames import ProtocolError
 from launcher.broker.brokering import Broker
 from launcher.broker.serving import Connection
 from launcher.broker.wiring import (
@@ -17,8 +19,6 @@ from launcher.broker.wiring import (
     Outbox,
     Wires,
 )
-from launcher.protocol import frames
-from launcher.protocol.frames import ProtocolError
 
 CHUNK = b"x" * 100_000
 

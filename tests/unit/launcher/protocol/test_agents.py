@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
 from launcher.protocol.agents import Agent
 from launcher.protocol.effects import (
     CloseOutput,
@@ -20,7 +21,6 @@ from launcher.protocol.effects import (
     Sweep,
 )
 from launcher.protocol.fences import Fenced
-from launcher.protocol.frames import Frame, ProtocolError
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM
 
 ONE, TWO = b"1" * 16, b"2" * 16

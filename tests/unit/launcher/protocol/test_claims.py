@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
 from launcher.protocol.claims import Claim
-from launcher.protocol.frames import Frame, ProtocolError
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, MOST_WAITING
 
 ID = b"s" * 16

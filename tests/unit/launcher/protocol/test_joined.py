@@ -6,7 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from launcher.protocol import effects, frames
+from et_contract import frames
+from launcher.protocol import effects
 from launcher.protocol.agents import Agent
 from launcher.protocol.claims import Claim
 from launcher.protocol.outputs import RING

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.protocol.effects import Spawn
 from launcher.protocol.outputs import Output
 from launcher.protocol.tombstones import MOST

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from launcher.protocol import effects, frames, transitions
+from et_contract import frames
+from et_contract.frames import Frame, ProtocolError
+from launcher.protocol import effects, transitions
 from launcher.protocol.agents import Agent
-from launcher.protocol.frames import Frame, ProtocolError
 from launcher.protocol.signals import Signals
 from launcher.protocol.transitions import CONNECTION, DOOR, LEAVING, SESSION, step
 

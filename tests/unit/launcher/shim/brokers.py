@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from launcher.protocol import frames
+from et_contract import frames
 
 ROOT = Path(__file__).parents[4]
 PYTHON = os.environ.get("PYTHON", sys.executable)

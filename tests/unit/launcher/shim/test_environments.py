@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher import contract
+from et_contract import names
 from launcher.shim import environments
 
 WEB = {
@@ -88,7 +88,7 @@ def test_the_links_of_a_service_do_not(host: str):
 
 def test_what_the_template_sets_is_kept_whatever_its_name():
     environ = {
-        contract.ENV_KEEP: "NVIDIA_TF32_OVERRIDE,DB_SERVICE_HOST",
+        names.ENV_KEEP: "NVIDIA_TF32_OVERRIDE,DB_SERVICE_HOST",
         "NVIDIA_TF32_OVERRIDE": "0",
         "NVIDIA_VISIBLE_DEVICES": "all",
         "DB_SERVICE_HOST": "db",
@@ -97,7 +97,7 @@ def test_what_the_template_sets_is_kept_whatever_its_name():
     assert env["NVIDIA_TF32_OVERRIDE"] == "0"
     assert env["DB_SERVICE_HOST"] == "db"
     assert "NVIDIA_VISIBLE_DEVICES" not in env
-    assert contract.ENV_KEEP not in env
+    assert names.ENV_KEEP not in env
 
 
 def test_our_programs_come_first_and_mpirun_knows_them():

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from hostdiscovery.hosts import Host
-from launcher.protocol import frames
+from et_contract import frames
+from et_contract.hosts import Host
 from launcher.shim.gathering import Gathering
 from launcher.shim.torch_options import LATE
 from tests.unit.launcher.shim.brokers import PATIENCE, FakeBroker, Peer, Start

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher import contract
+from et_contract import names
 from launcher.shim import horovod_options, horovodrun
 from tests.unit.launcher.shim.brokers import PYTHON, Start
 
@@ -55,7 +55,7 @@ RUN = "from launcher.shim import horovodrun; sys.exit(horovodrun.main(sys.argv[1
 
 def test_it_becomes_the_real_one_with_what_was_missing(tmp_path: Path, start: Start):
     path = install(tmp_path / "real") + ":/usr/bin:/bin"
-    environ = {"PATH": path, "POD_IP": "10.0.0.1", contract.ENV_NONCE: "n"}
+    environ = {"PATH": path, "POD_IP": "10.0.0.1", names.ENV_NONCE: "n"}
     argv = ["--min-np", "1", "-np", "1", "--network-interface", "lo", "python", "a b"]
     out, err = start(RUN, *argv, env=environ).communicate(timeout=20)
     lines = out.decode().splitlines()
@@ -107,10 +107,10 @@ BIG = {"A": "x" * 200_000}
         (0, 32, {}, True),
         (2, None, {}, False),
         (2, 2, BIG, True),
-        (2, 2, {contract.ENV_LAUNCHER: "horovodrun"}, False),
-        (2, 2, {contract.ENV_LAUNCHER: "horovodrun-in-process"}, True),
-        (99, 99, {contract.ENV_LAUNCHER: "horovodrun-per-slot", **BIG}, False),
-        (None, 99, {contract.ENV_LAUNCHER: "horovodrun-in-process"}, False),
+        (2, 2, {names.ENV_LAUNCHER: "horovodrun"}, False),
+        (2, 2, {names.ENV_LAUNCHER: "horovodrun-in-process"}, True),
+        (99, 99, {names.ENV_LAUNCHER: "horovodrun-per-slot", **BIG}, False),
+        (None, 99, {names.ENV_LAUNCHER: "horovodrun-in-process"}, False),
     ],
 )
 def test_many_slots_a_long_environment_or_a_wish_brings_us_inside(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 from tests.unit.launcher.shim.brokers import PYTHON, FakeBroker, Peer, Start
 
 SPAWNED = {"pid": 7, "instance": "cafe"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.shim import placing
 from tests.unit.launcher.shim.brokers import FakeBroker, Peer, Start, kill_with_children
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.shim import pdsh
 from launcher.shim.arguments import UsageError
 from tests.unit.launcher.shim.brokers import FakeBroker, Peer, Start

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from launcher import contract
-from launcher.protocol import frames
+from et_contract import frames
 from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker, Peer, Start, children_of
 
 SPAWNED = {"pid": 7, "instance": "cafe"}
@@ -175,7 +174,7 @@ def test_no_zero_without_an_exit_frame(broker: FakeBroker, start: Start):
     peer, spawn = spawned(broker)
     peer.send(frames.LOST, {"reason": "worker w is gone", "code": 137}, spawn.session)
     _, err = shim.communicate(timeout=20)
-    assert shim.returncode == contract.EXIT_GONE
+    assert shim.returncode == frames.EXIT_GONE
     assert b"worker w is gone" in err
 
 
@@ -185,14 +184,14 @@ def test_a_refused_start_is_255_with_the_reason(broker: FakeBroker, start: Start
     session = peer.expect(frames.SPAWN).session
     peer.send(frames.LOST, {"reason": "no worker named nobody", "code": 255}, session)
     _, err = shim.communicate(timeout=20)
-    assert shim.returncode == contract.EXIT_REFUSED
+    assert shim.returncode == frames.EXIT_REFUSED
     assert b"no worker named nobody" in err
 
 
 def test_usage_errors_are_255_without_a_broker(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "only-a-host")
     _, err = shim.communicate(timeout=20)
-    assert shim.returncode == contract.EXIT_REFUSED
+    assert shim.returncode == frames.EXIT_REFUSED
     assert b"no command given" in err
 
 
@@ -364,7 +363,7 @@ def test_a_spawn_never_sent_gives_up_with_255(broker: FakeBroker, start: Start):
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
     shim = start(code.format(str(broker.path)), "w", "x")
     _, err = shim.communicate(timeout=20)
-    assert shim.returncode == contract.EXIT_REFUSED
+    assert shim.returncode == frames.EXIT_REFUSED
     assert b"edl: w: no broker" in err
 
 
@@ -403,7 +402,7 @@ def test_what_is_piped_in_is_refused_before_anything_starts(
         with stdin:
             shim = run_rsh(start, broker, "w", "x", stdin=stdin)
         _, err = shim.communicate(timeout=20)
-        assert shim.returncode == contract.EXIT_REFUSED
+        assert shim.returncode == frames.EXIT_REFUSED
         assert err.startswith(REFUSED)
 
 
@@ -417,7 +416,7 @@ def test_what_comes_in_later_ends_the_remote_process_and_is_no_success(
     assert peer.body(frames.SIGNAL) == {"signal": signal.SIGTERM}
     finish(peer, spawn.session, 0)
     _, err = shim.communicate(timeout=20)
-    assert shim.returncode == contract.EXIT_REFUSED
+    assert shim.returncode == frames.EXIT_REFUSED
     assert err.startswith(REFUSED)
 
 
@@ -471,7 +470,7 @@ def test_a_killed_child_ends_the_remote_process_before_its_end_is_told(
     peer.send_data(spawn.session, b"def", offset=3)
     finish(peer, spawn.session, code, out=6)
     _, err = shim.communicate(timeout=20)
-    assert shim.returncode == (code or contract.EXIT_GONE)
+    assert shim.returncode == (code or frames.EXIT_GONE)
     assert b"was killed" in err
 
 

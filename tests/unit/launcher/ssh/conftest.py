@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 from tests.unit.launcher.agent.workers import Peer
 from tests.unit.launcher.shim.conftest import broker, start
 from tests.unit.launcher.ssh.connections import Pod, Reached

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from launcher import contract
+from et_contract import paths
 from tests.unit.launcher.agent.workers import PATIENCE, PYTHON, ROOT, Worker
 
 SSH = """#!/bin/sh
@@ -21,7 +21,7 @@ wait $!
 """
 """As in life: when it is killed, the other side goes on until its stdin ends."""
 ENVIRONMENT = "export PATH='{path}'\nexport FROM_POD='it'\\''s\nthe pod'\n"
-SESSION = contract.SSH_WORKER.rpartition("/")[2].replace("worker.sh", "session.sh")
+SESSION = paths.SSH_WORKER.rpartition("/")[2].replace("worker.sh", "session.sh")
 
 
 class Pod:

@@ -6,8 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from launcher import contract
-from launcher.protocol import frames
+from et_contract import frames, names
 from launcher.shim import placing
 from tests.unit.launcher.agent.workers import Peer as AgentPeer
 from tests.unit.launcher.shim.brokers import ROOT, FakeBroker, Peer, Start
@@ -19,14 +18,16 @@ WORKER = {"pod": "p", "name": "w-0", "address": "10.0.0.9"}
 
 def make_paths(folder: Path) -> placing.Paths:
     (folder / "keys").mkdir()
-    (folder / "keys" / contract.KEY_USER).write_text("the key")
-    names = [name for name in placing.Paths._fields if name not in {"broker", "lib", "ssh", "keys"}]
+    (folder / "keys" / names.KEY_USER).write_text("the key")
+    others = [
+        name for name in placing.Paths._fields if name not in {"broker", "lib", "ssh", "keys"}
+    ]
     return placing.Paths(
         broker=str(folder / "broker.sock"),
         lib=str(ROOT),
         ssh=str(folder),
         keys=str(folder / "keys"),
-        **{name: str(folder / "launcher" / name) for name in names},
+        **{name: str(folder / "launcher" / name) for name in others},
     )
 
 
@@ -34,9 +35,9 @@ def launch(start: Start, folder: Path, broker: FakeBroker) -> Peer:
     environ = {
         **os.environ,
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-        contract.ENV_ATTACH_MODE: contract.SSH_MODE,
-        contract.ENV_JOB_UID: "j",
-        contract.ENV_EPOCH: "3",
+        names.ENV_ATTACH_MODE: names.SSH_MODE,
+        names.ENV_JOB_UID: "j",
+        names.ENV_EPOCH: "3",
     }
     run_launcher(start, make_paths(folder), "true", env=environ, cwd=folder)
     peer = broker.accept()
@@ -77,6 +78,6 @@ def test_the_private_key_becomes_the_users_own(
     start: Start, reached: Reached, broker: FakeBroker
 ) -> None:
     launch(start, reached.folder, broker)
-    key = reached.folder / contract.KEY_USER
+    key = reached.folder / names.KEY_USER
     assert key.read_text() == "the key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600

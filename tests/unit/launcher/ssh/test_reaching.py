@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.protocol import frames
+from et_contract import frames
 from launcher.ssh import reaching
 from launcher.ssh.commands import LONGEST_REQUEST
 from tests.unit.launcher.agent.workers import Peer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher import contract
+from et_contract import names, paths
 from launcher.ssh import commands
 from tests.unit.launcher.agent.workers import PATIENCE, ROOT
 from tests.unit.launcher.ssh.connections import Pod
@@ -18,12 +18,12 @@ SSHD = '#!/bin/sh\nprintf "%s\\n" "$@" > "$0.arguments"\necho on\nexec sleep 100
 
 
 def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]:
-    script = folder / "src" / contract.SSH_WORKER.rpartition("/")[2]
+    script = folder / "src" / paths.SSH_WORKER.rpartition("/")[2]
     script.parent.mkdir(exist_ok=True)
     script.symlink_to(ROOT / "launcher" / "ssh" / "worker.sh")
     (folder / "run").mkdir(exist_ok=True)
     (folder / "keys").mkdir()
-    (folder / "keys" / contract.KEY_HOST).write_text("the host key")
+    (folder / "keys" / names.KEY_HOST).write_text("the host key")
     words = ["sh", str(script), "2222", "3", str(grace), str(folder / "refusal"), "--", *command]
     environ = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "MINE": "it's\nso"}
     return subprocess.Popen(

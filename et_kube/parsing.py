@@ -1,0 +1,87 @@
+"""What comes back from an API server: objects, lists, lines; one spoils no other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import aiohttp
+
+from et_contract.texts import parse_json
+from et_kube.api import WatchEvent
+from et_kube.errors import Unreadable
+from et_kube.resources import Resource
+from et_kube.translating import translate_status
+
+MAX_DEPTH = 200
+"""Levels of an object of which we see what is in them; an API server takes 10,000."""
+MAX_LOG_LINE = 2**20
+
+
+class TooLarge(Unreadable):
+    """The answer has more bytes, or more values, than `Limits` allow."""
+
+
+def count_values(body: bytes | bytearray) -> int:
+    """How many values a JSON text has at most: what it takes in Python goes with that."""
+    return sum(map(body.count, (b",", b"[", b"{")))
+
+
+def trim(obj: dict[str, Any]) -> None:
+    """Drop what nobody here reads and what is half of an object's size."""
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+
+
+def name_kind(item: dict[str, Any], resource: Resource) -> dict[str, Any]:
+    """An item of a list as a whole object: lists leave out apiVersion and kind of their items."""
+    trim(item)
+    item.setdefault("apiVersion", resource.api_version)
+    item.setdefault("kind", resource.kind)
+    return item
+
+
+def read_object(body: bytes, what: str) -> dict[str, Any]:
+    """The object in an answer, whatever its author has put there; raises Unreadable."""
+    try:
+        answer = parse_json(body, len(body), MAX_DEPTH)
+    except ValueError as error:
+        raise Unreadable(f"{what}: the answer is not JSON: {error}") from error
+    if not isinstance(answer, dict):
+        raise Unreadable(f"{what}: the answer is not an object")
+    return answer
+
+
+async def read_lines(response: aiohttp.ClientResponse, longest: int) -> AsyncGenerator[bytes, None]:
+    """The lines of a streamed answer, wherever the network cut it; a longer one in pieces."""
+    parts: list[bytes] = []
+    async for chunk in response.content.iter_any():
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line = b"".join([*parts, end])
+            parts = []
+            if line.strip():
+                yield line
+        parts.append(rest)
+        if sum(map(len, parts)) > longest:
+            yield b"".join(parts)
+            parts = []
+    line = b"".join(parts)
+    if line.strip():
+        yield line
+
+
+def decode_event(line: bytes) -> WatchEvent:
+    """One line of a watch; an ERROR event is raised as what it means."""
+    try:
+        content = parse_json(line, len(line), MAX_DEPTH)
+        kind, obj = content["type"], content["object"]
+        if kind == "ERROR":
+            raise translate_status(int(obj.get("code", 500)), obj)
+        if not isinstance(obj["metadata"]["resourceVersion"], str):
+            raise TypeError("resourceVersion is not a string")  # noqa: TRY301 (one way out)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise Unreadable(f"not a watch event: {line[:100]!r}") from error
+    trim(obj)
+    return WatchEvent(str(kind), obj)

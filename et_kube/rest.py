@@ -1,0 +1,371 @@
+"""et_kube/api on HTTP: plain JSON, one answer per question, no retries and no models.
+
+A write is sent at most once. Whether it may have happened when no answer comes is told by the kind
+of error (see translating).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from et_kube.api import MERGE_PATCH, Listing, WatchEvent
+from et_kube.connecting import Connection
+from et_kube.errors import ApiError, Expired, NotLeader
+from et_kube.parsing import (
+    MAX_LOG_LINE,
+    TooLarge,
+    count_values,
+    decode_event,
+    name_kind,
+    read_lines,
+    read_object,
+    trim,
+)
+from et_kube.resources import Json, Ref, Resource
+from et_kube.translating import translated
+
+WRITING: Mapping[str, str] = {"fieldManager": "et-operator"}
+"""What is said with every write."""
+
+Guard = Callable[[], None]
+"""Called last before a write is sent; raises NotLeader where it must not be."""
+
+Observe = Callable[[str, Resource, int, float], None]
+"""Told verb, resource, HTTP status (0: no answer) and seconds of each request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a request may take in all, a connection to be made, a watch to be silent.
+
+    `page_body` is the size in bytes of a page of a list, `page_values` its number of values: small
+    ones take forty times their size in Python. `body` is the size of an object, of a line with one,
+    and of a page with one. An API server takes 3 MiB of one (etcd 1.5), and writes some characters
+    ("<", controls) as six: what is larger would keep every list of its kind from its end.
+
+    The server sends a bookmark each minute, so a watch that is silent for longer is dead.
+    Connecting is short because the guard was asked before it.
+    """
+
+    call: timedelta = timedelta(seconds=15)
+    listing: timedelta = timedelta(seconds=60)
+    connect: timedelta = timedelta(seconds=3)
+    silence: timedelta = timedelta(seconds=70)
+    page: int = 500
+    page_body: int = 2**23
+    page_values: int = 500_000
+    body: int = 20 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, ready to be sent. `timeout` None: a stream, which may only not be silent."""
+
+    verb: str
+    method: str
+    resource: Resource
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: object = None
+    content_type: str = "application/json"
+    timeout: timedelta | None = None
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it changes anything."""
+        return self.method != "GET"
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What is known of a request while it runs."""
+
+    code: int = 0
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Rest:
+    """An api.Api over one connection.
+
+    Args:
+        connection: where to and as whom.
+        guard: asked last before each write.
+        observe: told of each request.
+        limits: on time and page size.
+        writing: query parameters of every create and patch.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        guard: Guard | None = None,
+        observe: Observe | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        writing: Mapping[str, str] = WRITING,
+    ) -> None:
+        self._connection = connection
+        self._guard = guard
+        self._observe = observe
+        self._limits = limits
+        self._writing = writing
+
+    def guarded(self, guard: Guard) -> Rest:
+        """The same, but every write must pass `guard`."""
+        return Rest(
+            self._connection,
+            guard=guard,
+            observe=self._observe,
+            limits=self._limits,
+            writing=self._writing,
+        )
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+        keep: Callable[[Json], Any] | None = None,
+    ) -> Listing:
+        """See Api.list."""
+        params = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version or "",
+        }
+        place = (resource, namespace, params)
+        try:
+            return await self._list_pages(*place, page=self._limits.page, keep=keep)
+        except Expired:
+            # The token for the next page lives for minutes only; one page has no next.
+            return await self._list_pages(*place, page=0, keep=keep)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: timedelta,  # noqa: ASYNC109 (the server's own time-out)
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """See Api.watch. To stop early, close the generator (contextlib.aclosing)."""
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(max(1, int(timeout.total_seconds()))),
+            "resourceVersion": resource_version,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        path = build_path(resource, namespace)
+        request = Request("watch", "GET", resource, path, params)
+        longest = self._limits.body
+        async with (
+            self._send(request) as response,
+            aclosing(read_lines(response, longest)) as lines,
+        ):
+            async for line in lines:
+                yield decode_event(line)
+
+    async def get(self, ref: Ref) -> Json:
+        """See Api.get."""
+        return await self._call(Request("get", "GET", ref.resource, build_ref_path(ref)))
+
+    async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        """See Api.create."""
+        path = build_path(resource, namespace)
+        request = Request("create", "POST", resource, path, self._writing, manifest)
+        return await self._call(request)
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Json | Sequence[Any],
+        *,
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+    ) -> Json:
+        """See Api.patch."""
+        path = build_ref_path(ref, subresource)
+        return await self._call(
+            Request("patch", "PATCH", ref.resource, path, self._writing, body, content_type)
+        )
+
+    async def delete(
+        self,
+        ref: Ref,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        """See Api.delete."""
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": omit_none({"uid": uid, "resourceVersion": resource_version}),
+            "gracePeriodSeconds": grace_seconds,
+            "propagationPolicy": propagation,
+        }
+        path = build_ref_path(ref)
+        await self._call(Request("delete", "DELETE", ref.resource, path, body=omit_none(options)))
+
+    async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The lines of a container's log that are not blank, without their ends.
+
+        Args:
+            ref: the pod.
+            params: as the API server's own: container, follow, sinceTime, tailLines, timestamps.
+        """
+        request = Request("get", "GET", ref.resource, build_ref_path(ref, "log"), params)
+        async with (
+            self._send(request) as response,
+            aclosing(read_lines(response, MAX_LOG_LINE)) as lines,
+        ):
+            async for line in lines:
+                yield line
+
+    async def _list_pages(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        params: Mapping[str, str],
+        *,
+        page: int,
+        keep: Callable[[Json], Any] | None,
+    ) -> Listing:
+        """All pages; where large objects make one too large, it is asked for in smaller ones."""
+        path = build_path(resource, namespace)
+        query = {**params, "limit": str(page or "")}
+        items: list[Any] = []
+        while True:
+            request = Request("list", "GET", resource, path, query, timeout=self._limits.listing)
+            try:
+                answer = await self._call(request)
+            except TooLarge:
+                if page <= 1:
+                    raise
+                page = max(page // 8, 1)
+                query = {**query, "limit": str(page)}
+                continue
+            page = min(page * 2, self._limits.page)
+            found = answer.get("items") or ()
+            objects = (name_kind(item, resource) for item in found if isinstance(item, dict))
+            items += objects if keep is None else map(keep, objects)
+            meta = answer.get("metadata") or {}
+            if not meta.get("continue"):
+                return Listing(tuple(items), meta.get("resourceVersion", ""))
+            token = {"continue": meta["continue"], "resourceVersion": "", "limit": str(page)}
+            query = {**query, **token}
+            del answer, found, objects  # two pages at once would be too much
+
+    async def _read_body(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
+        """All of an answer, unless it is larger than the limit; a list without pages has none."""
+        body = bytearray()
+        is_list, page = request.verb == "list", request.params.get("limit")
+        is_page = is_list and page != "1"
+        longest = self._limits.page_body if is_page else self._limits.body
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > longest and (page or not is_list):
+                raise TooLarge(f"{describe(request)}: more than {longest} bytes")
+        if is_page and page and count_values(body) > self._limits.page_values:
+            raise TooLarge(f"{describe(request)}: more than {self._limits.page_values} values")
+        return bytes(body)
+
+    async def _call(self, request: Request) -> dict[str, Any]:
+        """Send a request and read its answer, an object."""
+        async with self._send(request, request.timeout or self._limits.call) as response:
+            body = await self._read_body(response, request)
+        answer = read_object(body, describe(request))
+        trim(answer)
+        return answer
+
+    @asynccontextmanager
+    async def _send(
+        self, request: Request, total: timedelta | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a request, its body unread; any status but success is raised."""
+        timeout = aiohttp.ClientTimeout(
+            total=total.total_seconds() if total else None,
+            connect=self._limits.connect.total_seconds(),
+            sock_read=None if total else self._limits.silence.total_seconds(),
+        )
+        with self._observed(request) as sighting, translated(describe(request)):
+            headers = {"Accept": "application/json", **await self._connection.authorize()}
+            if request.body is not None:
+                headers["Content-Type"] = request.content_type
+            data = None if request.body is None else json.dumps(request.body).encode()
+            if request.is_write and self._guard is not None:
+                self._guard()
+            async with self._connection.session.request(
+                request.method,
+                self._connection.url + request.path,
+                params={key: value for key, value in request.params.items() if value},
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                **self._connection.choose_options(),
+            ) as response:
+                sighting.code = response.status
+                yield response
+
+    @contextmanager
+    def _observed(self, request: Request) -> Iterator[Sighting]:
+        sighting = Sighting()
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        is_sent = True
+        try:
+            yield sighting
+        except NotLeader:
+            is_sent = False
+            raise
+        except ApiError as error:
+            sighting.code = sighting.code or error.status
+            raise
+        finally:
+            if self._observe is not None and is_sent:
+                seconds = loop.time() - start
+                self._observe(request.verb, request.resource, sighting.code, seconds)
+
+
+def describe(request: Request) -> str:
+    """A request in words, for messages."""
+    return f"{request.verb} {request.path}"
+
+
+def build_path(resource: Resource, namespace: str | None) -> str:
+    """The path of a collection."""
+    root = f"/apis/{resource.group}" if resource.group else "/api"
+    place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{root}/{resource.version}{place}/{resource.plural}"
+
+
+def build_ref_path(ref: Ref, subresource: str = "") -> str:
+    """The path of an object or of a part of it."""
+    tail = f"/{subresource}" if subresource else ""
+    return f"{build_path(ref.resource, ref.namespace)}/{quote(ref.name, safe='')}{tail}"
+
+
+def omit_none(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the keys that have no value."""
+    return {key: value for key, value in content.items() if value is not None}

@@ -1,0 +1,91 @@
+"""What the server has stored, beside what it was asked to store.
+
+Something between may change it: a CRD of another version drops fields, a mutating webhook takes
+labels, owners or rights away. A decision that is not kept would be made again and again, and a pod
+or a Role that is not known as the job's be created again and again: each is as good as refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+
+from et_kube.errors import Refused
+from et_kube.resources import PODS, ROLES, Json, Resource
+from et_operator.codec.children import find_owner_uid, is_sealed
+from et_operator.codec.decoding import FOR_PEOPLE
+from et_operator.model.names import LABEL_GROUP, LABEL_JOB, LABEL_ROLE
+from et_operator.model.texts import name_some
+
+PAUSE = timedelta(seconds=10)
+"""So long a job rests whose decisions are not kept: what was kept of each is an event, which may
+come before the answer, and would bring the next try at once."""
+KNOWN_BY = (LABEL_GROUP, LABEL_JOB, LABEL_ROLE)
+"""Labels by which pods are watched, listed and read; what becomes of others is their author's."""
+
+
+def check_status(asked: Json, stored: Json) -> Refused | None:
+    """The error where decisions of a status were dropped; what is computed for people may be."""
+    decided = {key: value for key, value in asked["status"].items() if key not in FOR_PEOPLE}
+    dropped = sorted(find_dropped(decided, stored.get("status"), "status"))
+    if not dropped:
+        return None
+    return _refuse(
+        "FieldsDropped",
+        f"it does not keep {name_some(dropped)}: the CRDs in this cluster are not those of this "
+        "version of the operator, apply these (docs/operations.md)",
+        PAUSE,
+    )
+
+
+def check_creation(resource: Resource, asked: Json, stored: Json) -> Refused | None:
+    """The error where a pod or a Role was created that is not known again as the job's.
+
+    All else has a name of its own: what is not the job's there is told as NameTaken.
+    """
+    altered = sorted(find_altered(resource, asked, stored))
+    if not altered:
+        return None
+    return _refuse(
+        "Altered",
+        f"it stores this without its {name_some(altered)}: a mutating webhook or a policy of the "
+        "cluster changes it, exempt what the operator creates",
+    )
+
+
+def find_dropped(asked: Any, stored: Any, path: str) -> set[str]:
+    """Paths of what was written and is not there."""
+    if asked == stored:  # as nearly all of a large status is: told at once
+        return set()
+    if isinstance(asked, Mapping):
+        known = stored if isinstance(stored, Mapping) else {}
+        wanted = {key: value for key, value in asked.items() if value is not None}
+        lost = {f"{path}.{key}" for key in wanted if key not in known}
+        inner = (find_dropped(v, known[k], f"{path}.{k}") for k, v in wanted.items() if k in known)
+        return lost.union(*inner)
+    if isinstance(asked, list) and isinstance(stored, list):
+        pairs = zip(asked, stored, strict=False)
+        return set().union(*(find_dropped(a, s, f"{path}[]") for a, s in pairs))
+    return set()
+
+
+def find_altered(resource: Resource, asked: Json, stored: Json) -> Iterator[str]:
+    """What is not as it was asked for, of all by which a pod or a Role is known."""
+    wanted, found = asked.get("metadata") or {}, stored.get("metadata") or {}
+    owner = find_owner_uid(wanted)
+    if resource not in {PODS, ROLES} or owner is None:
+        return
+    if find_owner_uid(found) != owner:
+        yield "owner"
+    if resource == ROLES and not is_sealed(stored, owner):
+        yield "rules"
+    labels = found.get("labels") or {}
+    for key in KNOWN_BY if resource == PODS else ():
+        if labels.get(key) != wanted["labels"].get(key):
+            yield f"label {key}"
+
+
+def _refuse(reason: str, message: str, pause: timedelta | None = None) -> Refused:
+    return Refused(HTTPStatus.UNPROCESSABLE_ENTITY, reason, message, pause)

@@ -1,0 +1,382 @@
+"""Plans become requests here and nowhere else; what each answer means for each action."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import groupby
+from typing import Any, Protocol, TypeAlias, assert_never
+
+from et_kube.api import Api
+from et_kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeError,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    ServerFailed,
+)
+from et_kube.resources import PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
+from et_operator.acting.comparing import check_creation, check_status
+from et_operator.acting.keying import make_keys
+from et_operator.model.actions import (
+    Action,
+    Create,
+    CreateKeys,
+    Delete,
+    Patch,
+    get_ref,
+    get_resource,
+    stands_alone,
+)
+from et_operator.model.jobs import JobStatus, TrainingJob
+from et_operator.model.plans import Plan, Report
+
+LONGEST = 10.0
+"""Seconds in which actions of a plan are begun. Where each takes its time (a webhook hangs), a pass
+would take minutes, and whatever else happens to its job would wait for it."""
+
+
+class Records(Protocol):
+    """Where reports go; recording.Recorder is one."""
+
+    def record(self, report: Report) -> None:
+        """Never blocks, never fails."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An object as the server stored it."""
+
+    resource: Resource
+    object: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What did not work, and why; `action` None is the write of the status."""
+
+    action: Action | None
+    error: KubeError
+
+    @property
+    def words(self) -> str:
+        """The server's own, where it has said any."""
+        return self.error.message if isinstance(self.error, ApiError) else str(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What was to be deleted is not there."""
+
+    action: Delete
+
+
+@dataclass(frozen=True, slots=True)
+class KeysMade:
+    """The name that the server gave to a Secret of keys; what is in it is nobody's to keep."""
+
+    name: str
+
+
+Answer: TypeAlias = Written | KeysMade | Delete | Missing | Failure
+"""What came of one action; Delete itself when its object goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What came of a plan: everything up to the first failure, in order.
+
+    `missing` are deletions of what was not there any more, which is no failure. `is_cut`: it took
+    so long that some of it was not begun.
+    """
+
+    written: tuple[Written, ...] = ()
+    keys: tuple[KeysMade, ...] = ()
+    deleted: tuple[Delete, ...] = ()
+    missing: tuple[Delete, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    is_cut: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it was done."""
+        return not self.failures
+
+    @property
+    def conflicts(self) -> tuple[Failure, ...]:
+        """The plan was made from something that is no longer so: look again."""
+        return self._select(AlreadyExists, Conflict, NotFound)
+
+    @property
+    def refusals(self) -> tuple[Failure, ...]:
+        """The server does not want this; the errors have its words."""
+        return self._select(Refused)
+
+    @property
+    def unknowns(self) -> tuple[Failure, ...]:
+        """Writes that may have happened: read before the next one."""
+        return self._select(OutcomeUnknown, ServerFailed)
+
+    @property
+    def retry_after(self) -> timedelta | None:
+        """The longest wait that the server asked for."""
+        errors = (failure.error for failure in self.failures)
+        waits = [error.retry_after for error in errors if isinstance(error, ApiError)]
+        return max((wait for wait in waits if wait is not None), default=None)
+
+    def _select(self, *kinds: type[KubeError]) -> tuple[Failure, ...]:
+        return tuple(failure for failure in self.failures if isinstance(failure.error, kinds))
+
+
+class Executor:
+    """Does what plans say.
+
+    Args:
+        api: where to write.
+        records: told the reports of plans that were done completely.
+        encode_status: a job's status as the body of a merge patch, {"status": ...}, without the
+            fields that could not be read.
+        make_keys: new ssh keys, by their names in the Secret.
+        pod_requests: pods of one plan that may be in creation, or in deletion, at once.
+        now: seconds, from any start (Clock.monotonic).
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        records: Records,
+        encode_status: Callable[[JobStatus, Collection[str]], Json],
+        *,
+        make_keys: Callable[[], Mapping[str, str]] = make_keys,
+        pod_requests: int,
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._api = api
+        self._records = records
+        self._encode_status = encode_status
+        self._make_keys = make_keys
+        self._pod_requests = pod_requests
+        self._now = now
+
+    async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
+        """Status, then the actions, then the reports. Raises no KubeError.
+
+        `job` is what the plan was made from (None: from scalings that have no job). Its status is
+        written where the plan's differs, and only to this very version of the job.
+        """
+        answers: list[Answer] = []
+        if job is not None and plan.status is not None and plan.status != job.status:
+            answers += await self._write_status(plan.status, job)
+        execution, left = await self._execute_actions(plan.actions, answers)
+        if job is not None:
+            self._tell_refused_status(job, execution)
+        for report in select_reports(plan, execution.failures, left):
+            self._records.record(report)
+        return execution
+
+    async def _execute_actions(
+        self, actions: tuple[Action, ...], answers: list[Answer]
+    ) -> tuple[Execution, list[Action]]:
+        """What came of all of them together with `answers`; and those that were not begun.
+
+        What stands alone is begun for so long. Nothing else is kept waiting by it, but nothing
+        follows where pods were to come first and not all have.
+        """
+        end, before = self._now() + LONGEST, len(answers)
+        left: list[Action] = []
+        is_short = False
+        for batch in split_batches(actions):
+            is_alone = all(map(stands_alone, batch))
+            may_begin = self._now() < end if is_alone else not is_short
+            if not may_begin or not may_follow(batch, answers):
+                left += batch
+                continue
+            done = await self._execute_batch(batch)
+            is_short |= not is_alone and len(done) < len(batch)
+            answers += done
+        is_cut = self._now() >= end and len(answers) - before < len(actions)
+        return replace(sort_answers(answers), is_cut=is_cut), left
+
+    async def _write_status(self, status: JobStatus, job: TrainingJob) -> list[Answer]:
+        """What the server stored, and a failure where it has left a decision out."""
+        asked = self._encode_status(status, job.unread)
+        body = pin(asked, job.uid, job.resource_version)
+        try:
+            stored = await self._api.patch(job.key.ref, body, subresource="status")
+        except KubeError as error:
+            return [Failure(None, error)]
+        dropped = check_status(asked, stored)
+        failures = [Failure(None, dropped)] if dropped else []
+        return [Written(TRAINING_JOBS, stored), *failures]
+
+    def _tell_refused_status(self, job: TrainingJob, execution: Execution) -> None:
+        """There is no condition to say so."""
+        for failure in execution.refusals:
+            if failure.action is None:
+                what = f"the status of TrainingJob {job.key.name}"
+                message = f"the API server refuses {what}: {failure.words}"
+                report = Report(job.key.ref, job.uid, "WritesRefused", message, is_warning=True)
+                self._records.record(report)
+
+    async def _execute_batch(self, batch: tuple[Action, ...]) -> list[Answer]:
+        """Run actions that need no order; none is begun after a failure that others may share."""
+        answers: dict[int, Answer] = {}
+        end = self._now() + LONGEST
+        queue = iter(enumerate(batch))
+        runners = min(self._pod_requests, len(batch))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(runners):
+                group.create_task(self._drain(queue, answers, end))
+        return [answers[number] for number in sorted(answers)]
+
+    async def _drain(
+        self, queue: Iterator[tuple[int, Action]], answers: dict[int, Answer], end: float
+    ) -> None:
+        """One of the runners that share a batch. A quota that is used up refuses all the rest."""
+        for number, action in queue:
+            answers[number] = await self._run(action)
+            if is_shared(answers[number]) or self._now() >= end:
+                deque(queue, maxlen=0)  # the other runners find nothing to begin either
+
+    async def _run(self, action: Action) -> Answer:
+        try:
+            return await self._request(action)
+        except KubeError as error:
+            return Failure(action, error)
+
+    async def _request(self, action: Action) -> Answer:
+        """What each action is for the server, and which of its errors is as good as success."""
+        match action:
+            case Create(resource, manifest):
+                return await self._create(resource, manifest)
+            case CreateKeys(manifest):
+                return await self._create_keys(manifest)
+            case Patch(ref, uid, body, resource_version, subresource):
+                pinned = pin(body, uid, resource_version)
+                stored = await self._api.patch(ref, pinned, subresource=subresource)
+                return Written(ref.resource, stored)
+            case Delete(ref, uid, resource_version, grace_seconds):
+                try:
+                    await self._api.delete(
+                        ref, uid=uid, resource_version=resource_version, grace_seconds=grace_seconds
+                    )
+                except NotFound:
+                    return Missing(action)
+                return action
+            case _:
+                assert_never(action)
+
+    async def _create(self, resource: Resource, manifest: Json) -> Written:
+        """A pod that would not be known as the job's is taken back: nobody would look after it."""
+        namespace = manifest["metadata"].get("namespace")
+        stored = await self._api.create(resource, namespace, manifest)
+        refusal = check_creation(resource, manifest, stored)
+        if refusal is None:
+            return Written(resource, stored)
+        if resource == PODS:
+            ref = Ref(PODS, namespace or "", stored["metadata"]["name"])
+            with suppress(ApiError):
+                await self._api.delete(ref, uid=stored["metadata"]["uid"])
+        raise refusal
+
+    async def _create_keys(self, manifest: Json) -> KeysMade:
+        body = {**manifest, "stringData": self._make_keys()}
+        stored = await self._api.create(SECRETS, manifest["metadata"]["namespace"], body)
+        return KeysMade(stored["metadata"]["name"])
+
+
+def split_batches(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
+    """Consecutive creations of pods together, and deletions of pods; everything else alone."""
+    for kind, group in groupby(actions, get_batch_kind):
+        if kind is None:
+            yield from ((action,) for action in group)
+        else:
+            yield tuple(group)
+
+
+def get_batch_kind(action: Action) -> type[Action] | None:
+    """What it may run beside: its like, where it is about a pod."""
+    return type(action) if get_resource(action) == PODS and not isinstance(action, Patch) else None
+
+
+def is_shared(answer: Answer) -> bool:
+    """Whether it is a failure that the next request of its batch may meet as well.
+
+    What a server says of one pod that is to be deleted says nothing of those after it.
+    """
+    if not isinstance(answer, Failure):
+        return False
+    return is_in_the_way(answer) and not (
+        isinstance(answer.action, Delete) and isinstance(answer.error, Conflict)
+    )
+
+
+def is_in_the_way(answer: Answer) -> bool:
+    """Whether it is a failure after which nothing of the plan is done but what stands alone."""
+    if not isinstance(answer, Failure):
+        return False
+    return not is_about_one(answer) or answer.action is None or not stands_alone(answer.action)
+
+
+def is_about_one(failure: Failure) -> bool:
+    """Whether it is this very object that the server, or somebody's webhook, wants untouched."""
+    return failure.action is not None and isinstance(failure.error, (Refused, ServerFailed))
+
+
+def may_follow(batch: Iterable[Action], answers: Iterable[Answer]) -> bool:
+    """Whether these actions may be begun after what was answered before."""
+    in_the_way = [a for a in answers if isinstance(a, Failure) and is_in_the_way(a)]
+    return not in_the_way or (all(map(is_about_one, in_the_way)) and all(map(stands_alone, batch)))
+
+
+def select_reports(
+    plan: Plan, failures: Iterable[Failure], left: Iterable[Action]
+) -> Iterator[Report]:
+    """The reports on what was written; `left` are actions that were not begun.
+
+    A job is told of its trouble when its status is written, though other writes fail each time.
+    """
+    failed = [failure.action for failure in failures]
+    if None in failed:
+        return
+    undone = {get_ref(action) for action in (*failed, *left) if action is not None}
+    for report in plan.reports:
+        if report.ref.resource == TRAINING_JOBS or report.ref not in undone:
+            yield report
+
+
+def pin(body: Json, uid: str, resource_version: str | None) -> Json:
+    """A merge patch that fails with Conflict unless the object is still this one."""
+    metadata: dict[str, Any] = dict(body.get("metadata") or {})
+    metadata["uid"] = uid
+    if resource_version is not None:
+        metadata["resourceVersion"] = resource_version
+    return {**body, "metadata": metadata}
+
+
+def sort_answers(answers: Iterable[Answer]) -> Execution:
+    """Answers by what they are."""
+    kinds: Mapping[type, list[Any]] = {
+        Written: [],
+        KeysMade: [],
+        Delete: [],
+        Missing: [],
+        Failure: [],
+    }
+    for answer in answers:
+        kinds[type(answer)].append(answer)
+    return Execution(
+        written=tuple(kinds[Written]),
+        keys=tuple(kinds[KeysMade]),
+        deleted=tuple(kinds[Delete]),
+        missing=tuple(answer.action for answer in kinds[Missing]),
+        failures=tuple(kinds[Failure]),
+    )

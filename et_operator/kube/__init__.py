@@ -1,1 +1,0 @@
-"""The edge: the only importer of kubernetes_asyncio and aiohttp."""

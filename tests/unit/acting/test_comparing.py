@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from et_kube.resources import CONFIG_MAPS, PODS, ROLES, Resource
+from et_operator.acting.comparing import KNOWN_BY, find_altered, find_dropped
+from et_operator.model.names import LABEL_GROUP, Role, build_labels
+from et_operator.planning.manifests.access import build_no_rules, build_role
+from tests.planning_makers import make_job
+
+JOB = make_job()
+
+ASKED = {
+    "a": 1,
+    "b": None,
+    "c": {"d": "x", "e": None},
+    "f": [{"g": 1, "h": 2.0}, {"g": 2}],
+    "i": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("stored", "dropped"),
+    [
+        ({"a": 1, "c": {"d": "x"}, "f": [{"g": 1, "h": 2}, {"g": 2}], "i": []}, set()),
+        ({"a": 2, "c": {"d": "y"}, "f": [], "i": [], "z": 1}, set()),
+        ({"a": 1, "c": {}, "f": [{"g": 1}, {"g": 2}], "i": []}, {"s.c.d", "s.f[].h"}),
+        ({"i": []}, {"s.a", "s.c", "s.f"}),
+        (None, {"s.a", "s.c", "s.f", "s.i"}),
+    ],
+)
+def test_what_is_dropped_is_what_was_written_and_is_not_there(stored: Any, dropped: set[str]):
+    assert find_dropped(ASKED, stored, "s") == dropped
+
+
+OWNERS = [{"kind": "TrainingJob", "uid": "u", "name": "job", "controller": True}]
+LABELS = build_labels("job", Role.WORKER)
+POD = {"metadata": {"name": "p", "labels": {**LABELS, "b": "2"}, "ownerReferences": OWNERS}}
+ROLE = build_role(JOB, ["job-worker-0"])
+
+
+def change(manifest: Any, **metadata: Any) -> Any:
+    return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "asked", "stored", "altered"),
+    [
+        (PODS, POD, change(POD, labels={**LABELS, "b": "7", "c": "3"}, uid="x"), []),
+        (PODS, POD, change(POD, labels={**LABELS, LABEL_GROUP: "7"}), ["label group-name"]),
+        (PODS, POD, change(POD, ownerReferences=None), ["owner"]),
+        (PODS, POD, change(POD, labels=None), [f"label {key}" for key in KNOWN_BY]),
+        (CONFIG_MAPS, POD, change(POD, labels={}, ownerReferences=[]), []),
+        (ROLES, ROLE, ROLE, []),
+        (ROLES, ROLE, {**ROLE, "rules": build_no_rules(JOB)}, []),
+        (ROLES, ROLE, {**ROLE, "rules": []}, ["rules"]),
+    ],
+)
+def test_what_is_altered_is_what_an_object_is_known_by(
+    resource: Resource, asked: Any, stored: Any, altered: list[str]
+) -> None:
+    assert list(find_altered(resource, asked, stored)) == altered

@@ -1,0 +1,132 @@
+"""The two documents: what is written is read again, and what would do harm is refused in words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from et_contract.documents import (
+    HostConfig,
+    InvalidDocument,
+    Member,
+    MemberState,
+    Report,
+    ScriptResult,
+    SessionExit,
+    decode_config,
+    decode_report,
+    encode_config,
+    encode_report,
+)
+from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT
+
+ONE = Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main")
+
+
+def make_config(*members: Member) -> HostConfig:
+    return HostConfig("job", "ns", "job-uid", 1, 1, 1, 1, members)
+
+
+def test_a_name_may_come_again_when_the_former_is_gone():
+    config = make_config(replace(ONE, state=MemberState.GONE), replace(ONE, uid="uid-1"))
+    assert decode_config(encode_config(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (replace(ONE, uid="uid-1"), "listed twice: 'w-0'"),
+        (replace(ONE, uid="uid-1", state=MemberState.DRAINING), "listed twice: 'w-0'"),
+        (replace(ONE, name="w-1"), "a uid is there twice"),
+        (replace(ONE, name="w_1", uid="uid-1"), "not the name of a host: 'w_1'"),
+        (replace(ONE, name="w-1", uid="uid-1", slots=0), "cannot have 0 slots"),
+    ],
+)
+def test_members_that_would_make_a_bad_list_are_refused(other: Member, reason: str):
+    with pytest.raises(InvalidDocument, match=reason):
+        decode_config(encode_config(make_config(ONE, other)))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"epoch": Infinity}', "[]", "{}", '"'])
+def test_what_is_no_document_is_refused(text: str):
+    with pytest.raises(InvalidDocument):
+        decode_report(text)
+    with pytest.raises(InvalidDocument):
+        decode_config(text)
+
+
+REPORT: dict[str, Any] = {"epoch": 1, "launcherUid": "l", "brokerStart": 1}
+DEEP = {"a": json.loads("[" * 600 + "]" * 600)}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"epoch": 10**19},
+        {"epoch": -1},
+        {"observedGeneration": 2**63 - 1},
+        {"ended": 2**31},
+        {"ended": 1e300},
+        {"scripts": {"s": {"code": 10**12, "output": ""}}},
+        {"exits": {"u": [{"session": "s", "code": None}]}},
+        {"exits": {"u": [{"session": "s", "code": DEEP}]}},
+        {"listed": 5},
+        {"unlisted": 5},
+        {"unlisted": [2**53]},
+        {"launcherUid": DEEP},
+        {"problems": ["a"]},
+        {"problems": "x" * 2**20},
+    ],
+)
+def test_a_number_or_text_that_no_status_could_hold_is_refused(fields: dict[str, Any]):
+    with pytest.raises(InvalidDocument):
+        decode_report(json.dumps(REPORT | fields))
+
+
+def test_words_in_a_report_are_bounded_and_can_be_shown():
+    odd = "\ud800\x1b[2J" + "x" * 5000
+    problems = {f"{number:03}{odd}": odd for number in range(500)}
+    exits = {"u": [{"session": "s", "code": 1, "reason": odd}]}
+    scripts = {"s": {"code": 1, "output": odd}}
+    text = json.dumps(REPORT | {"problems": {}, "exits": exits, "scripts": scripts})
+    report = decode_report(text)
+    assert report.exits["u"][0].reason.startswith("\ufffdxxx")
+    assert (len(report.exits["u"][0].reason), len(report.scripts["s"].output)) == (1024, 4096)
+    few = {key: problems[key][:900] for key in sorted(problems)[:100]}
+    report = decode_report(json.dumps(REPORT | {"problems": few}))
+    assert len(report.problems) == 20
+    for reason, message in report.problems.items():
+        assert len(reason) <= 64
+        assert message.encode().startswith("\ufffdxxx".encode())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"scripts": {str(n): {"code": 0, "output": ""} for n in range(5000)}},
+        {"exits": {str(n): [] for n in range(5000)}},
+        {"exits": {"uid": [{"session": "s", "code": 0}] * 5000}},
+        {"problems": {str(n): "" for n in range(5000)}},
+    ],
+    ids=["scripts", "workers", "ends", "problems"],
+)
+def test_a_report_that_tells_more_than_any_broker_keeps_is_none(part: dict[str, Any]) -> None:
+    body = {"epoch": 1, "launcherUid": "l", "brokerStart": 1}
+    assert decode_report(json.dumps(body)).epoch == 1
+    with pytest.raises(InvalidDocument, match="more ends, results and problems"):
+        decode_report(json.dumps({**body, **part}))
+
+
+def test_the_longest_report_of_a_broker_is_read() -> None:
+    ends = tuple(SessionExit(f"s{n}", 0) for n in range(EXITS_KEPT))
+    report = Report(
+        1,
+        "l",
+        1,
+        exits={f"u{n}": ends for n in range(ALL_EXITS_KEPT // EXITS_KEPT)},
+        scripts={str(n): ScriptResult(0, "") for n in range(64)},
+    )
+    assert decode_report(encode_report(report)) == report

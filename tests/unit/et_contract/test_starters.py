@@ -1,0 +1,76 @@
+"""Which launcher a command is, and what is put in place for all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from et_contract import starters
+
+ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover_hosts.sh python t"
+
+
+@pytest.mark.parametrize(
+    ("command", "choice"),
+    [
+        (ELASTIC.split(), ("horovodrun", True)),
+        (["sh", "-c", ELASTIC], ("horovodrun", True)),
+        (["/bin/bash", "-lc", f"set -e\ncd /x && A=1 B=2 exec {ELASTIC}"], ("horovodrun", True)),
+        (["horovodrun", "-np", "2", "--host-disc", "x", "python"], ("horovodrun", True)),
+        (["horovodrun", "-np", "2", "--min-num-proc=1", "python"], ("horovodrun", True)),
+        (["horovodrun", "-np", "2", "-hostfile", "/job/hostfile", "python"], ("horovodrun", False)),
+        (["mpirun", "-np", "2", "python3", "-m", "mpi4py", "x.py"], ("mpirun", False)),
+        (["/opt/ompi/bin/mpiexec", "x"], ("mpirun", False)),
+        (["bash", "-c", "if true; then mpirun x; fi"], ("mpirun", False)),
+        (["bash", "-c", "(nohup mpirun x)&"], ("mpirun", False)),
+        (["deepspeed", "train.py"], ("deepspeed", False)),
+        (["sh", "-c", "deepspeed"], ("deepspeed", False)),
+        (["torchrun", "--nnodes=1:4", "train.py"], ("torchrun", True)),
+        (["torchrun", "--nproc_per_node", "2", "--nnodes", "1:4", "t"], ("torchrun", True)),
+        (["sh", "-c", "cd /x; exec torchrun --nn '2:10' t"], ("torchrun", True)),
+        (["sh", "-c", "torchrun --nnodes=1:12 t"], ("torchrun", True)),
+        (["torchrun", "--nnodes=2", "t"], ("torchrun", False)),
+        (["torchrun", "--nnodes=2:2", "t"], ("torchrun", False)),
+        (["torchrun", "t", "--x--nnodes=1:4"], ("torchrun", False)),
+        (["torchrun", "--standalone", "t"], ("torchrun", False)),
+        (["python3", "-m", "torch.distributed.run", "--nnodes=1:4", "t"], ("other", True)),
+        (["python3", "train.py"], ("other", True)),
+        (["python3", "mpirun", "x"], ("other", True)),
+        (["sh", "-c", "echo mpirun; python x.py --launcher=mpirun"], ("other", True)),
+        (["sh", "-c", "./mpirun.sh"], ("other", True)),
+        (["sh", "-c"], ("other", True)),
+        (["sh", "run.sh"], ("other", True)),
+        ([], ("other", True)),
+    ],
+)
+def test_the_launcher_of_a_command(command: list[str], choice: tuple[str, bool]):
+    assert starters.choose(command) == choice
+
+
+def test_a_wish_decides():
+    assert starters.choose(["sh", "run.sh"], "mpirun") == ("mpirun", False)
+    assert starters.choose(["mpirun", "x"], "other") == ("other", True)
+    assert starters.choose([], "horovodrun-in-process") == ("horovodrun-in-process", True)
+    with pytest.raises(KeyError):
+        starters.choose(["mpirun"], "mpi")
+
+
+def test_no_two_launchers_speak_of_the_same_thing():
+    rows = starters.LAUNCHERS
+    programs = [name for row in rows for name in row.programs]
+    settings = [
+        name for row in rows if not row.name.startswith("horovodrun-") for name in row.settings
+    ]
+    commands = [name for row in rows for name in row.commands]
+    for names in (programs, settings, commands, list(starters.NAMES)):
+        assert len(names) == len(set(names))
+    assert sorted(starters.collect_programs()) == sorted(programs)
+
+
+@pytest.mark.parametrize(
+    "begin", ["\n", "A=1\n", ";A=", "(", "a/", "do ", "; ", "A=1 ", "--nn ", "$(", "{ "]
+)
+def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
+    script = begin * (starters.MAX_SCRIPT // len(begin))
+    assert starters.choose(["sh", "-c", script]) == ("other", True)
+    assert starters.choose(["sh", "-c", script[:9000] + "\nmpirun x"]).name == "mpirun"
+    assert starters.choose(["sh", "-c", script * 2 + "\nmpirun x"]).name == "other"

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import certifi
+import pytest
+import yaml
+
+from et_kube.connecting import TokenFile, connect, load_kubeconfig_access, load_pod_access
+from et_kube.errors import Unreachable
+
+
+def make_kubeconfig(path: Path, user: dict, **cluster: object) -> str:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u"}},
+            {"name": "there", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+        ],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+async def test_a_token_is_read_again_when_its_file_changes(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    token = TokenFile(path)
+    assert await token.authorize() == {"Authorization": "Bearer one"}
+    renewed = tmp_path / "new"
+    renewed.write_text("two\n")
+    renewed.replace(path)  # as the kubelet does
+    assert await token.authorize() == {"Authorization": "Bearer two"}
+
+
+async def test_a_token_that_is_gone_is_no_answer(tmp_path: Path):
+    with pytest.raises(Unreachable, match="token cannot be read"):
+        await TokenFile(tmp_path / "token").authorize()
+
+
+def test_a_pod_without_an_account_is_told_what_is_missing(tmp_path: Path):
+    with pytest.raises(Unreachable, match="no service account is mounted"):
+        load_pod_access({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("10.0.0.1", "https://10.0.0.1:6443"), ("fd00::1", "https://[fd00::1]:6443")],
+)
+async def test_a_pod_uses_what_the_kubelet_mounted(tmp_path: Path, host: str, url: str):
+    shutil.copy(certifi.where(), tmp_path / "ca.crt")
+    (tmp_path / "namespace").write_text("team\n")
+    (tmp_path / "token").write_text("planted\n")
+    environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "6443"}
+    access = load_pod_access(environ, tmp_path)
+    assert (access.url, access.namespace) == (url, "team")
+    assert await access.authorize() == {"Authorization": "Bearer planted"}
+
+
+async def test_a_kubeconfig_gives_address_namespace_and_token(tmp_path: Path):
+    path = make_kubeconfig(tmp_path / "config", {"token": "planted"})
+    here = await load_kubeconfig_access(path, None)
+    there = await load_kubeconfig_access(path, "there")
+    assert (here.url, here.namespace) == ("http://127.0.0.1:1", "default")
+    assert there.namespace == "team"
+    assert await here.authorize() == {"Authorization": "Bearer planted"}
+
+
+async def test_an_exec_plugin_gives_the_token(tmp_path: Path):
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
+        ' "status": {"token": "from-plugin"}}\'\n'
+    )
+    plugin.chmod(0o755)
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(plugin),
+            "interactiveMode": "Never",
+        }
+    }
+    access = await load_kubeconfig_access(make_kubeconfig(tmp_path / "config", user), None)
+    assert await access.authorize() == {"Authorization": "Bearer from-plugin"}
+
+
+async def test_the_servers_name_and_proxy_go_with_every_request(tmp_path: Path):
+    cluster = {"tls-server-name": "kubernetes", "proxy-url": "http://127.0.0.1:2"}
+    path = make_kubeconfig(tmp_path / "config", {}, **cluster)
+    access = await load_kubeconfig_access(path, None)
+    assert access.options == {"server_hostname": "kubernetes", "proxy": "http://127.0.0.1:2"}
+    assert await access.authorize() == {}
+
+
+@pytest.mark.parametrize("content", ["{}", "[", "a: b"], ids=["empty", "not yaml", "no config"])
+async def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content: str):
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(Unreachable, match="cannot be used"):
+        await load_kubeconfig_access(str(path), None)
+
+
+async def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path):
+    with pytest.raises(Unreachable, match="cannot be used"):
+        async with connect(kubeconfig=str(tmp_path / "nowhere")):
+            pass
+
+
+def test_the_way_that_pods_take_imports_no_generated_models():
+    code = (
+        "import sys, et_kube.rest, et_kube.execing;"
+        "sys.exit('kubernetes_asyncio' in sys.modules or 'structlog' in sys.modules)"
+    )
+    root = Path(__file__).parents[3]
+    environ = {**os.environ, "PYTHONPATH": str(root)}
+    result = subprocess.run([sys.executable, "-c", code], env=environ, check=False, timeout=60)
+    assert result.returncode == 0
