@@ -378,14 +378,15 @@ class World:
         assert key not in self.children, f"{key} is there already"
         self.children[key] = Child(name, f"{key}-uid", self._next(), self.job.uid)
         if action.resource == ROLES:
-            self._grant(decode_role_names(action.manifest))
+            self._grant(decode_role_names(action.manifest, self.job.uid))
         if action.resource == ROLE_BINDINGS:
             self.bound = decode_accounts(action.manifest)
         if name == "job-config":
             self._list(decode_config(action.manifest["data"][CONFIG_KEY]))
 
     def _grant(self, names: frozenset[str]) -> None:
-        assert names <= set(self.pods) | set(self.children), "rights on what is not there"
+        objects = {name for name in names if not name.startswith("-")}
+        assert objects <= set(self.pods) | set(self.children), "rights on what is not there"
         self.role_names = names
 
     def _list(self, config: HostConfig) -> None:
@@ -434,7 +435,7 @@ class World:
         elif ref.resource in {SCALE_INS, SCALE_OUTS}:
             self._patch_scaling(action)
         elif ref.resource == ROLES:
-            self._grant(decode_role_names(action.body))
+            self._grant(decode_role_names(action.body, self.job.uid))
         elif ref.resource == ROLE_BINDINGS:
             self.bound = decode_accounts(action.body)
         else:

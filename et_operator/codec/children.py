@@ -17,7 +17,7 @@ from et_contract.documents import (
 )
 from et_kube.resources import TRAINING_JOBS, Json
 from et_kube.times import parse_time
-from et_operator.model.names import LABEL_RUNTIME, build_document_names, build_seal, is_seal
+from et_operator.model.names import LABEL_RUNTIME, build_document_names, build_seal
 from et_operator.model.snapshots import Child
 
 _SEALED = frozenset(
@@ -81,11 +81,14 @@ def find_mounted_config_maps(pods: Iterable[Json]) -> frozenset[str]:
     return frozenset(v["configMap"].get("name", "") for v in volumes if v.get("configMap"))
 
 
-def decode_role_names(role: Json) -> frozenset[str]:
-    """Everything that a Role gives its holder rights on, by name, as far as it could be ours."""
-    rules = role.get("rules") or ()
+def decode_role_names(role: Json, job_uid: str) -> frozenset[str]:
+    """Everything that a Role gives its holder rights on, by name, as far as it could be ours.
+
+    Without the seal of its job, which is in it while it grants nothing too.
+    """
+    seal, rules = build_seal(job_uid), role.get("rules") or ()
     names = (str(name) for rule in rules for name in rule.get("resourceNames") or ())
-    kept = islice((name for name in names if not is_seal(name)), _MAX_NAMES)
+    kept = islice((name for name in names if name != seal), _MAX_NAMES)
     return frozenset(name[:_MAX_NAME] for name in kept)
 
 

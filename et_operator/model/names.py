@@ -103,9 +103,13 @@ def build_seal(job_uid: str) -> str:
     return f"{_SEAL}{job_uid}"
 
 
-def is_seal(name: str) -> bool:
-    """Whether build_seal made this name."""
-    return name.startswith(_SEAL)
+def build_worker_seal(job: str) -> str:
+    """What a Role names beside the workers of this job, so that it is known as one of ours.
+
+    No object can be called so either: whoever has rights on it has them as a broker of the job.
+    `deploy/components/exec-policy` asks for it, of the caller who executes in `<job>-worker-<n>`.
+    """
+    return f"{_SEAL}{job}-worker"
 
 
 def build_network_name(job: str) -> str:

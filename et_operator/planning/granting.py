@@ -21,7 +21,7 @@ from et_operator.planning.manifests.access import (
     build_rules,
     build_subjects,
     find_account,
-    list_own_names,
+    list_names,
 )
 from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.views import View
@@ -96,7 +96,7 @@ def _bind(view: View) -> list[Action]:
 
 
 def _must_change(view: View, workers: frozenset[str]) -> bool:
-    wanted = list_own_names(view.job) | workers
+    wanted = list_names(view.job, workers)
     held = view.snapshot.role_names
     stale = len(held - wanted)
     return not held >= wanted or stale > MOST_STALE or (stale > 0 and _is_settled(view))

@@ -82,7 +82,7 @@ def decode_piece(obj: Json) -> Piece:
     child, namespace = decode_child(obj), obj["metadata"].get("namespace", "")
     if child.owner_uid is None or obj.get("immutable"):
         return Piece(namespace, replace(child, owner_uid=None), is_runtime(obj))
-    names = decode_role_names(obj) | decode_accounts(obj)
+    names = decode_role_names(obj, child.owner_uid) | decode_accounts(obj)
     documents = select_documents(obj) if is_document(obj["metadata"]) else {}
     return Piece(namespace, child, is_runtime(obj), documents, names)
 

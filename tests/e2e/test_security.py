@@ -171,6 +171,33 @@ def test_with_the_policy_a_broker_starts_nothing_but_the_bridge_to_its_agents(
 
 
 @pytest.mark.point("exec-policy")
+def test_the_policy_binds_nobody_who_has_his_right_from_somebody_else(world: World) -> None:
+    """Pods called like workers are others' too: those of a StatefulSet, or of another operator."""
+    start(world, "mine")
+    worker = find_pod(world, "mine", "worker")
+    rights = client.RbacAuthorizationV1Api(world.core.api_client)
+    meta = client.V1ObjectMeta(name="on-call")
+    rule = client.V1PolicyRule(
+        api_groups=[""],
+        resources=["pods/exec"],
+        verbs=["get", "create"],
+        resource_names=[worker.metadata.name],
+    )
+    person = client.RbacV1Subject(kind="ServiceAccount", name="on-call", namespace=world.namespace)
+    world.core.create_namespaced_service_account(
+        world.namespace, client.V1ServiceAccount(metadata=meta)
+    )
+    rights.create_namespaced_role(world.namespace, client.V1Role(metadata=meta, rules=[rule]))
+    rights.create_namespaced_role_binding(world.namespace, bind("on-call", "on-call", person))
+    broker = steal_token(world, "mine-launcher", find_pod(world, "mine", "launcher"))
+    innocent = steal_token(world, "on-call")
+
+    with applied_policy("exec-policy"):
+        world.wait(lambda: find_refusal(lambda: run_in(broker, worker, "id")), "it is in force")
+        assert "uid=" in run_in(innocent, worker, "id")
+
+
+@pytest.mark.point("exec-policy")
 def test_a_job_gets_no_pods_with_the_account_of_another_jobs_broker(world: World) -> None:
     start(world, "victim")
     job = build_job("thief", command=WAITING, workers=1)

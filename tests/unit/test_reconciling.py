@@ -429,7 +429,9 @@ async def test_a_role_that_is_not_the_one_any_more_grants_nothing() -> None:
     bench.look()
     await bench.pass_over(3)
     roles = [bench.cluster.get(Ref(ROLES, "team", found)) for found in bench.names(ROLES)]
-    granted = {role["metadata"]["name"]: decode_role_names(role) for role in roles}
+    job = bench.store.find_job(KEY)
+    assert job is not None
+    granted = {role["metadata"]["name"]: decode_role_names(role, job.uid) for role in roles}
     assert granted[name] == frozenset()
     assert granted["train-launcher"] >= {"train-config", "train-worker-0", "train-worker-1"}
 

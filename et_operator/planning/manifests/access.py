@@ -13,7 +13,13 @@ from et_contract.names import build_config_name, build_report_name
 from et_kube.resources import Json
 from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.names import build_access_name, build_labels, build_role_prefix, build_seal
+from et_operator.model.names import (
+    build_access_name,
+    build_labels,
+    build_role_prefix,
+    build_seal,
+    build_worker_seal,
+)
 from et_operator.planning.manifests.owning import build_metadata
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -25,9 +31,12 @@ def find_account(job: TrainingJob) -> str:
     return find_account_name(template) or build_access_name(job.key.name)
 
 
-def list_own_names(job: TrainingJob) -> frozenset[str]:
-    """The ConfigMaps that a Role with any rights names."""
-    return frozenset({build_config_name(job.key.name), build_report_name(job.key.name)})
+def list_names(job: TrainingJob, workers: Collection[str]) -> frozenset[str]:
+    """All that build_rules gives rights on, by name."""
+    rules = build_rules(job, workers)
+    return frozenset(name for rule in rules for name in rule["resourceNames"]) - {
+        build_seal(job.uid)
+    }
 
 
 def build_service_account(job: TrainingJob) -> Json:
@@ -58,7 +67,8 @@ def build_role(job: TrainingJob, workers: Collection[str]) -> Json:
 def build_rules(job: TrainingJob, workers: Collection[str]) -> list[dict[str, Any]]:
     """The Role's rules: for these workers' pods, and for the job's two documents."""
     name = job.key.name
-    return _build_rules(job, sorted(workers), [build_config_name(name)], [build_report_name(name)])
+    execs = [build_worker_seal(name), *sorted(workers)] if workers else []
+    return _build_rules(job, execs, [build_config_name(name)], [build_report_name(name)])
 
 
 def build_no_rules(job: TrainingJob) -> list[dict[str, Any]]:
@@ -97,11 +107,11 @@ def _metadata(job: TrainingJob, name: str) -> dict[str, Any]:
 
 
 def _build_rules(
-    job: TrainingJob, workers: list[str], config: list[str], report: list[str]
+    job: TrainingJob, execs: list[str], config: list[str], report: list[str]
 ) -> list[dict[str, Any]]:
     seal = build_seal(job.uid)
     return [
-        _rule("pods/exec", ["get", "create"], [seal, *workers]),
+        _rule("pods/exec", ["get", "create"], [seal, *execs]),
         _rule("configmaps", ["get", "watch"], [seal, *config]),
         _rule("configmaps", ["patch"], [seal, *report]),
     ]

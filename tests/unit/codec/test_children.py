@@ -53,13 +53,13 @@ def test_the_names_that_a_role_gives_rights_on():
         {"resources": ["configmaps"], "resourceNames": ["train-config"], "verbs": ["get"]},
         {"resources": ["pods/exec"], "resourceNames": ["w-2"], "verbs": ["create"]},
     ]
-    assert decode_role_names({"rules": rules}) == {"w-0", "w-1", "w-2", "train-config"}
-    assert decode_role_names({}) == frozenset()
+    assert decode_role_names({"rules": rules}, "u") == {"w-0", "w-1", "w-2", "train-config"}
+    assert decode_role_names({}, "u") == frozenset()
 
 
 def test_of_a_role_with_more_names_than_ours_could_have_no_more_are_kept():
     names = ["x" * 500_000, *(f"{n:x}" for n in range(200_000))]
-    kept = decode_role_names({"rules": [{"resourceNames": names}]})
+    kept = decode_role_names({"rules": [{"resourceNames": names}]}, "u")
     assert len(kept) == 4 * MAX_WORKERS
     assert max(map(len, kept)) == 64
 

@@ -17,7 +17,7 @@ OWN = frozenset({"job-config", "job-report"})
 
 
 def name_workers(*indices: int) -> frozenset[str]:
-    return OWN | {f"job-worker-{index}" for index in indices}
+    return OWN | {"-job-worker", *(f"job-worker-{index}" for index in indices)}
 
 
 def count_role_writes(world: World) -> int:
@@ -48,6 +48,14 @@ def test_workers_that_come_are_named_in_one_write_before_they_are_listed() -> No
     role = max(i for i, line in enumerate(world.log) if " Role " in line)
     assert role < len(world.log)
     world.go_on()  # the world refuses a config that lists a worker without its rights
+
+
+def test_a_role_of_a_former_version_gets_the_name_by_which_brokers_are_known() -> None:
+    world = World()
+    world.start()
+    world.role_names -= {"-job-worker"}
+    world.go_on()
+    assert world.role_names == name_workers(0, 1)
 
 
 def test_names_of_workers_that_have_gone_leave_together() -> None:

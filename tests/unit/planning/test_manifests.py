@@ -225,8 +225,8 @@ def test_the_role_grants_no_more_than_its_job_needs() -> None:
     granted = {(r["resources"][0], v): r["resourceNames"] for r in rules for v in r["verbs"]}
     seal = f"-{make_job().uid}"
     assert granted == {
-        ("pods/exec", "get"): [seal, "job-worker-3", "job-worker-7"],
-        ("pods/exec", "create"): [seal, "job-worker-3", "job-worker-7"],
+        ("pods/exec", "get"): [seal, "-job-worker", "job-worker-3", "job-worker-7"],
+        ("pods/exec", "create"): [seal, "-job-worker", "job-worker-3", "job-worker-7"],
         ("configmaps", "get"): [seal, "job-config"],
         ("configmaps", "watch"): [seal, "job-config"],
         ("configmaps", "patch"): [seal, "job-report"],

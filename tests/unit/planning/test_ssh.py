@@ -9,7 +9,7 @@ from et_contract import names, paths
 from et_kube.resources import SECRETS
 from et_operator.model.actions import Create, CreateKeys
 from et_operator.model.jobs import AttachMode, JobStatus
-from et_operator.model.names import is_seal
+from et_operator.model.names import build_seal
 from et_operator.model.snapshots import Refusal
 from tests.planning_makers import KEYS_SECRET, World, make_job
 
@@ -86,7 +86,7 @@ def test_launcher_and_broker_know_how_workers_are_reached() -> None:
 def test_the_broker_may_execute_nothing_anywhere() -> None:
     role = find_created(make_world())["Role job-launcher-"]
     execs = [rule for rule in role["rules"] if rule["resources"] != ["configmaps"]]
-    assert [is_seal(name) for rule in execs for name in rule["resourceNames"]] == [True]
+    assert [rule["resourceNames"] for rule in execs] == [[build_seal("job-uid")]]
 
 
 def test_members_have_the_addresses_of_their_pods() -> None:
