@@ -295,7 +295,8 @@ class JobStatus:
     types read lists there and would fail on anything else. `decided_replicas` is the number of
     workers that was decided last: a spec that says otherwise is a change yet to be decided.
     `launcher_uid` is the pod of `epoch`, "" until it was seen; `keys_secret` the Secret of ssh keys
-    that was made for the job, "" until it was.
+    that was made for the job, "" until it was. `launch_backoff` is what the next launcher waits
+    for, `lost_launchers` what the limit of those is about that the platform ended.
     """
 
     phase: JobPhase | None = None
@@ -321,6 +322,7 @@ class JobStatus:
     decided_replicas: int | None = None
     launcher_uid: str = ""
     launch_backoff: Backoff | None = None
+    lost_launchers: Backoff | None = None
     keys_secret: str = ""
 
 

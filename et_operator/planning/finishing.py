@@ -102,7 +102,7 @@ def _suspend(draft: Draft) -> None:
     stop_scaling(draft, SUSPENDED, "the job was suspended")
     for record in draft.select_unborn():
         draft.forget(record.name)
-    draft.change(start_time=None, launch_backoff=None)
+    draft.change(start_time=None, launch_backoff=None, lost_launchers=None)
     draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
     draft.tell("Suspended", "all pods are ended until the job is resumed")
 

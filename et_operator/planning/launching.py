@@ -9,13 +9,7 @@ from et_contract.documents import AHEAD
 from et_contract.names import build_report_name
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import (
-    Backoff,
-    LauncherCreation,
-    RestartPolicy,
-    WorkerRecord,
-    WorkerState,
-)
+from et_operator.model.jobs import LauncherCreation, RestartPolicy, WorkerRecord, WorkerState
 from et_operator.model.names import build_worker_selector
 from et_operator.model.pods import Pod
 from et_operator.model.texts import MAX_TAIL, keep_end
@@ -144,13 +138,12 @@ def respond_to_failure(draft: Draft, ending: Ending) -> None:
     draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
     if ending.is_infrastructure and view.launcher is None:
         draft.rest_on(PODS, view.launcher_name)
-    backoff = _count_end(draft, ending)
-    draft.change(launch_backoff=backoff)
+    row = _count_end(draft, ending)
     failures = draft.status.failures
     if ending.is_infrastructure:
         draft.change(failures=replace(failures, infrastructure=failures.infrastructure + 1))
-        if backoff.count > INFRASTRUCTURE_LIMIT and not ending.is_taken:
-            message = f"the platform ended {backoff.count} launchers in a row: {ending.message}"
+        if row > INFRASTRUCTURE_LIMIT:
+            message = f"the platform ended {row} launchers in a row: {ending.message}"
             fail(draft, "InfrastructureFailures", message)
         else:
             restart(draft, ending)
@@ -279,14 +272,20 @@ def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:
     return draft.must_wait(ended or pod.deletion_requested or pod.created, TELLING)
 
 
-def _count_end(draft: Draft, ending: Ending) -> Backoff:
-    """What the platform took makes the next launcher wait a little, and gives no job up."""
-    before = draft.status.launch_backoff
+def _count_end(draft: Draft, ending: Ending) -> int:
+    """How many in a row the platform has ended with this one; 0 where that is no matter of it.
+
+    The next launcher waits for ends of every kind; for one that was taken just a little.
+    """
+    before, row = draft.status.launch_backoff, draft.status.lost_launchers
     backoff = count_failure(before, draft.now)
-    if not ending.is_taken:
-        return backoff
-    most = max(before.count if before else 0, TAKEN_LIMIT)
-    return replace(backoff, count=min(backoff.count, most))
+    if ending.is_taken:
+        most = max(before.count if before else 0, TAKEN_LIMIT)
+        draft.change(launch_backoff=replace(backoff, count=min(backoff.count, most)))
+        return 0
+    row = count_failure(row, draft.now) if ending.is_infrastructure else None
+    draft.change(launch_backoff=backoff, lost_launchers=row)
+    return row.count if row else 0
 
 
 def _find_last_launcher(view: View) -> tuple[int, str]:

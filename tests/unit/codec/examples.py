@@ -79,6 +79,7 @@ FULL_JOB_STATUS = JobStatus(
     decided_replicas=2,
     launcher_uid="uid-l",
     launch_backoff=Backoff(1, NOON),
+    lost_launchers=Backoff(1, NOON),
 )
 
 FULL_SCALING_STATUS = ScalingStatus(

@@ -174,6 +174,30 @@ def test_infrastructure_failures_have_a_limit_of_their_own() -> None:
     assert world.reason("Failed") == "InfrastructureFailures"
 
 
+def test_failures_of_the_command_are_none_of_the_platforms() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=100)
+    for code, changes in ((1, {}),) * 21 + ((143, {"pod_reason": "Evicted"}),):
+        assert world.launcher is not None
+        world.end(world.launcher.name, code, **changes)
+        world.settle()
+        world.wait(60)
+        world.start()
+    assert world.phase() == "Running"
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (21, 1)
+
+
+def test_a_failure_of_the_command_breaks_the_row_of_those_that_the_platform_ended() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    for n in range(30):
+        assert world.launcher is not None
+        changes = {} if n == 15 else {"pod_reason": "Evicted"}
+        world.end(world.launcher.name, 1, **changes)
+        world.settle()
+        world.wait(60)
+        world.start()
+    assert world.phase() == "Running"
+
+
 def test_launchers_that_the_platform_takes_fail_no_job_and_wait_little() -> None:
     world = start()
     for _ in range(30):

@@ -104,6 +104,7 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
         workers=records,
         launcher_uid=UID,
         launch_backoff=Backoff(1, START),
+        lost_launchers=Backoff(1, START),
     )
 
 
