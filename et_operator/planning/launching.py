@@ -123,7 +123,9 @@ def judge_launcher(draft: Draft) -> Ending | None:
     )
     if not lost:
         return ending
-    return _lose("WorkerLost", f"{', '.join(lost)} was lost, and {ending.message}")
+    names = ", ".join(record.name for record in lost)
+    message = f"{names} was lost, and {ending.message}"
+    return _lose("WorkerLost", message, is_taken=all(_was_taken(view, record) for record in lost))
 
 
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
@@ -318,21 +320,29 @@ def _judge_exit(pod: Pod, code: int) -> Ending:
     return Ending("LauncherFailed", message, code)
 
 
-def _find_lost(view: View, end: datetime) -> tuple[str, ...]:
+def _find_lost(view: View, end: datetime) -> tuple[WorkerRecord, ...]:
     """The workers of this launcher whose loss explains that it failed.
 
     One that is not elastic ends with any worker that ends or is told to. An elastic one goes on
     without it, but for a moment: where horovodrun is just starting a process in it.
     """
-    records = {record.uid: record for record in view.status.workers}
-    going = [pod for pod in view.workers if is_disrupted(pod)]
+    records = view.status.workers
     if view.spec.is_elastic:
-        lost = {r.uid: r.name for r in records.values() if r.taken and _is_recent(r, end)}
-        lost |= {pod.uid: pod.name for pod in going if pod.uid not in records}
+        lost = {r.uid: r for r in records if r.taken and _is_recent(r, end)}
+        noted = {r.uid for r in records}
     else:
-        lost = {r.uid: r.name for r in records.values() if r.state is WorkerState.GONE}
-        lost |= {pod.uid: pod.name for pod in going}
-    return tuple(name for uid, name in lost.items() if uid in view.listed)
+        lost = {r.uid: r for r in records if r.state is WorkerState.GONE}
+        noted = set(lost)
+    for pod in view.workers:
+        if is_disrupted(pod) and pod.uid not in noted:
+            lost[pod.uid] = WorkerRecord(pod.name, pod.uid, WorkerState.LEAVING, taken=True)
+    return tuple(record for uid, record in lost.items() if uid in view.listed)
+
+
+def _was_taken(view: View, lost: WorkerRecord) -> bool:
+    """Whether somebody wanted its place. Pods that a kubelet evicted stay, the newest of them."""
+    pod = view.pods.get(lost.uid)
+    return lost.taken and (pod is None or is_taken(pod))
 
 
 def _is_recent(record: WorkerRecord, end: datetime) -> bool:

@@ -91,6 +91,31 @@ def test_a_failure_with_a_lost_worker_is_not_the_users() -> None:
     assert world.states()["job-worker-2"] == "active"
 
 
+def lose_workers(times: int, **how: object) -> World:
+    """One worker after the other is lost, and each time the command ends with it."""
+    world = start()
+    for _ in range(times):
+        world.put(world.workers[-1], phase="Failed", is_container_running=False, **how)
+        world.settle()
+        world.finish(1)
+        world.settle()
+        for _ in range(4):
+            world.wait(60)
+            world.start()
+    return world
+
+
+def test_workers_that_are_taken_one_after_the_other_fail_no_job() -> None:
+    world = lose_workers(30, disruption_reason="EvictionByEvictionAPI")
+    assert world.phase() == "Running"
+    assert world.status.failures.infrastructure == 30
+
+
+def test_workers_that_are_evicted_for_what_they_use_do_at_last() -> None:
+    world = lose_workers(21, pod_reason="Evicted")
+    assert world.reason("Failed") == "InfrastructureFailures"
+
+
 def test_a_failure_of_its_own_is() -> None:
     world = start()
     world.finish(1)
