@@ -1,9 +1,10 @@
 """Running programs and waiting for conditions."""
 
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from devcluster.failures import DevclusterError
 
@@ -52,9 +53,10 @@ def attempt(
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, interval: float = 0.1) -> bool:
     """Ask ``condition`` until it holds or the seconds are over; return whether it held."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(interval)  # noqa: TID251 - one command, one thread
-    return True
+    asking = Retrying(
+        retry=retry_if_result(lambda holds: not holds),
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(interval),
+        retry_error_callback=lambda _: False,
+    )
+    return asking(condition)

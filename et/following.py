@@ -8,8 +8,6 @@ from datetime import timedelta
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et_kube.clock import Clock
-from et_kube.errors import Expired, KubeError, OutcomeUnknown, ServerFailed, Throttled, Unreachable
 from et_kube.racing import run_unless, run_within
 from et_kube.resources import Json, Ref
 from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
@@ -17,9 +15,6 @@ from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced,
 LOOK = timedelta(seconds=30)
 GIVE_UP = timedelta(minutes=5)
 """How long a server may say nothing. It sends a bookmark each minute, if nothing else."""
-
-TRANSIENT = (Unreachable, OutcomeUnknown, ServerFailed, Throttled, Expired)
-"""Errors that another try may not meet."""
 
 See = Callable[[Json | None], bool]
 """Told of an object, None once it is gone; True: enough was seen."""
@@ -79,24 +74,3 @@ async def _watch_contact(cluster: Cluster, reflector: Reflector) -> None:
         if cluster.clock.monotonic() - heard > GIVE_UP.total_seconds():
             minutes = GIVE_UP.total_seconds() / 60
             raise EtError(f"the API server has said nothing for {minutes:.0f} minutes")
-
-
-class Patience:
-    """Bears with a server that does not answer, for five minutes at a stretch."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._since: float | None = None
-
-    def calm(self) -> None:
-        """The server has answered."""
-        self._since = None
-
-    def bear(self, error: KubeError) -> None:
-        """Take a failure: raised again if another try cannot help, or help has not come."""
-        if not isinstance(error, TRANSIENT):
-            raise error
-        now = self._clock.monotonic()
-        self._since = now if self._since is None else self._since
-        if now - self._since > GIVE_UP.total_seconds():
-            raise error

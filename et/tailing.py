@@ -12,12 +12,12 @@ from rich.text import Text
 
 from et.clusters import Cluster
 from et.errors import EtError
-from et.following import TRANSIENT, Patience
+from et.following import GIVE_UP
 from et.logs import Beginning, LogLine, Place, PodLog, merge
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
 from et.screens import Screen
-from et_kube.errors import KubeError
+from et_kube.retrying import TRANSIENT, ask_again
 from et_operator.codec.decoding import decode_job
 from et_operator.model.names import Role
 from et_operator.model.pods import Pod
@@ -86,16 +86,12 @@ class Tail:
         """Print what is printed from now on, by workers that are yet to come too."""
         tasks: dict[str, asyncio.Task[None]] = {}
         pods: Sequence[Pod] = ()
-        patience = Patience(self.cluster.clock)
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
-                    pods = await self.look()
-                    patience.calm()
+                    pods = await ask_again(self.cluster.clock, LOOK, GIVE_UP)(self.look)
                 except EtError:  # the job was deleted; what its pods still say is shown
                     self.has_ended, pods = True, ()
-                except KubeError as error:
-                    patience.bear(error)
                 for pod in pods:
                     if pod.uid not in tasks:
                         tasks[pod.uid] = group.create_task(self._follow(self._open(pod)))

@@ -11,7 +11,7 @@ from rich.live import Live
 
 from et.clusters import Cluster
 from et.errors import explain
-from et.following import TRANSIENT, follow
+from et.following import follow
 from et.frames import View, draw, find_stage, list_scalings, summarise
 from et.logs import Beginning, PodLog
 from et.reading import explain_end, find_launcher, has_ended, read_job, read_pods, read_scalings
@@ -20,6 +20,7 @@ from et.steps import Step
 from et_kube.errors import KubeError
 from et_kube.racing import run_unless
 from et_kube.resources import TRAINING_JOBS, Json, Ref
+from et_kube.retrying import TRANSIENT
 from et_operator.codec.decoding import decode_job, decode_scaling
 
 TICK = timedelta(seconds=0.5)

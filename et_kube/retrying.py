@@ -1,0 +1,39 @@
+"""Reads that are asked again while the server cannot answer: by tenacity, on a clock of ours.
+
+Never around a write, whose outcome may be unknown. Watches (watching.py) and the work queue are
+told when to wait and by whom, and count what went well in between: they use Backoff.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_fixed
+
+from et_kube.clock import Clock
+from et_kube.errors import Expired, OutcomeUnknown, ServerFailed, Throttled, Unreachable
+
+TRANSIENT = (Unreachable, OutcomeUnknown, ServerFailed, Throttled, Expired)
+"""Errors that another try may not meet."""
+
+
+def ask_again(clock: Clock, every: timedelta, limit: timedelta) -> AsyncRetrying:
+    """To be called with a read: asks again after TRANSIENT errors, for `limit` from the first.
+
+    After that, and for any other error, it raises what the read raised.
+    """
+    began = clock.monotonic()
+
+    async def sleep(seconds: float) -> None:
+        await clock.sleep(timedelta(seconds=seconds))
+
+    def is_over(_: RetryCallState) -> bool:
+        return clock.monotonic() - began >= limit.total_seconds()
+
+    return AsyncRetrying(
+        sleep=sleep,
+        stop=is_over,
+        wait=wait_fixed(every),
+        retry=retry_if_exception_type(TRANSIENT),
+        reraise=True,
+    )
