@@ -22,7 +22,7 @@ class Children:
 
     def start_command(self, argv: List[str]) -> int:
         """Run the template's own command: its pid, or OSError."""
-        return spawning.start_command(argv, self._environ)
+        return spawning.start(argv, env=self._environ)
 
     def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
         """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import signal
 import subprocess
-from typing import Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from et_contract import names
 
@@ -78,13 +79,12 @@ def start_session(
     try:
         for _ in ("stdout", "stderr"):
             pipes += os.pipe()
-        process = subprocess.Popen(
+        pid = start(
             [b"/bin/sh", *words],
             stdin=subprocess.DEVNULL,
             stdout=pipes[1],
             stderr=pipes[3],
             env=environment,
-            start_new_session=True,
             pass_fds=script,
         )
     except (OSError, ValueError):
@@ -95,12 +95,17 @@ def start_session(
     close_all([pipes[1], pipes[3]])
     for fd in (pipes[0], pipes[2]):
         os.set_blocking(fd, False)
-    return disown(process), [pipes[0], pipes[2]]
+    return pid, [pipes[0], pipes[2]]
 
 
-def start_command(argv: List[str], base: Mapping[bytes, bytes]) -> int:
-    """Run the template's own command with our stdin, stdout and stderr: its pid, or OSError."""
-    return disown(subprocess.Popen(argv, env=dict(base), start_new_session=True))
+def start(words: Sequence[Any], **options: Any) -> int:
+    """Start a program in a process group of its own: its pid, or OSError or ValueError.
+
+    `options` are those of Popen. No signal is blocked in it. It must be reaped by `reap`.
+    """
+    process = subprocess.Popen(words, start_new_session=True, preexec_fn=_hear, **options)  # noqa: PLW1509 (our threads hold no lock that the child takes)
+    process.returncode = 0  # Popen must neither wait for it nor warn that nobody did
+    return process.pid
 
 
 def signal_group(leader: int, number: int) -> None:
@@ -134,10 +139,8 @@ def close_all(fds: List[int]) -> None:
         os.close(fd)
 
 
-def disown(process: subprocess.Popen[bytes]) -> int:
-    """Its pid. `reap` waits for all: Popen must neither wait for it nor warn that nobody did."""
-    process.returncode = 0
-    return process.pid
+def _hear() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _keep_script(text: bytes) -> List[int]:

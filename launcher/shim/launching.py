@@ -254,7 +254,7 @@ class Launcher:
         self._refresh_files()
         env = {os.fsencode(name): os.fsencode(value) for name, value in self._env.items()}
         try:
-            self._command = spawning.start_command(list(self._argv), env)
+            self._command = spawning.start(list(self._argv), env=env)
         except OSError as error:
             programs.say(f"cannot start {self._argv[0]!r}: {error.strerror}")
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))

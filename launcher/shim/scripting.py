@@ -139,22 +139,16 @@ class Scripts:
         words = _build_command(body)
         reader, writer = os.pipe()
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                env=env,
-                start_new_session=True,
+            pid = spawning.start(
+                words, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, env=env
             )
         except (OSError, ValueError):
             os.close(reader)
             raise
         finally:
             os.close(writer)
-        process.returncode = 0  # PID 1 waits for all children, Popen need not
         os.set_blocking(reader, False)
-        return _Run(body["id"], process.pid, reader, now + seconds)
+        return _Run(body["id"], pid, reader, now + seconds)
 
     def _recall(self, identity: str) -> Optional[Dict[str, Any]]:
         if identity in self._results:

@@ -57,15 +57,13 @@ class Agents:
         words = [sys.executable, "-I", "-S", self._program]
         words += [pod, name, address, self._folder, known_hosts]
         with open("%s/%s.log" % (self._folder, name), "ab") as log:
-            process = subprocess.Popen(
+            self._pids[pod] = spawning.start(
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 env=dict(self._environ),
-                start_new_session=True,
             )
-        self._pids[pod] = spawning.disown(process)
 
     def detach(self, body: Dict[str, Any]) -> None:
         """End the agent of a worker that is gone."""

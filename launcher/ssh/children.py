@@ -172,12 +172,5 @@ class RemoteChildren(Children):
         return self._start(words, stdin=null, stdout=null, stderr=null)
 
     def _start(self, words: List[str], *, stdin: int, stdout: int, stderr: int) -> int:
-        process = subprocess.Popen(
-            [word.encode("utf-8", "surrogateescape") for word in words],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env=self._environ,
-            start_new_session=True,
-        )
-        return spawning.disown(process)
+        text = [word.encode("utf-8", "surrogateescape") for word in words]
+        return spawning.start(text, stdin=stdin, stdout=stdout, stderr=stderr, env=self._environ)

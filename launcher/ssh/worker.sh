@@ -61,6 +61,7 @@ leave() {
 }
 
 sshd=$(command -v sshd || echo /usr/sbin/sshd) # it starts itself anew, by its whole path
+echo edl 2>/dev/null >/proc/self/comm # a session that ends all that is called sh means its own
 [ -x "$sshd" ] || fail "launcherAttachMode ssh: no sshd in the worker's image"
 command -v setsid >/dev/null || fail "launcherAttachMode ssh: no setsid in the worker's image"
 prepare || fail "cannot write in $run"

@@ -12,6 +12,7 @@ import pytest
 from et_contract import frames
 from launcher.protocol.claims import Claim
 from tests.unit.launcher.agent.workers import PYTHON, ROOT, Peer, Worker
+from tests.unit.launcher.shim.brokers import children_of
 
 GONE = "sleep 0.05; done"
 
@@ -478,6 +479,27 @@ def test_a_short_grace_ends_a_session_that_ignores_sigterm(worker: Worker) -> No
     worker.terminate()
     assert peer.finish(claim)[0] == 137
     assert worker.wait() == 0
+
+
+NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""As in a pod, PID 1 sees who is in its container, and no one else."""
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+def test_a_session_cannot_mean_the_end_of_the_pod(worker: Worker, name: str) -> None:
+    peer = worker.start(prefix=NAMESPACE).hello()
+    assert peer.run(f"kill -{name} $PPID; echo $PPID")[1] == b"1\n"
+    assert peer.run("echo fine")[1] == b"fine\n"
+    assert worker.process
+    os.kill(children_of(worker.process.pid)[0], signal.SIGTERM)
+    peer.expect(frames.TERMINATING)
+    assert worker.wait() == 0
+    assert worker.log.count("got SIG") == 1
+
+
+def test_it_is_not_called_python(worker: Worker) -> None:
+    peer = worker.start().hello()
+    assert peer.run("cat /proc/$PPID/comm /proc/$$/comm")[1] == b"edl\nsh\n"
 
 
 # ---------------------------------------------------------------- the container's own command

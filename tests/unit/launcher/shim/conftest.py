@@ -24,7 +24,9 @@ def start() -> Iterator[Start]:
     def run(code: str, *argv: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
         program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        process = subprocess.Popen([PYTHON, "-I", "-S", "-c", program, *argv], **options)
+        prefix = options.pop("prefix", ())
+        words = [*prefix, PYTHON, "-I", "-S", "-c", program, *argv]
+        process = subprocess.Popen(words, **options)
         started.append(process)
         return process
 

@@ -13,7 +13,13 @@ import pytest
 
 from et_contract import frames
 from launcher.shim import placing
-from tests.unit.launcher.shim.brokers import FakeBroker, Peer, Start, kill_with_children
+from tests.unit.launcher.shim.brokers import (
+    FakeBroker,
+    Peer,
+    Start,
+    children_of,
+    kill_with_children,
+)
 
 HOSTS = "job-worker-0:2\njob-worker-1:2\nedl-nudge-1:0\n"
 
@@ -213,6 +219,23 @@ def test_term_goes_to_the_whole_group(broker: FakeBroker, start: Start, paths: p
     assert ended(peer) == 143
     assert process.communicate(timeout=20) == (b"", b"")
     assert process.returncode == 143
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
+def test_what_the_command_signals_does_not_come_back_to_it(
+    broker: FakeBroker, start: Start, paths: placing.Paths, name: str
+):
+    # As in a pod, PID 1 sees who is in its container, and no one else.
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    inner = f"trap 'exit 9' {name}; trap 'go=1' USR1; kill -{name} $PPID; echo $PPID"
+    inner += "; until test $go; do sleep 0.05; done; exit 7"
+    process = run_launcher(start, paths, "sh", "-c", inner, prefix=namespace)
+    peer = launched(broker)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"1\n"
+    os.kill(children_of(process.pid)[0], signal.SIGUSR1)
+    assert ended(peer) == 7
+    assert process.wait(20) == 7
 
 
 def test_a_command_that_ignores_term_is_killed_within_the_grace(
