@@ -99,12 +99,26 @@ def test_alerts_and_advice_name_metrics_that_exist():
 
 
 def test_what_the_comparison_calls_run_is_in_the_closing_table():
-    page = (ROOT / "README.md").read_text("utf-8")
-    rows = page.partition("\n## How it compares\n")[2].partition("\n## ")[0].splitlines()
+    rows = (ROOT / "docs" / "comparison.md").read_text("utf-8").splitlines()
     ours = [row.split("|")[2] for row in rows if row.startswith("|")]
     named = {key for cell in ours for key in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", cell)}
     assert "no-lost-step" in named
     assert not named - {point.key for point in POINTS}
+
+
+def test_the_front_page_compares_as_the_page_with_the_evidence_does():
+    front = (ROOT / "README.md").read_text("utf-8")
+    front = front.partition("\n## How it compares\n")[2].partition("\n## ")[0]
+    whole = (ROOT / "docs" / "comparison.md").read_text("utf-8")
+    assert [row for row in map(strip_evidence, whole.splitlines()) if row.startswith("|")] == [
+        row for row in map(strip_evidence, front.splitlines()) if row.startswith("|")
+    ]
+
+
+def strip_evidence(row: str) -> str:
+    """A row of a table without links, and without the tests that it names in brackets."""
+    row = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", row)
+    return re.sub(r" \(`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*\)", "", row)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda path: path.name)
