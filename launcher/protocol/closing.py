@@ -14,7 +14,7 @@ from launcher.protocol import transitions
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.effects import Leave, Signal, SignalCommand, Survey
 from launcher.protocol.endings import TERM
-from launcher.protocol.leaving import DISMISSAL, Leaving
+from launcher.protocol.leaving import Leaving
 from launcher.protocol.sessions import Session
 from launcher.protocol.signals import KILL
 from launcher.protocol.transitions import DOOR, step
@@ -45,8 +45,6 @@ class Closing:
         """CLOSE_IF_IDLE waits for its answer."""
         self._survey_at: Optional[float] = None
         self._command_lives = False
-        self._dismissal: Optional[float] = None
-        """When the template's own command is waited for no longer."""
 
     @property
     def is_closed(self) -> bool:
@@ -96,7 +94,7 @@ class Closing:
         """`count` marked processes live."""
         opened = sum(session.is_open for session in self._sessions.values())
         if not count and not opened:
-            self._become_idle(now)
+            self._become_idle()
         elif self._is_asked:
             self._bridges.say(frames.BUSY, {"sessions": opened, "processes": count})
         self._is_asked = False
@@ -133,16 +131,13 @@ class Closing:
 
     def deadline(self) -> Optional[float]:
         """When `tick` is due; None: never."""
-        due = (self._survey_at, self._dismissal, self.leaving.deadline())
+        due = (self._survey_at, self.leaving.deadline())
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
         while self.leaving.tick(now):
             self._press()
-        if self._dismissal is not None and now >= self._dismissal:
-            self._dismissal = None
-            self.command_ended()
         if self._survey_at is not None and now >= self._survey_at:
             self.look()
 
@@ -161,13 +156,12 @@ class Closing:
         )
         return self.is_fencing or leaves or self._door == transitions.ARMED
 
-    def _become_idle(self, now: float) -> None:
+    def _become_idle(self) -> None:
         if self._door == transitions.ARMED:
             self._door = step(DOOR, self._door, "idle")
             self._bridges.say(frames.CLOSED, {})
         if self.leaving.is_begun and self.leaving.state != transitions.DISMISSING:
             self.leaving.idle()
-            self._dismissal = now + DISMISSAL if self._command_lives else None
             self._press()
 
     def _press(self) -> None:

@@ -6,8 +6,8 @@
     deadline - 1 s     PID 1 ends, and everything with it
 
 Another SIGTERM goes on to the next line at once. When nothing of a session is left, the
-template's own command gets its SIGTERM and at most DISMISSAL seconds. PID 1 ends when that is over
-and each exit is acknowledged: a broker whose stream is cut has until the deadline to come back.
+template's own command gets its SIGTERM and all that is left of the grace. PID 1 ends when that is
+over and each exit is acknowledged: a broker whose stream is cut has until then to come back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Optional
 from launcher.protocol import transitions
 from launcher.protocol.transitions import LEAVING, step
 
-DISMISSAL = 5.0
 _TERM, _KILL, _END = 10.0, 3.0, 1.0
 
 

@@ -9,7 +9,7 @@
 set -u
 edl=${0%/*/*}
 run=$edl/run
-port=$1 epoch=$2 grace=$3 refusal=$4 daemon=
+port=$1 epoch=$2 grace=$3 refusal=$4 daemon= command=
 shift 5
 
 fail() {
@@ -45,17 +45,23 @@ signal_sessions() {
     done
 }
 
-# On SIGTERM. Sessions may end by themselves until 10 s before the end of the grace period.
+# On SIGTERM. Sessions may end by themselves until 10 s before the end of the grace period; then the
+# template's own command has what is left.
 leave() {
     trap '' TERM INT
     : >"$run/leaving"
-    left=$((grace - 3))
-    while [ "$left" -gt 0 ] && has_sessions; do
-        [ "$left" -gt 7 ] || signal_sessions TERM
+    left=$((grace - 1))
+    while [ "$left" -gt 2 ] && has_sessions; do
+        [ "$left" -gt 9 ] || signal_sessions TERM
         sleep 1
         left=$((left - 1))
     done
     signal_sessions KILL
+    [ -z "$command" ] || kill -TERM "-$command" 2>/dev/null
+    while [ "$left" -gt 0 ] && [ -n "$command" ] && kill -0 "-$command" 2>/dev/null; do
+        sleep 1
+        left=$((left - 1))
+    done
     kill "$daemon" 2>/dev/null
     exit 0
 }
@@ -76,6 +82,6 @@ trap leave TERM INT
     -o "ClientAliveInterval 15" -o "ClientAliveCountMax 8" \
     -o "ForceCommand exec sh $edl/src/launcher..ssh..session.sh" &
 daemon=$!
-[ $# -eq 0 ] || "$@" &
+[ $# -eq 0 ] || { setsid "$@" & command=$!; }
 wait "$daemon"
 fail "sshd has ended with $?"

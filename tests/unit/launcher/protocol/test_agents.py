@@ -676,16 +676,6 @@ def test_it_waits_no_longer_than_that(running: Bench, has_stream: bool) -> None:
     assert running.of(Leave) == [Leave()]
 
 
-def test_a_command_that_does_not_end_costs_no_exit(running: Bench) -> None:
-    running.agent.command_started()
-    running.sigterm()
-    running.end()
-    running.tick(6.0)
-    assert running.of(Leave) == []
-    running.send(frames.EXIT_ACK, session=ONE)
-    assert running.of(Leave) == [Leave()]
-
-
 def test_it_waits_for_marked_processes(bench: Bench) -> None:
     bench.processes = 1
     bench.sigterm()
@@ -748,11 +738,17 @@ def test_the_containers_own_command_ends_after_the_sessions(running: Bench) -> N
     assert running.of(Leave) == [Leave()]
 
 
-def test_a_command_that_ignores_its_end_gets_5_seconds(bench: Bench) -> None:
-    bench.agent.command_started()
-    bench.sigterm()
-    bench.tick(5.0)
-    assert bench.of(Leave) == [Leave()]
+def test_the_containers_own_command_has_what_is_left_of_the_grace(running: Bench) -> None:
+    running.agent.command_started()
+    running.sigterm()
+    running.end()
+    running.send(frames.EXIT_ACK, session=ONE)
+    running.tick(30.0)
+    running.send(frames.PING)
+    running.tick(58.9)
+    assert running.of(Leave) == []
+    running.tick(59.0)
+    assert running.of(Leave) == [Leave()]
 
 
 def test_the_end_of_the_command_alone_ends_nothing(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 from pathlib import Path
@@ -110,6 +111,34 @@ def test_sessions_that_do_not_end_get_term_in_time(tmp_path: Path, sshd: Path) -
             process.terminate()
             assert session.wait(PATIENCE) == 143
         assert process.wait(PATIENCE) == 0
+
+
+def test_the_templates_own_command_has_what_is_left_of_the_grace(
+    tmp_path: Path, sshd: Path
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    save = "read -r line < go; echo saved > state; exit"
+    words = f"trap '{save}' TERM; echo on; while :; do sleep 0.05; done"
+    with start(tmp_path, "sh", "-c", words) as process:
+        wait_for_sshd(process)
+        wait_for_sshd(process)
+        process.terminate()
+        with (tmp_path / "go").open("r+b", buffering=0) as go:  # waits for no reader
+            go.write(b"on\n")
+            assert process.wait(PATIENCE) == 0
+    assert (tmp_path / "state").read_text() == "saved\n"
+
+
+def test_a_command_that_does_not_end_holds_the_pod_no_longer_than_its_grace(
+    tmp_path: Path, sshd: Path
+) -> None:
+    words = "echo $$ > pid; trap '' TERM; echo on; while :; do sleep 0.05; done"
+    with start(tmp_path, "sh", "-c", words, grace=2) as process:
+        wait_for_sshd(process)
+        wait_for_sshd(process)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    os.killpg(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_an_image_without_sshd_is_told(tmp_path: Path) -> None:
