@@ -12,7 +12,7 @@ ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /build
 RUN python3 -m venv tools
-COPY pyproject.toml requirements.lock devcluster/requirements.py ./
+COPY pyproject.toml requirements.lock deploy/requirements.py ./
 RUN python3 requirements.py pyproject.toml requirements.lock > runtime.txt \
     && tools/bin/pip install --no-cache-dir --no-compile --require-hashes --no-deps --only-binary :all: \
         --target /opt/dependencies --requirement runtime.txt \

@@ -75,6 +75,7 @@ OPERATOR = Image(
         "Dockerfile",
         "pyproject.toml",
         "requirements.lock",
+        "deploy/requirements.py",
         "et_contract",
         "et_kube",
         "et_operator",

@@ -2,7 +2,7 @@
 
 The image build runs this file alone: ``python3 requirements.py pyproject.toml requirements.lock``
 prints the entries, pins and hashes as they are, for ``pip install --require-hashes --no-deps``.
-"""
+"""  # noqa: INP001 (a script, no package)
 
 import re
 import sys

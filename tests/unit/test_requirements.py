@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from devcluster import requirements, settings
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = runpy.run_path(str(ROOT / "deploy" / "requirements.py"))
+requirements = SimpleNamespace(**SCRIPT)
 
 PROJECT = '[project]\ndependencies = ["Direct_One>=1", "two[extra]>=3; python_version > \'3\'"]\n'
 LOCK = """\
@@ -42,8 +48,8 @@ def test_a_dependency_that_is_not_locked_is_refused() -> None:
 
 def test_the_projects_own_lock_yields_its_dependencies_without_tools() -> None:
     selected = requirements.select_runtime(
-        (settings.CHECKOUT / "pyproject.toml").read_text(),
-        (settings.CHECKOUT / "requirements.lock").read_text(),
+        (ROOT / "pyproject.toml").read_text(),
+        (ROOT / "requirements.lock").read_text(),
     )
     names = set(requirements.split_entries(selected))
     assert {"kubernetes-asyncio", "aiohttp", "yarl"} <= names
