@@ -18,6 +18,8 @@ def build_report_name(job: str) -> str:
 
 # ---- keys of the two ConfigMaps
 CONFIG_KEY = "config.json"
+HOSTFILE_KEY = "hostfile"
+SCRIPT_KEY = "discover_hosts.sh"
 REPORT_KEY_PREFIX = "report-"
 """Followed by the epoch."""
 

@@ -14,10 +14,10 @@ import structlog
 from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import AlreadyExists, ApiError, NotFound, NotLeader, OutcomeUnknown, Unreachable
-from et_kube.resources import GROUP, PODS, ROLE_BINDINGS, Json, Ref, Resource
+from et_kube.resources import GROUP, PODS, Json, Ref, Resource
 from et_operator.acting.executing import Execution, Executor, Failure, is_in_the_way
 from et_operator.acting.refusals import find_done, find_failed, note_refusal
-from et_operator.codec.children import binds_namesake, find_owner_uid
+from et_operator.codec.children import find_owner_uid
 from et_operator.codec.runtimes import is_runtime
 from et_operator.model.actions import (
     Action,
@@ -37,7 +37,7 @@ from et_operator.planning.planner import plan, plan_orphans
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.workqueue import WorkQueue
 from et_operator.state.ingesting import Ingest, OnUnreadable, identify
-from et_operator.state.store import Answers, Holder, Store
+from et_operator.state.store import DECODERS, Answers, Holder, Piece, Store
 from et_operator.state.views import build_snapshot
 
 TAKEN_FOR = timedelta(seconds=60)
@@ -345,7 +345,7 @@ def is_usable(found: Json, wanted: Action | None, job: TrainingJob | None) -> bo
     """
     if isinstance(wanted, Create) and not wanted.manifest["metadata"].get("ownerReferences"):
         return is_runtime(found)
-    if job is None or find_owner_uid(found["metadata"]) != job.uid or found.get("immutable"):
+    if job is None or find_owner_uid(found["metadata"]) != job.uid:
         return False
-    is_binding = isinstance(wanted, Create) and wanted.resource == ROLE_BINDINGS
-    return not is_binding or binds_namesake(found)
+    known = DECODERS[wanted.resource](found) if isinstance(wanted, Create) else None
+    return not isinstance(known, Piece) or known.is_of(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -40,6 +41,7 @@ _MAX_SUBJECTS = 16
 _MAX_NAMES = 4 * documents.MAX_WORKERS
 """A Role of ours has some for each worker that comes, is there, or has gone lately; one with more
 is another one, and is written over."""
+_CONFIG = frozenset({names.CONFIG_KEY, names.HOSTFILE_KEY, names.SCRIPT_KEY})
 _REPORT_KEY = re.compile(re.escape(names.REPORT_KEY_PREFIX) + "([0-9]{1,9})")
 
 
@@ -119,11 +121,23 @@ def decode_accounts(binding: Json) -> frozenset[str]:
 
 
 def select_documents(config_map: Json) -> dict[str, str]:
-    """The config and the two newest reports, by their keys, of what a ConfigMap holds."""
+    """The config and the reports, by their keys, of what a ConfigMap holds."""
     data: Json = config_map.get("data") or {}
-    reports = sorted((key for key in data if _read_epoch(key)), key=_read_epoch)
-    wanted = (names.CONFIG_KEY, *reports[-2:])
-    return {key: data[key] for key in wanted if isinstance(data.get(key), str)}
+    wanted = (key for key in data if key == names.CONFIG_KEY or _read_epoch(key))
+    return {key: data[key] for key in wanted if isinstance(data[key], str)}
+
+
+def measure_rest(config_map: Json) -> int:
+    """Characters, as JSON, of all in a job's config or report that nobody of ours writes over."""
+    data, name = config_map.get("data") or {}, str(config_map["metadata"].get("name"))
+    is_config = name.endswith(names.build_config_name(""))
+    rest = {k: v for k, v in data.items() if not (k in _CONFIG if is_config else _read_epoch(k))}
+    return len(json.dumps({**config_map, "data": rest}))
+
+
+def measure_reports_after(documents: Mapping[str, str], epoch: int) -> int:
+    """Characters of the reports of later epochs; none is of a job whose epoch, 0, is not known."""
+    return sum(len(text) for key, text in documents.items() if _read_epoch(key) > epoch > 0)
 
 
 def decode_host_config(

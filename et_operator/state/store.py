@@ -29,6 +29,8 @@ from et_operator.codec.children import (
     decode_role_names,
     is_document,
     is_sealed,
+    measure_reports_after,
+    measure_rest,
     select_documents,
 )
 from et_operator.codec.decoding import decode_job, decode_scaling
@@ -47,6 +49,9 @@ from et_operator.state.tables import Place, Table
 MOST_OF_STRANGERS = 8192
 """Characters of documents that are kept where their job is not known: of any number of ConfigMaps,
 for anybody can make them, name a job that never was, and keep them there by a finalizer."""
+MOST_BESIDE = 128 * 1024
+"""Characters beside the documents in a job's ConfigMap: with more, an object of the size that an
+API server stores has no room for those of the largest job (tests/unit/planning/test_sizes.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Piece:
     `documents` are config and reports, by their keys in the ConfigMap; `names` what a Role gives
     rights on, or to whom a RoleBinding gives them. Nothing else of a body is kept, and of an object
     that nobody owns nothing at all. `is_partial`: its documents were left out, for they are large
-    and no known job's; who knows the job reads it again.
+    and no known job's; who knows the job reads it again. `is_full`: of other things than documents.
     """
 
     namespace: str
@@ -65,6 +70,16 @@ class Piece:
     documents: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     is_partial: bool = False
+    is_full: bool = False
+
+    def is_of(self, job: TrainingJob) -> bool:
+        """Whether it is this job's own, and one that the job's documents can be written to.
+
+        The config and the reports of the job's epochs are written over by whoever writes next. All
+        else stays, and a full ConfigMap takes no report: it is somebody else's, whoever owns it.
+        """
+        later = measure_reports_after(self.documents, job.status.epoch)
+        return self.child.owner_uid == job.uid and not self.is_full and later <= MOST_BESIDE
 
 
 def leave_out_documents(piece: Piece) -> Piece:
@@ -83,8 +98,11 @@ def decode_piece(obj: Json) -> Piece:
     if child.owner_uid is None or obj.get("immutable"):
         return Piece(namespace, replace(child, owner_uid=None), is_runtime(obj))
     names = decode_role_names(obj, child.owner_uid) | decode_accounts(obj)
-    documents = select_documents(obj) if is_document(obj["metadata"]) else {}
-    return Piece(namespace, child, is_runtime(obj), documents, names)
+    if not is_document(obj["metadata"]):
+        return Piece(namespace, child, is_runtime(obj), names=names)
+    documents = select_documents(obj)
+    is_full = measure_rest(obj) > MOST_BESIDE
+    return Piece(namespace, child, is_runtime(obj), documents, names, is_full=is_full)
 
 
 def decode_role(obj: Json) -> Piece:

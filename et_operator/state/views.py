@@ -87,7 +87,7 @@ def find_roles(
 def find_piece(store: Store, job: TrainingJob, resource: Resource, name: str) -> Piece | None:
     """The job's own child of this name; somebody else's does not count."""
     piece: Piece | None = store.tables[resource].find((job.key.namespace, name))
-    return piece if piece is not None and piece.child.owner_uid == job.uid else None
+    return piece if piece is not None and piece.is_of(job) else None
 
 
 def select_borrowed(store: Store, job: TrainingJob) -> Iterator[str]:

@@ -495,18 +495,35 @@ async def test_a_report_that_was_there_before_the_first_launcher_ends_nothing(en
     assert "train-launcher-r5" in bench.names(PODS)
 
 
+FULL = "y" * 900_000
+NEVER_WRITTEN: dict[str, dict[str, Any]] = {
+    "immutable": {"immutable": True},
+    "full": {"data": {"x": FULL}},
+    "full of bytes": {"binaryData": {"x": FULL}},
+    "full of later reports": {
+        "data": {f"{REPORT_KEY_PREFIX}{n}": FULL[:200_000] for n in range(2, 7)}
+    },
+    "full of what the other holds": {
+        "data": {"hostfile": FULL[:200_000], f"{REPORT_KEY_PREFIX}1": FULL[:200_000]}
+    },
+    "full of labels": {"labels": {f"label-{n}": "y" * 60 for n in range(2_000)}},
+}
+
+
 @pytest.mark.parametrize("document", ["config", "report"])
 @pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize("body", NEVER_WRITTEN.values(), ids=list(NEVER_WRITTEN))
 async def test_a_document_that_can_never_be_written_is_somebody_elses(
-    document: str, is_seen: bool
+    document: str, is_seen: bool, body: dict[str, Any]
 ) -> None:
     bench = Bench()
     uid = bench.create(TRAINING_JOBS, make_job())["metadata"]["uid"]
     bench.look()
     owner = {**OTHER_OWNER, "kind": "TrainingJob", "name": "train", "controller": True, "uid": uid}
     name = f"train-{document}"
-    meta = {"name": name, "labels": build_labels("train"), "ownerReferences": [owner]}
-    bench.create(CONFIG_MAPS, {"metadata": meta, "immutable": True})
+    labels = {**build_labels("train"), **body.get("labels", {})}
+    meta = {"name": name, "labels": labels, "ownerReferences": [owner]}
+    bench.create(CONFIG_MAPS, {**body, "metadata": meta})
     if is_seen:
         bench.look()
     await bench.pass_over(4)
@@ -517,6 +534,18 @@ async def test_a_document_that_can_never_be_written_is_somebody_elses(
     await bench.clock.advance(timedelta(seconds=60))
     await bench.pass_over(3)
     assert "train-launcher" in bench.names(PODS)
+
+
+async def test_what_a_broker_has_written_and_others_have_added_to_it_stays_the_jobs() -> None:
+    bench = await begin_to_run()
+    note = {"note": "y" * 10_000}
+    bench.cluster.patch(
+        Ref(CONFIG_MAPS, "team", "train-report"),
+        {"data": {f"{REPORT_KEY_PREFIX}1": FULL, **note}, "metadata": {"annotations": note}},
+    )
+    bench.look()
+    await bench.pass_over(3)
+    assert not bench.taken()
 
 
 async def test_two_jobs_share_the_runtime_that_either_has_made() -> None:

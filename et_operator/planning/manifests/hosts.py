@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from et_contract.documents import HostConfig, Member, MemberState, ScriptOrder, encode_config
-from et_contract.names import CONFIG_KEY, build_config_name
+from et_contract.names import CONFIG_KEY, HOSTFILE_KEY, SCRIPT_KEY, build_config_name
 from et_kube.resources import Json
 from et_operator.model.jobs import JobStatus, TrainingJob, WorkerRecord, WorkerState
 from et_operator.model.names import build_labels
@@ -62,8 +62,8 @@ def build_config_data(config: HostConfig) -> dict[str, str]:
     lines = "".join(f"echo {m.name}:{m.slots}\n" for m in active)
     return {
         CONFIG_KEY: encode_config(config),
-        "hostfile": "".join(f"{m.name} slots={m.slots}\n" for m in active),
-        "discover_hosts.sh": f"#!/bin/sh\n{lines}",
+        HOSTFILE_KEY: "".join(f"{m.name} slots={m.slots}\n" for m in active),
+        SCRIPT_KEY: f"#!/bin/sh\n{lines}",
     }
 
 
