@@ -206,19 +206,33 @@ class Operator:
         }
 
     def describe_trouble(self) -> str:
-        """What keeps this replica from being useful; "" when nothing does."""
+        """What keeps this replica from being useful to anybody; "" when nothing does.
+
+        A namespace that cannot be seen, for its admin has taken our rights there, is no reason to
+        keep the others from a new replica.
+        """
+        troubles = self._find_troubles()
+        is_of_use = None not in troubles and set(troubles) < set(self._settings.namespaces)
+        return "" if is_of_use or not troubles else next(iter(troubles.values()))
+
+    def _find_troubles(self) -> dict[str | None, str]:
+        """Why what happens is not seen, by namespace; None stands for all of them."""
         now = self._clock.monotonic()
-        for (resource, _), reflector in self._reflectors.items():
+        troubles: dict[str | None, str] = {}
+        for (resource, namespace), reflector in self._reflectors.items():
             kind = resource.plural
             if not reflector.is_synced:
-                return f"the list of {kind} is not complete yet"
-            if reflector.last_contact is not None and now - reflector.last_contact > SILENCE:
-                return f"no word about {kind} from the API server for {SILENCE:.0f} s"
-        return ""
+                troubles[namespace] = f"the list of {kind} is not complete yet"
+            elif reflector.last_contact is not None and now - reflector.last_contact > SILENCE:
+                troubles[namespace] = (
+                    f"no word about {kind} from the API server for {SILENCE:.0f} s"
+                )
+        return troubles
 
     def measure(self) -> None:
         """Bring the gauges up to date, just before they are read."""
         self._metrics.queue_depth.set(self._queue.depth)
+        self._metrics.unseen.set(len(self._find_troubles()))
         self._metrics.is_leader.set(1 if self._lease.is_leader else 0)
         phases = Counter(
             entry.value.status.phase.value if entry.value.status.phase else "New"

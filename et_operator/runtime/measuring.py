@@ -86,6 +86,11 @@ class Metrics:
             ["phase"],
             registry=self.registry,
         )
+        self.unseen = Gauge(
+            "et_operator_namespaces_unseen",
+            "Namespaces of NAMESPACES (without it: 1 for all) whose view is incomplete or too old.",
+            registry=self.registry,
+        )
         self.is_leader = Gauge(
             "et_operator_leader",
             "1 while this replica holds the lease.",

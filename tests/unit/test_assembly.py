@@ -68,6 +68,10 @@ class Rig:
     def count_pods(self, namespace: str) -> int:
         return len(self.cluster.list(PODS, namespace))
 
+    def count_unseen(self) -> float | None:
+        self.operator.measure()
+        return self.metrics.registry.get_sample_value("et_operator_namespaces_unseen")
+
     async def advance(self, seconds: int) -> None:
         for _ in range(seconds):
             await self.clock.advance(SECOND)
@@ -87,7 +91,23 @@ async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
     async with rig.running():
         await rig.advance(10)
         assert rig.count_pods("team") == 3
-        assert "is not complete yet" in rig.operator.describe_trouble()
+        assert rig.operator.describe_trouble() == ""  # or no rollout would come to its end
+        assert rig.count_unseen() == 1
+
+
+@pytest.mark.parametrize("namespaces", [("team", "gone"), ()])
+async def test_who_sees_no_namespace_is_not_ready(namespaces: tuple[str, ...]) -> None:
+    rig = Rig(*namespaces)
+    rig.refuse(lambda c: c.ref.resource == PODS, Refused(403, "Forbidden", "no such right"))
+    async with rig.running():
+        assert rig.operator.describe_trouble()
+        await rig.advance(10)
+        assert "pods is not complete yet" in rig.operator.describe_trouble()
+        assert rig.count_unseen() == max(len(namespaces), 1)
+        rig.log.faults.clear()
+        await rig.advance(60)
+        assert rig.operator.describe_trouble() == ""
+        assert rig.count_unseen() == 0
 
 
 async def test_a_namespace_that_can_be_listed_at_last_gets_what_its_jobs_ask_for() -> None:
