@@ -20,6 +20,7 @@ from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, is_refused
 from et_operator.planning.finishing import has_finished
+from et_operator.planning.following import is_only_followed
 from et_operator.planning.manifests.owning import build_owner
 from et_operator.planning.scaling import find_refusal, is_fixed, list_turns
 from et_operator.planning.views import has_passed
@@ -155,9 +156,9 @@ def _refuse(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Outcome | 
             what = "JobFinished" if has_finished(view.status) else kind
             return _fail(what, f"the job is {kind}: {found.message}")
     base = view.status.decided_replicas
-    if record is not None or base is None or view.job.spec is None:
-        return None
-    is_number_first = view.job.spec.worker.replicas != base and not is_fixed(draft)
+    if record is not None or base is None or is_only_followed(view):
+        return None  # a record that cannot be read looks like none
+    is_number_first = view.spec.worker.replicas != base and not is_fixed(draft)
     if is_number_first or not turns or turns[0] is not scaling:
         return None
     refusal = find_refusal(draft, scaling, base)

@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from et_contract.documents import AHEAD
 from et_contract.names import build_report_name
 from et_kube.resources import CONFIG_MAPS, PODS
-from et_operator.model.conditions import is_true
 from et_operator.model.jobs import LauncherCreation, RestartPolicy, WorkerRecord, WorkerState
 from et_operator.model.names import build_worker_selector
 from et_operator.model.pods import Pod
 from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.drafts import Draft, count_failure
-from et_operator.planning.finishing import fail, is_suspended, succeed
+from et_operator.planning.finishing import fail, is_suspended
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.stopping import stop_scaling
 from et_operator.planning.views import View, is_disrupted, is_taken
@@ -98,7 +97,10 @@ def note_launcher(draft: Draft) -> None:
 
 
 def judge_launcher(draft: Draft) -> Ending | None:
-    """What the end of this epoch's launcher means; None while it has not ended."""
+    """What the end of this epoch's launcher means; None while it has not ended.
+
+    Without a usable spec nothing but a success is certain (see following.py).
+    """
     view = draft.view
     uid = view.status.launcher_uid
     if not uid:
@@ -177,52 +179,6 @@ def restart(draft: Draft, ending: Ending) -> None:
     draft.tell("Restarting", f"restarting the launcher: {ending.message}", is_warning=True)
 
 
-def is_only_followed(view: View) -> bool:
-    """Whether the job is never scaled, replaced or restarted by us."""
-    job = view.job
-    is_foreign = job.is_foreign or is_true(job.status.conditions, "Foreign")
-    return is_foreign or bool(job.invalid) or job.spec is None or bool(job.unread)
-
-
-def follow(draft: Draft) -> None:
-    """Say why it is only followed, and record its launcher's end."""
-    job = draft.view.job
-    if job.is_foreign or is_true(job.status.conditions, "Foreign"):
-        message = (
-            "this job was started by another operator, which has written its status first, and is "
-            "followed to its end: to have it run here, delete it and create it again"
-        )
-        draft.set_condition("Foreign", "True", "StartedElsewhere", message)
-    elif job.unread:
-        _tell_damage(draft)
-    elif job.status.epoch == 0:
-        fail(draft, "InvalidSpec", job.invalid or "the spec cannot be used")
-        return
-    else:
-        draft.set_condition("InvalidSpec", "True", "InvalidSpec", job.invalid)
-    pod = _find_launcher(draft.view)
-    if pod is not None and pod.is_container_running:
-        draft.set_condition("Running", "True", "JobRunning", "the launcher runs")
-    if pod is None or (pod.termination is None and not pod.is_terminal):
-        return
-    code = pod.termination.exit_code if pod.termination else None
-    if code == 0 or (code is None and pod.phase == "Succeeded"):
-        succeed(draft, "the launcher ended with 0")
-    else:
-        how = f"ended with exit code {code}" if code is not None else "failed"
-        fail(draft, "LauncherFailed", f"the launcher pod {pod.name} {how}")
-
-
-def _tell_damage(draft: Draft) -> None:
-    """Nothing is guessed: what a decision was that cannot be read, only its writer knows."""
-    if is_true(draft.status.conditions, "StatusDamaged"):
-        return
-    faults = "; ".join(draft.view.job.unread.values())
-    message = f"{faults}: the job is only followed until that is corrected, or its operator is back"
-    draft.set_condition("StatusDamaged", "True", "Unreadable", message)
-    draft.tell("StatusDamaged", message, is_warning=True)
-
-
 def can_launch(draft: Draft) -> bool:
     """Whether the workers that the launcher waits for, if it does, run."""
     if draft.spec.launcher_creation is LauncherCreation.AT_STARTUP:
@@ -253,12 +209,6 @@ def _is_worth_a_retry(policy: RestartPolicy, code: int | None) -> bool:
             return code is not None and code >= FIRST_SIGNAL_CODE
         case RestartPolicy.ON_FAILURE | RestartPolicy.ALWAYS:
             return True
-
-
-def _find_launcher(view: View) -> Pod | None:
-    if view.status.epoch:
-        return view.launcher
-    return max(view.launchers, key=lambda pod: pod.created, default=None)
 
 
 def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:
@@ -327,7 +277,7 @@ def _find_lost(view: View, end: datetime) -> tuple[WorkerRecord, ...]:
     without it, but for a moment: where horovodrun is just starting a process in it.
     """
     records = view.status.workers
-    if view.spec.is_elastic:
+    if view.job.spec is None or view.spec.is_elastic:
         lost = {r.uid: r for r in records if r.taken and _is_recent(r, end)}
         noted = {r.uid for r in records}
     else:

@@ -28,11 +28,10 @@ from et_operator.planning.finishing import (
     restore_end_time,
     succeed,
 )
+from et_operator.planning.following import follow, is_only_followed
 from et_operator.planning.granting import withdraw_unused
 from et_operator.planning.launching import (
     begin,
-    follow,
-    is_only_followed,
     judge_launcher,
     note_launcher,
     respond_to_failure,

@@ -1,0 +1,137 @@
+"""Jobs that are only followed for the moment: nothing is concluded that could not be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from et_operator.model.jobs import RestartPolicy, ScalingKind, TrainingJob
+from et_operator.model.pods import Termination
+from tests.planning_makers import World, make_job, make_scaling
+
+INVALID = "spec.x: change it"
+UNREAD = {"scaling": "status.scaling.kind: is 'NewKind', which is unknown"}
+
+
+def make_invalid(job: TrainingJob) -> TrainingJob:
+    return replace(job, spec=None, invalid=INVALID)
+
+
+def make_unreadable(job: TrainingJob) -> TrainingJob:
+    return replace(job, unread=UNREAD)
+
+
+def preempt(world: World) -> None:
+    world.put(
+        "job-launcher",
+        phase="Failed",
+        is_container_running=False,
+        disruption_reason="PreemptionByScheduler",
+        termination=Termination(143, "Error", "", finished=world.now),
+    )
+
+
+def crash(world: World) -> None:
+    world.end("job-launcher", 1)
+
+
+def vanish(world: World) -> None:
+    del world.pods["job-launcher"]
+
+
+FAULTS = pytest.mark.parametrize("fault", [make_invalid, make_unreadable])
+Fault = Callable[[TrainingJob], TrainingJob]
+
+
+def follow(fault: Fault, **spec: object) -> World:
+    world = World(make_job(2, **spec))
+    world.start()
+    world.job = fault(world.job)
+    world.settle()
+    return world
+
+
+def correct(world: World, **spec: object) -> None:
+    """The author, or the operator that wrote the status, is back."""
+    world.job = replace(world.job, spec=make_job(2, **spec).spec, invalid="", unread={})
+    world.settle()
+
+
+@FAULTS
+@pytest.mark.parametrize("end", [preempt, crash, vanish])
+def test_an_end_is_judged_when_the_fault_is_corrected(
+    fault: Fault, end: Callable[[World], None]
+) -> None:
+    spec = {"restart_policy": RestartPolicy.ON_FAILURE}
+    world = follow(fault, **spec)
+    end(world)
+    world.settle()
+    world.wait(3600)
+    world.settle()
+    assert world.condition("Failed") is None
+    assert world.condition("Running") == "False"
+    told = [
+        c.message for c in world.status.conditions if c.type in {"InvalidSpec", "StatusDamaged"}
+    ]
+    assert "its launcher has ended" in told[0]
+    correct(world, **spec)
+    assert world.phase() == "Restarting"
+    world.go_on()
+    assert world.phase() == "Running"
+    assert world.status.epoch == 2
+
+
+@FAULTS
+def test_the_commands_own_failure_is_one_once_the_fault_is_corrected(fault: Fault) -> None:
+    world = follow(fault)
+    crash(world)
+    world.settle()
+    assert world.condition("Failed") is None
+    correct(world)
+    assert world.reason("Failed") == "LauncherFailed"
+
+
+@FAULTS
+def test_a_success_that_was_told_before_the_platform_came_is_one_at_once(fault: Fault) -> None:
+    world = follow(fault)
+    assert world.report is not None
+    world.report = replace(world.report, ended=0)
+    world.put("job-launcher", phase="Failed", is_container_running=False, pod_reason="NodeShutdown")
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
+def test_a_scaling_whose_record_cannot_be_read_is_not_said_to_be_lost() -> None:
+    world = World(make_job(3))
+    world.start()
+    world.add(make_scaling(ScalingKind.IN, "less", count=1))
+    world.settle()
+    good = world.job
+    assert good.status.scaling is not None
+    world.job = replace(make_unreadable(good), status=replace(good.status, scaling=None))
+    world.settle()
+    assert world.scaling_phase("less") == "Scaling"
+    world.job = good
+    world.go_on()
+    assert world.scaling_phase("less") == "ScaleSucceeded"
+
+
+def test_a_suspended_job_that_is_edited_into_an_invalid_one_waits_for_its_author() -> None:
+    world = World(make_job(2, suspend=True))
+    world.settle()
+    world.job = make_invalid(world.job)
+    world.settle()
+    assert (world.condition("Failed"), world.condition("InvalidSpec")) == (None, "True")
+    assert world.phase() == "Suspended"
+    correct(world)
+    world.start()
+    assert world.phase() == "Running"
+
+
+def test_a_job_that_runs_and_whose_status_was_removed_is_not_one_that_never_began() -> None:
+    world = follow(make_invalid)
+    world.job = replace(world.job, status=type(world.status)())
+    world.settle()
+    assert (world.condition("Failed"), world.condition("InvalidSpec")) == (None, "True")
