@@ -103,9 +103,10 @@ class Report:
     `listed` are pod uids that have been in the served list; `served_generation` the newest
     generation whose list horovodrun has read; `closed` the uids whose agents accept no process any
     more and have none; `exits` the last ended sessions per uid, for people; `ended` the exit code
-    of the user's command; `unlisted` the uids that the last config calls active and that this
-    broker never lists (again); `problems` what people should know, by a short reason
-    ("ExecForbidden").
+    of the user's command, and `is_told_to_end` whether it had been sent a SIGTERM before, so that
+    a 0 may mean no more than that it has saved its state; `unlisted` the uids that the last config
+    calls active and that this broker never lists (again); `problems` what people should know, by a
+    short reason ("ExecForbidden").
     """
 
     epoch: int
@@ -120,7 +121,13 @@ class Report:
     ended: int | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     unlisted: frozenset[str] = frozenset()
+    is_told_to_end: bool = False
     version: int = 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the user's command ended with 0 of its own accord: nothing is left to do."""
+        return self.ended == 0 and not self.is_told_to_end
 
 
 MAX_DOCUMENT = 2**20
@@ -228,6 +235,7 @@ def encode_report(report: Report) -> str:
             for key, result in sorted(report.scripts.items())
         },
         "ended": report.ended,
+        **({"toldToEnd": True} if report.is_told_to_end else {}),
         "problems": dict(sorted(report.problems.items())),
     }
     # As short as it can be: a ConfigMap holds 1 MiB.
@@ -259,6 +267,7 @@ def decode_report(text: str) -> Report:
                 for key, r in body.get("scripts", {}).items()
             },
             ended=_decode_code(body.get("ended")),
+            is_told_to_end=body.get("toldToEnd") is True,
             problems=_decode_problems(body.get("problems", {})),
             version=read_count(body.get("version", 1)),
         )

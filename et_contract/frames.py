@@ -78,7 +78,7 @@ LAUNCH = 22  # PID 1 -> broker {nonce}: registers, waits for GO
 GO = 23  # broker -> PID 1 {hosts}: enough hosts are listed
 SCRIPT = 24  # broker -> PID 1 {id, script, argument, env, timeout}
 SCRIPT_DONE = 25  # PID 1 -> broker {id, code, output, timedOut}
-ENDED = 26  # PID 1 -> broker {code}: the user's command has ended
+ENDED = 26  # PID 1 -> broker {code, toldToEnd}: the user's command has ended
 ATTACH = 27  # broker -> PID 1 {pod, name, address}: run the agent of a worker that ssh reaches
 DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
 # between agent, broker and shim again

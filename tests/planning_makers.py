@@ -289,12 +289,12 @@ class World:
             closed=old.closed | draining,
         )
 
-    def finish(self, code: int = 0) -> None:
-        """The user's command ends, and the launcher with it."""
+    def finish(self, code: int = 0, *, is_told_to_end: bool = False) -> None:
+        """The user's command ends, by itself or on SIGTERM, and the launcher with it."""
         pod = self.launcher
         assert pod is not None
         if self.report is not None:
-            self.report = replace(self.report, ended=code)
+            self.report = replace(self.report, ended=code, is_told_to_end=is_told_to_end)
         self.end(pod.name, code)
 
     def add(self, scaling: Scaling) -> Scaling:

@@ -108,13 +108,14 @@ def judge_launcher(draft: Draft) -> Ending | None:
     pod = view.pods.get(uid)
     if pod is not None and not view.is_gone(pod):
         return None
-    if view.report is not None and view.report.ended == 0:
+    if view.report is not None and view.report.is_done:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
     if pod is None:
         return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
     if _is_about_to_tell(draft, pod):
         return None  # whether the command had ended before the platform came
-    if pod.termination is None or is_disrupted(pod):
+    is_told_to_end = view.report is not None and view.report.is_told_to_end
+    if pod.termination is None or is_disrupted(pod) or is_told_to_end:
         message = _describe_disruption(pod)
         return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
     ending = _judge_exit(pod, pod.termination.exit_code)
@@ -304,7 +305,8 @@ def _lose(reason: str, message: str, *, is_taken: bool = False) -> Ending:
 
 
 def _describe_disruption(pod: Pod) -> str:
-    why = pod.disruption_reason or pod.pod_reason or ("deleted" if pod.is_deleting else "ended")
+    told = "deleted" if pod.is_deleting else "ended from outside"
+    why = pod.disruption_reason or pod.pod_reason or told
     detail = f": {pod.pod_message}" if pod.pod_message else ""
     node = f" on node {pod.node}" if pod.node else ""
     return f"the launcher pod {pod.name} was disrupted{node} ({why}){detail}"

@@ -284,10 +284,11 @@ class Broker:
         self.ledger.finish_script(str(body.get("id")), read_result(body, OUTPUT_KEPT))
 
     def _end(self, peer: int, frame: Frame) -> None:
-        code = frames.decode_json(frame).get("code")
+        body = frames.decode_json(frame)
+        code = body.get("code")
         if not is_code(code):
             raise ProtocolError("ENDED without a code")
-        self.ledger.end(code)
+        self.ledger.end(code, is_told_to_end=body.get("toldToEnd") is True)
         self._pulse.stop()
         self._ended_peers.append(peer)
 

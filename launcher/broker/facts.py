@@ -75,10 +75,10 @@ class Ledger:
             scripts = {**self.report.scripts, key: result}
             self._note(urgent=True, scripts=scripts)
 
-    def end(self, code: int) -> None:
-        """The user's command has ended."""
+    def end(self, code: int, *, is_told_to_end: bool = False) -> None:
+        """The user's command has ended, by itself or after it was told to."""
         if self.report.ended is None:
-            self._note(urgent=True, ended=code)
+            self._note(urgent=True, ended=code, is_told_to_end=is_told_to_end)
 
     def complain(self, reason: str, message: str) -> None:
         """Something that people should know, by a short reason."""
@@ -115,7 +115,7 @@ class Ledger:
         for key, result in other.scripts.items():
             self.finish_script(key, result)
         if other.ended is not None:
-            self.end(other.ended)
+            self.end(other.ended, is_told_to_end=other.is_told_to_end)
 
     def _note(self, *, urgent: bool = False, needed: bool = True, **changes: object) -> None:
         report = replace(self.report, **changes)  # type: ignore[arg-type]  # fields of Report

@@ -95,6 +95,8 @@ class Launcher:
         """Set when the command has ended; None until then."""
         self._ending: List[Tuple[float, int]] = []
         """After SIGTERM: when to send which signal to the command."""
+        self._is_told_to_end = False
+        """Whether the command has been sent the SIGTERM that came to us."""
         self._mirror_at = 0.0
         self._complaint = ""
         self._say_at = monotonic() + SAY_SECONDS
@@ -176,9 +178,11 @@ class Launcher:
 
     def _end(self, now: float) -> None:
         """SIGTERM: the command gets TERM, INT and KILL in time for us to end within our grace."""
-        if self._command is None:
+        self._reap(now)  # a command that has ended already did so by itself
+        if self._command is None and self._code is None:
             self._code = 128 + signal.SIGTERM  # and nothing to report: it never ran
-        elif not self._ending and self._code is None:
+        elif self._code is None and not self._is_told_to_end:
+            self._is_told_to_end = True
             kill = max(self._grace - RESERVE_SECONDS, self._grace / 2)
             again = min(AGAIN_SECONDS, kill / 2)
             self._ending = [(now + again, signal.SIGINT), (now + kill, signal.SIGKILL)]
@@ -200,7 +204,7 @@ class Launcher:
         """The command has ended, or could not be started."""
         self._code = code
         self._leave_at = now + REPORT_SECONDS
-        self._line.send(frames.encode_json(frames.ENDED, {"code": code}), now)
+        self._line.send(self._encode_end(), now)
         self._finish_report()
 
     # ------------------------------------------------------------ the broker
@@ -208,8 +212,12 @@ class Launcher:
     def _opening(self) -> bytes:
         opening = frames.encode_json(frames.LAUNCH, {"nonce": self._nonce})
         if self._code is not None:
-            opening += frames.encode_json(frames.ENDED, {"code": self._code})
+            opening += self._encode_end()
         return opening
+
+    def _encode_end(self) -> bytes:
+        body = {"code": self._code, "toldToEnd": self._is_told_to_end}
+        return frames.encode_json(frames.ENDED, body)
 
     def _finish_report(self) -> None:
         if self._code is not None and self._line.is_flushed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from et_contract.documents import (
     AHEAD,
@@ -35,6 +36,10 @@ from tests.fakes.cluster import FakeCluster
 
 ABORTED = 134
 TERMINATED = 143
+SAVED = 0
+FAILED = 1
+ENDS_ON_SIGTERM = (SAVED, TERMINATED, FAILED)
+"""A command may save its state, not care, or fail for what is going on around it."""
 
 
 @dataclass
@@ -81,6 +86,8 @@ class FakeBroker:
         self.scripts_run: list[tuple[str, str]] = []
         self.fences: dict[str, tuple[int, str]] = {}
         """Epoch and uid of the launcher that the agent in the pod with this uid obeys."""
+        self.done: set[str] = set()
+        """Jobs whose command has ended with 0 of its own accord."""
         self.reused: list[str] = []
         """Names that a user's command has seen mean a second pod."""
 
@@ -92,14 +99,29 @@ class FakeBroker:
 
     def finish(self, job: str, code: int) -> None:
         """The user's command of the running launcher ends; its report says so at the next step."""
+        if code == 0:
+            self.done.add(job)
         for session in self._sessions.values():
             if session.job == job and not session.was_fenced and session.report.ended is None:
                 self._learn(session, ended=code)
 
+    def terminate(self, launcher_uid: str) -> int:
+        """The container of this launcher gets SIGTERM, and ends; returns its exit code."""
+        session = self._sessions.get(launcher_uid)
+        if session is None or not session.has_started:
+            return TERMINATED
+        if session.report.ended is None:
+            code = ENDS_ON_SIGTERM[UUID(launcher_uid).int % len(ENDS_ON_SIGTERM)]
+            self._learn(session, ended=code, is_told_to_end=True)
+        return session.report.ended or 0
+
     def is_flushing(self, launcher_uid: str) -> bool:
         """Whether this broker has something to report yet: it does so before it ends."""
         session = self._sessions.get(launcher_uid)
-        return session is not None and session.is_dirty and not session.was_fenced
+        if session is None or session.was_fenced or session.job in self.paused:
+            return False
+        report = Ref(CONFIG_MAPS, session.namespace, build_report_name(session.job))
+        return session.is_dirty and self._cluster.find(report) is not None
 
     def outlive(self, alive: Collection[str]) -> None:
         """Etcd was restored: the brokers and agents in these pods live on, the others are gone."""
@@ -128,10 +150,7 @@ class FakeBroker:
                 launcher=metadata["name"],
                 report=Report(epoch=epoch, launcher_uid=metadata["uid"], broker_start=1),
             )
-        session = self._sessions[metadata["uid"]]
-        if "deletionTimestamp" in metadata and session.report.ended is None:
-            self._learn(session, ended=TERMINATED)
-        return session
+        return self._sessions[metadata["uid"]]
 
     def _advance(self, session: _Session) -> bool:
         if session.job in self.paused or session.was_fenced:

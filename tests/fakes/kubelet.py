@@ -36,6 +36,8 @@ class FakeKubelet:
         self.lost: set[str] = set()
         self.is_flushing: Callable[[str], bool] = lambda _: False
         """Whether the sidecar of the pod with this uid needs longer to end than its container."""
+        self.terminate_command: Callable[[str], int] = lambda _: TERMINATED
+        """How the first container of the pod with this uid ends on SIGTERM."""
         self._placed = 0
         self._repairs: dict[str, Document | None] = {}
         """Statuses by uid of pods that came back from a backup; None: to be started anew."""
@@ -173,13 +175,29 @@ class FakeKubelet:
             self._confirm(pod, node)
         elif "deletionTimestamp" in pod["metadata"]:
             if name not in self.clinging:
-                self._edit(_ref(pod), lambda d: self._end(d, TERMINATED, reason="Error"))
+                self._terminate_deleted(pod)
         elif node is None:
             self._schedule(pod)
         elif status["phase"] == "Pending":
             self._start(pod)
         elif code is not None and not self._is_held(pod):
             self._edit(_ref(pod), lambda d: self._end(d, code))
+
+    def _terminate_deleted(self, pod: Document) -> None:
+        """The first container gets SIGTERM; its sidecars follow when they have told all."""
+        uid, code = pod["metadata"]["uid"], _find_code(pod)
+        is_first = code is None and "containerStatuses" in pod["status"]
+        if is_first:
+            code = self.terminate_command(uid)
+        end = TERMINATED if code is None else code
+
+        def change(document: Document) -> None:
+            self._end(document, end)
+            if is_first and document["spec"].get("initContainers"):
+                _keep_sidecars(document)
+
+        if is_first or not self.is_flushing(uid):
+            self._edit(_ref(pod), change)
 
     def _is_held(self, pod: Json) -> bool:
         """Whether another container runs on though the first one has ended."""

@@ -260,10 +260,19 @@ def a_job_that_has_ended_keeps_what_its_policy_says(cluster: FakeCluster, _: Fak
             demand(not left, f"the job is {phase}, and these run: {left}")
 
 
+def a_job_succeeds_with_its_command_alone(cluster: FakeCluster, broker: FakeBroker) -> None:
+    """What a command does when it is told to end, also with 0, is not the end of its training."""
+    for job in cluster.scan(TRAINING_JOBS):
+        if job.get("status", {}).get("phase") == "Succeeded":
+            name = job["metadata"]["name"]
+            demand(name in broker.done, f"{name} succeeded before its command was done")
+
+
 AT_REST: tuple[Callable[[FakeCluster, FakeBroker], None], ...] = (
     every_scaling_has_ended,
     a_job_that_goes_on_has_the_workers_that_its_spec_says,
     a_job_that_has_ended_keeps_what_its_policy_says,
+    a_job_succeeds_with_its_command_alone,
 )
 
 

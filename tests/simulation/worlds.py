@@ -67,6 +67,7 @@ class World:
         self.kubelet = FakeKubelet(self.cluster)
         self.broker = FakeBroker(self.cluster)
         self.kubelet.is_flushing = self.broker.is_flushing
+        self.kubelet.terminate_command = self.broker.terminate
         self._others = {
             "kubelet": self.kubelet.step,
             "broker": self.broker.step,

@@ -274,12 +274,51 @@ def test_a_launcher_dying_on_a_lost_node_blocks_nothing() -> None:
     assert {"job-launcher", "job-launcher-r1"} <= set(world.pods)
 
 
-def test_a_command_that_ended_with_zero_is_success_though_its_pod_was_deleted() -> None:
+def test_a_command_that_had_ended_with_zero_is_success_though_its_pod_was_deleted() -> None:
     world = start()
     world.delete("job-launcher")
     world.finish(0)
     world.settle()
     assert world.phase() == "Succeeded"
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["its pod is there", "its pod is gone"])
+@pytest.mark.parametrize(
+    "disruption",
+    [
+        {"disruption_reason": "EvictionByEvictionAPI"},
+        {"disruption_reason": "PreemptionByScheduler"},
+        {"pod_reason": "Evicted"},
+        {},
+    ],
+    ids=lambda disruption: "".join(disruption.values()) or "deleted by somebody",
+)
+def test_a_command_that_saves_its_state_when_it_is_told_to_end_goes_on(
+    disruption: dict[str, str], *, is_gone: bool
+) -> None:
+    world = start()
+    world.delete("job-launcher")
+    world.put("job-launcher", **disruption)
+    world.finish(0, is_told_to_end=True)
+    if is_gone:
+        world.reap()
+    world.settle()
+    assert world.status.epoch == 2
+    world.go_on()
+    assert world.phase() == "Running"
+
+
+@pytest.mark.parametrize("code", [0, 143])
+def test_a_command_that_a_node_told_to_end_as_it_went_down_goes_on(code: int) -> None:
+    world = start()
+    for _ in range(21):
+        assert world.launcher is not None
+        assert world.phase() != "Failed"
+        world.finish(code, is_told_to_end=True)  # and nothing on the pod tells of it
+        world.settle()
+        world.wait(60)
+        world.start()
+    assert world.reason("Failed") == "InfrastructureFailures"
 
 
 def test_exit_zero_under_a_deletion_without_proof_is_no_success() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from et_operator.model.jobs import RestartPolicy, ScalingKind
 from et_operator.model.pods import Termination
@@ -113,6 +114,20 @@ def test_while_suspended_a_scaling_only_changes_the_number() -> None:
     world.edit(suspend=False)
     world.start()
     assert len(world.workers) == 4
+
+
+def test_a_job_whose_command_saves_its_state_on_suspension_can_be_resumed() -> None:
+    world = start(ttl_after_finished=timedelta(), restart_policy=RestartPolicy.NEVER)
+    world.edit(suspend=True)
+    world.settle()
+    world.finish(0, is_told_to_end=True)
+    world.go_on(3)
+    assert world.phase() == "Suspended"
+    assert not world.job_is_gone
+    world.edit(suspend=False)
+    world.go_on()
+    assert world.phase() == "Running"
+    assert world.status.failures.infrastructure == 0
 
 
 def test_success_wins_over_suspend() -> None:

@@ -609,10 +609,11 @@ def test_a_script_that_ran_too_long_has_no_code():
 
 def test_the_end_of_the_command_is_kept_before_pid_1_may_leave():
     bench = make_started()
-    bench.broker.take_peer_frame(PID1, make_frame(frames.ENDED, code=3), bench.now)
+    end = make_frame(frames.ENDED, code=3, toldToEnd=True)
+    bench.broker.take_peer_frame(PID1, end, bench.now)
     assert bench.ended == []
     bench.settle()
-    assert bench.report.ended == 3
+    assert (bench.report.ended, bench.report.is_told_to_end) == (3, True)
     assert bench.ended == [PID1]
 
 

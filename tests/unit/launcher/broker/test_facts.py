@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from et_contract.documents import Report, ScriptResult, SessionExit, encode_report
 from launcher.broker.bodies import MOST_REASON
 from launcher.broker.facts import (
@@ -22,14 +24,14 @@ def test_what_changes_nothing_is_no_news():
     ledger = make_ledger()
     ledger.list(["a"])
     ledger.close("a")
-    ledger.end(3)
+    ledger.end(3, is_told_to_end=True)
     before = (ledger.revision, ledger.urgent)
     ledger.list(["a"])
     ledger.close("a")
     ledger.end(4)
     ledger.observe(0)
     assert (ledger.revision, ledger.urgent) == before
-    assert ledger.report.ended == 3
+    assert (ledger.report.ended, ledger.report.is_told_to_end) == (3, True)
 
 
 def test_ends_are_urgent_and_those_of_sessions_are_for_people_alone():
@@ -122,7 +124,8 @@ def test_an_earlier_report_of_the_same_launcher_is_taken_and_no_other():
     ledger.absorb(Report(1, "another", 1, ended=7))
     ledger.absorb(Report(2, "l", 1, ended=7))
     assert ledger.report.ended is None
-    ledger.absorb(old)
+    ledger.absorb(replace(old, ended=0, is_told_to_end=True))
+    assert not ledger.report.is_done
     assert ledger.report.observed_generation == 5
     assert ledger.report.served_generation == 4
     assert ledger.report.closed == {"b"}

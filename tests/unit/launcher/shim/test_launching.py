@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 from pathlib import Path
@@ -238,6 +239,44 @@ def test_what_the_command_signals_does_not_come_back_to_it(
     assert process.wait(20) == 7
 
 
+def test_an_end_after_term_is_told_as_one_also_to_a_broker_that_comes_back(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    save = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    process = run_launcher(start, paths, "sh", "-c", save)
+    peer = launched(broker)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    broker.restart()
+    process.terminate()
+    peer = broker.accept()
+    peer.expect(frames.LAUNCH)
+    assert peer.body(frames.ENDED) == {"code": 0, "toldToEnd": True}
+    peer.close()
+    assert process.wait(20) == 0
+
+
+def test_a_term_that_finds_the_command_ended_did_not_end_it(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    process = run_launcher(start, paths, "sh", "-c", "echo ready; read word", stdin=subprocess.PIPE)
+    peer = launched(broker)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == b"ready\n"
+    command = os.pidfd_open(children_of(process.pid)[0])
+    process.send_signal(signal.SIGSTOP)  # PID 1 is about to hear of both at once
+    process.stdin.write(b"end\n")
+    process.stdin.flush()
+    assert select.select([command], [], [], 20)[0]
+    os.close(command)
+    process.terminate()
+    process.send_signal(signal.SIGCONT)
+    assert peer.body(frames.ENDED) == {"code": 0, "toldToEnd": False}
+    peer.close()
+    assert process.wait(20) == 0
+
+
 def test_a_command_that_ignores_term_is_killed_within_the_grace(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
@@ -291,7 +330,7 @@ def test_a_broker_that_never_hears_of_the_end_does_not_hold_it_up(
     process = run_launcher(start, paths, "true", setting="launching.REPORT_SECONDS = 0.1")
     peer = launched(broker)
     assert process.wait(20) == 0
-    assert peer.body(frames.ENDED) == {"code": 0}
+    assert peer.body(frames.ENDED) == {"code": 0, "toldToEnd": False}
 
 
 def test_people_are_told_what_is_waited_for(broker: FakeBroker, start: Start, paths: placing.Paths):
