@@ -36,6 +36,8 @@ _MAX_MEMBERS = 3 * documents.MAX_WORKERS
 """Of a config: the workers of the largest job, those whom they replace, and as many again."""
 _MAX_NAME = 64
 """Characters: names that a Role of ours may have are shorter."""
+_MAX_REFERENCE = 253
+"""Characters: a Role's name is no longer, but what names a Role may be."""
 _MAX_SUBJECTS = 16
 """A binding of ours has two at most; one with more is another one, and is written over."""
 _MAX_NAMES = 4 * documents.MAX_WORKERS
@@ -107,11 +109,10 @@ def is_sealed(role: Json, job_uid: str) -> bool:
     return held == _SEALED
 
 
-def binds_namesake(binding: Json) -> bool:
-    """Whether a RoleBinding gives the Role that is called as it is, as each of ours does."""
+def decode_bound_role(binding: Json) -> str:
+    """The name of the Role that a RoleBinding gives; "" where it is a ClusterRole."""
     role: Json = binding.get("roleRef") or {}
-    name = (binding.get("metadata") or {}).get("name")
-    return role.get("kind") == "Role" and role.get("name") == name
+    return str(role.get("name"))[:_MAX_REFERENCE] if role.get("kind") == "Role" else ""
 
 
 def decode_accounts(binding: Json) -> frozenset[str]:

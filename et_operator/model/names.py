@@ -85,7 +85,7 @@ def build_access_name(job: str) -> str:
 
 
 def build_role_prefix(job: str) -> str:
-    """How the name of the broker's Role begins; the server makes up the end.
+    """How the names of the broker's Role and of its binding begin; the server makes up the end.
 
     A binding names its Role, and outlives it: whoever knew the name could have bound a Role of his
     own that was called so, and would have what comes into ours.

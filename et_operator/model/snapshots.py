@@ -60,6 +60,7 @@ class Snapshot:
     names of objects in the namespace that this job would use and that belong to somebody else,
     `borrowed` accounts that its templates name and that are another job's broker's. `role_names` is
     everything that its Role gives rights on, `spare_roles` are its other Roles that give any,
+    `bindings` those of its Role, with the accounts that each gives it to,
     `keys_secret` a Secret of ssh keys that was made for it and is not recorded yet.
     `are_nodes_known` says that a node which is missing in `nodes` is not there.
     `config` and `report` are the decoded ConfigMaps with their identity. `complete_since` is when
@@ -79,14 +80,13 @@ class Snapshot:
     role: Child | None = None
     role_names: frozenset[str] = frozenset()
     spare_roles: tuple[Child, ...] = ()
-    role_binding: Child | None = None
+    bindings: Mapping[Child, frozenset[str]] = field(default_factory=dict)
     network_policy: Child | None = None
     runtimes: frozenset[str] = frozenset()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     are_nodes_known: bool = True
     taken: frozenset[str] = frozenset()
     borrowed: frozenset[str] = frozenset()
-    bound: frozenset[str] = frozenset()
     keys_secret: str = ""
     refusals: Mapping[Subject, Refusal] = field(default_factory=dict)
     complete_since: datetime | None = None

@@ -66,7 +66,7 @@ def create_all(draft: Draft) -> list[Action]:
     objects, config = create_objects(view), write_config(draft)
     if view.snapshot.config_object is None:
         objects, config = [*objects, *config], []
-    has_rights = None not in (view.snapshot.role, view.snapshot.role_binding)
+    has_rights = view.snapshot.role is not None and bool(view.snapshot.bindings)
     if view.snapshot.pods and (objects or not has_rights):
         # it was there: its job may be gone, and it with it
         draft.rest_on(TRAINING_JOBS, view.job.key.name)
@@ -132,8 +132,6 @@ def _find_missing_objects(view: View) -> tuple[str, ...]:
     ]
     if find_account(view.job) == build_access_name(job):
         wanted.append((build_access_name(job), snapshot.service_account))
-    if snapshot.role is not None:
-        wanted.append((snapshot.role.name, snapshot.role_binding))
     if _is_runtime_missing(view):
         wanted.append((build_runtime_name(view.snapshot.shipped.runtime.digest), None))
     return tuple(name for name, found in wanted if found is None)

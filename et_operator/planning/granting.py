@@ -82,17 +82,23 @@ def find_own_workers(view: View, coming: Iterable[Action] = ()) -> frozenset[str
 
 
 def _bind(view: View) -> list[Action]:
-    role, binding = view.snapshot.role, view.snapshot.role_binding
+    role, bindings = view.snapshot.role, view.snapshot.bindings
     accounts = find_accounts(view)
     if role is None:
         return []  # the binding names it, and its name comes with it
-    if binding is None:
+    if not bindings:
         return [Create(ROLE_BINDINGS, build_role_binding(view.job, role.name, accounts))]
-    if view.snapshot.bound == accounts:
-        return []
-    ref = Ref(ROLE_BINDINGS, view.job.key.namespace, binding.name)
     body = {"subjects": build_subjects(view.job, accounts)}
-    return [Patch(ref, binding.uid, body, binding.resource_version)]
+    return [
+        Patch(
+            Ref(ROLE_BINDINGS, view.job.key.namespace, binding.name),
+            binding.uid,
+            body,
+            binding.resource_version,
+        )
+        for binding, bound in bindings.items()
+        if bound != accounts
+    ]
 
 
 def _must_change(view: View, workers: frozenset[str]) -> bool:

@@ -23,8 +23,8 @@ from et_kube.resources import (
     Resource,
 )
 from et_operator.codec.children import (
-    binds_namesake,
     decode_accounts,
+    decode_bound_role,
     decode_child,
     decode_role_names,
     is_document,
@@ -62,6 +62,7 @@ class Piece:
     rights on, or to whom a RoleBinding gives them. Nothing else of a body is kept, and of an object
     that nobody owns nothing at all. `is_partial`: its documents were left out, for they are large
     and no known job's; who knows the job reads it again. `is_full`: of other things than documents.
+    `role`: which one a RoleBinding gives.
     """
 
     namespace: str
@@ -71,6 +72,7 @@ class Piece:
     names: frozenset[str] = frozenset()
     is_partial: bool = False
     is_full: bool = False
+    role: str = ""
 
     def is_of(self, job: TrainingJob) -> bool:
         """Whether it is this job's own, and one that the job's documents can be written to.
@@ -114,9 +116,9 @@ def decode_role(obj: Json) -> Piece:
 
 
 def decode_binding(obj: Json) -> Piece:
-    """A RoleBinding. One that gives another Role than ours would is nobody's."""
+    """A RoleBinding, with the Role that it gives."""
     piece = decode_piece(obj)
-    return piece if binds_namesake(obj) else disown(piece)
+    return piece if piece.child.owner_uid is None else replace(piece, role=decode_bound_role(obj))
 
 
 def disown(piece: Piece) -> Piece:
@@ -285,6 +287,13 @@ class Store:
     def find_roles(self, job: TrainingJob) -> list[Piece]:
         """The Roles that the job controls and that nobody else can have bound, by name."""
         return self.tables[ROLES].select(build_owner_index(job.key.namespace, job.uid))
+
+    def find_bindings(self, job: TrainingJob, role: str) -> list[Piece]:
+        """The job's own bindings of this Role: one, and others where an answer was lost."""
+        found: list[Piece] = self.tables[ROLE_BINDINGS].select(
+            build_owner_index(job.key.namespace, job.uid)
+        )
+        return [piece for piece in found if piece.role == role]
 
     def find_waiting(self, namespace: str, name: str) -> Collection[JobKey]:
         """The jobs that found this name to be somebody else's."""

@@ -9,7 +9,6 @@ from et_contract.names import build_config_name, build_report_name
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
-    ROLE_BINDINGS,
     SERVICE_ACCOUNTS,
     Resource,
 )
@@ -31,7 +30,7 @@ def build_snapshot(
         return None
     config = find_piece(store, job, CONFIG_MAPS, build_config_name(key.name))
     report = find_piece(store, job, CONFIG_MAPS, build_report_name(key.name))
-    role, binding, spare = find_roles(store, job)
+    role, bindings, spare = find_roles(store, job)
     pods = store.find_pods(job)
     answers = store.find_answers(key, job.uid)
     numbers = (job.status.epoch, job.status.generation)
@@ -50,8 +49,7 @@ def build_snapshot(
         role=get_child(role),
         role_names=role.names if role else frozenset(),
         spare_roles=tuple(piece.child for piece in spare if piece.names),
-        role_binding=get_child(binding),
-        bound=binding.names if binding else frozenset(),
+        bindings={piece.child: piece.names for piece in bindings},
         network_policy=get_child(
             find_piece(store, job, NETWORK_POLICIES, build_network_name(key.name))
         ),
@@ -70,17 +68,17 @@ def build_snapshot(
 
 def find_roles(
     store: Store, job: TrainingJob
-) -> tuple[Piece | None, Piece | None, tuple[Piece, ...]]:
-    """The job's Role, its binding, and other Roles of the job's own.
+) -> tuple[Piece | None, list[Piece], tuple[Piece, ...]]:
+    """The job's Role, its bindings, and other Roles of the job's own.
 
     There are others where an answer was lost, or an older operator made one under a name of its
     own; the one that is bound is the one.
     """
     roles = store.find_roles(job)
-    bindings = [find_piece(store, job, ROLE_BINDINGS, role.child.name) for role in roles]
+    bindings = [store.find_bindings(job, role.child.name) for role in roles]
     if not roles:
-        return None, None, ()
-    number = next((n for n, binding in enumerate(bindings) if binding is not None), 0)
+        return None, [], ()
+    number = next((n for n, found in enumerate(bindings) if found), 0)
     return roles[number], bindings[number], (*roles[:number], *roles[number + 1 :])
 
 

@@ -383,17 +383,41 @@ async def test_a_binding_that_was_there_before_the_role_gives_nothing() -> None:
     assert given == ["train-launcher"]
 
 
-async def test_a_binding_of_another_role_is_not_taken_for_the_jobs() -> None:
+@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
+async def test_a_binding_of_another_role_is_not_taken_for_the_jobs(kind: str) -> None:
     bench = await begin()
     await bench.pass_over()  # the Role is there
     [role] = bench.names(ROLES)
     job = bench.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
     owner = {**OTHER_OWNER, "controller": True, "uid": job["metadata"]["uid"]}
     meta = {"name": role, "labels": build_labels("train"), "ownerReferences": [owner]}
-    other = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"}
+    name = "other" if kind == "Role" else role
+    other = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
     bench.create(ROLE_BINDINGS, {"metadata": meta, "roleRef": other, "subjects": []})
+    bench.look()
     await bench.pass_over(3)
-    assert role in bench.condition("NameTaken")["message"]
+    assert not bench.taken()
+    bindings = bench.cluster.list(ROLE_BINDINGS, "team")
+    [ours] = [b for b in bindings if b["roleRef"] == {**other, "kind": "Role", "name": role}]
+    assert [subject["name"] for subject in ours["subjects"]] == ["train-launcher"]
+
+
+async def test_a_binding_whose_answer_was_lost_gives_no_more_than_the_others() -> None:
+    bench = await begin()
+    bench.log.faults.append(lose_answers(ROLE_BINDINGS))
+    await bench.pass_over(4)
+    bench.log.faults.clear()
+    await bench.clock.advance(timedelta(seconds=60))
+    bench.look()
+    spec = {"etReplicaSpecs": {"launcher": {"template": {"spec": {"serviceAccountName": "cloud"}}}}}
+    bench.cluster.patch(Ref(TRAINING_JOBS, "team", "train"), {"spec": spec})
+    bench.look()
+    await bench.pass_over(4)
+    bindings = bench.cluster.list(ROLE_BINDINGS, "team")
+    assert len(bindings) > 1
+    given = {tuple(s["name"] for s in binding["subjects"]) for binding in bindings}
+    assert len(given) == 1
+    assert "cloud" in given.pop()
 
 
 async def test_a_role_whose_answer_was_lost_is_bound_once_and_no_other_beside_it() -> None:
@@ -405,7 +429,8 @@ async def test_a_role_whose_answer_was_lost_is_bound_once_and_no_other_beside_it
     bench.look()
     await bench.pass_over(3)
     assert len(bench.names(ROLES)) == 2
-    [bound] = bench.names(ROLE_BINDINGS)
+    [binding] = bench.cluster.list(ROLE_BINDINGS, "team")
+    bound = binding["roleRef"]["name"]
     assert bound in bench.names(ROLES)
     snapshot = build_snapshot(bench.store, KEY, SHIPPED, bench.clock.now())
     assert snapshot is not None
@@ -419,7 +444,8 @@ async def test_a_role_that_is_not_the_one_any_more_grants_nothing() -> None:
     await bench.pass_over(3)
     [name] = bench.names(ROLES)
     for kind in (ROLES, ROLE_BINDINGS):
-        older = copy.deepcopy(dict(bench.cluster.get(Ref(kind, "team", name))))
+        [present] = bench.names(kind)
+        older = copy.deepcopy(dict(bench.cluster.get(Ref(kind, "team", present))))
         for field in ("uid", "resourceVersion", "creationTimestamp"):
             del older["metadata"][field]
         older["metadata"]["name"] = "train-launcher"
@@ -444,7 +470,8 @@ async def test_rights_come_back_where_somebody_removed_the_role() -> None:
     await bench.pass_over(4)
     [second] = bench.names(ROLES)
     assert second != first  # whoever removed it may have bound it meanwhile
-    assert set(bench.names(ROLE_BINDINGS)) == {first, second}
+    bindings = bench.cluster.list(ROLE_BINDINGS, "team")
+    assert {binding["roleRef"]["name"] for binding in bindings} == {first, second}
 
 
 async def test_what_ends_in_another_namespace_ends_no_job() -> None:

@@ -54,12 +54,10 @@ def build_role(job: TrainingJob, workers: Collection[str]) -> Json:
 
     Its name is made up by the server, so that no binding can have been there before it.
     """
-    metadata = _metadata(job, "")
-    del metadata["name"]
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",
-        "metadata": {**metadata, "generateName": build_role_prefix(job.key.name)},
+        "metadata": _metadata_without_name(job),
         "rules": build_rules(job, workers),
     }
 
@@ -77,11 +75,14 @@ def build_no_rules(job: TrainingJob) -> list[dict[str, Any]]:
 
 
 def build_role_binding(job: TrainingJob, role: str, accounts: Collection[str]) -> Json:
-    """This Role, for these accounts; it is called like the Role."""
+    """This Role, for these accounts.
+
+    Its name is made up by the server too: nobody can have taken it who has read the Role's.
+    """
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
-        "metadata": _metadata(job, role),
+        "metadata": _metadata_without_name(job),
         "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role},
         "subjects": build_subjects(job, accounts),
     }
@@ -104,6 +105,13 @@ def build_report_map(job: TrainingJob) -> Json:
 
 def _metadata(job: TrainingJob, name: str) -> dict[str, Any]:
     return build_metadata(job, name, build_labels(job.key.name))
+
+
+def _metadata_without_name(job: TrainingJob) -> dict[str, Any]:
+    """With the beginning of one, to which the server makes up the end."""
+    metadata = _metadata(job, "")
+    del metadata["name"]
+    return {**metadata, "generateName": build_role_prefix(job.key.name)}
 
 
 def _build_rules(

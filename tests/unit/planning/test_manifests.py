@@ -13,7 +13,7 @@ from et_contract import names, paths
 from et_contract.documents import HostConfig, Member, MemberState
 from et_kube.resources import PODS
 from et_operator.assembly import read_runtime
-from et_operator.codec.children import binds_namesake, is_sealed
+from et_operator.codec.children import decode_bound_role, is_sealed
 from et_operator.model.actions import Create
 from et_operator.model.jobs import AttachMode, JobSpec, Runtime, TrainingJob, WorkerSpec
 from et_operator.model.names import build_seal
@@ -234,13 +234,15 @@ def test_the_role_grants_no_more_than_its_job_needs() -> None:
     assert not re.fullmatch(r"[a-z0-9].*", seal), "an object could be called so"
     binding = build_role_binding(make_job(), "job-launcher-x", {"job-launcher"})
     assert binding["subjects"][0]["name"] == "job-launcher"
-    assert binds_namesake(binding)
+    assert decode_bound_role(binding) == "job-launcher-x"
 
 
-def test_a_role_has_no_name_that_anybody_could_have_bound_before() -> None:
-    metadata = build_role(make_job(), [])["metadata"]
-    assert "name" not in metadata
-    assert metadata["generateName"] == "job-launcher-"
+def test_a_role_and_its_binding_have_no_names_that_anybody_could_have_taken_before() -> None:
+    job = make_job()
+    for manifest in (build_role(job, []), build_role_binding(job, "job-launcher-x", {"me"})):
+        metadata = manifest["metadata"]
+        assert "name" not in metadata
+        assert metadata["generateName"] == "job-launcher-"
 
 
 def test_a_role_that_grants_nothing_can_be_bound_by_nobody() -> None:
