@@ -17,6 +17,7 @@ _MOST_SESSIONS = 8192
 MOST_REASON = 120
 """Characters of a reason, in ASCII: the report has room for so much."""
 _MOST_CODE = 255
+_MOST_RANKS = 2**16
 LONGEST_OPENING = frames.HEADER.size + frames.MAX_PAYLOAD - 32
 """Bytes, with room for what is added when it is said again."""
 _NEVER_TOO_LONG = frames.MAX_PAYLOAD // 16
@@ -75,6 +76,8 @@ def read_pong(frame: Frame) -> float | None:
 def read_opening(frame: Frame) -> dict[str, Any]:
     """The checked body of SPAWN or RESUME; `received` by stream. Raises ProtocolError.
 
+    `ranks` is for us alone, all else is for the agent.
+
     It goes to an agent in our words, which may be longer, on a stream that others share: what an
     agent might not take, nested too deep for its Python for one, is left out or refused here.
     """
@@ -82,13 +85,17 @@ def read_opening(frame: Frame) -> dict[str, Any]:
     if frame.session == frames.NO_SESSION:
         raise ProtocolError("a session needs an id")
     host, window = body.get("host"), body.get("window")
+    ranks = body.get("ranks", 0)
     if not isinstance(host, str):
         raise ProtocolError("which host?")
+    if type(ranks) is not int or not 0 <= ranks <= _MOST_RANKS:
+        raise ProtocolError("ranks that are no number")
     opening = {"host": host, "window": window if type(window) is int else frames.WINDOW}
     opening.update(_read_resume(frame, body) if frame.type == frames.RESUME else _read_spawn(body))
     size = len(frame.payload)
     if size > _NEVER_TOO_LONG and len(frames.encode_json(frame.type, opening)) > LONGEST_OPENING:
         raise ProtocolError("what is to be started does not fit into a frame")
+    opening["ranks"] = ranks
     return opening
 
 

@@ -8,12 +8,11 @@ consequences; `due` says when it must be called even if nothing happens.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from et_contract import frames
-from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState, SessionExit
+from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import Welcome, is_code, read_exit, read_pong
 from launcher.broker.draining import Departures, Step
@@ -25,6 +24,7 @@ from launcher.broker.memories import Identity, Memory
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
 from launcher.broker.relaying import Relay, Wire
+from launcher.broker.sessions import count_ranks
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
 _RELAYED = frozenset(
@@ -90,7 +90,7 @@ class Broker:
         self._nudging = Nudging(number=memory.nudges, is_shown=memory.is_nudging)
         self._pulse = Pulse(DRIVER_STALLED in memory.report.problems)
         self._listed = memory.hosts.listed
-        self._has_begun = bool(memory.report.exits)
+        self._has_begun = memory.has_begun
         self._drains = Drains(self.hosts, self.ledger, self._relay, memory.told)
         self._departures = Departures()
         self._kept: Memory | None = None
@@ -129,9 +129,6 @@ class Broker:
         """The agent of a wanted pod answered our HELLO."""
         self._now = now
         self.connected.add(uid)
-        if welcome.sessions:
-            self._has_begun = True
-            self.hosts.join(uid)
         ends = [session.ended for session in welcome.sessions if session.ended is not None]
         for ended in ends[-EXITS_KEPT:]:  # an agent may name thousands
             # When it ended is not known, so it does not prove that its worker was told.
@@ -148,14 +145,14 @@ class Broker:
         """The stream of this pod ended, which means nothing for the pod."""
         self.connected.discard(uid)
         self._relay.detach(uid)
-        self._drains.note_cut(uid)
+        self._drains.disarm(uid)
 
     def take_agent_frame(self, uid: str, frame: Frame, now: float) -> None:
         """A frame after WELCOME; raises ProtocolError: drop the stream."""
         self._now = now
         if frame.type in _RELAYED:
-            if frame.type == frames.EXIT and self._relay.knows(uid, frame.session):
-                self._note_exit(uid, read_exit(frame))
+            if frame.type == frames.EXIT:
+                self._note_exit(uid, frame)
             self._relay.take_agent_frame(uid, frame)
         elif frame.type == frames.CLOSED:
             self._close(uid)
@@ -202,10 +199,13 @@ class Broker:
             return
         self.hosts.gather(now)
         self._relay.advance(now)
-        running = self._relay.count_running()
-        self._nudging.advance(self._last_idle_read(running), now)
-        self._watch_pulse(running)
-        self._drain(running)
+        running = self._relay.find_running()
+        ranks = count_ranks(running)
+        self._note_ranks(ranks)
+        self._nudging.advance(self.hosts.last_idle_read(ranks), now)
+        self._pulse.advance(running, now)
+        self._watch_pulse()
+        self._drain()
         for uid in self._departures.release(self.hosts.leaving, now):
             self._relay.release(uid, "the worker's pod is gone")
         self._forget_others()
@@ -216,8 +216,7 @@ class Broker:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
         parts = (self.hosts, self._relay, self._nudging, self._departures, self._launching)
         times = [part.due() for part in (*parts, self._pulse)]
-        running = self._relay.count_running()
-        times.append(self._drains.due(self.connected, running, has_begun=self._has_begun))
+        times.append(self._drains.due(self.connected, has_begun=self._has_begun))
         return min((time for time in times if time is not None), default=math.inf)
 
     # ------------------------------------------------------------ what is so
@@ -237,7 +236,7 @@ class Broker:
     @property
     def has_sessions(self) -> bool:
         """Whether a process may run in a worker."""
-        return self._relay.count_running().total() > 0
+        return bool(self._relay.find_running())
 
     def build_ping(self, now: float) -> bytes:
         """A question that only the agent answers, and that tells us how long the way is."""
@@ -265,7 +264,7 @@ class Broker:
     def _answer_hosts(self, peer: int, frame: Frame) -> None:
         nonce = str(frames.decode_json(frame).get("nonce") or "")
         if self.hosts.is_of_command(nonce):
-            self._pulse.beat(self._now)
+            self._pulse.beat(self._relay.find_running(), self._now)
         self._keep()
         if self._text is None:
             # The reader goes on with the file, or waits.
@@ -292,8 +291,7 @@ class Broker:
         self._pulse.stop()
         self._ended_peers.append(peer)
 
-    def _watch_pulse(self, running: Counter[str]) -> None:
-        self._pulse.advance(is_running=running.total() > 0, now=self._now)
+    def _watch_pulse(self) -> None:
         if self._pulse.is_stalled:
             self.ledger.complain(DRIVER_STALLED, _STALLED)
         else:
@@ -321,31 +319,20 @@ class Broker:
 
     # ------------------------------------------------------------ leaving
 
-    def _drain(self, running: Counter[str]) -> None:
-        steps = self._drains.decide(self.connected, running, self._now, has_begun=self._has_begun)
-        for uid, step in steps:
+    def _drain(self) -> None:
+        for uid, step in self._drains.decide(self.connected, self._now, has_begun=self._has_begun):
             if step is Step.ASK:
                 self._wire.to_agent(uid, frames.encode(frames.CLOSE_IF_IDLE))
             else:
                 self._close(uid)
 
-    def _last_idle_read(self, running: Counter[str]) -> float | None:
-        """When the newest change that has had no effect yet was first read."""
-        joins = [at for at in self.hosts.joining.values() if at is not None]
-        removals = [
-            leaving.served_at
-            for uid, leaving in self.hosts.leaving.items()
-            if running[uid] and leaving.served_at is not None and uid in self.hosts.members
-            if self.hosts.members[uid].state is not MemberState.GONE
-        ]
-        return max(joins + removals, default=None)
-
     def _close(self, uid: str) -> None:
         self.ledger.close(uid)
         self._relay.refuse(uid, "the worker is leaving and starts no process any more")
 
-    def _note_exit(self, uid: str, ended: SessionExit) -> None:
-        if self.ledger.end_session(uid, ended):
+    def _note_exit(self, uid: str, frame: Frame) -> None:
+        session = self._relay.find_session(uid, frame.session)
+        if session and self.ledger.end_session(uid, read_exit(frame)) and session.ranks:
             self._drains.note_end(uid)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
@@ -353,10 +340,18 @@ class Broker:
         if sent is not None and sent <= self._now:
             self._relay.note_round_trip(uid, self._now - sent)
 
-    def _note_spawn(self, uid: str) -> None:
-        self._has_begun = True
-        self.hosts.join(uid)
-        self._drains.note_spawn(uid, self._now)
+    def _note_spawn(self, uid: str, ranks: int) -> None:
+        if ranks:
+            self._note_ranks([uid])
+            self._drains.note_spawn(uid, self._now)
+        else:
+            self._drains.disarm(uid)
+
+    def _note_ranks(self, uids: Iterable[str]) -> None:
+        """What started the ranks there knows of these hosts."""
+        for uid in uids:
+            self._has_begun = True
+            self.hosts.join(uid)
 
     # ------------------------------------------------------------ keeping
 
@@ -376,8 +371,8 @@ class Broker:
         """Before a changed list is seen by anybody: whether it needs a pseudo host beside it."""
         listed, before = self.hosts.memory.listed, self._listed
         if listed != before and self.hosts.memory.started:
-            running = self._relay.count_running()
-            has_spare = any(running[entry.uid] < entry.slots for entry in listed)
+            ranks = count_ranks(self._relay.find_running())
+            has_spare = any(ranks[entry.uid] < entry.slots for entry in listed)
             self._nudging.follow_change(has_spare=has_spare and not set(before) <= set(listed))
         self._listed = listed
         self.hosts.nudge = self._nudging.shown
@@ -391,6 +386,7 @@ class Broker:
             told=self._drains.told,
             nudges=self._nudging.number,
             is_nudging=self._nudging.is_shown,
+            has_begun=self._has_begun,
         )
         if memory != self._kept:
             self._kept = memory

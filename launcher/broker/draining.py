@@ -50,11 +50,11 @@ class Sight:
     was_offered: bool
     """The user's command can know of the host."""
     is_claimed: bool
-    """A shim waits for a session there."""
+    """A shim waits for a session there, or a process may run."""
     starting: int
     """Slots of the job, as horovodrun knows it, that have no process (yet)."""
     has_begun: bool = True
-    """The user's command has started a process somewhere."""
+    """The user's command has started a rank somewhere."""
 
 
 @dataclass(slots=True)
@@ -66,25 +66,25 @@ class Drain:
     """
 
     has_ended: bool = False
-    """A session ended there after the shorter list was read: its worker has been told."""
+    """A rank ended there after the shorter list was read: its worker has been told."""
     is_asked: bool = False
     _spawned_at: float | None = None
     _spawned_reads: int = 0
 
     def note_end(self, leaving: Leaving) -> None:
-        """A session of this host ended."""
+        """A rank of this host ended."""
         if leaving.served_at is not None:
             self.has_ended = True
 
     def note_spawn(self, leaving: Leaving, now: float) -> None:
-        """A SPAWN went there: it has disarmed the agent, and more of them may be under way."""
+        """A rank was started there: that disarmed the agent, and more may be under way."""
         self.has_ended = False
         self.is_asked = False
         self._spawned_at = now
         self._spawned_reads = leaving.reads
 
-    def note_cut(self) -> None:
-        """The stream ended: the question may not have arrived."""
+    def disarm(self) -> None:
+        """The stream ended and the question may not have arrived, or a SPAWN came after it."""
         self.is_asked = False
 
     def decide(self, sight: Sight, now: float) -> Step:

@@ -10,7 +10,7 @@ No I/O, no clock: all times are monotonic seconds handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -94,8 +94,8 @@ class HostList:
     unlisted: frozenset[str] = frozenset()
     """Uids that the last config calls active and that are never listed (again)."""
     joining: dict[str, float | None] = field(default_factory=dict)
-    """Uids that came to the list while the user's command ran and have started nothing yet, with
-    when it first read a list with them."""
+    """Uids that came to the list while the user's command ran and have had no rank yet, with when
+    it first read a list with them."""
     _used: int = 0
     """A bit for each index of a worker that the user's command can know, for as long as we live."""
     _welcomed: dict[str, float] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class HostList:
             self._note_names()
 
     def join(self, uid: str) -> None:
-        """A process was started on this host: the user's command knows of it."""
+        """A rank was started on this host: the user's command knows of it."""
         self.joining.pop(uid, None)
 
     def forget(self, told: Iterable[str]) -> frozenset[str]:
@@ -260,6 +260,17 @@ class HostList:
     def was_offered(self, uid: str) -> bool:
         """Whether the user's command can know of this host."""
         return uid in self.memory.offered
+
+    def last_idle_read(self, ranks: Container[str]) -> float | None:
+        """When the newest change without effect so far was first read; `ranks`: where some run."""
+        joins = [at for at in self.joining.values() if at is not None]
+        removals = [
+            leaving.served_at
+            for uid, leaving in self.leaving.items()
+            if uid in ranks and leaving.served_at is not None and uid in self.members
+            if self.members[uid].state is not MemberState.GONE
+        ]
+        return max(joins + removals, default=None)
 
     def due(self) -> float | None:
         """When `gather` has something to do: at once when nobody else is expected."""

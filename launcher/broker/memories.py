@@ -55,6 +55,8 @@ class Memory:
     """Pseudo hosts that were ever shown: a name is used once."""
     is_nudging: bool = False
     """The last of them is on the list."""
+    has_begun: bool = False
+    """The user's command has started a rank."""
 
 
 def recall(path: Path, identity: Identity) -> Memory:
@@ -110,6 +112,7 @@ def encode_memory(memory: Memory) -> str:
         "told": sorted(memory.told),
         "nudges": memory.nudges,
         "isNudging": memory.is_nudging,
+        "hasBegun": memory.has_begun,
     }
     return json.dumps(body)
 
@@ -129,12 +132,14 @@ def decode_memory(text: str) -> Memory:
             nonce=str(body["nonce"]),
             started=bool(body["started"]),
         )
+        report = decode_report(json.dumps(body["report"]))
         return Memory(
-            decode_report(json.dumps(body["report"])),
+            report,
             hosts,
             told=frozenset(map(str, body["told"])),
             nudges=read_count(body["nudges"]),
             is_nudging=bool(body["isNudging"]),
+            has_begun=bool(body.get("hasBegun", report.exits)),
         )
     except MALFORMED as error:
         raise InvalidDocument(f"memory: {type(error).__name__}: {error}") from error

@@ -4,17 +4,22 @@ A horovodrun that hangs ends nothing by itself: its workers train on until their
 to go, or stand still at the next change. The questions for the list are the only sign of life that
 it gives, see horovod/runner/elastic/driver.py, `_discover_hosts`.
 
-Only who has asked steadily can fall silent: mpirun never asks, a script may ask now and then.
+Only who has asked steadily can fall silent: mpirun never asks, a script may ask now and then. And
+only while ranks of those that ran when it last asked still have their shims: what is no rank, what
+is started afterwards and what is left alone say nothing of a horovodrun that may long have ended.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from launcher.broker.sessions import Session
+
 STALL_SECONDS = 30.0
-"""Without a question, while something runs in a worker: the command is stalled."""
+"""Without a question, while ranks of its own run: the command is stalled."""
 BEATS = 10
 """So many questions, each within STALL_SECONDS of the last, are a pulse."""
 LATE_SECONDS = 5.0
@@ -28,9 +33,12 @@ class Pulse:
     is_stalled: bool = False
     _beats: int = 0
     _last: float = 0.0
+    _ranks: frozenset[bytes] = frozenset()
+    """The sessions of them at the last question."""
 
-    def beat(self, now: float) -> None:
-        """The user's command has asked, whether or not it was answered."""
+    def beat(self, running: Iterable[Session], now: float) -> None:
+        """The user's command has asked while these ran, whether or not it was answered."""
+        self._ranks = frozenset(session.id for session in running if session.ranks)
         is_steady = self._beats > 0 and now - self._last < STALL_SECONDS
         self._beats = self._beats + 1 if is_steady else 1
         self._last = now
@@ -41,18 +49,12 @@ class Pulse:
         self.is_stalled = False
         self._beats = 0
 
-    def advance(self, *, is_running: bool, now: float) -> None:
-        """Draw the conclusion when it is time.
-
-        Args:
-            is_running: something runs in a worker. Where nothing does, horovodrun may have ended
-                and the user's script go on with something else.
-            now: monotonic seconds.
-        """
+    def advance(self, running: Iterable[Session], now: float) -> None:
+        """Draw the conclusion when it is time; these run now."""
         due = self.due()
         if due is None or now < due:
             return
-        if not is_running:
+        if self._ranks.isdisjoint(s.id for s in running if s.peer is not None):
             self._beats = 0
         elif now > due + LATE_SECONDS:
             self._last = now

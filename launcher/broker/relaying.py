@@ -11,7 +11,6 @@ No I/O, no clock: frames go in, and go out through the `Wire` that was handed in
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -59,7 +58,7 @@ class Relay:
         find: the member that a host name means, or None.
         started_at: monotonic seconds of the broker's start.
         start: how many brokers of this launcher there were, with this one.
-        on_spawn: told the uid whenever a SPAWN goes to an agent.
+        on_spawn: told the uid and how many ranks it is whenever a SPAWN goes to an agent.
         is_held: whether the shim of a session lives though it has no connection.
     """
 
@@ -70,7 +69,7 @@ class Relay:
         find: Callable[[str], Member | None],
         started_at: float,
         start: int = 1,
-        on_spawn: Callable[[str], None],
+        on_spawn: Callable[[str, int], None],
         is_held: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         self._wire = wire
@@ -190,9 +189,9 @@ class Relay:
 
     def take_agent_frame(self, uid: str, frame: Frame) -> None:
         """One frame about a session; raises ProtocolError: drop the stream."""
-        if not self.knows(uid, frame.session):  # late: its end was acknowledged, or told
+        session = self.find_session(uid, frame.session)
+        if session is None:  # late: its end was acknowledged, or told
             return
-        session = self._sessions[frame.session]
         if frame.type not in _OUTPUT:
             is_news = session.note(frame)
         elif is_news := session.find_flow(frame).take(frame):
@@ -225,19 +224,21 @@ class Relay:
 
     # ------------------------------------------------------------ what is so
 
-    def count_running(self) -> Counter[str]:
-        """By uid: the sessions that may have a process."""
-        sessions = self._sessions.values()
-        return Counter(s.uid for s in sessions if s.is_sent and not s.is_exited)
+    def find_running(self) -> list[Session]:
+        """The sessions that may have a process."""
+        return [session for session in self._sessions.values() if session.is_running]
 
-    def knows(self, uid: str, session: bytes) -> bool:
-        """Whether this pod may say anything of this session."""
-        found = self._sessions.get(session)
-        return found is not None and found.uid == uid
+    def find_session(self, uid: str, key: bytes) -> Session | None:
+        """The session, if this pod may say anything of it."""
+        return self._by_uid.get(uid, {}).get(key)
 
     def has_claims(self, uid: str) -> bool:
         """Whether a shim still waits for something from this pod."""
         return any(session.peer is not None for session in self._by_uid.get(uid, {}).values())
+
+    def is_busy(self, uid: str) -> bool:
+        """Whether a shim waits for something from this pod, or a process may run there."""
+        return any(s.peer is not None or s.is_running for s in self._by_uid.get(uid, {}).values())
 
     # ------------------------------------------------------------ inside
 
@@ -247,6 +248,7 @@ class Relay:
         if session is None:
             session = self._add(Session(frame.session, body["host"], start=self._start))
             session.is_sent = body.get("again") is True
+        session.ranks = body.pop("ranks")
         self._adopt(session, peer)
         wish = body.get("window")
         session.most_window = min(wish if type(wish) is int else frames.WINDOW, frames.MOST_WINDOW)
@@ -316,7 +318,7 @@ class Relay:
         self._wire.to_agent(session.uid, frames.encode_json(frames.SPAWN, body, session.id))
         opening["again"] = True
         session.is_sent = True
-        self._on_spawn(session.uid)
+        self._on_spawn(session.uid, session.ranks)
 
     def _finish_start(self, session: Session) -> None:
         """Its SPAWN was answered, or is not meant any more: others may have waited for that."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -78,6 +80,9 @@ class Session:
     """The shim's connection."""
     opening: dict[str, Any] | None = None
     """The body of its SPAWN, until SPAWNED came."""
+    ranks: int = 0
+    """Of an elastic training, as its shim says: 0 for all that comes and goes without the list of
+    hosts, and until its shim has come."""
     is_sent: bool = False
     """The agent may have got the SPAWN, from us or from a broker before us."""
     size: int = 0
@@ -185,6 +190,11 @@ class Session:
         return is_news
 
     @property
+    def is_running(self) -> bool:
+        """It may have a process."""
+        return self.is_sent and not self.is_exited
+
+    @property
     def has_heard_all(self) -> bool:
         """Every signal has been delivered."""
         return not self.signals.is_waiting() and not self.orders.is_waiting()
@@ -197,6 +207,15 @@ class Session:
                 flow.received = flow.passed
                 frames_ += frames.encode(frames.ACK, self.id, flags=stream, offset=flow.passed)
         return bytes(frames_)
+
+
+def count_ranks(sessions: Iterable[Session]) -> Counter[str]:
+    """By uid of the pods that have any."""
+    ranks: Counter[str] = Counter()
+    for session in sessions:
+        if session.ranks:
+            ranks[session.uid] += session.ranks
+    return ranks
 
 
 def _read_instance(frame: Frame) -> str:

@@ -92,7 +92,8 @@ class Claim:
     """See the module. `session` is 16 random bytes; `env` is added to the process's environment.
 
     `window` is how many bytes the agent may send ahead of the acknowledgements at most; the broker
-    grants what the way needs.
+    grants what the way needs. `ranks` is how many ranks of an elastic training this is: 0 for all
+    that nobody starts because its host is listed.
     """
 
     def __init__(
@@ -103,12 +104,14 @@ class Claim:
         command: str,
         env: Optional[Mapping[str, str]] = None,
         window: int = frames.MOST_WINDOW,
+        ranks: int = 0,
     ) -> None:
         self.session = session
         self.host = host
         self.command = command
         self.env = dict(env or {})
         self.window = window
+        self.ranks = ranks
         self.instance: Optional[str] = None
         """Of the agent that runs the process, once it is known to have started."""
         self.signals = Signals(session)
@@ -142,7 +145,7 @@ class Claim:
         del self._outgoing[:]
         if self.instance is None:
             body: Dict[str, Any] = {"host": self.host, "command": self.command}
-            body.update(env=self.env, window=self.window)
+            body.update(env=self.env, window=self.window, **self._purpose())
             if self.is_said:
                 body["again"] = True
             if self.signals.ending is not None:
@@ -298,7 +301,11 @@ class Claim:
             "instance": self.instance,
             "received": received,
             "window": self.window,
+            **self._purpose(),
         }
+
+    def _purpose(self) -> Dict[str, Any]:
+        return {"ranks": self.ranks} if self.ranks else {}
 
     def _inlet(self, frame: Frame) -> _Inlet:
         if frame.flags not in self._inlets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 
 TYPE_CHECKING = False
@@ -11,6 +12,8 @@ if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
 Remote = namedtuple("Remote", ["host", "command", "flags"])
 """The worker's name, the command for its `sh -c`, and which options without a value were given."""
 
+_RANK = re.compile(r"(?:^|\s)HOROVOD_RANK=[0-9]")
+"""How horovodrun begins the command of each rank, see horovod/runner/gloo_run.py."""
 _SSH_FLAGS = frozenset("1246AaCfGgKkMNnqsTtVvXxYy")
 _SSH_VALUES = frozenset("bcDEeFIiJLlmOopQRSWwP")
 
@@ -34,6 +37,14 @@ def parse_remote(argv: Sequence[str]) -> Remote:
     if not words:
         raise UsageError(f"no command given for {host}: there are no interactive sessions")
     return Remote(host, " ".join(words), frozenset(flags))
+
+
+def count_ranks(command: str) -> int:
+    """How many ranks of horovodrun a command for a worker is: 1, or 0 for anything else.
+
+    ssh is also asked by horovodrun whether a host is there, by mpirun, by scripts and by people.
+    """
+    return 1 if _RANK.search(command) else 0
 
 
 def _skip_options(argv: Sequence[str], flags: Set[str]) -> List[str]:

@@ -189,7 +189,8 @@ class Starter:
             endpoint=self._endpoint,
             folder=os.getcwd(),
         )
-        return self._board.start(host.name, command, open_outputs(f"{host.name}: ".encode()))
+        outputs = open_outputs(f"{host.name}: ".encode())
+        return self._board.start(host.name, command, outputs, ranks=host.slots)
 
 
 def _run(gathering: Gathering, broker: str) -> int:

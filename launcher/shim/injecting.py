@@ -97,7 +97,7 @@ class Executor:
         try:
             line = f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; {command}"
             sinks = self._open_sinks(index)
-            call = self._board.start(slot_info.hostname, line, sinks, events or ())
+            call = self._board.start(slot_info.hostname, line, sinks, events or (), ranks=1)
             call.ended.wait()
             code = call.code
             if code:

@@ -21,7 +21,7 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no
 from et_contract import frames, paths
 from launcher.protocol.claims import Claim
 from launcher.shim import programs
-from launcher.shim.arguments import UsageError, parse_remote
+from launcher.shim.arguments import UsageError, count_ranks, parse_remote
 from launcher.shim.attaching import PASSED, Attachment
 
 _WITHOUT_STDIN = frozenset("nf")
@@ -86,7 +86,8 @@ def _attach(remote: Remote, session: bytes, broker: str, *, parent: int, stdin: 
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
-    claim = Claim(session=session, host=remote.host, command=remote.command)
+    ranks = count_ranks(remote.command)
+    claim = Claim(session=session, host=remote.host, command=remote.command, ranks=ranks)
     return Attachment(claim, broker=broker, parent=parent, signals=reader, stdin=stdin)
 
 

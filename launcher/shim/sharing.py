@@ -101,12 +101,15 @@ class Switchboard:
         command: str,
         sinks: Mapping[int, Sink],
         events: Iterable[threading.Event] = (),
+        *,
+        ranks: int = 0,
     ) -> Call:
         """Run `command` with the worker's `sh -c`; when one of `events` is set, it is ended.
 
         Then it gets TERM, KILL half a minute later, and the caller is told 137 if that takes long.
+        `ranks` of an elastic training are in it.
         """
-        claim = Claim(session=os.urandom(16), host=host, command=command)
+        claim = Claim(session=os.urandom(16), host=host, command=command, ranks=ranks)
         call = Call(claim, sinks, events)
         self._post(self._open, call)
         return call

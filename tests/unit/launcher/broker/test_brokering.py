@@ -148,7 +148,9 @@ def make_started() -> Bench:
     bench = make_told()
     for index in (0, 1):
         session = bytes([index]) * 15 + b"s"
-        bench.peer(10 + index, frames.SPAWN, session, host=f"job-worker-{index}", command="train")
+        bench.peer(
+            10 + index, frames.SPAWN, session, host=f"job-worker-{index}", command="train", ranks=1
+        )
         bench.hear(index, frames.SPAWNED, session, pid=1, instance="i")
     bench.agents, bench.peers = [], []
     return bench
@@ -321,7 +323,7 @@ def test_nothing_is_asked_on_time_alone_before_the_command_has_started_anything(
         bench.read()
     bench.wait(30.0)
     assert bench.asked() == []
-    bench.peer(30, frames.SPAWN, A, host="job-worker-0", command="train")
+    bench.peer(30, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
     bench.wait(0.0)
     assert bench.asked() == ["uid-1"]
 
@@ -332,7 +334,7 @@ def test_a_spawn_on_a_draining_host_is_accepted_and_disarms():
     bench.read()
     end_session(bench, 1)
     assert bench.asked() == ["uid-1"]
-    bench.peer(30, frames.SPAWN, A, host="job-worker-1", command="train")
+    bench.peer(30, frames.SPAWN, A, host="job-worker-1", command="train", ranks=1)
     assert ("uid-1", "SPAWN") in bench.agents
     assert bench.asked() == []
     bench.hear(1, frames.EXIT, A, code=134, produced=[0, 0])
@@ -356,7 +358,7 @@ def test_a_pseudo_host_leaves_only_with_the_next_change():
     bench.welcome(2)
     bench.read()
     bench.wait(10.0)
-    bench.peer(30, frames.SPAWN, A, host="job-worker-2", command="train")
+    bench.peer(30, frames.SPAWN, A, host="job-worker-2", command="train", ranks=1)
     bench.hear(2, frames.SPAWNED, A, pid=1, instance="i")
     bench.configure({1: DRAINING})
     assert bench.read() == "job-worker-0:1\njob-worker-2:1\n"
@@ -368,6 +370,86 @@ def test_a_removal_that_a_spare_takes_over_is_told_as_more_than_a_removal():
     bench.welcome(2)
     bench.configure({1: DRAINING})
     assert bench.read() == "job-worker-0:1\njob-worker-2:1\nedl-nudge-1:0\n"
+
+
+def welcome_guest(bench: Bench, index: int) -> None:
+    """Somebody runs something there that is no rank."""
+    bench.peer(50, frames.SPAWN, A, host=f"job-worker-{index}", command="top")
+    bench.hear(index, frames.SPAWNED, A, pid=9, instance="i")
+
+
+def end_guest(bench: Bench, index: int) -> None:
+    bench.hear(index, frames.EXIT, A, code=0, produced=[0, 0], reason="exited")
+    bench.peer(50, frames.EXIT_ACK, A)
+
+
+def test_a_guest_on_a_spare_does_not_hide_it():
+    bench = make_started()
+    bench.configure({2: ACTIVE}, replicas=3)
+    bench.welcome(2)
+    welcome_guest(bench, 2)
+    bench.configure({1: DRAINING})
+    assert bench.read() == "job-worker-0:1\njob-worker-2:1\nedl-nudge-1:0\n"
+
+
+def test_a_guest_does_not_stand_for_the_rank_that_a_new_host_lacks():
+    bench = make_started()
+    bench.configure({2: ACTIVE}, replicas=3)
+    bench.welcome(2)
+    welcome_guest(bench, 2)
+    bench.read()
+    end_guest(bench, 2)
+    bench.wait(10.0)
+    assert bench.read().endswith("edl-nudge-1:0\n")
+
+
+def test_the_end_of_a_guest_does_not_prove_that_a_worker_was_told():
+    bench = make_started()
+    welcome_guest(bench, 1)
+    bench.configure({1: DRAINING})
+    bench.read()
+    end_guest(bench, 1)
+    assert bench.asked() == []
+    end_session(bench, 1)
+    assert bench.asked() == ["uid-1"]
+
+
+def test_a_guest_that_comes_to_a_worker_that_was_asked_has_it_asked_again():
+    bench = make_started()
+    bench.configure({1: DRAINING})
+    bench.read()
+    end_session(bench, 1)
+    assert bench.asked() == ["uid-1"]
+    welcome_guest(bench, 1)
+    assert bench.asked() == ["uid-1"]
+
+
+def test_a_guest_is_no_beginning_of_the_training():
+    bench = make_told()
+    welcome_guest(bench, 0)
+    bench.configure({1: DRAINING})
+    for _ in range(5):
+        bench.read()
+    bench.wait(30.0)
+    assert bench.asked() == []
+    bench.wait(30.0)
+    assert bench.asked() == ["uid-1"]
+
+
+def test_a_restarted_broker_hears_from_their_shims_which_sessions_are_ranks():
+    before = make_started()
+    bench = Bench(before.kept)
+    bench.settle()
+    bench.generation = before.generation - 1
+    bench.configure({0: ACTIVE, 1: ACTIVE})
+    for index in (0, 1):
+        session = bytes([index]) * 15 + b"s"
+        bench.welcome(index, replace(NOBODY, sessions=(KnownSession(session, None),)))
+        body = {"host": f"job-worker-{index}", "instance": "i", "received": [0, 0]}
+        bench.peer(10 + index, frames.RESUME, session, ranks=1, **body)
+    bench.read()
+    bench.wait(60.0)
+    assert bench.read() == "job-worker-0:1\njob-worker-1:1\n"
 
 
 def test_a_restarted_broker_leaves_the_pseudo_host_where_it_is():
@@ -391,7 +473,7 @@ def test_a_host_that_came_and_got_no_process_is_told_again_by_a_pseudo_host():
     assert bench.read() == listed
     bench.wait(1.0)
     assert bench.read() == listed + "edl-nudge-1:0\n"
-    bench.peer(30, frames.SPAWN, A, host="job-worker-2", command="train")
+    bench.peer(30, frames.SPAWN, A, host="job-worker-2", command="train", ranks=1)
     bench.wait(60.0)
     assert bench.read() == listed + "edl-nudge-1:0\n"
 
@@ -689,6 +771,25 @@ def test_a_command_that_asks_for_hosts_no_more_is_stalled_until_it_asks_again():
     bench.read("somebody's")
     assert list(bench.report.problems) == ["DriverStalled"]
     bench.read()
+    assert bench.report.problems == {}
+
+
+def test_what_is_started_after_horovodrun_is_no_sign_that_it_hangs():
+    bench = make_started()
+    read_steadily(bench)
+    for index in (0, 1):
+        end_session(bench, index)
+        bench.peer(10 + index, frames.EXIT_ACK, bytes([index]) * 15 + b"s")
+    welcome_guest(bench, 0)
+    bench.wait(30.0)
+    assert bench.report.problems == {}
+
+
+def test_nor_is_what_is_started_after_a_wait_for_hosts():
+    bench = make_told()
+    read_steadily(bench)
+    bench.peer(60, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    bench.wait(30.0)
     assert bench.report.problems == {}
 
 

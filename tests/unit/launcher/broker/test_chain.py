@@ -48,7 +48,7 @@ class Chain:
 
     def make_relay(self) -> Relay:
         self.starts += 1
-        relay = Relay(Ends(self), find=MEMBERS.get, started_at=0.0, on_spawn=lambda _uid: None)
+        relay = Relay(Ends(self), find=MEMBERS.get, started_at=0.0, on_spawn=lambda *_: None)
         relay.bind(1)
         return relay
 
@@ -225,7 +225,7 @@ def test_wherever_it_is_cut_the_shim_has_every_byte_and_the_code(steps: list[str
     assert chain.spawned == 1
     assert chain.written == chain.produced
     assert chain.relay.due() is None
-    assert chain.relay.count_running().total() == 0
+    assert chain.relay.find_running() == []
     chain.cut()
     chain.attach()
     [welcome] = [frame for frame in chain.from_agent if frame.type == frames.WELCOME]

@@ -70,7 +70,7 @@ def test_it_is_asked_once_until_a_spawn_or_a_cut():
     drain = Drain(is_asked=True)
     sight = make_sight(reads=9, served_at=0.0)
     assert drain.decide(sight, 99.0) is Step.WAIT
-    drain.note_cut()
+    drain.disarm()
     assert drain.decide(sight, 99.0) is Step.ASK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et_contract.documents import InvalidDocument, Report
+from et_contract.documents import InvalidDocument, Report, SessionExit
 from launcher.broker.hosts import Entry, HostMemory
 from launcher.broker.memories import (
     Identity,
@@ -43,10 +44,20 @@ uids = st.frozensets(texts, max_size=3)
         ),
         told=uids,
         nudges=counts,
+        has_begun=st.booleans(),
     )
 )
 def test_memory_survives_the_file(memory: Memory):
     assert decode_memory(encode_memory(memory)) == memory
+
+
+@given(st.booleans())
+def test_a_memory_that_does_not_speak_of_ranks_tells_by_the_ends(has_ended: bool):
+    exits = {"u": (SessionExit("00", 0, "exited"),)} if has_ended else {}
+    memory = Memory(Report(1, "l", 1, exits=exits), has_begun=has_ended)
+    body = json.loads(encode_memory(memory))
+    del body["hasBegun"]
+    assert decode_memory(json.dumps(body)) == memory
 
 
 @given(st.text())

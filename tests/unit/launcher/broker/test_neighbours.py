@@ -60,7 +60,7 @@ class Reached(FakeWire):
         self._agent = Agent(instance="i", job="j", pod="p", epoch=1, grace=30)
         self._decoder = frames.Decoder()
         self._connection = 0
-        self.relay = Relay(self, find=MEMBERS.get, started_at=0.0, on_spawn=lambda _: None)
+        self.relay = Relay(self, find=MEMBERS.get, started_at=0.0, on_spawn=lambda *_: None)
         self.relay.bind(2)
         self.connect()
 
@@ -149,7 +149,7 @@ def test_an_end_that_a_broker_before_us_told_is_acknowledged() -> None:
     relay.advance(0.0)
     relay.take_agent_frame("uid-0", EXIT)
     assert relay.due() is None
-    assert not relay.knows("uid-0", A)
+    assert relay.find_session("uid-0", A) is None
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ class Shim(FakeWire):
 
 
 def make_attached(wire: FakeWire) -> Relay:
-    relay = Relay(wire, find=MEMBERS.get, started_at=0.0, on_spawn=lambda _: None)
+    relay = Relay(wire, find=MEMBERS.get, started_at=0.0, on_spawn=lambda *_: None)
     relay.bind(1)
     relay.attach("uid-0", [])
     return relay

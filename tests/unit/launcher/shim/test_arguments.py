@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.shim.arguments import Remote, UsageError, parse_remote
+from launcher.shim.arguments import Remote, UsageError, count_ranks, parse_remote
 
 WORDS = st.text(alphabet="abc '\"$;|&\\", min_size=1)
 
@@ -62,6 +62,21 @@ def test_what_ssh_would_refuse_is_refused_with_a_reason(argv: list[str], message
 def test_every_word_of_the_command_is_kept_behind_one_space(words: list[str]):
     wanted = Remote("w-1", " ".join(words), {"n"})
     assert parse_remote(["-n", "w-1", "--", *words]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "ranks"),
+    [
+        ("cd /x > /dev/null 2>&1 ; env HOROVOD_HOSTNAME=w HOROVOD_RANK=0 python train.py", 1),
+        ("HOROVOD_RANK=3 python train.py", 1),
+        ("true", 0),
+        ("PATH=/x orted -mca ess env", 0),
+        ("echo $HOROVOD_RANK", 0),
+        ("env | grep HOROVOD_RANK=", 0),
+    ],
+)
+def test_a_rank_of_horovodrun_is_known_by_its_command(command: str, ranks: int):
+    assert count_ranks(command) == ranks
 
 
 def test_options_without_a_value_are_told_wherever_they_stand():

@@ -232,6 +232,7 @@ def test_two_run_a_third_comes_one_leaves(desk: Desk, start: Start, tmp_path: Pa
     peer = desk.open()
     spawns = open_sessions(peer, "w-0", "w-1")
     command = frames.decode_json(spawns["w-0"])["command"]
+    assert frames.decode_json(spawns["w-0"])["ranks"] == 2
     assert command.startswith(f"cd {Path.cwd()} > /dev/null 2>&1 ; exec env ")
     assert " PET_NPROC_PER_NODE=2 PET_MAX_RESTARTS=100 PET_LOG_DIR=/logs python3 " in command
     assert command.endswith(" --rdzv_conf=last_call_timeout=5,is_host=0 train.py 'a b'")

@@ -47,6 +47,17 @@ def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker: FakeBroker,
     assert shim.wait(20) == 0
 
 
+def test_a_rank_of_horovodrun_is_said_to_be_one(broker: FakeBroker, start: Start):
+    command = "cd /x > /dev/null 2>&1 ; env HOROVOD_HOSTNAME=w HOROVOD_RANK=12 python train.py"
+    run_rsh(start, broker, "-p", "12345", "w", command)
+    peer, spawn = spawned(broker)
+    assert frames.decode_json(spawn)["ranks"] == 1
+    peer.send_data(spawn.session, b"a")  # SPAWNED is known now
+    peer.expect(frames.ACK)
+    broker.restart()
+    assert frames.decode_json(broker.accept().expect(frames.RESUME))["ranks"] == 1
+
+
 def test_output_and_exit_code_are_the_remote_ones(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
