@@ -35,7 +35,8 @@ class MemberState(StrEnum):
 class Member:
     """One worker: a member from when its container runs until the job forgets it.
 
-    `address` is its IP where it is reached by ssh, else "".
+    `address` is its IP where it is reached by ssh, else "". `grace_seconds` is what whoever
+    deletes its pod gives it, None while nobody does or it does not matter any more.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Member:
     state: MemberState
     container: str
     address: str = ""
+    grace_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def encode_config(config: HostConfig) -> str:
                 "state": m.state.value,
                 "container": m.container,
                 **({"address": m.address} if m.address else {}),
+                **({} if m.grace_seconds is None else {"graceSeconds": m.grace_seconds}),
             }
             for m in config.members
         ],
@@ -350,6 +353,7 @@ def _decode_member(body: Mapping[str, Any]) -> Member:
         state=MemberState(body["state"]),
         container=_text(body["container"]),
         address=_text(body.get("address", "")),
+        grace_seconds=read_count(body["graceSeconds"]) if "graceSeconds" in body else None,
     )
 
 

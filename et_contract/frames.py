@@ -83,6 +83,8 @@ ATTACH = 27  # broker -> PID 1 {pod, name, address}: run the agent of a worker t
 DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
 # between agent, broker and shim again
 SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
+# between agent and broker again
+GRACE = 30  # broker -> agent {seconds}: the pod is being deleted and has so long
 
 NOT_STARTED = "cannot start: "
 """How the reason of an EXIT begins when there never was a process."""
@@ -90,7 +92,7 @@ NOT_STARTED = "cannot start: "
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if isinstance(value, int) and HELLO <= value <= SIGNALED and name not in _NO_TYPES
+    if isinstance(value, int) and HELLO <= value <= GRACE and name not in _NO_TYPES
 }
 
 Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])

@@ -256,9 +256,10 @@ class World:
             **changes,
         )
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, grace: int = 30) -> None:
         """Somebody deletes the pod; it dies when `reap` says so."""
-        self.put(name, deletion_requested=self.now + timedelta(seconds=30))
+        asked = self.now + timedelta(seconds=30)
+        self.put(name, deletion_requested=asked, deletion_grace_seconds=grace)
 
     def reap(self, *names: str) -> None:
         """Pods that are being deleted vanish."""

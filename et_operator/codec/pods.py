@@ -25,6 +25,7 @@ MAX_TERMINATION = 4096
 MAX_REASON = 128
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_GRACE = 2**31 - 1
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _WAITS_FOR_OTHERS = frozenset({"PodInitializing", "ContainerCreating"})
 
@@ -55,6 +56,7 @@ def decode_pod(obj: Json) -> Pod | None:
         account=str(spec.get("serviceAccountName") or ""),
         keys_secret=_find_keys(spec),
         deletion_requested=_find_deletion(metadata),
+        deletion_grace_seconds=_find_grace(metadata),
         retries=max(_parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0, 0),
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
     )
@@ -109,6 +111,14 @@ def _find_deletion(metadata: Json) -> datetime | None:
         return _LONG_AGO if end is None else max(end - grace, _LONG_AGO)
     except (OverflowError, TypeError):
         return _LONG_AGO
+
+
+def _find_grace(metadata: Json) -> int | None:
+    """What its deletion gives it; None where it is not deleted, or that is no number of seconds."""
+    grace = metadata.get("deletionGracePeriodSeconds")
+    if not metadata.get("deletionTimestamp") or type(grace) is not int or grace < 0:
+        return None
+    return min(grace, _MOST_GRACE)
 
 
 def _choose_container(annotations: Json, spec: Json) -> str:

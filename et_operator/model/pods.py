@@ -26,7 +26,7 @@ class Pod:
     from its name; `epoch` that of a launcher, from its name, or the one that a worker was made in.
     Two that differ in nothing but `resource_version` are equal: no decision depends on that.
     `retries` counts the workers whose place it took one after the other, and that ended soon after
-    they were created.
+    they were created. `deletion_grace_seconds` is what whoever deletes it gives it.
     """
 
     namespace: str
@@ -42,6 +42,7 @@ class Pod:
     container: str
     node: str | None = None
     deletion_requested: datetime | None = None
+    deletion_grace_seconds: int | None = None
     is_container_running: bool = False
     has_container_started: bool = False
     waiting_reason: str = ""

@@ -18,6 +18,7 @@ from launcher.broker.bodies import Welcome, is_code, read_exit, read_pong
 from launcher.broker.draining import Departures, Step
 from launcher.broker.drains import Drains
 from launcher.broker.facts import EXITS_KEPT, OUTPUT_KEPT, Ledger
+from launcher.broker.graces import Graces
 from launcher.broker.hosts import HostList, Verdict
 from launcher.broker.launching import Launching, read_result
 from launcher.broker.memories import Identity, Memory
@@ -28,14 +29,7 @@ from launcher.broker.sessions import count_ranks
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
 _RELAYED = frozenset(
-    {
-        frames.SPAWNED,
-        frames.DATA,
-        frames.DROPPED,
-        frames.EXIT,
-        frames.LOST,
-        frames.SIGNALED,
-    },
+    {frames.SPAWNED, frames.DATA, frames.DROPPED, frames.EXIT, frames.LOST, frames.SIGNALED}
 )
 
 
@@ -93,6 +87,7 @@ class Broker:
         self._has_begun = memory.has_begun
         self._drains = Drains(self.hosts, self.ledger, self._relay, memory.told)
         self._departures = Departures()
+        self._graces = Graces(wire)
         self._kept: Memory | None = None
         self._text: str | None = None
         self._ended_peers: list[int] = []
@@ -122,6 +117,7 @@ class Broker:
             elif member.state is MemberState.GONE:
                 self.lose_stream(member.uid)
                 self._departures.note_gone(member.uid, now)
+        self._graces.take(members, now)
         self._relay.bind(sum(m.slots for m in members if m.state is not MemberState.GONE))
         return verdict
 
@@ -133,6 +129,7 @@ class Broker:
         for ended in ends[-EXITS_KEPT:]:  # an agent may name thousands
             # When it ended is not known, so it does not prove that its worker was told.
             self.ledger.end_session(uid, ended)
+        self._graces.tell(uid, now)
         self._relay.attach(uid, welcome.sessions)
         if welcome.is_closed:
             self._close(uid)

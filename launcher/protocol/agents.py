@@ -16,6 +16,7 @@ What it promises, however often and wherever connections are cut:
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 from et_contract import frames
@@ -64,6 +65,7 @@ class Agent:
             frames.PING: self._on_ping,
             frames.PONG: self._on_pong,
             frames.CLOSE_IF_IDLE: self._on_close_if_idle,
+            frames.GRACE: self._on_grace,
             frames.SPAWN: self._on_spawn,
             frames.RESUME: self._on_resume,
             frames.ACK: self._on_ack,
@@ -127,6 +129,12 @@ class Agent:
 
     def _on_close_if_idle(self, _connection: int, _frame: Frame, _now: float) -> None:
         self._closing.close_if_idle()
+
+    def _on_grace(self, _connection: int, frame: Frame, now: float) -> None:
+        seconds: Any = frames.decode_json(frame).get("seconds")
+        if type(seconds) not in (int, float) or not 0 <= seconds < math.inf:
+            raise frames.ProtocolError("GRACE without seconds")
+        self._closing.leaving.tell(seconds, now)
 
     def _on_spawn(self, connection: int, frame: Frame, _now: float) -> None:
         body = frames.decode_json(frame)

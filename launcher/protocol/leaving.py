@@ -5,6 +5,11 @@
     deadline - 3 s     they are sent SIGKILL
     deadline - 1 s     PID 1 ends, and everything with it
 
+The deadline is that of the pod's deletion, once the broker has told it: whoever deletes a pod may
+choose another grace than the template's, and a hook may use up part of it before SIGTERM. A node
+that shuts down deletes nothing and leaves less than it says. So the deadline is the template's
+where nothing is told, and sessions are sent SIGTERM after UNTOLD seconds.
+
 Another SIGTERM goes on to the next line at once. When nothing of a session is left, the
 template's own command gets its SIGTERM and all that is left of the grace. PID 1 ends when that is
 over and each exit is acknowledged: a broker whose stream is cut has until then to come back.
@@ -12,11 +17,13 @@ over and each exit is acknowledged: a broker whose stream is cut has until then 
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 from launcher.protocol import transitions
 from launcher.protocol.transitions import LEAVING, step
 
+UNTOLD = 10.0
 _TERM, _KILL, _END = 10.0, 3.0, 1.0
 
 
@@ -26,7 +33,10 @@ class Leaving:
     def __init__(self, grace: float) -> None:
         self.state = transitions.STAYING
         self._grace = grace
-        self._deadline: Optional[float] = None
+        self._is_told = False
+        self._deadline = math.inf
+        self._untold_at = math.inf
+        """When sessions are sent SIGTERM because nothing is told."""
 
     @property
     def is_begun(self) -> bool:
@@ -40,16 +50,25 @@ class Leaving:
 
     def seconds_left(self, now: float) -> Optional[float]:
         """Until PID 1 ends at the latest; None while it stays."""
-        return None if self._deadline is None else max(0.0, self._deadline - _END - now)
+        return max(0.0, self._deadline - _END - now) if self.is_begun else None
+
+    def tell(self, seconds: float, now: float) -> None:
+        """The pod is being deleted and has so long; what is said later only makes it less."""
+        told = now + seconds
+        is_assumed = self.takes_sessions and not self._is_told
+        self._deadline = told if is_assumed else min(told, self._deadline)
+        self._untold_at = math.inf
+        self._is_told = True
 
     def sigterm(self, now: float) -> None:
         """PID 1 got SIGTERM."""
-        if self._deadline is None:
-            self._deadline = now + self._grace
-        elif self.state == transitions.PARTING:
+        if self.state == transitions.PARTING:
             self._deadline = min(self._deadline, now + _TERM)
         elif self.state == transitions.TERMINATING:
             self._deadline = min(self._deadline, now + _KILL)
+        elif not self.is_begun and not self._is_told:
+            self._deadline = now + self._grace
+            self._untold_at = now + UNTOLD
         self.state = step(LEAVING, self.state, "SIGTERM")
 
     def idle(self) -> None:
@@ -62,10 +81,11 @@ class Leaving:
 
     def deadline(self) -> Optional[float]:
         """When `tick` has something to do."""
-        if self._deadline is None or self.state == transitions.GONE:
+        if self.state in (transitions.STAYING, transitions.GONE):
             return None
-        left = {transitions.PARTING: _TERM, transitions.TERMINATING: _KILL}
-        return self._deadline - min(left.get(self.state, _END), self._grace)
+        if self.state == transitions.PARTING:
+            return min(self._deadline - _TERM, self._untold_at)
+        return self._deadline - (_KILL if self.state == transitions.TERMINATING else _END)
 
     def tick(self, now: float) -> bool:
         """Go on where the time has come; whether anything changed. Call until it has not."""

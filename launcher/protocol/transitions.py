@@ -28,7 +28,7 @@ SESSION_FRAMES = ("SPAWN", "RESUME", "ACK", "SIGNAL", "EXIT_ACK")
 CONNECTION: Table = {
     NEW: {"HELLO": WAITING},
     WAITING: {"welcome": HOLDING, **_stay(WAITING, "PING", "PONG")},
-    HOLDING: _stay(HOLDING, "PING", "PONG", "CLOSE_IF_IDLE", *SESSION_FRAMES),
+    HOLDING: _stay(HOLDING, "PING", "PONG", "CLOSE_IF_IDLE", "GRACE", *SESSION_FRAMES),
 }
 
 # ---- a session

@@ -25,7 +25,7 @@ def build_config(
     slots = spec.slots_per_worker if spec else 1
     records = {record.uid: record for record in status.workers if record.uid}
     members = [
-        replace(m, state=state)
+        replace(m, state=state, grace_seconds=_find_grace(view, m, state))
         for m in view.members.values()
         if (state := _find_state(m.state, records.get(m.uid))) is not None
     ]
@@ -81,6 +81,18 @@ def _find_state(written: MemberState, record: WorkerRecord | None) -> MemberStat
     if record is not None and record.state is WorkerState.LEAVING:
         return MemberState.DRAINING
     return written
+
+
+def _find_grace(view: View, written: Member, state: MemberState) -> int | None:
+    """How long its pod has, for the agent of a member that may still run something.
+
+    What was written stays: to say less would be a write that tells nobody anything.
+    """
+    pod = view.pods.get(written.uid)
+    is_over = state is MemberState.GONE or written.uid in view.closed or not view.can_command_run
+    if pod is None or pod.deletion_grace_seconds is None or not pod.is_container_running or is_over:
+        return written.grace_seconds
+    return pod.deletion_grace_seconds
 
 
 def _restore_lost(view: View, status: JobStatus, slots: int) -> list[Member]:

@@ -176,6 +176,16 @@ def test_a_deletion_was_asked_for_before_its_grace():
     assert pod.is_deleting
 
 
+@pytest.mark.parametrize(
+    ("grace", "told"),
+    [(0, 0), (10, 10), (10**14, 2**31 - 1), (-1, None), ("soon", None), (None, None)],
+)
+def test_how_long_its_deletion_gives_it(grace: Any, told: int | None):
+    pod = decode(deletionTimestamp="2026-01-01T00:01:00Z", deletionGracePeriodSeconds=grace)
+    assert pod.deletion_grace_seconds == told
+    assert decode(deletionGracePeriodSeconds=grace).deletion_grace_seconds is None
+
+
 def test_why_others_ended_or_hold_it():
     conditions = [
         {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},

@@ -72,4 +72,4 @@ def test_a_payload_that_is_no_json_object_is_refused(payload: bytes) -> None:
 def test_every_frame_type_has_its_name() -> None:
     assert frames.NAMES[1] == "HELLO"
     assert frames.NAMES[28] == "DETACH"
-    assert sorted(frames.NAMES) == list(range(1, 30))
+    assert sorted(frames.NAMES) == list(range(1, 31))

@@ -65,6 +65,38 @@ def test_a_worker_deleted_by_somebody_drains_and_is_replaced() -> None:
     assert world.states()["job-worker-0"] == "gone"
 
 
+def graces(world: World) -> dict[str, int | None]:
+    assert world.config is not None
+    return {member.name: member.grace_seconds for member in world.config.members}
+
+
+def test_the_same_write_says_how_long_a_deleted_worker_has() -> None:
+    world = start()
+    assert world.config is not None
+    before = world.config.generation
+    world.delete("job-worker-0", grace=10)
+    world.settle()
+    assert graces(world) == {"job-worker-0": 10, "job-worker-1": None, "job-worker-2": None}
+    assert world.config.generation == before + 1
+    world.delete("job-worker-0", grace=3)
+    world.settle()
+    assert graces(world)["job-worker-0"] == 3
+    world.serve()  # it has closed
+    world.delete("job-worker-0", grace=1)
+    world.settle()
+    assert graces(world)["job-worker-0"] == 3
+
+
+def test_nobody_is_told_of_the_time_of_a_worker_that_has_closed() -> None:
+    world = start()
+    world.edit(replicas=2)
+    world.settle()
+    world.serve()
+    world.settle()
+    assert [pod.name for pod in world.pods.values() if pod.is_deleting]
+    assert set(graces(world).values()) == {None}
+
+
 def test_a_worker_dying_on_a_lost_node_is_gone() -> None:
     world = start()
     world.delete("job-worker-0")

@@ -478,6 +478,17 @@ def test_a_host_that_came_and_got_no_process_is_told_again_by_a_pseudo_host():
     assert bench.read() == listed + "edl-nudge-1:0\n"
 
 
+def test_the_agent_of_a_pod_that_is_deleted_is_told_how_long_it_has():
+    bench = make_started()
+    gone = Member("job-worker-0", "uid-0", 1, DRAINING, "main", grace_seconds=10)
+    bench.configure({}, members=(gone,))
+    assert ("uid-0", "GRACE") in bench.agents
+    bench.agents = []
+    bench.broker.lose_stream("uid-0")
+    bench.welcome(0)
+    assert bench.agents[0] == ("uid-0", "GRACE")
+
+
 def test_a_terminating_worker_is_off_the_list_without_the_operator():
     bench = make_started()
     bench.hear(0, frames.TERMINATING, seconds=50.0)

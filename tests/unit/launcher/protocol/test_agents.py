@@ -628,6 +628,7 @@ def test_without_a_session_it_leaves_at_once(bench: Bench) -> None:
 
 def test_sessions_may_end_by_themselves_until_10_seconds_before_the_end(running: Bench) -> None:
     running.sigterm()
+    running.send(frames.GRACE, {"seconds": 60.0})
     running.tick(49.9)
     assert running.of(Signal) == []
     running.tick(50.0)
@@ -639,6 +640,68 @@ def test_sessions_may_end_by_themselves_until_10_seconds_before_the_end(running:
     running.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), 57.0)
     running.tick(59.0)
     assert running.of(Leave) == [Leave()]
+
+
+def signals(bench: Bench, start: int, end: int) -> dict[int, float]:
+    """When which signal came to the session."""
+    found: dict[int, float] = {}
+    for now in range(start, end):
+        bench.tick(float(now))
+        bench.carry_out(
+            bench.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), now)
+        )
+        for effect in bench.of(Signal):
+            found.setdefault(effect.number, bench.now)
+    return found
+
+
+def test_a_deletion_with_a_shorter_grace_than_the_templates_is_heard_of(running: Bench) -> None:
+    running.sigterm()
+    running.now = 1.0
+    running.send(frames.GRACE, {"seconds": 15})
+    assert signals(running, 1, 30) == {15: 6.0, 9: 13.0}
+    assert running.of(Leave) == [Leave()]
+
+
+def test_a_deletion_with_a_longer_one_too(running: Bench) -> None:
+    running.sigterm()
+    running.send(frames.GRACE, {"seconds": 600.0})
+    assert signals(running, 1, 700) == {15: 590.0, 9: 597.0}
+
+
+def test_a_hook_that_runs_before_sigterm_uses_the_same_seconds(running: Bench) -> None:
+    running.send(frames.GRACE, {"seconds": 30.0})
+    assert signals(running, 1, 20) == {}
+    running.tick(25.0)
+    running.sigterm()
+    assert running.last() == ("TERMINATING", {"seconds": 4.0})
+    assert signals(running, 25, 40) == {15: 25.0, 9: 27.0}
+
+
+def test_what_is_said_again_makes_it_no_longer(running: Bench) -> None:
+    running.sigterm()
+    running.send(frames.GRACE, {"seconds": 20.0})
+    running.now = 1.0
+    running.send(frames.GRACE, {"seconds": 60.0})
+    assert signals(running, 1, 60) == {15: 10.0, 9: 17.0}
+
+
+def test_nobody_tells_of_a_node_that_shuts_down_so_sessions_hear_it_early(running: Bench) -> None:
+    running.sigterm()
+    assert signals(running, 0, 60) == {15: 10.0, 9: 57.0}
+
+
+def test_word_that_comes_after_that_may_hasten_the_end(running: Bench) -> None:
+    running.sigterm()
+    running.tick(20.0)
+    running.send(frames.GRACE, {"seconds": 10.0})
+    assert signals(running, 20, 60) == {15: 20.0, 9: 27.0}
+
+
+@pytest.mark.parametrize("seconds", [None, "30", True, -1, float("inf")])
+def test_a_grace_that_is_none_is_refused(running: Bench, seconds: Any) -> None:
+    with pytest.raises(ProtocolError):
+        running.send(frames.GRACE, {"seconds": seconds})
 
 
 def test_it_waits_until_the_last_exit_is_acknowledged(running: Bench) -> None:

@@ -22,6 +22,7 @@ FRAMES = {
     "PING": {},
     "PONG": {},
     "CLOSE_IF_IDLE": {},
+    "GRACE": {"seconds": 30.0},
     "SPAWN": {"host": "h", "command": "c"},
     "RESUME": {"instance": "i", "received": [0, 0]},
     "ACK": {},
