@@ -45,6 +45,7 @@ class Gathering:
     Args:
         start: starts a torchrun in a worker.
         stop: sends it a signal.
+        least: with fewer than so many the run cannot be.
         most: so many at once.
         patience: seconds without any worker until that is the end.
     """
@@ -54,11 +55,13 @@ class Gathering:
         start: Callable[[hosts.Host], Call],
         stop: Callable[[Call, int], None],
         *,
+        least: int,
         most: int,
         patience: float,
     ) -> None:
         self._start = start
         self._stop = stop
+        self._least = least
         self._most = most
         self._patience = patience
         self._running: Dict[str, Call] = {}
@@ -119,18 +122,25 @@ class Gathering:
         return is_new and not is_over and staying < self._most
 
     def _judge(self, names: Set[str], now: float) -> Optional[int]:
-        """0 if those that count ended with 0; who left, was lost, killed or late does not."""
+        """0 if those that count ended with 0; who left, was lost, killed or late does not.
+
+        That is said of those without whom the run could be: of the least a 0 is needed, each.
+        """
         if self._running:
             self._empty_since = None
             return None
         if self._signal:
             return KILLED + self._signal
+        failure = next((code for code in self._verdicts if code), 0)
+        if failure or self._verdicts.count(0) >= self._least:
+            return failure
+        worst = max(self._codes.values(), default=frames.EXIT_GONE)
         if self._verdicts:
-            return next((code for code in self._verdicts if code), 0)
+            return worst
         if self._empty_since is None:
             self._empty_since = now
         is_waiting = not names & self._codes.keys() and now < self._empty_since + self._patience
-        return None if is_waiting else max(self._codes.values(), default=frames.EXIT_GONE)
+        return None if is_waiting else worst
 
 
 def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
@@ -179,7 +189,9 @@ class Starter:
         self._endpoint = endpoint
         least, most = torch_options.find_bounds(args)
         patience = PATIENCE_SECONDS if least < most else 0.0
-        self.gathering = Gathering(self.start, board.signal, most=most, patience=patience)
+        self.gathering = Gathering(
+            self.start, board.signal, least=least, most=most, patience=patience
+        )
 
     def start(self, host: hosts.Host, environ: Mapping[str, str] = os.environ) -> Call:
         """Start one; its output comes line by line with its host in front."""

@@ -28,10 +28,10 @@ SPAWNED = {"pid": 7, "instance": "cafe"}
 class Fleet:
     """Workers whose torchrun ends when the test says so."""
 
-    def __init__(self, most: int = 4, patience: float = 60.0) -> None:
+    def __init__(self, most: int = 4, patience: float = 60.0, least: int = 1) -> None:
         self.calls: dict[str, Any] = {}
         self.signals: list[tuple[str, int]] = []
-        self.gathering = Gathering(self.start, self.stop, most=most, patience=patience)
+        self.gathering = Gathering(self.start, self.stop, least=least, most=most, patience=patience)
         self.now = 0.0
 
     def start(self, host: Host) -> Any:
@@ -101,6 +101,40 @@ def test_the_exit_code_is_of_those_that_ended_by_themselves(
     for name, given in ends.items():
         fleet.end(given, name)
     assert fleet.look(left) == code
+
+
+@pytest.mark.parametrize(
+    ("ends", "left", "code"),
+    [
+        ({"a": 0, "b": 0}, "ab", 0),
+        ({"a": 0, "b": 0}, "a", 0),  # it had done its part when it was asked to leave
+        ({"a": 0, "b": 137}, "ab", 137),
+        ({"b": 137, "a": 0}, "ab", 137),
+        ({"a": 0, "b": 143}, "a", 143),  # evicted
+        ({"a": 0, "b": LATE}, "ab", LATE),
+        ({"a": 1, "b": 137}, "ab", 1),
+    ],
+)
+@pytest.mark.parametrize("most", [2, 4])
+def test_of_those_without_whom_the_run_cannot_be_a_0_is_needed(
+    ends: dict[str, int], left: str, code: int, most: int
+):
+    fleet = Fleet(least=2, most=most)
+    fleet.look("ab")
+    for name, given in list(ends.items())[:1]:
+        fleet.end(given, name)
+    assert fleet.look("ab") is None
+    fleet.end(list(ends.values())[1], list(ends)[1])
+    assert fleet.look(left) == code
+
+
+def test_one_that_came_in_the_place_of_a_lost_one_completes_the_run():
+    fleet = Fleet(least=2, most=2)
+    fleet.look("ab")
+    fleet.end(137, "b")
+    fleet.look("ac")
+    fleet.end(0, "a", "c")
+    assert fleet.look("ac") == 0
 
 
 def test_nothing_is_started_once_one_has_ended_by_itself():
