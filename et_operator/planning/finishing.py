@@ -103,18 +103,33 @@ def _suspend(draft: Draft) -> None:
     for record in draft.select_unborn():
         draft.forget(record.name)
     draft.change(start_time=None, launch_backoff=None, lost_launchers=None)
+    if _are_keys_doubtful(draft):
+        draft.change(keys_secret="")
     draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
     draft.tell("Suspended", "all pods are ended until the job is resumed")
 
 
+def _are_keys_doubtful(draft: Draft) -> bool:
+    """Whether the Secret of keys may be gone: where it is to be mounted, nothing has started."""
+    secret = draft.status.keys_secret
+    pods = [p for p in draft.view.snapshot.pods if p.keys_secret == secret and p.node]
+    return bool(pods) and not any(pod.has_container_started for pod in pods)
+
+
 def _resume(draft: Draft) -> None:
-    """The next launcher is of the next epoch: it ends whatever the last one left behind."""
+    """The next launcher is of the next epoch: it ends whatever the last one left behind.
+
+    Its pods have the keys that the job has: the operator may delete none that are of no use any
+    more. With another runtime come other keys, as that reads them.
+    """
     draft.set_condition("Suspended", "False", "JobResumed", "resumed by spec.suspend")
     if draft.status.epoch == 0:
         return
     draft.change(epoch=draft.status.epoch + 1, launcher_uid="", start_time=draft.now)
     if all(pod.is_terminal for pod in draft.view.snapshot.pods):
-        draft.change(runtime=draft.view.snapshot.shipped.runtime, keys_secret="")
+        shipped = draft.view.snapshot.shipped.runtime
+        keys_secret = draft.status.keys_secret if draft.status.runtime == shipped else ""
+        draft.change(runtime=shipped, keys_secret=keys_secret)
     draft.tell("Resumed", "the job goes on with a new launcher")
 
 

@@ -90,7 +90,6 @@ def decide_live(draft: Draft) -> None:
     """The same for a job that has not ended and is ours to run."""
     restore(draft)
     note_launcher(draft)
-    note_keys(draft)
     if has_ended(draft):
         return
     check_stall(draft)
@@ -100,6 +99,7 @@ def decide_live(draft: Draft) -> None:
     if is_suspended(draft.status):
         advance_scaling(draft)  # which only changes the number
         return
+    note_keys(draft)
     if draft.status.epoch == 0:
         begin(draft)
     vacancies = note_workers(draft)

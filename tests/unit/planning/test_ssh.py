@@ -11,7 +11,7 @@ from et_operator.model.actions import Create, CreateKeys
 from et_operator.model.jobs import AttachMode, JobStatus
 from et_operator.model.names import build_seal
 from et_operator.model.snapshots import Refusal
-from tests.planning_makers import KEYS_SECRET, World, make_job
+from tests.planning_makers import KEYS_SECRET, World, make_job, make_shipped
 
 
 def make_world() -> World:
@@ -124,15 +124,41 @@ def test_where_the_record_is_lost_new_pods_mount_what_the_others_have() -> None:
     assert world.log.count("create Secret job-ssh-") == 1
 
 
-def test_a_job_that_is_suspended_and_resumed_gets_new_keys() -> None:
-    world = make_world()
-    world.start()
+def resume(world: World) -> None:
     world.edit(suspend=True)
     world.go_on()
-    world.keys = {}
     world.edit(suspend=False)
     world.go_on()
+
+
+def test_a_job_that_is_suspended_and_resumed_keeps_its_keys() -> None:
+    world = make_world()
+    world.start()
+    for _ in range(3):
+        resume(world)
     assert len(world.workers) == 2
+    assert world.status.keys_secret == KEYS_SECRET
+    assert world.log.count("create Secret job-ssh-") == 1
+
+
+def test_keys_that_kept_pods_from_starting_are_made_anew() -> None:
+    """As where somebody has removed their Secret: no pod that mounts it comes to run."""
+    world = make_world()
+    world.start()
+    world.keys = {}
+    for name in world.pods:
+        world.put(name, has_container_started=False)
+    resume(world)
+    assert len(world.workers) == 2
+    assert world.log.count("create Secret job-ssh-") == 2
+
+
+def test_a_runtime_of_another_version_gets_keys_of_its_own() -> None:
+    world = make_world()
+    world.start()
+    world.keys = {}
+    world.shipped = make_shipped("d2")
+    resume(world)
     assert world.log.count("create Secret job-ssh-") == 2
 
 
