@@ -9,7 +9,6 @@ from et_kube.errors import (
     ApiError,
     Expired,
     KubeError,
-    NotFound,
     OutcomeUnknown,
     Refused,
     ServerFailed,
@@ -20,6 +19,7 @@ from et_kube.errors import (
 from et_kube.resources import GROUP
 
 FORBIDDEN = 403
+NOT_FOUND = 404
 _INVALID = re.compile(r'^\S+ "[^"]*" is invalid: ')
 _VALUE = re.compile(
     r'^(?:<nil>: )?|(?<=: )Invalid value: (?:(?:"(?:[^"\\]|\\.)*"|-?[\d.]+|null|true|false): )?'
@@ -35,7 +35,7 @@ class EtError(Exception):
 
 def explain(error: KubeError) -> str:
     """The error of a request in words for a user; several complaints are lines of their own."""
-    if isinstance(error, NotFound):
+    if isinstance(error, ApiError) and error.status == NOT_FOUND:
         return _explain_missing(error)
     if isinstance(error, AlreadyExists):
         return f"{_name(error.message)}: choose another name, or delete that one"
@@ -52,7 +52,7 @@ def explain(error: KubeError) -> str:
     return str(error)
 
 
-def _explain_missing(error: NotFound) -> str:
+def _explain_missing(error: ApiError) -> str:
     if _UNKNOWN_KIND in error.message or error.message.startswith("404 page not found"):
         return (
             f"this cluster does not know {GROUP}: the operator is not installed on it "

@@ -112,7 +112,7 @@ async def raise_for_answer(response: aiohttp.ClientResponse) -> None:
                 body += chunk
                 if len(body) > MAX_REASON:
                     break
-        raise translate_answer(response.status, bytes(body), response.headers)
+        raise translate_answer(response.status, bytes(body), response.headers, response.url.path)
 
 
 def load_pod_access(environ: Mapping[str, str], mount: Path) -> Access:

@@ -3,14 +3,14 @@
 KubeError
     InvalidObject         an object of ours cannot be used: a condition and an Event on it, no retry
     ApiError              the API server answered with an error
-        NotFound          404: it is gone, or was never there
+        NotFound          404 of this very object: it is gone, or was never there
         AlreadyExists     409 on create: a name is held
         Conflict          409 on update or delete: we planned from an old version; look again
         Expired           410: the resourceVersion of a list or watch is too old; list again
         Refused           400, 403, 413, 422: the server does not want this; show its words
         Unauthorized      401: the server does not know us; with another token it may, or later
         Throttled         429: later, after `retry_after`
-        ServerFailed      5xx: later
+        ServerFailed      5xx, or a 404 that names nothing of what was asked for: later
     Unreachable           no answer; the request was certainly not processed
     OutcomeUnknown        no answer; a write may have happened: read before the next one
         Unreadable        an answer that cannot be read, or is too large
@@ -62,7 +62,7 @@ class ApiError(KubeError):
 
 
 class NotFound(ApiError):  # noqa: N818
-    """404."""
+    """404, and the server names what is not there: the object, or its namespace."""
 
 
 class AlreadyExists(ApiError):  # noqa: N818
@@ -90,7 +90,7 @@ class Throttled(ApiError):  # noqa: N818
 
 
 class ServerFailed(ApiError):  # noqa: N818
-    """500 and above."""
+    """500 and above, or a 404 of a proxy, or of a server that does not know the kind (yet)."""
 
 
 class Unreachable(KubeError):  # noqa: N818

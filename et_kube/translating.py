@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import aiohttp
@@ -50,24 +51,45 @@ BY_STATUS: Mapping[int, type[ApiError]] = {
 
 
 def translate_answer(
-    status: int, body: bytes, headers: Mapping[str, str] | None = None
+    status: int, body: bytes, headers: Mapping[str, str] | None = None, path: str = ""
 ) -> ApiError:
-    """The error in an answer whose status is not 2xx, whatever its body looks like."""
-    return translate_status(status, decode_status(body), (headers or {}).get("Retry-After", ""))
+    """The error in an answer whose status is not 2xx, whatever its body looks like.
+
+    `path` is that of the request: see `names_missing`.
+    """
+    retry_after = (headers or {}).get("Retry-After", "")
+    return translate_status(status, decode_status(body), retry_after, path)
 
 
-def translate_status(status: int, content: Mapping[str, Any], retry_after: str = "") -> ApiError:
+def translate_status(
+    status: int, content: Mapping[str, Any], retry_after: str = "", path: str = ""
+) -> ApiError:
     """The error for a Kubernetes Status object (or for {"message": ...} where there is none)."""
     reason = clean(content.get("reason"), MAX_REASON)
     message = clean(content.get("message"), MAX_MESSAGE) or "no message"
     kind = BY_STATUS.get(status, ServerFailed if status >= 500 else Refused)  # noqa: PLR2004 (HTTP)
+    if kind is NotFound and not names_missing(content, path):
+        kind = ServerFailed
     if kind is Conflict and reason == "AlreadyExists":
         kind = AlreadyExists
     if names_uid(content):
         kind = Conflict
-    if kind is not ServerFailed and _DENIAL.search(message):
+    if status < 500 and _DENIAL.search(message):  # noqa: PLR2004 (HTTP)
         kind = Refused
     return kind(status, reason, message, find_delay(content, retry_after))
+
+
+def names_missing(content: Mapping[str, Any], path: str) -> bool:
+    """Whether the server says that an object which the path names is not there.
+
+    Any other 404 says nothing of it: a proxy's page, a server that has just started, or does not
+    know the kind. What is gone is gone for good, so nobody may be believed too easily.
+    """
+    details = content.get("details")
+    if content.get("reason") != "NotFound" or not isinstance(details, dict):
+        return False
+    plural, name = str(details.get("kind")).partition("/")[0], str(details.get("name"))
+    return (plural, name) in pairwise(path.split("/"))
 
 
 def names_uid(content: Mapping[str, Any]) -> bool:

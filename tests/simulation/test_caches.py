@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from et_kube.resources import Resource
+from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
+from et_kube.translating import translate_answer
 from et_operator.assembly import WATCHED
 from tests.fakes.clients import Call, Moment
+from tests.makers import make_scale_in, make_scale_out
 from tests.simulation.conftest import choose
 from tests.simulation.faults import Crash, Strike
 from tests.simulation.invariants import OPERATOR
-from tests.simulation.lives import LIVES
+from tests.simulation.lives import LIVES, scale, start
 from tests.simulation.test_faults import list_own_attempts, live_undisturbed
 from tests.simulation.worlds import MANY, World
 
@@ -32,9 +34,9 @@ async def test_a_kind_that_lags_behind_changes_nothing_in_the_end(name: str):
 
 @pytest.mark.parametrize("name", LIVES)
 async def test_events_that_come_late_and_kind_by_kind_change_nothing_in_the_end(name: str):
-    for start in choose(name, range(len(KINDS))):
-        order = (*KINDS[start:], *KINDS[:start])
-        for kinds in choose((name, start), (order, order[::-1]), halve=True):
+    for first in choose(name, range(len(KINDS))):
+        order = (*KINDS[first:], *KINDS[:first])
+        for kinds in choose((name, first), (order, order[::-1]), halve=True):
             await live_with(name, dict.fromkeys(kinds, MANY))
 
 
@@ -98,3 +100,21 @@ async def test_a_leader_that_starts_from_lists_of_different_moments_changes_noth
             assert handover.has_struck
             assert world.summarise() == undisturbed.end
             assert len(world.log.list_writes(OPERATOR)) <= COST * undisturbed.writes
+
+
+@pytest.mark.parametrize("resource", [TRAINING_JOBS, PODS], ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("verb", ["get", "patch", "delete"])
+async def test_a_404_of_whoever_is_between_wedges_nothing(resource: Resource, verb: str):
+    stray = [translate_answer(404, b"404 page not found")] * 2
+
+    def answer(call: Call, moment: Moment) -> None:
+        is_it = (call.user, call.ref.resource, call.verb) == (OPERATOR, resource, verb)
+        if is_it and moment is Moment.BEFORE and stray:
+            raise stray.pop()
+
+    async with World() as world:
+        await start(world, workers=3)
+        world.log.faults.append(answer)
+        assert await scale(world, SCALE_INS, make_scale_in("less", count=1)) == "ScaleSucceeded"
+        assert await scale(world, SCALE_OUTS, make_scale_out("more", count=2)) == "ScaleSucceeded"
+        assert len(world.workers()) == 4

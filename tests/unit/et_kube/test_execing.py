@@ -12,9 +12,9 @@ from aiohttp import web
 from et_kube.connecting import Connection
 from et_kube.errors import (
     KubeError,
-    NotFound,
     OutcomeUnknown,
     Refused,
+    ServerFailed,
     StreamEnded,
     Throttled,
     Unreachable,
@@ -162,7 +162,7 @@ async def test_a_server_that_breaks_the_rules_ends_the_stream(
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(403, Refused), (404, NotFound), (429, Throttled)],
+    [(403, Refused), (404, ServerFailed), (429, Throttled)],
 )
 async def test_a_handshake_that_is_refused_is_told_in_the_servers_words(
     status: int, kind: type[KubeError]

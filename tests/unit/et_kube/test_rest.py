@@ -323,7 +323,8 @@ async def test_requests_are_counted_by_what_came_of_them():
     async def answer(request: web.Request) -> web.Response:
         if request.method == "POST":
             return web.json_response({}, status=201)
-        return web.json_response({}, status=404)
+        details = {"kind": "pods", "name": POD.name}
+        return web.json_response({"reason": "NotFound", "details": details}, status=404)
 
     observe = lambda verb, resource, code, _: counted.append((verb, resource.plural, code))  # noqa: E731 (one use)
     async with rest(answer, observe=observe) as api:

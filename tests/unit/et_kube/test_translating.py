@@ -31,7 +31,6 @@ from et_kube.translating import translate_answer, translated
         (400, "BadRequest", Refused),
         (401, "Unauthorized", Unauthorized),
         (403, "Forbidden", Refused),
-        (404, "NotFound", NotFound),
         (409, "AlreadyExists", AlreadyExists),
         (409, "Conflict", Conflict),
         (410, "Expired", Expired),
@@ -47,6 +46,45 @@ def test_a_status_tells_what_to_do(status: int, reason: str, kind: type[ApiError
     error = translate_answer(status, body)
     assert type(error) is kind
     assert (error.status, error.reason, error.message) == (status, reason, "words")
+
+
+POD = "/api/v1/namespaces/team/pods/train-worker-1"
+JOB = "/apis/kai.alibabacloud.com/v1alpha1/namespaces/team/trainingjobs/train"
+
+
+@pytest.mark.parametrize(
+    ("path", "details"),
+    [
+        (POD, {"kind": "pods", "name": "train-worker-1"}),
+        (f"/k8s/clusters/c1{POD}", {"kind": "pods", "name": "train-worker-1"}),
+        (f"{POD}/exec", {"kind": "pods", "name": "train-worker-1"}),
+        (f"{POD}/log", {"kind": "pods/log", "name": "train-worker-1"}),
+        (JOB, {"kind": "trainingjobs", "group": "kai.alibabacloud.com", "name": "train"}),
+        ("/api/v1/namespaces/team/pods", {"kind": "namespaces", "name": "team"}),
+    ],
+)
+def test_what_the_server_says_of_this_very_object_is_gone(path: str, details: object):
+    body = json.dumps({"reason": "NotFound", "message": "words", "details": details}).encode()
+    assert type(translate_answer(404, body, path=path)) is NotFound
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"404 page not found",
+        b"<html><body>default backend - 404</body></html>",
+        b"{}",
+        b"",
+        b'{"reason": "NotFound", "message": "could not find the requested resource"}',
+        b'{"reason": "NotFound", "details": {}}',
+        b'{"reason": "NotFound", "details": []}',
+        b'{"reason": "NotFound", "details": {"kind": "pods", "name": "train-worker-2"}}',
+        b'{"reason": "NotFound", "details": {"kind": "secrets", "name": "train-worker-1"}}',
+        b'{"reason": "", "details": {"kind": "pods", "name": "train-worker-1"}}',
+    ],
+)
+def test_any_other_404_says_nothing_of_it(body: bytes):
+    assert type(translate_answer(404, body, path=POD)) is ServerFailed
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 422, 429])
