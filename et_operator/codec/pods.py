@@ -60,7 +60,7 @@ def decode_pod(obj: Json) -> Pod | None:
         retries=max(_parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0, 0),
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
     )
-    return _add_status(pod, obj.get("status") or {})
+    return _add_status(pod, spec, obj.get("status") or {})
 
 
 def _find_epoch(role: names.Role, metadata: Json, labels: Json) -> int | None:
@@ -70,7 +70,7 @@ def _find_epoch(role: names.Role, metadata: Json, labels: Json) -> int | None:
     return _parse_integer(labels.get(names.LABEL_EPOCH))
 
 
-def _add_status(pod: Pod, status: Json) -> Pod:
+def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
     own = _find_by_name(status.get("containerStatuses") or (), pod.container)
     state: Json = own.get("state") or {}
     last: Json = own.get("lastState") or {}
@@ -83,7 +83,7 @@ def _add_status(pod: Pod, status: Json) -> Pod:
         has_container_started="running" in state or "terminated" in state or bool(last),
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
-        termination=_decode_termination(ended),
+        termination=_decode_termination(ended) or _find_init_failure(spec, status),
         disruption_reason=_find_disruption(status),
         unschedulable_message=_find_unschedulable(status),
         pod_reason=clean(status.get("reason"), MAX_REASON),
@@ -153,6 +153,22 @@ def _decode_termination(body: Json | None) -> Termination | None:
         message=clean(body.get("message"), MAX_TERMINATION),
         finished=parse_time(body.get("finishedAt")),
     )
+
+
+def _find_init_failure(spec: Json, status: Json) -> Termination | None:
+    """Of a failed pod whose own container never started: the init container that ended it.
+
+    Sidecars among them end with the pod, and are not asked.
+    """
+    if status.get("phase") != "Failed":
+        return None
+    for container in spec.get("initContainers") or ():
+        found = _find_by_name(status.get("initContainerStatuses") or (), str(container.get("name")))
+        state: Json = found.get("state") or {}
+        end = _decode_termination(state.get("terminated"))
+        if end is not None and end.exit_code != 0 and container.get("restartPolicy") != "Always":
+            return replace(end, init_container=str(container.get("name")))
+    return None
 
 
 def _find_by_name(items: Iterable[Json], name: str) -> Json:

@@ -10,12 +10,14 @@ from et_operator.model.names import Role
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """How a container ended."""
+    """How the container that counts ended, or the init container with which its pod failed."""
 
     exit_code: int
     reason: str = ""
     message: str = ""
     finished: datetime | None = None
+    init_container: str = ""
+    """Its name, "" for the container that counts."""
 
 
 @dataclass(frozen=True, slots=True)

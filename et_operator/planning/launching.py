@@ -10,17 +10,22 @@ from et_contract.names import build_report_name
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.jobs import LauncherCreation, RestartPolicy, WorkerRecord, WorkerState
 from et_operator.model.names import build_worker_selector
-from et_operator.model.pods import Pod
+from et_operator.model.pods import Pod, Termination
 from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.drafts import Draft, count_failure
 from et_operator.planning.finishing import fail, is_suspended
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.stopping import stop_scaling
-from et_operator.planning.views import View, is_disrupted, is_taken
+from et_operator.planning.views import (
+    View,
+    is_disrupted,
+    is_failed_by_node,
+    is_image_unfit,
+    is_taken,
+    is_unseen,
+)
 
-UNFIT_REASONS = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
-COMMAND_NOT_FOUND = 127
 INFRASTRUCTURE_LIMIT = 20
 """Launchers in a row that may end through no fault of the command before the job is given up."""
 TAKEN_LIMIT = 4
@@ -114,11 +119,10 @@ def judge_launcher(draft: Draft) -> Ending | None:
         return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
     if _is_about_to_tell(draft, pod):
         return None  # whether the command had ended before the platform came
-    is_told_to_end = view.report is not None and view.report.is_told_to_end
-    if pod.termination is None or is_disrupted(pod) or is_told_to_end:
+    if pod.termination is None or _is_ended_from_outside(view, pod):
         message = _describe_disruption(pod)
         return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
-    ending = _judge_exit(pod, pod.termination.exit_code)
+    ending = _judge_exit(pod, pod.termination)
     lost = (
         ()
         if ending.is_success
@@ -193,15 +197,6 @@ def is_launcher_missing(view: View) -> bool:
     return not view.status.launcher_uid and view.launcher is None
 
 
-def is_image_unfit(pod: Pod) -> bool:
-    """Whether the container could not be started with our PID 1 (most often: no python3 in it)."""
-    end = pod.termination
-    if end is not None and end.exit_code == COMMAND_NOT_FOUND and "python3" in end.message:
-        return True
-    reason = end.reason if end is not None else pod.waiting_reason
-    return reason in UNFIT_REASONS
-
-
 def _is_worth_a_retry(policy: RestartPolicy, code: int | None) -> bool:
     match policy:
         case RestartPolicy.NEVER:
@@ -259,16 +254,24 @@ def _find_last_launcher(view: View) -> tuple[int, str]:
     return epoch, report.launcher_uid if view.snapshot.role is not None else ""
 
 
-def _judge_exit(pod: Pod, code: int) -> Ending:
-    if code == 0:
+def _is_ended_from_outside(view: View, pod: Pod) -> bool:
+    """Whether its exit code, if it has one, is not what its command came to by itself."""
+    is_told_to_end = view.report is not None and view.report.is_told_to_end
+    return is_told_to_end or is_disrupted(pod) or is_failed_by_node(pod)
+
+
+def _judge_exit(pod: Pod, end: Termination) -> Ending:
+    if end.exit_code == 0:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
-    end = pod.termination
-    tail = keep_end(end.message.strip(), MAX_TAIL) if end is not None else ""
-    why = f" ({end.reason})" if end is not None and end.reason not in {"", "Error"} else ""
-    message = f"the launcher ended with exit code {code}{why}" + (f": {tail}" if tail else "")
+    tail = keep_end(end.message.strip(), MAX_TAIL)
+    why = f" ({end.reason})" if end.reason not in {"", "Error"} else ""
+    init = end.init_container
+    who = f"the launcher's init container {init}" if init else "the launcher"
+    message = f"{who} ended with exit code {end.exit_code}{why}" + (f": {tail}" if tail else "")
     if is_image_unfit(pod):
-        return Ending("ImageUnfit", f"{message}; {NEEDS_PYTHON}", code)
-    return Ending("LauncherFailed", message, code)
+        return Ending("ImageUnfit", f"{message}; {NEEDS_PYTHON}", end.exit_code)
+    reason = "InitContainerFailed" if init else "LauncherFailed"
+    return Ending(reason, message, end.exit_code)
 
 
 def _find_lost(view: View, end: datetime) -> tuple[WorkerRecord, ...]:
@@ -305,8 +308,11 @@ def _lose(reason: str, message: str, *, is_taken: bool = False) -> Ending:
 
 
 def _describe_disruption(pod: Pod) -> str:
-    told = "deleted" if pod.is_deleting else "ended from outside"
-    why = pod.disruption_reason or pod.pod_reason or told
-    detail = f": {pod.pod_message}" if pod.pod_message else ""
+    end = pod.termination
+    is_by_node = end is not None and (is_unseen(pod) or is_failed_by_node(pod))
+    how, words = (end.reason, end.message) if end and is_by_node else ("ended from outside", "")
+    why = pod.disruption_reason or pod.pod_reason or ("deleted" if pod.is_deleting else how)
+    words = pod.pod_message or keep_end(words.strip(), MAX_TAIL)
+    detail = f": {words}" if words else ""
     node = f" on node {pod.node}" if pod.node else ""
     return f"the launcher pod {pod.name} was disrupted{node} ({why}){detail}"

@@ -301,7 +301,8 @@ def _describe_end(pod: Pod | None) -> str:
     if pod.termination is None:
         return f"its node {pod.node} was lost" if pod.is_deleting else "its pod ended"
     end = pod.termination
-    how = f"exit code {end.exit_code} {end.reason}"
+    who = f"init container {end.init_container}: " if end.init_container else ""
+    how = f"{who}exit code {end.exit_code} {end.reason}"
     return f"{how} {keep_end(end.message.strip(), MAX_REASON // 2)}".strip()
 
 

@@ -16,14 +16,14 @@ from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
 from et_operator.planning.following import is_only_followed
-from et_operator.planning.launching import NEEDS_PYTHON, is_image_unfit
+from et_operator.planning.launching import NEEDS_PYTHON
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.scaling import describe_held_number
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_stall
-from et_operator.planning.views import View
+from et_operator.planning.views import View, is_image_unfit
 
 SETTLING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""

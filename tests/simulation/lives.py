@@ -288,6 +288,25 @@ async def is_not_blamed_for_a_worker_that_was_taken(world: World) -> None:
     assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
 
 
+async def is_not_blamed_for_nodes_that_are_started_anew(world: World) -> None:
+    await start(world, workers=3, minReplicas=1)
+    for name in (world.workers()[1], "train-launcher"):
+        world.kubelet.terminate(name, 255, reason="Unknown")
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    await world.until(
+        lambda: len(world.workers()) == 3 and world.broker.find_hosts("train") == world.workers()
+    )
+    world.kubelet.terminate(world.workers()[1], 137, reason="ContainerStatusUnknown")
+    world.end_command(1)
+    await world.until(lambda: world.launchers() == ["train-launcher-r2"])
+    await world.until(
+        lambda: len(world.workers()) == 3 and world.broker.find_hosts("train") == world.workers()
+    )
+    await world.settle(timedelta(minutes=2))
+    assert world.phase() == "Running"
+    assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
+
+
 async def reaches_its_workers_by_ssh(world: World) -> None:
     await start(world, maxReplicas=4, launcherAttachMode="ssh")
     assert await scale(world, SCALE_OUTS, make_scale_out("out", count=1)) == "ScaleSucceeded"
@@ -510,6 +529,7 @@ LIVES: dict[str, Life] = {
         gives_its_launcher_the_room_that_idle_workers_hold,
         is_replaced_worker_after_worker,
         is_not_blamed_for_a_worker_that_was_taken,
+        is_not_blamed_for_nodes_that_are_started_anew,
         reaches_its_workers_by_ssh,
         survives_a_lost_node,
         waits_and_goes_on,

@@ -145,6 +145,41 @@ def test_the_end_of_the_container_and_not_of_its_neighbour():
     )
 
 
+def make_unstarted(**ends: int) -> dict[str, Any]:
+    states = [{"name": n, "state": {"terminated": {"exitCode": c}}} for n, c in ends.items()]
+    main = [{"name": "trainer", "state": {"waiting": {"reason": "PodInitializing"}}}]
+    return {"containerStatuses": main, "initContainerStatuses": states}
+
+
+@pytest.mark.parametrize(
+    ("phase", "ends", "named"),
+    [
+        (
+            "Failed",
+            {"edl-broker": 137, "check": 0, "fetch": 2},
+            Termination(2, "", "", None, "fetch"),
+        ),
+        ("Failed", {"edl-broker": 137, "check": 0}, None),
+        ("Pending", {"fetch": 2}, None),
+    ],
+    ids=["it failed", "a sidecar ended with the pod", "it is tried again"],
+)
+def test_a_pod_that_failed_before_its_container_is_its_init_containers(
+    phase: str, ends: dict[str, int], named: Termination | None
+):
+    body = make_pod({**make_unstarted(**ends), "phase": phase}, annotations={})
+    body["spec"]["containers"] = [{"name": "trainer"}]
+    body["spec"]["initContainers"] = [
+        {"name": "edl-broker", "restartPolicy": "Always"},
+        {"name": "check"},
+        {"name": "fetch"},
+    ]
+    pod = decode_pod(body)
+    assert pod is not None
+    assert pod.termination == named
+    assert not pod.has_container_started
+
+
 def test_what_a_container_waits_for():
     pod = decode(make_status({"waiting": {"reason": "ErrImagePull", "message": "no such image"}}))
     assert (pod.waiting_reason, pod.waiting_message) == ("ErrImagePull", "no such image")

@@ -329,6 +329,104 @@ def test_exit_zero_under_a_deletion_without_proof_is_no_success() -> None:
     assert world.status.epoch == 2
 
 
+UNSEEN = [
+    pytest.param(Termination(255, "Unknown"), id="containerd after a reboot"),
+    pytest.param(Termination(137, "ContainerStatusUnknown", "could not be located"), id="kubelet"),
+]
+DRIVER = "OCI runtime create failed: nvidia-container-cli: initialization error: driver error"
+UNSTARTED = Termination(128, "StartError", DRIVER)
+
+
+@pytest.mark.parametrize("end", [*UNSEEN, pytest.param(UNSTARTED, id="no driver")])
+def test_what_a_node_does_to_the_launcher_is_not_the_commands_failure(end: Termination) -> None:
+    world = start()
+    world.put("job-launcher", phase="Failed", is_container_running=False, termination=end)
+    world.settle()
+    assert world.reason("Restarting") == "LauncherDisrupted"
+    [told] = [c.message for c in world.status.conditions if c.type == "Restarting"]
+    assert f"{end.reason})" in told
+    assert end.message in told
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+    world.go_on()
+    assert world.phase() == "Running"
+    assert world.condition("ImageUnfit") is None
+
+
+def test_a_node_that_never_starts_a_launcher_is_told_in_the_end() -> None:
+    world = start()
+    for _ in range(21):
+        assert world.phase() != "Failed"
+        assert world.launcher is not None
+        world.put(
+            world.launcher.name, phase="Failed", is_container_running=False, termination=UNSTARTED
+        )
+        world.settle()
+        world.wait(60)
+        world.settle()
+    [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+    assert failed.reason == "InfrastructureFailures"
+    assert DRIVER in failed.message
+
+
+@pytest.mark.parametrize("end", UNSEEN)
+def test_a_worker_whose_node_was_started_anew_explains_a_failure(end: Termination) -> None:
+    world = start(minimum=1)
+    world.put("job-worker-1", phase="Failed", is_container_running=False, termination=end)
+    world.settle()
+    world.finish(1)
+    world.settle()
+    assert world.reason("Restarting") == "WorkerLost"
+    assert world.status.failures.user == 0
+
+
+def fail_init(world: World, pod: str) -> None:
+    end = Termination(2, "Error", "no such bucket", world.now, init_container="fetch")
+    world.put(pod, phase="Failed", node="n1", termination=end)
+
+
+def test_an_init_container_that_fails_is_the_jobs_failure_and_named() -> None:
+    world = World(make_job(2))
+    world.settle()
+    fail_init(world, "job-launcher")
+    world.settle()
+    [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+    assert failed.reason == "InitContainerFailed"
+    told = "the launcher's init container fetch ended with exit code 2: no such bucket"
+    assert failed.message == told
+
+
+def test_an_init_container_is_tried_again_where_the_command_would_be() -> None:
+    world = World(make_job(2, restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=1))
+    world.settle()
+    for _ in range(2):
+        assert world.phase() != "Failed"
+        assert world.launcher is not None
+        fail_init(world, world.launcher.name)
+        world.settle()
+        world.wait(60)
+        world.settle()
+    assert world.reason("Failed") == "BackoffLimitExceeded"
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (2, 0)
+
+
+def test_an_init_container_of_a_worker_is_named_too() -> None:
+    world = World(make_job(2))
+    world.settle()
+    fail_init(world, "job-worker-0")
+    world.settle()
+    [lost] = [event.message for event in world.events if event.reason == "WorkerLost"]
+    assert "init container fetch: exit code 2 Error no such bucket" in lost
+
+
+def test_an_init_container_that_the_platform_ended_is_the_platforms() -> None:
+    world = World(make_job(2))
+    world.settle()
+    fail_init(world, "job-launcher")
+    world.put("job-launcher", pod_reason="Evicted")
+    world.settle()
+    assert world.reason("Restarting") == "LauncherDisrupted"
+
+
 def test_an_image_without_python_is_named() -> None:
     world = World()
     world.settle()
