@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from launcher.shim.holding import FOLDER
+
+_NOTHING = (errno.ENOENT, errno.ELOOP, errno.ENXIO)
+"""No such name, or one that no shim has made."""
 
 
 class Holds:
@@ -22,20 +27,22 @@ class Holds:
             self._folder.chmod(0o777)
 
     def is_held(self, session: bytes) -> bool:
-        """Whether a living process stands for this session; what a dead one left is removed."""
+        """Whether a living process stands for this session; what a dead one left is removed.
+
+        Who cannot look, for want of rights or of descriptors, does not know that it is dead.
+        """
         path = self._folder / session.hex()
         try:
             # A name that others have made must not make us wait, or lead us elsewhere.
             file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return False
+        except OSError as error:
+            return error.errno not in _NOTHING
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
-        except BlockingIOError:
-            return True
+            with suppress(OSError):
+                path.unlink()
         except OSError:
-            return False
+            return True
         finally:
             os.close(file)
         return False

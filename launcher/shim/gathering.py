@@ -61,7 +61,7 @@ class Gathering:
     ) -> None:
         self._start = start
         self._stop = stop
-        self._least = least
+        self._least = max(least, 1)
         self._most = most
         self._patience = patience
         self._running: Dict[str, Call] = {}

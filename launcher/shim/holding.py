@@ -2,7 +2,8 @@
 
 A file under the session's name, locked (flock) by the process that stands for it. However that
 ends, the kernel takes the lock away; while it is stopped, by a signal, a debugger or a frozen
-container, the lock stays. All sessions of a process are names of one file with one descriptor.
+container, the lock stays. All sessions of a process are names of one file with one descriptor. A
+name is there once the broker can read the file and the lock is on it, whatever our umask.
 """
 
 from __future__ import annotations
@@ -32,22 +33,36 @@ class Hold:
             if self._first is not None:
                 os.link(self._first, path)
                 return
-            file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            spare = _spare(path)
+            file = os.open(spare, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            os.fchmod(file, 0o644)
             fcntl.flock(file, fcntl.LOCK_SH)  # and never closed
+            os.rename(spare, path)
             self._first = path
         except OSError:
             return
 
     def drop(self, session: bytes) -> None:
-        """It is over. The first name stays, for others are made from it."""
+        """It is over. Of its names the file keeps one, which is no session's: others follow."""
         path = os.path.join(self._folder, session.hex())
         if path != self._first:
             _remove(path)
+            return
+        try:
+            os.rename(path, _spare(path))
+            self._first = _spare(path)
+        except OSError:
+            return
 
     def close(self) -> None:
         """All of them are over."""
         if self._first is not None:
             _remove(self._first)
+
+
+def _spare(path: str) -> str:
+    """A name that is no session's."""
+    return f"{path}.{os.getpid()}"
 
 
 def _remove(path: str) -> None:

@@ -9,6 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 
 from launcher.broker.holds import Holds
 from launcher.shim.holding import FOLDER, Hold
@@ -69,6 +72,62 @@ def test_a_session_that_is_over_is_held_by_nobody(tmp_path: Path):
     assert holds.is_held(A)
     hold.close()
     assert not holds.is_held(A)
+
+
+def test_the_first_session_that_is_over_is_held_no_longer_than_the_others(tmp_path: Path):
+    holds = make_holds(tmp_path)
+    hold = Hold(str(tmp_path / "broker.sock"))
+    hold.add(A)
+    hold.drop(A)
+    hold.add(B)
+    assert not holds.is_held(A)
+    assert holds.is_held(B)
+    hold.close()
+    hold.drop(B)
+    assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_a_name_that_a_dead_process_has_left_is_taken_over(tmp_path: Path):
+    holds = make_holds(tmp_path)
+    (tmp_path / FOLDER / A.hex()).touch()
+    hold = Hold(str(tmp_path / "broker.sock"))
+    hold.add(A)
+    assert holds.is_held(A)
+
+
+def test_no_umask_keeps_the_broker_from_looking(tmp_path: Path):
+    make_holds(tmp_path)
+    before = os.umask(0o077)
+    try:
+        Hold(str(tmp_path / "broker.sock")).add(A)
+    finally:
+        os.umask(before)
+    assert (tmp_path / FOLDER / A.hex()).stat().st_mode & 0o777 == 0o644
+
+
+LOOK = """
+import os, sys
+from pathlib import Path
+from launcher.broker.holds import Holds
+holds = Holds(Path(sys.argv[1]))
+os.setuid(65532)
+print(holds.is_held(b"a" * 16), holds.is_held(b"b" * 16))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_who_may_not_look_does_not_take_a_shim_for_dead():
+    with TemporaryDirectory() as folder:  # into which anybody can look, unlike pytest's
+        Path(folder).chmod(0o755)
+        make_holds(Path(folder))
+        (Path(folder) / FOLDER / A.hex()).touch(0o600)
+        look = subprocess.run(
+            [sys.executable, "-c", LOOK, folder + "/broker.sock"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    assert look.stdout == b"True False\n"
 
 
 def test_without_a_folder_silence_counts_as_an_end(tmp_path: Path):
