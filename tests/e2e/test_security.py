@@ -406,6 +406,12 @@ def list_deeds(
     by_name = client.V1PolicyRule(
         api_groups=[""], resources=["pods/exec"], verbs=["create"], resource_names=["db-0"]
     )
+    named_so = client.V1PolicyRule(
+        api_groups=["kai.alibabacloud.com"],
+        resources=["trainingjobs"],
+        verbs=["delete"],
+        resource_names=["db-config"],
+    )
     binding = client.V1RoleBinding(
         metadata=owned,
         role_ref=client.V1RoleRef(
@@ -440,6 +446,9 @@ def list_deeds(
         ),
         "a role for another pod": lambda: rights.create_namespaced_role(
             place, client.V1Role(metadata=owned, rules=[by_name]), **dry
+        ),
+        "a role for a job that is called like a config": lambda: rights.create_namespaced_role(
+            place, client.V1Role(metadata=owned, rules=[named_so]), **dry
         ),
         "a role for somebody else": lambda: rights.create_namespaced_role_binding(
             place, binding, **dry

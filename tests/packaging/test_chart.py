@@ -294,12 +294,23 @@ def test_the_chart_says_what_kustomize_says(
 
 @pytest.mark.point("chart")
 def test_a_second_release_has_nothing_of_the_first(helm: Path, tmp_path: Path) -> None:
-    first = render_chart(helm, {"namespaces": ["x", "y"]}, tmp_path, "--namespace=one")
-    values = {"namespaces": ["z"], "crds": {"install": False}, "userRoles": {"create": False}}
+    policies = {"execPolicy": {"enabled": True}, "operatorPolicy": {"enabled": True}}
+    values: Object = {**policies, "namespaces": ["x", "y"]}
+    first = render_chart(helm, values, tmp_path, "--namespace=one")
+    values = {
+        **policies,
+        "namespaces": ["z"],
+        "crds": {"install": False},
+        "userRoles": {"create": False},
+    }
     second = render_chart(helm, values, tmp_path, "--namespace=two", release="second")
     assert ("rbac.authorization.k8s.io/v1", "RoleBinding", "y", "et-operator") in first
     assert ("rbac.authorization.k8s.io/v1", "RoleBinding", "z", "second-et-operator") in second
     assert not set(first) & set(second)
+    bindings = [v for key, v in second.items() if key[1] == "ValidatingAdmissionPolicyBinding"]
+    bound = {value["metadata"]["name"]: value["spec"]["policyName"] for value in bindings}
+    names = [f"second-et-operator-{policy}" for policy in ("self", "exec", "debug")]
+    assert bound == dict(zip(names, names, strict=True))
 
 
 @pytest.mark.point("chart")

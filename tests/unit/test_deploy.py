@@ -160,6 +160,23 @@ def test_the_policy_about_the_operator_looks_at_every_kind_that_it_may_create():
     assert created - {"pods/exec", "events"} == {p for p in created if f"'{p}'" in text}
 
 
+def test_the_policy_about_the_operator_lets_it_grant_what_brokers_need_and_no_more():
+    validations = find("ValidatingAdmissionPolicy", "et-operator-self")["spec"]["validations"]
+    [text] = [v["expression"] for v in validations if "r.resourceNames.all" in v["expression"]]
+    said = re.findall(
+        r"r\.resources == \['([^']+)'\] && r\.verbs(?:\.all\(v, v in| ==) \[([^]]+)\]\)?\s+"
+        r"&& r\.resourceNames\.all\(n, n\.matches\('([^']+)'\)\)",
+        text,
+    )
+    rules = build_rules(decode_job(make_job()), ["train-worker-0"])
+    assert len(said) == len(rules)
+    for rule, (resource, verbs, names) in zip(rules, said, strict=True):
+        assert rule["resources"] == [resource]
+        assert rule["verbs"] == re.findall(r"\w+", verbs)
+        assert all(re.search(names, name) for name in rule["resourceNames"])
+        assert not any(re.search(names, name) for name in ("database", "workers-0", "train"))
+
+
 def test_the_policy_about_the_operator_lets_it_bind_the_roles_of_jobs_and_no_others():
     validations = find("ValidatingAdmissionPolicy", "et-operator-self")["spec"]["validations"]
     [text] = [v["expression"] for v in validations if "roleRef" in v["expression"]]

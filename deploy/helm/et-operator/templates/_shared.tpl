@@ -7,6 +7,8 @@
 {{- with .annotations }}{{ $metadata = set $metadata "annotations" . }}{{ end }}
 {{- $account := printf "system:serviceaccount:%s:%s" .root.Release.Namespace (include "et-operator.account" .root) }}
 {{- $text := .root.Files.Get .file | replace "system:serviceaccount:et-operator:et-operator" $account }}
+{{- /* One release's policy must not take the place of another's. */}}
+{{- $text = $text | replace "ame: et-operator-" (printf "ame: %s-" (include "et-operator.name" .root)) }}
 {{- range regexSplit "(?m)^---$" $text -1 }}
 ---
 {{ mergeOverwrite (fromYaml .) (dict "metadata" $metadata) | toYaml }}
