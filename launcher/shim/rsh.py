@@ -39,36 +39,22 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     The remote command's code, 128+n for signal n, 255 when nothing was started, 137 when the
     worker is gone.
     """
-    programs.take_output()
     # Bytes that are no UTF-8 travel as surrogates, whatever this container's locale is.
     words = [os.fsencode(word).decode("utf-8", "surrogateescape") for word in argv]
+    session = os.urandom(16)
     try:
+        programs.take_output()
         remote = parse_remote(words)
+        if "f" in remote.flags:
+            if os.fork():
+                return 0  # what goes wrong from here on is said on stderr, as ssh -f has it
+            os.setsid()
+        child = _start_child(remote, session, broker)
     except UsageError as error:
         programs.say(str(error))
         return frames.EXIT_REFUSED
-    if "f" in remote.flags:
-        if os.fork():
-            return 0  # what goes wrong from here on is said on stderr, as ssh -f has it
-        os.setsid()
-    session = os.urandom(16)
-    ours, theirs = os.pipe()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit code away
-    signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED, signal.SIGCHLD])
-    child = os.fork()
-    if child == 0:
-        os.close(theirs)
-        code = 1
-        try:
-            # A signal to the whole group reaches the parent, which passes it on: once is enough.
-            os.setpgid(0, 0)
-            stdin = -1 if remote.flags & _WITHOUT_STDIN else 0
-            code = _attach(remote, session, broker, parent=ours, stdin=stdin).run()
-        except Exception:  # noqa: BLE001 (the last resort: said aloud, then the end)
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(code)
-    os.close(ours)
+    except OSError as error:
+        return _refuse(error)
     code = _stand_for(child)
     if code >= 0:
         return code
@@ -76,6 +62,42 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
         f"{remote.host}: the process here that stood for its own was killed; that ends too"
     )
     return _attach(remote, session, broker, parent=-1, stdin=-1).end()
+
+
+def _start_child(remote: Remote, session: bytes, broker: str) -> int:
+    """The process that does the work, and knows when we have gone; raises OSError without one."""
+    ours, theirs = os.pipe()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would take the exit code away
+    signal.pthread_sigmask(signal.SIG_BLOCK, [*PASSED, signal.SIGCHLD])
+    child = os.fork()
+    if child:
+        os.close(ours)
+        return child
+    os.close(theirs)
+    code = 1
+    try:
+        code = _work(remote, session, broker, parent=ours)
+    except Exception:  # noqa: BLE001 (the last resort: said aloud, then the end)
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
+
+
+def _work(remote: Remote, session: bytes, broker: str, *, parent: int) -> int:
+    stdin = -1 if remote.flags & _WITHOUT_STDIN else 0
+    try:
+        # A signal to the whole group reaches the parent, which passes it on: once is enough.
+        os.setpgid(0, 0)
+        attachment = _attach(remote, session, broker, parent=parent, stdin=stdin)
+    except OSError as error:
+        return _refuse(error)
+    return attachment.run()
+
+
+def _refuse(error: OSError) -> int:
+    """Nothing was asked of a worker yet."""
+    programs.say(f"no process can be started in a worker from here: {error.strerror}")
+    return frames.EXIT_REFUSED
 
 
 def _attach(remote: Remote, session: bytes, broker: str, *, parent: int, stdin: int) -> Attachment:

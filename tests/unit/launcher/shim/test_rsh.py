@@ -58,6 +58,36 @@ def test_a_rank_of_horovodrun_is_said_to_be_one(broker: FakeBroker, start: Start
     assert frames.decode_json(broker.accept().expect(frames.RESUME))["ranks"] == 1
 
 
+NO_PROCESS = """
+import errno, os
+def fork(): raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+os.fork = fork
+"""
+NO_DESCRIPTOR = """
+import os, resource
+first = os.dup(2)
+resource.setrlimit(resource.RLIMIT_NOFILE, (first + {left}, first + {left}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("want", "words"),
+    [
+        (NO_PROCESS, b"Resource temporarily unavailable"),
+        (NO_DESCRIPTOR.format(left=1), b"Too many open files"),
+        (NO_DESCRIPTOR.format(left=3), b"Too many open files"),  # the child's own
+    ],
+)
+def test_a_launcher_in_want_starts_nothing_and_says_so(
+    broker: FakeBroker, start: Start, want: str, words: bytes
+):
+    code = "from launcher.shim import rsh; exec({!r}); sys.exit(rsh.main(['w', 'x'], {!r}))"
+    shim = start(code.format(want, str(broker.path)))
+    _, err = shim.communicate(timeout=20)
+    said = b"edl: no process can be started in a worker from here: "
+    assert (shim.returncode, err) == (255, said + words + b"\n")
+
+
 def test_output_and_exit_code_are_the_remote_ones(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
