@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # `typing` costs a third of the start of a discovery script
     from typing import Iterable, Tuple
 
 NUDGE_PREFIX = "edl-nudge-"
-"""A pseudo host, always with 0 slots: it makes horovodrun notify its workers once more."""
+"""With a number after it a pseudo host, always with 0 slots: it makes horovodrun notify its workers
+once more. No worker is called so: between its job's name and its number there is `-worker-`."""
 
 MAX_FILE = 2**20
 """Bytes of a list, ten times what the largest job has."""
@@ -99,11 +100,16 @@ def _check(hosts: Iterable[Host]) -> Tuple[Host, ...]:
             raise InvalidHosts(f"not the name of a host: {host.name!r}")
         if host.name in seen:
             raise InvalidHosts(f"listed twice: {host.name!r}")
-        least, most = (0, 0) if host.name.startswith(NUDGE_PREFIX) else (1, _MAX_SLOTS)
+        least, most = (0, 0) if _is_pseudo(host.name) else (1, _MAX_SLOTS)
         if not least <= host.slots <= most:
             raise InvalidHosts(f"{host.name!r} cannot have {host.slots} slots")
         seen[host.name] = host
     return tuple(seen.values())
+
+
+def _is_pseudo(name: str) -> bool:
+    number = name[len(NUDGE_PREFIX) :]
+    return name.startswith(NUDGE_PREFIX) and bool(number) and _DIGITS.issuperset(number)
 
 
 def _is_label(name: str) -> bool:

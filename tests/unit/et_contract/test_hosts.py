@@ -112,3 +112,10 @@ def test_what_is_no_file_of_a_list_is_neither_waited_for_nor_read(tmp_path: Path
         with pytest.raises(InvalidHosts, match="is no list"):
             hosts.read_hosts(str(tmp_path / name))
     assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+
+
+@pytest.mark.parametrize("job", ["edl-nudge", "edl-nudge-1", "edl-nudge-x"])
+def test_a_worker_is_a_host_whatever_its_job_is_called(job: str):
+    assert hosts.parse_hosts(f"{job}-worker-0:2\n") == (Host(f"{job}-worker-0", 2),)
+    with pytest.raises(InvalidHosts):
+        hosts.parse_hosts(f"{job}-worker-0:0\n")
