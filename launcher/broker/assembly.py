@@ -33,6 +33,8 @@ END_SECONDS = 8.0
 """For what the user's command has left in the workers; it is killed after 5."""
 _LEAST_SECONDS = 0.005
 UNREADABLE = "ConfigUnreadable"
+UNKEPT = "MemoryUnkept"
+_UNKEPT = "the broker's disk is full: until it takes the memory, no worker is spoken to"
 
 log = structlog.get_logger()
 
@@ -103,11 +105,11 @@ class Assembly:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set; then for some seconds what is left is ended and reported."""
         parts: list[Coroutine[Any, Any, None]] = [
-            # First: it keeps the number of this start before any agent hears it.
+            # First: it keeps the number of this start.
             self._pacer.run(),
             self._files.run(),
             self._follower.run(),
-            self._streams.run(),
+            self._speak(),
             self._reporter.run(),
         ]
         async with (
@@ -121,6 +123,16 @@ class Assembly:
                 log.error("report not written before the end")
             for task in tasks:
                 task.cancel()
+
+    async def _speak(self) -> None:
+        """No agent hears the number of this start before it is kept: the next would be the same."""
+        if not self._files.kept.is_set():
+            self._broker.ledger.complain(UNKEPT, _UNKEPT)
+            self._touch()
+            await self._files.kept.wait()
+        self._broker.ledger.settle(UNKEPT)
+        self._touch()
+        await self._streams.run()
 
     async def _end_sessions(self) -> None:
         if not self._broker.end_sessions(asyncio.get_running_loop().time()):

@@ -60,7 +60,7 @@ class Memory:
 
 
 def recall(path: Path, identity: Identity) -> Memory:
-    """The memory for a broker that starts now: brokerStart is one higher than ever before.
+    """The memory for a broker that starts now: brokerStart is one higher than ever before was kept.
 
     Raises InvalidDocument when the file is there and cannot be read: starting as if nothing had
     happened could list hosts twice, so it is left to a person.
@@ -171,6 +171,9 @@ class Files:
     Args:
         hosts: the list for readers that cannot reach the broker.
         memory: what the next broker must know.
+
+    Attributes:
+        kept: set once the memory was written: the next broker will have a higher number than we.
     """
 
     def __init__(self, *, hosts: Path, memory: Path) -> None:
@@ -178,6 +181,7 @@ class Files:
         self._memory = memory
         self._unwritten: dict[Path, str] = {}
         self._failed = asyncio.Event()
+        self.kept = asyncio.Event()
 
     async def run(self) -> None:
         """For ever: try again what was not written."""
@@ -205,3 +209,6 @@ class Files:
             log.critical("file not written", path=str(path), reason=str(error))
             self._unwritten[path] = text
             self._failed.set()
+            return
+        if path == self._memory:
+            self.kept.set()

@@ -27,11 +27,11 @@ from et_contract.documents import (
 from et_kube.api import WatchEvent
 from et_kube.errors import Expired, KubeError, OutcomeUnknown, Refused, StreamEnded, Unreachable
 from et_kube.resources import CONFIG_MAPS, Ref
-from launcher.broker.assembly import Pacer
+from launcher.broker.assembly import Assembly, Pacer, Paths
 from launcher.broker.brokering import Broker
 from launcher.broker.facts import Ledger
 from launcher.broker.following import Follower
-from launcher.broker.memories import Files, Identity, Memory, decode_memory
+from launcher.broker.memories import Files, Identity, Memory, decode_memory, recall
 from launcher.broker.reporting import PEOPLE_SECONDS, Reporter
 from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
 from launcher.broker.streams import HANDSHAKES, HOLD_SECONDS, Patience, Streams
@@ -694,6 +694,41 @@ def test_an_exit_is_in_the_report_that_is_kept():
         rig.broker.take_agent_frame("uid-0", ended, now())
         rig.broker.settle(now())
         assert rig.report.exits["uid-0"] == (SessionExit((b"s" * 16).hex(), 134, "signal 6"),)
+
+    run(check())
+
+
+def test_no_agent_hears_the_number_of_a_start_that_the_disk_has_not_taken(tmp_path: Path):
+    agents: list[Agent] = []
+
+    @asynccontextmanager
+    async def open_far(member: Member) -> AsyncIterator[Agent]:
+        agents.append(Agent())
+        yield agents[-1]
+
+    async def check() -> None:
+        api: Any = FakeApi()
+        api.reads = [
+            {
+                "metadata": {"resourceVersion": "1"},
+                "data": {names.CONFIG_KEY: encode_config(make_config(1))},
+            }
+        ]
+        paths = Paths(tmp_path / "s", tmp_path / "hosts", tmp_path / "state")
+        in_the_way = tmp_path / "state" / ".memory.json.new"
+        in_the_way.mkdir(parents=True)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Assembly(IDENTITY, paths, api=api, opener=open_far).run(stop))
+            await asyncio.sleep(60.0)
+            assert agents == []
+            assert "MemoryUnkept" in str(api.patches[-1])
+            in_the_way.rmdir()
+            await asyncio.sleep(60.0)
+            assert agents
+            assert recall(paths.memory, IDENTITY).report.broker_start == 2
+            assert "MemoryUnkept" not in str(api.patches[-1])
+            stop.set()
 
     run(check())
 
