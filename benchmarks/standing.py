@@ -101,7 +101,7 @@ class StandingJob:
                 self._patch(ref.resource, ref.name, body)
             case Delete(ref, uid):
                 del self.objects[(ref.resource, ref.name)]
-                self._ingest.forget(ref, uid)
+                self._ingest.forget(ref, uid, 0.0)
             case _:
                 raise TypeError(f"nothing here carries out {action}")
 

@@ -169,7 +169,7 @@ class Reconciler:
         try:
             return self._ingest.upsert(ref.resource, await self._api.get(ref))
         except NotFound:
-            return self._ingest.forget_name(ref)
+            return self._ingest.forget_name(ref, self._clock.monotonic())
 
     async def _look_for_workers(self, key: JobKey) -> set[JobKey]:
         selector = build_worker_selector(key.name)
@@ -263,11 +263,12 @@ class Reconciler:
         self._store.keep_answers(key, answers)
 
     def _forget(self, action: Action | None, job: TrainingJob | None) -> None:
+        at = self._clock.monotonic()
         match action:
             case Patch(ref=ref, uid=uid) | Delete(ref=ref, uid=uid):
-                self._requeue(self._ingest.forget(ref, uid))
+                self._requeue(self._ingest.forget(ref, uid, at))
             case None if job is not None:
-                self._requeue(self._ingest.forget(job.key.ref, job.uid))
+                self._requeue(self._ingest.forget(job.key.ref, job.uid, at))
             case _:
                 """A creation that did not happen: the next pass asks for it again."""
 

@@ -96,19 +96,23 @@ class Ingest:
         """Take an object's end."""
         meta = obj["metadata"]
         ref = Ref(resource, meta.get("namespace", ""), meta["name"])
-        return self.forget(ref, meta["uid"], int(meta["resourceVersion"]))
+        return self._remove(ref, meta["uid"], int(meta["resourceVersion"]))
 
-    def forget(self, ref: Ref, uid: str, version: int | None = None) -> set[JobKey]:
-        """The object with this uid is known to be gone, at this version if that was told."""
+    def forget(self, ref: Ref, uid: str, at: float) -> set[JobKey]:
+        """The object with this uid was found missing by then (clock.monotonic)."""
+        return self._remove(ref, uid, None, at)
+
+    def _remove(self, ref: Ref, uid: str, version: int | None, at: float = 0) -> set[JobKey]:
         self._store.made_keys.pop(uid, None)
-        old = self._store.tables[ref.resource].remove((ref.namespace, ref.name), uid, version)
+        place = (ref.namespace, ref.name)
+        old = self._store.tables[ref.resource].remove(place, uid, version, at=at)
         self._leave_out([old])
         return self._find_keys([old]) if old is not None else set()
 
-    def forget_name(self, ref: Ref) -> set[JobKey]:
-        """Whatever was believed to have this name is known to be gone."""
+    def forget_name(self, ref: Ref, at: float) -> set[JobKey]:
+        """Whatever was believed to have this name was found missing by then."""
         uid = self._store.tables[ref.resource].find_uid((ref.namespace, ref.name))
-        return set() if uid is None else self.forget(ref, uid)
+        return set() if uid is None else self.forget(ref, uid, at)
 
     def note_deletion(self, ref: Ref, uid: str, at: datetime, monotonic: float) -> None:
         """A deletion of ours was accepted by then: believe it until its event comes.

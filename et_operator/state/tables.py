@@ -52,6 +52,8 @@ class Table(Generic[T]):
         self._entries: dict[Place, Entry[T]] = {}
         self._groups: dict[tuple[str, Hashable], dict[Place, Entry[T]]] = {}
         self._deleted: OrderedDict[str, int | None] = OrderedDict()
+        self._missed: dict[str, float] = {}
+        """When (clock.monotonic) those of them were found missing whose version nobody told."""
         self._amended: dict[Place, float] = {}
         """When (clock.monotonic) we knew more of these than their versions tell."""
 
@@ -122,16 +124,21 @@ class Table(Generic[T]):
             self._drop(old.place)
             self._keep(replace(old, value=change(old.value)))
 
-    def remove(self, place: Place, uid: str, version: int | None = None) -> T | None:
+    def remove(
+        self, place: Place, uid: str, version: int | None = None, *, at: float = 0
+    ) -> T | None:
         """Forget an object that was seen deleted; its uid never comes back.
 
-        It was gone at `version`; None: nobody told. Returns it if it was here. Another object under
-        the same name stays.
+        It was gone at `version`; None: nobody told, and it was found missing `at` that time
+        (clock.monotonic). Returns it if it was here. Another object under the same name stays.
         """
         if version is not None or uid not in self._deleted:
             self._deleted[uid] = version
+        if self._deleted[uid] is None:
+            self._missed[uid] = at
         while len(self._deleted) > REMEMBERED_DELETIONS:
-            self._deleted.popitem(last=False)
+            oldest, _ = self._deleted.popitem(last=False)
+            self._missed.pop(oldest, None)
         old = self._entries.get(place)
         if old is None or old.uid != uid:
             return None
@@ -165,7 +172,8 @@ class Table(Generic[T]):
         """Whether a list that was begun then, and read at `version`, shows what was over by then.
 
         That is an object older than one that was seen at its place, one that is older than its own
-        end (a newer one was only out of sight, see `put`), or one without what a write of ours had
+        end (a newer one was only out of sight, see `put`), one that had been found missing before
+        the list was begun, or one without what a write of ours had
         done to it. So lists look after etcd was restored, whatever has become of its revision.
         """
         for entry in entries:
@@ -178,6 +186,9 @@ class Table(Generic[T]):
             deleted = self._deleted.get(entry.uid)
             if deleted is not None and entry.version <= deleted <= version:
                 return True
+            is_missed = entry.uid in self._deleted and deleted is None
+            if is_missed and self._missed[entry.uid] <= begun:
+                return True
         return False
 
     def clear(self, namespace: str | None) -> list[T]:
@@ -187,6 +198,7 @@ class Table(Generic[T]):
         under their old uids.
         """
         self._deleted.clear()
+        self._missed.clear()
         old = [e for e in self if namespace is None or e.place[0] == namespace]
         for entry in old:
             self._drop(entry.place)

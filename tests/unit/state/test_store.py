@@ -334,7 +334,7 @@ def test_the_account_of_another_jobs_broker_is_known_as_borrowed(
     ingest.upsert(TRAINING_JOBS, job)
     for uid, owner, borrowed in (("a", "u-other", {"victim-launcher"}), ("b", None, set())):
         account = {"metadata": make_meta("victim-launcher", uid, 11, owner)}
-        ingest.forget_name(Ref(SERVICE_ACCOUNTS, KEY.namespace, "victim-launcher"))
+        ingest.forget_name(Ref(SERVICE_ACCOUNTS, KEY.namespace, "victim-launcher"), 0.0)
         ingest.upsert(SERVICE_ACCOUNTS, account)
         snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
         assert snapshot is not None

@@ -95,13 +95,14 @@ def test_a_list_contradicts_what_was_seen_where_it_shows_what_was_over_when_it_w
     table.put(make_entry("b", "u2", 901))
     table.remove(("ns", "b"), "u2", 902)
     table.put(make_entry("c", "u3", 903))
-    table.remove(("ns", "c"), "u3")  # nobody told at which version
+    table.remove(("ns", "c"), "u3", at=1.0)  # nobody told at which version
 
     older, namesake = make_entry("a", "u1", 500), make_entry("a", "u0", 400)
     deleted, unknown = make_entry("b", "u2", 501), make_entry("c", "u3", 502)
 
     assert [table.contradicts([e], 10_000, 0.0) for e in (older, namesake, deleted)] == [True] * 3
     assert not table.contradicts([make_entry("a", "u1", 900), unknown], 10_000, 0.0)
+    assert table.contradicts([unknown], 10_000, 1.0)  # it was begun when that was missing
     assert not table.contradicts([older, deleted], 899, 0.0)  # it was read before
     has_its_label_again = make_entry("b", "u2", 905)
     assert not table.contradicts([has_its_label_again], 10_000, 0.0)
