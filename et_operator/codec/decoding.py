@@ -84,6 +84,8 @@ FOR_PEOPLE = frozenset(
     }
 )
 """Fields of a job's status that are computed anew in each pass; the others are decisions."""
+ORPHAN = "orphan"
+"""The finalizer of the garbage collector (k8s.io/apimachinery, FinalizerOrphanDependents)."""
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -106,6 +108,7 @@ def decode_job(obj: Json) -> TrainingJob:
         status=status,
         annotations={k: str(annotations[k])[:MAX_ANNOTATION] for k in _READ if k in annotations},
         deletion_requested=bool(metadata.get("deletionTimestamp")),
+        is_orphaning=ORPHAN in (metadata.get("finalizers") or ()),
         invalid=invalid,
         warnings=ignored or (),
         is_foreign=is_foreign,

@@ -330,6 +330,8 @@ class JobStatus:
 class TrainingJob:
     """One TrainingJob as last seen; `invalid` says what its author must change, if anything.
 
+    `is_orphaning`: who deletes it wants its pods and all else of it to stay.
+
     `annotations` are those that decisions read, and no others.
 
     `unread` are the fields of its status, by their names on the wire, that hold decisions and
@@ -345,6 +347,7 @@ class TrainingJob:
     status: JobStatus = field(default_factory=JobStatus)
     annotations: Mapping[str, str] = field(default_factory=dict)
     deletion_requested: bool = False
+    is_orphaning: bool = False
     invalid: str = ""
     warnings: tuple[str, ...] = ()
     is_foreign: bool = False

@@ -78,9 +78,15 @@ def delete_all(view: View) -> list[Action]:
 
 
 def clean_up(draft: Draft) -> list[Action]:
-    """Delete the pods that must not stay: as the policy says, and those that were leaving."""
-    spec = draft.view.job.spec
-    policy = spec.clean_pod_policy if spec else CleanPodPolicy.RUNNING
+    """Delete the pods that must not stay: as the policy says, and those that were leaving.
+
+    Of a job that is being deleted nothing runs on, whatever the policy.
+    """
+    job, spec = draft.view.job, draft.view.job.spec
+    if spec is None or job.deletion_requested:
+        policy = CleanPodPolicy.RUNNING
+    else:
+        policy = spec.clean_pod_policy
     return [delete_pod(pod) for pod in _select_leftovers(draft, policy)]
 
 
@@ -88,7 +94,7 @@ def delete_job(draft: Draft) -> list[Action]:
     """Delete the job itself when its time after the end is over; its children go with it."""
     job, end = draft.view.job, draft.view.status.completion_time
     ttl = job.spec.ttl_after_finished if job.spec else None
-    if ttl is None or end is None:
+    if ttl is None or end is None or job.deletion_requested:
         return []
     if has_passed(draft.now, end, ttl):
         return [Delete(job.key.ref, job.uid, job.resource_version)]

@@ -24,6 +24,15 @@ def is_only_followed(view: View) -> bool:
     return _is_foreign(view) or bool(job.invalid) or job.spec is None or bool(job.unread)
 
 
+def is_left_alone(view: View) -> bool:
+    """Whether the job is being deleted and none of its pods is ours to stop.
+
+    That is another operator's, and one whose pods its owner wants to keep (--cascade=orphan).
+    """
+    job = view.job
+    return job.deletion_requested and (job.is_orphaning or _is_foreign(view))
+
+
 def follow(draft: Draft) -> None:
     """Say why it is only followed, and record an end that is certain."""
     if _is_foreign(draft.view):

@@ -136,17 +136,8 @@ def judge_launcher(draft: Draft) -> Ending | None:
 
 
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
-    """Restart the launcher, or give the job up.
-
-    Somebody is blamed only after live reads: of the report, for the launcher's object may go, and
-    be seen to go, before the news that its command had ended with 0, or had a worker that was lost;
-    and of the launcher, where it is missing, for a list of pods may be older than the status that
-    has its uid.
-    """
-    view = draft.view
-    draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
-    if ending.is_infrastructure and view.launcher is None:
-        draft.rest_on(PODS, view.launcher_name)
+    """Restart the launcher, or give the job up."""
+    rest_on_launcher(draft)
     row = _count_end(draft, ending)
     failures = draft.status.failures
     if ending.is_infrastructure:
@@ -166,6 +157,19 @@ def respond_to_failure(draft: Draft, ending: Ending) -> None:
         fail(draft, "BackoffLimitExceeded", message)
     else:
         restart(draft, ending)
+
+
+def rest_on_launcher(draft: Draft) -> None:
+    """Somebody is blamed, or an end other than success recorded, only after live reads.
+
+    Of the report, for the launcher's object may go, and be seen to go, before the news that its
+    command had ended with 0, or had a worker that was lost; and of the launcher, where it is
+    missing, for a list of pods may be older than the status that has its uid.
+    """
+    view = draft.view
+    draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
+    if view.launcher is None:
+        draft.rest_on(PODS, view.launcher_name)
 
 
 def restart(draft: Draft, ending: Ending) -> None:

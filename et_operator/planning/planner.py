@@ -28,13 +28,14 @@ from et_operator.planning.finishing import (
     restore_end_time,
     succeed,
 )
-from et_operator.planning.following import follow, is_only_followed
+from et_operator.planning.following import follow, is_left_alone, is_only_followed
 from et_operator.planning.granting import withdraw_unused
 from et_operator.planning.launching import (
     begin,
     judge_launcher,
     note_launcher,
     respond_to_failure,
+    rest_on_launcher,
     restore,
 )
 from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
@@ -55,9 +56,9 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     Promises: the same snapshot and time give the same plan; nothing is concluded from an
     incomplete view; applied again and again to a cluster that stands still, it becomes empty.
     """
-    if snapshot.job.deletion_requested or snapshot.complete_since is None:
-        return Plan()  # owner references clean up; nothing is brought back
     draft = Draft(snapshot, now)
+    if snapshot.complete_since is None or is_left_alone(draft.view):
+        return Plan()
     decide(draft)
     if draft.has_decided:
         describe(draft)
@@ -80,6 +81,8 @@ def decide(draft: Draft) -> None:
     if has_finished(draft.status):
         restore_end_time(draft)
         put_away_scaling(draft)
+    elif draft.view.job.deletion_requested:
+        conclude_deleted(draft)
     elif is_only_followed(draft.view):
         follow(draft)
     else:
@@ -128,6 +131,25 @@ def has_ended(draft: Draft) -> bool:
     return has_finished(draft.status)
 
 
+def conclude_deleted(draft: Draft) -> None:
+    """Once it is stopped, record the end of a job that is being deleted and has not gone yet.
+
+    Somebody's finalizer holds it, and may wait for just that.
+    """
+    view, ending = draft.view, judge_launcher(draft)
+    if ending is not None and ending.is_success:
+        succeed(draft, ending.message)
+        return
+    is_untold = ending is None and bool(draft.status.launcher_uid)
+    if view.has_live_launcher or is_untold or view.job.unread:
+        return
+    rest_on_launcher(draft)
+    if ending is not None and not ending.is_infrastructure:
+        fail(draft, ending.reason, ending.message)
+    else:
+        fail(draft, "Deleted", "the job was deleted before its command had ended")
+
+
 def act(draft: Draft) -> list[Action]:
     """Carry out what the observed status says. An action that fails stops those after it.
 
@@ -143,6 +165,8 @@ def act(draft: Draft) -> list[Action]:
             *answer_scalings(draft),
             *delete_job(draft),
         ]
+    if view.job.deletion_requested:
+        return [*delete_all(view), *answer_scalings(draft)]
     if is_only_followed(view):
         return answer_scalings(draft)
     if is_suspended(view.status):

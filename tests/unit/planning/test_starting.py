@@ -66,7 +66,8 @@ def test_nothing_is_created_for_a_job_that_is_being_deleted() -> None:
     world.start()
     world.pods.clear()
     world.job = replace(world.job, deletion_requested=True)
-    assert world.step() == Plan()
+    world.settle()
+    assert world.pods == {}
 
 
 def test_workers_that_start_together_become_members_in_one_write() -> None:

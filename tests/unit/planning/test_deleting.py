@@ -1,0 +1,90 @@
+"""Jobs that are being deleted and do not go: somebody's finalizer holds them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
+from et_operator.model.plans import Plan
+from tests.planning_makers import World, make_job, make_scaling
+
+
+def delete(world: World, **changes: object) -> None:
+    world.job = replace(world.job, deletion_requested=True, **changes)
+    world.settle()
+
+
+def start(**spec: object) -> World:
+    world = World(make_job(2, **spec))
+    world.start()
+    return world
+
+
+def test_it_is_stopped_and_its_end_is_told() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    delete(world)
+    assert world.pods["job-launcher"].is_deleting
+    assert not world.pods["job-worker-0"].is_deleting  # its command may need it to save
+    world.end("job-launcher", 143)
+    world.wait(60)
+    world.settle()
+    assert world.reason("Failed") == "Deleted"
+    assert all(pod.is_deleting for pod in world.pods.values() if not pod.is_terminal)
+    world.reap()
+    world.settle()
+    world.wait(3600)
+    world.settle()
+    assert world.workers == []
+
+
+def test_a_command_that_had_ended_with_zero_has_succeeded_and_nothing_runs_on() -> None:
+    world = start(clean_pod_policy=CleanPodPolicy.NONE, ttl_after_finished=timedelta())
+    world.finish(0)
+    delete(world)
+    assert world.phase() == "Succeeded"
+    world.reap()
+    assert world.workers == []
+    assert not [entry for entry in world.log if "TrainingJob" in entry]
+
+
+def test_a_failure_of_the_command_is_told_as_such_and_not_restarted() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    world.finish(3)
+    delete(world)
+    assert world.reason("Failed") == "LauncherFailed"
+    assert world.status.epoch == 1
+
+
+def test_its_scalings_are_told() -> None:
+    world = start()
+    world.add(make_scaling(ScalingKind.OUT, "more", count=1))
+    world.settle()
+    world.add(make_scaling(ScalingKind.IN, "less", count=1))
+    delete(world)
+    world.end("job-launcher", 143)
+    world.wait(60)
+    world.settle()
+    assert {world.scaling_phase(name) for name in ("more", "less")} == {"ScaleFailed"}
+
+
+def test_one_that_is_suspended_or_cannot_be_planned_is_stopped_too() -> None:
+    world = start()
+    delete(world, spec=None, invalid="spec.x: change it")
+    world.reap()
+    world.settle()
+    world.reap()
+    world.settle()
+    assert (world.pods, world.reason("Failed")) == ({}, "Deleted")
+
+
+def test_pods_that_are_to_outlive_it_do() -> None:
+    world = start()
+    world.job = replace(world.job, deletion_requested=True, is_orphaning=True)
+    assert world.step() == Plan()
+
+
+def test_a_job_of_another_operator_is_left_alone() -> None:
+    world = start()
+    world.job = replace(world.job, is_foreign=True, deletion_requested=True)
+    assert world.step() == Plan()
