@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from et_contract import paths
 from et_contract.documents import Member
 from et_kube.connecting import Connection, open_session
 from et_kube.execing import ExecStream, open_exec
@@ -28,7 +29,7 @@ async def authorize() -> Mapping[str, str]:
 async def run(folder: Path, url: str, identity: Identity) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    paths = Paths(folder / "broker.sock", folder / "hosts", folder / "state")
+    places = Paths(folder / "broker.sock", folder / "hosts", folder / "state")
     async with open_session() as session:
         connection = Connection(session, url, "ns", authorize)
 
@@ -41,7 +42,7 @@ async def run(folder: Path, url: str, identity: Identity) -> None:
                 command=paths.BRIDGE_COMMAND,
             )
 
-        await Assembly(identity, paths, api=Rest(connection), opener=open_bridge).run(stop)
+        await Assembly(identity, places, api=Rest(connection), opener=open_bridge).run(stop)
 
 
 if __name__ == "__main__":

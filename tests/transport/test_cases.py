@@ -113,7 +113,8 @@ async def test_13_a_node_that_is_heard_of_again_too_late_brings_nothing_back(tmp
     async with running(World(tmp_path, count=2)) as world:
         await world.launch()
         lost, other = world.workers
-        shims = [await world.start_shim(hold(world, "echo up"), name) for name in world.workers]
+        rank = hold(world, "env HOROVOD_RANK=0 HOROVOD_HOSTNAME=w echo up")
+        shims = [await world.start_shim(rank, name) for name in world.workers]
         assert [await read_line(shim) for shim in shims] == [b"up\n"] * 2
         world.server.frozen.add(lost)
         world.configure(job_worker_0=MemberState.GONE)
