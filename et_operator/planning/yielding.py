@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from et_kube.resources import PODS
+from et_kube.resources import PODS, Json
+from et_operator.model.jobs import JobSpec
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.launching import is_launcher_missing
@@ -84,8 +85,8 @@ def _find_refused(draft: Draft) -> Shortage | None:
 
 
 def _find_unplaced(draft: Draft) -> Shortage | None:
-    pod, waits = draft.view.launcher, count_waits(draft)
-    if pod is None or not waits:
+    pod, waits, spec = draft.view.launcher, count_waits(draft), draft.view.job.spec
+    if pod is None or not waits or spec is None or not _may_follow(spec):
         return None
     words = pod.unschedulable_message
     return Shortage("the nodes have", waits, words, "RoomYielded", is_of_nodes=True)
@@ -104,3 +105,27 @@ def count_waits(draft: Draft) -> int:
     waits = max((draft.now - pod.created) // PATIENCE, 0)
     draft.wake_at(pod.created + (waits + 1) * PATIENCE)
     return waits
+
+
+def _may_follow(spec: JobSpec) -> bool:
+    """Whether the launcher may run wherever a worker does: another pool's room is of no use to it.
+
+    Told by the templates: it asks for nothing of a node that workers do not ask for, and bears what
+    they bear. (Who asks for more may share their nodes all the same; he waits for a node then.)
+    """
+    launcher, worker = (
+        template.get("spec") or {} for template in (spec.launcher_template, spec.worker.template)
+    )
+    asked, given = launcher.get("nodeSelector") or {}, worker.get("nodeSelector") or {}
+    needs = _find_required(launcher)
+    borne, met = launcher.get("tolerations") or [], worker.get("tolerations") or []
+    return (
+        asked.items() <= given.items()
+        and (not needs or needs == _find_required(worker))
+        and all(toleration in borne for toleration in met)
+    )
+
+
+def _find_required(spec: Json) -> Any:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")

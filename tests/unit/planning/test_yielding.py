@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from et_kube.resources import PODS
+from et_kube.resources import PODS, Json
 from et_operator.model.jobs import LauncherCreation, RestartPolicy
 from et_operator.model.snapshots import Refusal
 from tests.planning_makers import World, make_job
@@ -157,6 +159,15 @@ def test_failed_workers_make_room_for_their_replacements_where_a_quota_counts_th
     assert "job-worker-1" not in world.pods
 
 
+def require(term: dict[str, Any]) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [term]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def amend(template: Json, fields: dict[str, Any]) -> Json:
+    return {**template, "spec": {**template["spec"], **fields}}
+
+
 def start_unplaced(words: str) -> World:
     world = start()
     world.refusals.clear()
@@ -194,6 +205,41 @@ def test_nobody_gives_way_to_a_launcher_that_would_fit_no_node_anyway() -> None:
     world.wait(600)
     world.settle()
     assert len(world.workers) == 8
+
+
+GPU_ONLY = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+POOL = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["cpu"]}]}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "worker", "remain"),
+    [
+        ({"nodeSelector": {"pool": "cpu"}}, {}, 8),
+        ({"nodeSelector": {"pool": "cpu"}}, {"nodeSelector": {"pool": "gpu"}}, 8),
+        ({"nodeSelector": {"pool": "gpu"}}, {"nodeSelector": {"pool": "gpu", "zone": "a"}}, 7),
+        ({"affinity": require(POOL)}, {}, 8),
+        ({"affinity": require(POOL)}, {"affinity": require(POOL)}, 7),
+        ({}, {"tolerations": GPU_ONLY}, 8),
+        ({"tolerations": GPU_ONLY}, {"tolerations": GPU_ONLY}, 7),
+        ({}, {"nodeSelector": {"pool": "gpu"}}, 7),
+    ],
+)
+def test_nobody_gives_way_on_nodes_where_the_launcher_may_not_run(
+    launcher: dict[str, Any], worker: dict[str, Any], remain: int
+) -> None:
+    words = "0/40 nodes are available: 2 Insufficient cpu, 38 node(s) had untolerated taint(s)."
+    world = start_unplaced(words)
+    spec = world.job.spec
+    assert spec is not None
+    world.edit(
+        launcher_template=amend(spec.launcher_template, launcher),
+        worker=replace(spec.worker, template=amend(spec.worker.template, worker)),
+    )
+    world.wait(60)
+    world.settle()
+    world.reap()
+    world.settle()
+    assert len(world.workers) == remain
 
 
 def test_what_a_launcher_has_waited_for_before_makes_nobody_leave_in_a_hurry() -> None:
