@@ -36,6 +36,7 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.names import (
+    ANNOTATION_ELASTIC,
     ANNOTATION_RETRIES,
     LABEL_EPOCH,
     LABEL_INDEX,
@@ -422,6 +423,9 @@ class World:
                 "",
             ),
             retries=int(metadata["annotations"].get(ANNOTATION_RETRIES, 0)),
+            is_elastic={"true": True, "false": False}.get(
+                metadata["annotations"].get(ANNOTATION_ELASTIC)
+            ),
         )
 
     def _patch(self, action: Patch) -> None:

@@ -26,6 +26,7 @@ MAX_REASON = 128
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_GRACE = 2**31 - 1
+_FLAGS = {"true": True, "false": False}
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _WAITS_FOR_OTHERS = frozenset({"PodInitializing", "ContainerCreating"})
 
@@ -59,6 +60,7 @@ def decode_pod(obj: Json) -> Pod | None:
         deletion_grace_seconds=_find_grace(metadata),
         retries=max(_parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0, 0),
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
+        is_elastic=_FLAGS.get(str(annotations.get(names.ANNOTATION_ELASTIC))),
     )
     return _add_status(pod, spec, obj.get("status") or {})
 

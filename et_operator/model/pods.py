@@ -61,6 +61,8 @@ class Pod:
     account: str = ""
     keys_secret: str = ""
     """The Secret of ssh keys that it mounts as ours, "" for none."""
+    is_elastic: bool | None = None
+    """Of a launcher: whether workers may join and leave while it runs; None: it does not say."""
 
     @property
     def is_terminal(self) -> bool:

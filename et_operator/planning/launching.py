@@ -285,7 +285,7 @@ def _find_lost(view: View, end: datetime) -> tuple[WorkerRecord, ...]:
     without it, but for a moment: where horovodrun is just starting a process in it.
     """
     records = view.status.workers
-    if view.job.spec is None or view.spec.is_elastic:
+    if view.is_elastic:
         lost = {r.uid: r for r in records if r.taken and _is_recent(r, end)}
         noted = {r.uid for r in records}
     else:

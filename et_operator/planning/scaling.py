@@ -113,7 +113,7 @@ def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] |
 def is_fixed(draft: Draft) -> bool:
     """Whether the number of workers can only change between two launchers."""
     has_launcher = bool(draft.status.launcher_uid) and not is_suspended(draft.status)
-    return has_launcher and not draft.spec.is_elastic
+    return has_launcher and not draft.view.is_elastic
 
 
 def describe_held_number(draft: Draft) -> str:
@@ -126,7 +126,8 @@ def describe_held_number(draft: Draft) -> str:
 
 
 def _describe_fixed(draft: Draft) -> str:
-    return f"{draft.spec.launcher} starts all its processes at once: no worker joins or leaves then"
+    what = "the launcher that runs" if draft.spec.is_elastic else draft.spec.launcher
+    return f"{what} starts all its processes at once: no worker joins or leaves then"
 
 
 def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:

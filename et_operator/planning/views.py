@@ -93,6 +93,16 @@ class View:
         return next((p for p in self.launchers if p.epoch == self.status.epoch), None)
 
     @property
+    def is_elastic(self) -> bool:
+        """Whether workers may join and leave while the launcher runs.
+
+        As it was created: its template may by now be that of the next one.
+        """
+        if self.launcher is not None and self.launcher.is_elastic is not None:
+            return self.launcher.is_elastic
+        return self.job.spec is None or self.job.spec.is_elastic
+
+    @property
     def launcher_name(self) -> str:
         """The name that it has or will have."""
         return build_launcher_name(self.job.key.name, self.status.epoch)

@@ -7,7 +7,7 @@ from typing import Any
 from et_contract import names, paths
 from et_kube.resources import Json
 from et_operator.model.jobs import JobSpec, JobStatus, Runtime, TrainingJob
-from et_operator.model.names import Role, build_launcher_name
+from et_operator.model.names import ANNOTATION_ELASTIC, Role, build_launcher_name
 from et_operator.planning.manifests.access import find_account
 from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (
@@ -63,7 +63,8 @@ def build_launcher(
         job, spec.launcher_template, build_launcher_name(job.key.name, epoch), labels
     )
     annotations, body = pod["metadata"]["annotations"], pod["spec"]
-    pod["metadata"]["annotations"] = {**_STAY, **annotations}
+    elastic = {ANNOTATION_ELASTIC: "true" if spec.is_elastic else "false"}
+    pod["metadata"]["annotations"] = {**_STAY, **annotations, **elastic}
     body["serviceAccountName"] = find_account(job)
     body["automountServiceAccountToken"] = False
     if pull_secrets:

@@ -253,6 +253,14 @@ def test_the_cost_of_its_deletion(text: str, cost: int):
 
 
 @pytest.mark.parametrize(
+    ("text", "is_elastic"), [("true", True), ("false", False), ("perhaps", None), (None, None)]
+)
+def test_whether_a_launcher_is_elastic(text: str | None, is_elastic: bool | None):
+    annotations = {"kai.alibabacloud.com/elastic": text}
+    assert decode(annotations=annotations).is_elastic is is_elastic
+
+
+@pytest.mark.parametrize(
     ("end", "grace", "asked"),
     [
         ("2026-01-01T00:01:00Z", 60, datetime(2026, 1, 1, tzinfo=UTC)),

@@ -47,6 +47,25 @@ def test_a_number_written_meanwhile_is_held_and_told() -> None:
     assert world.condition("NotElastic") == "False"
 
 
+@pytest.mark.parametrize("was_elastic", [False, True])
+def test_what_a_launcher_can_do_is_what_it_was_created_for(*, was_elastic: bool) -> None:
+    """Its author prepares the next run while this one trains."""
+    world = start(3, is_elastic=was_elastic)
+    world.edit(launcher="another", is_elastic=not was_elastic)
+    world.add(make_scaling(IN, "change", count=1))
+    world.settle()
+    assert (world.scaling_reason("change") == "NotElastic") is not was_elastic
+    assert ("draining" in world.states().values()) is was_elastic
+
+
+def test_a_launcher_of_a_former_version_is_what_the_template_says() -> None:
+    world = start()
+    world.put("job-launcher", is_elastic=None)
+    world.add(make_scaling(IN, "change", count=1))
+    world.settle()
+    assert world.scaling_reason("change") == "NotElastic"
+
+
 def test_a_number_that_is_held_holds_from_the_next_launcher_on() -> None:
     world = start(restart_policy="OnFailure")
     world.edit(replicas=3)
