@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
@@ -498,15 +501,20 @@ def test_with_the_policy_who_debugs_a_launcher_sees_nothing_of_the_broker(
 
 @contextmanager
 def applied_policy(component: str) -> Iterator[None]:
-    """A policy of this component, in force as soon as the API server has read it."""
+    """A policy of this component, in force as soon as the API server has read it.
+
+    One test at a time has it: it holds for the whole cluster, and whoever is first takes it away.
+    """
     path = COMPONENTS / component / "policy.yaml"
     names = [document["metadata"]["name"] for document in yaml.safe_load_all(path.read_text())]
-    devcluster("kubectl", "apply", "-f", str(path))
-    try:
-        yield
-    finally:
-        kinds = "validatingadmissionpolicy,validatingadmissionpolicybinding"
-        devcluster("kubectl", "delete", kinds, *dict.fromkeys(names))
+    with (Path(gettempdir()) / f"et-operator-{component}.lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        devcluster("kubectl", "apply", "-f", str(path))
+        try:
+            yield
+        finally:
+            kinds = "validatingadmissionpolicy,validatingadmissionpolicybinding"
+            devcluster("kubectl", "delete", kinds, *dict.fromkeys(names))
 
 
 def find_refusal(attempt: Callable[[], Any]) -> str:
