@@ -115,6 +115,18 @@ def test_the_front_page_compares_as_the_page_with_the_evidence_does():
     ]
 
 
+def test_every_decision_is_in_the_index_under_its_title():
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text("utf-8")
+    missing = [path.name for path in folder.glob("0*.md") if build_line(path) not in index]
+    assert not missing, "put these under their headings in docs/decisions/README.md"
+
+
+def build_line(path: Path) -> str:
+    number, _, title = path.read_text("utf-8").partition("\n")[0].partition(": ")
+    return f"- [{number.removeprefix('# ')}]({path.name}): {title}\n"
+
+
 def strip_evidence(row: str) -> str:
     """A row of a table without links, and without the tests that it names in brackets."""
     row = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", row)
