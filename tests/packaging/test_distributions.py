@@ -57,6 +57,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return clone / "dist"
 
 
+PACKAGES = {
+    "et",
+    "et_contract",
+    "et_kube",
+    "et_operator",
+    "et_scheduler",
+    "hostdiscovery",
+    "launcher",
+}
+
+
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> Path:
     [path] = built.glob("*.whl")
@@ -90,7 +101,15 @@ def test_the_sdist_can_be_tested(built: Path, tmp_path: Path) -> None:
 def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path, metadata: Distribution) -> None:
     names = {str(file) for file in metadata.files or ()}
     tops = {name.split("/")[0] for name in names} - {wheel.name.split("-py3")[0] + ".dist-info"}
-    assert tops == {"et", "et_contract", "et_kube", "et_operator", "launcher", "hostdiscovery"}
+    assert tops == {
+        "et",
+        "et_contract",
+        "et_kube",
+        "et_operator",
+        "et_scheduler",
+        "launcher",
+        "hostdiscovery",
+    }
     assert {f"{top}/py.typed" for top in tops} <= names
     assert not {"tests", "devcluster", "docs", "examples"} & tops
 

@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 IMPORTED_AS = {"pyyaml": "yaml"}
 """Of a distribution that is called otherwise than what it holds."""
-OURS = {"et", "et_contract", "et_kube", "et_operator", "hostdiscovery", "launcher"}
-IN_IMAGE = OURS - {"et"}
+OURS = {"et", "et_contract", "et_kube", "et_operator", "et_scheduler", "hostdiscovery", "launcher"}
+IN_IMAGE = OURS - {"et", "et_scheduler"}
 OF_HOSTS = {"_signal", "pyexpat", "torch", "horovod"}
 """What is there where user containers have it: modules of Python, and of the user's image."""
 
@@ -47,6 +47,11 @@ def test_the_operator_imports_what_it_declares_and_nothing_else():
 def test_the_command_line_declares_what_it_needs_besides():
     declared = read_declared(PROJECT["project"]["optional-dependencies"]["cli"])
     assert list_foreign({"et"}) - list_foreign(IN_IMAGE) == declared
+
+
+def test_the_scheduler_declares_what_it_needs():
+    declared = read_declared(PROJECT["project"]["optional-dependencies"]["scheduler"])
+    assert list_foreign({"et_scheduler"}) == declared
 
 
 @pytest.mark.parametrize("package", sorted(IN_IMAGE))

@@ -1,0 +1,1 @@
+"""Shares a cluster between training jobs: how many workers each may have, when, and where."""

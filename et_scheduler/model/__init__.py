@@ -1,0 +1,1 @@
+"""The nouns of sharing a cluster: frozen, integers only."""

@@ -1,0 +1,45 @@
+"""The nodes, and the pods that are not of training jobs with a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from et_scheduler.model.shapes import Amounts, Shape, Taint
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node, and the sum of what others have on it.
+
+    `taken` is what all pods bound to it request, without those of the jobs that are given to
+    `decide`; `leaving` is the part of it whose pods are being terminated: taken still, and free
+    later. `has_room` is False for a node that is cordoned, not ready, or about to go.
+    """
+
+    name: str
+    allocatable: Amounts
+    taken: Amounts = field(default_factory=dict)
+    leaving: Amounts = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    ports: frozenset[str] = frozenset()
+    has_room: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPod:
+    """A pod of others that no node has been found for, `since` then."""
+
+    uid: str
+    shape: Shape
+    priority: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What there is to share. Names of nodes and uids of pods are unique."""
+
+    nodes: tuple[Node, ...] = ()
+    pending: tuple[PendingPod, ...] = ()

@@ -1,0 +1,140 @@
+"""Training jobs as their scheduler sees them, and what it has told them so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import SECOND, Shape
+
+
+class State(StrEnum):
+    """Whether a job may have pods."""
+
+    WAITING = "Waiting"
+    ADMITTED = "Admitted"
+
+
+class Elasticity(StrEnum):
+    """Whether the scheduler chooses the number of workers, or the job's author does."""
+
+    AUTO = "Auto"
+    FIXED = "Fixed"
+
+
+class Purpose(StrEnum):
+    """What a job gives its workers for."""
+
+    GANG = "Gang"
+    SERVICE = "Service"
+    LEVEL = "Level"
+    LIMIT = "Limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Gift:
+    """For whom the pods go that are leaving: a job's or a pod's uid, "" for the level of all."""
+
+    purpose: Purpose
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """The job was evicted for this one, of this queue, then."""
+
+    uid: str
+    queue: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Names of nodes that new workers must be on (none: any), and must not be on.
+
+    `launcher` is the node of a launcher that starts: were it anywhere on `only`, it could take the
+    place of the last worker.
+    """
+
+    launcher: str = ""
+    only: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`status.admission`: all that the scheduler decides about a job, and remembers of it.
+
+    `workers` is what an admitted job may have now. `leaving` are the names that go first.
+    `reserved` are nodes that a waiting job holds. `queued_at` is its place in line, `since` that of
+    `state`; `bound_at` says that its least size was bound in this admission.
+    """
+
+    number: int = 0
+    state: State = State.WAITING
+    queue: str = ""
+    elasticity: Elasticity = Elasticity.AUTO
+    workers: int = 0
+    leaving: tuple[str, ...] = ()
+    placement: Placement = Placement()
+    reserved: tuple[str, ...] = ()
+    reason: Reason = Reason.NONE
+    message: str = ""
+    queued_at: int = 0
+    since: int = 0
+    unfit_since: int | None = None
+    bound_at: int | None = None
+    short_since: int | None = None
+    gave_for: Gift | None = None
+    evictions: tuple[Eviction, ...] = ()
+    attempts: int = 0
+    retry_at: int | None = None
+    resized_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a job that has not ended. `node` is "" until it is bound.
+
+    `shape` is given where the pod was made from another template than the job has now.
+    `is_draining` says that its leaving has begun, and `is_terminating` that it is being deleted.
+    """
+
+    name: str
+    node: str = ""
+    created: int = 0
+    is_launcher: bool = False
+    is_draining: bool = False
+    is_terminating: bool = False
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that has a queue and is held or admitted.
+
+    `minimum`, `maximum` and `replicas` are of the spec; which of them count depends on the
+    elasticity. `sizes` rises; empty: any. `is_waiting` says that the operator holds it and asks;
+    `admitted_number` is the newest admission that it has carried out.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    launcher: Shape
+    worker: Shape
+    minimum: int
+    maximum: int
+    replicas: int = 1
+    elasticity: Elasticity = Elasticity.AUTO
+    sizes: tuple[int, ...] = ()
+    priority: int = 0
+    cooldown: int = 30 * SECOND
+    created: int = 0
+    is_waiting: bool = True
+    is_suspended: bool = False
+    admitted_number: int = 0
+    pods: tuple[Pod, ...] = ()
+    admission: Admission | None = None

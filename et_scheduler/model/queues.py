@@ -1,0 +1,36 @@
+"""What administrators say about who may have how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from et_scheduler.model.shapes import Amounts
+
+DEFAULT_ORDER = ("priority", "fairness", "age")
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A TrainingQueue's spec. `namespaces` None: all of them may use it."""
+
+    name: str
+    weight: int = 1
+    priority: int = 0
+    limits: Amounts = field(default_factory=dict)
+    is_reclaimable: bool = True
+    is_autoscaled: bool = False
+    is_stopped: bool = False
+    namespaces: frozenset[str] | None = None
+    order: tuple[str, ...] = DEFAULT_ORDER
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """What a queue has and is due. `line` are the first of those who wait, `namespace/name`."""
+
+    name: str
+    waiting: int
+    running: int
+    allocated: Amounts
+    deserved: Amounts
+    line: tuple[str, ...]

@@ -1,0 +1,35 @@
+"""How long things are waited for, and what is worth a change: the same for all queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from et_scheduler.model.shapes import HOUR, MINUTE, SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Durations in milliseconds, shares in hundredths.
+
+    `reserve_after`: a queue's first that fits nowhere for so long holds nodes. `protected`: no
+    eviction so soon after a start; `evicted_again`: nor of the same job for the same queue.
+    `bound_within`: all of a gang, or it is taken back; `grown_within`: workers above that.
+    `retry_least` doubles up to `retry_most`. `service_counts`: so long a pending pod of others
+    makes jobs shrink. `given_back`: a worker that is unbound for so long beside such a pod.
+    `short_most`: a job below its least size is evicted then. `worth`: no growth by less of what the
+    job has; `level_worth`: nobody shrinks for the level of all by less.
+    """
+
+    reserve_after: int = MINUTE
+    protected: int = 10 * MINUTE
+    evicted_again: int = HOUR
+    bound_within: int = MINUTE
+    autoscaled_within: int = 10 * MINUTE
+    grown_within: int = 2 * MINUTE
+    retry_least: int = 30 * SECOND
+    retry_most: int = 15 * MINUTE
+    service_counts: int = 5 * MINUTE
+    given_back: int = 10 * SECOND
+    short_most: int = 10 * MINUTE
+    worth: int = 10
+    level_worth: int = 20

@@ -1,0 +1,1 @@
+"""What is decided about a cluster: pure, synchronous, without clock and I/O."""

@@ -1,0 +1,123 @@
+"""A bound from above for what could be given at all: most who wait are answered by it alone.
+
+Computed once in a pass. It counts every worker of a job that may give, and is not lowered when
+somebody gives: what it says does not fit, does not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.standings import Standing
+
+Group = tuple[str, int]
+"""A queue and a priority: who may be asked for whom depends on nothing else."""
+_Entries = list[tuple[int, int]]
+
+
+class Donors:
+    """Who could give workers, and who could go as a whole, by group; `first` stands for each.
+
+    `smallest` is the least that goes with anybody of the group, by resource.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self._room = draft.room
+        self._shapes: list[Shape] = []
+        self._numbers: dict[Shape, int] = {}
+        self.first: dict[Group, Standing] = {}
+        self.givers: dict[Group, list[Standing]] = defaultdict(list)
+        self.evictable: dict[Group, list[Standing]] = defaultdict(list)
+        self.smallest: dict[Group, Counts] = {}
+        workers: dict[Group, _Entries] = defaultdict(list)
+        wholes: dict[Group, _Entries] = defaultdict(list)
+        for standing in draft.list_admitted():
+            group = (draft.get_queue(standing), standing.job.priority)
+            self.first.setdefault(group, standing)
+            entries = self._list_workers(standing)
+            if standing.surplus:
+                self.givers[group].append(standing)
+                workers[group] += entries
+            if is_evictable(draft, standing):
+                self.evictable[group].append(standing)
+                amounts = draft.get_amounts(standing, standing.size)
+                least = self.smallest.get(group, amounts)
+                self.smallest[group] = np.minimum(least, amounts)
+                wholes[group] += entries + self._list_launchers(standing)
+        self._workers = {group: self._sum(entries) for group, entries in workers.items()}
+        self._wholes = {group: self._sum(entries) for group, entries in wholes.items()}
+        self._sums: dict[tuple[frozenset[Group], frozenset[Group]], Counts] = {}
+
+    def may_fit(
+        self,
+        gang: Gang,
+        allowed: Mask | None,
+        giving: Iterable[Group],
+        going: Iterable[Group] = (),
+    ) -> bool:
+        """Whether the gang could fit if these gave all workers, and those went as a whole."""
+        key = (frozenset(giving), frozenset(going))
+        if key not in self._sums:
+            self._sums[key] = self._add(*key)
+        amounts = self._room.later + self._sums[key]
+        vector = self._room.get_vector(gang.worker)
+        columns = np.flatnonzero(vector)
+        fits = np.maximum((amounts[:, columns] // vector[columns]).min(axis=1), 0)
+        fits = fits * self._room.get_mask(gang.worker)
+        return int(fits.sum() if allowed is None else fits[allowed].sum()) >= gang.workers
+
+    def _add(self, giving: frozenset[Group], going: frozenset[Group]) -> Counts:
+        found: Counts = np.zeros_like(self._room.later)
+        for group in giving | going:
+            for sums in (self._wholes if group in going else {}, self._workers):
+                if group in sums:
+                    found = found + sums[group]
+        return found
+
+    def _list_workers(self, standing: Standing) -> _Entries:
+        places = self._room.places
+        return [
+            (place, self._number(pod.shape or standing.job.worker))
+            for pod in standing.workers
+            if (place := places.get(pod.node)) is not None
+        ]
+
+    def _list_launchers(self, standing: Standing) -> _Entries:
+        places = self._room.places
+        return [
+            (place, self._number(pod.shape or standing.job.launcher))
+            for pod in standing.job.pods
+            if pod.is_launcher and (place := places.get(pod.node)) is not None
+        ]
+
+    def _number(self, shape: Shape) -> int:
+        if shape not in self._numbers:
+            self._numbers[shape] = len(self._shapes)
+            self._shapes.append(shape)
+        return self._numbers[shape]
+
+    def _sum(self, entries: _Entries) -> Counts:
+        found: Counts = np.zeros_like(self._room.later)
+        if entries:
+            places, numbers = np.array(entries, dtype=np.intp).T
+            vectors = np.array([self._room.get_vector(shape) for shape in self._shapes])
+            np.add.at(found, places, vectors[numbers])
+        return found
+
+
+def is_evictable(draft: Draft, standing: Standing) -> bool:
+    """Whether it could go at all: it has run for long enough, and nothing else is asked of it."""
+    since = standing.admission.since
+    if draft.now - since < draft.rules.protected:
+        draft.wake(since + draft.rules.protected)
+        return False
+    return standing.step in (None, Step.TELL) and not standing.leaving

@@ -1,0 +1,239 @@
+"""What a pass knows, and what it has decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Gift, Job, Placement, Pod
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.reasons import Explanation, Reason
+from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.ledgers import SCALE, Ledger
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts, Room
+from et_scheduler.planning.sizes import find_floor
+from et_scheduler.planning.standings import Standing
+
+MOST_ONLY = 200
+"""With more names than that `only` is left out of a placement, and `avoid` is cut."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """Nodes that are reserved for one who waits."""
+
+    standing: Standing
+    places: list[int]
+
+
+class Draft:
+    """One pass: everything is looked up and changed here, and nothing outside is."""
+
+    def __init__(
+        self, cluster: Cluster, queues: Iterable[Queue], jobs: Iterable[Job], now: int, rules: Rules
+    ) -> None:
+        self.cluster, self.now, self.rules = cluster, now, rules
+        self.queues: Mapping[str, Queue] = {
+            queue.name: queue for queue in sorted(queues, key=lambda queue: queue.name)
+        }
+        found = sorted(jobs, key=lambda job: (job.namespace, job.name, job.uid))
+        self.standings = {job.uid: Standing(job) for job in found}
+        shapes = {shape for job in found for shape in (job.launcher, job.worker)}
+        shapes |= {pod.shape for job in found for pod in job.pods if pod.shape is not None}
+        shapes |= {pod.shape for pod in cluster.pending}
+        self.room = Room(cluster.nodes, shapes)
+        self.total = self.room.total()
+        self.ledger = Ledger(self.queues, self.room.resources, self._get_shared_total())
+        self.holds: dict[str, Hold] = {}
+        self.explanations: dict[str, Explanation] = {}
+        self.wake_at: int | None = None
+        self._promised = np.zeros(len(self.room.nodes), dtype=np.int64)
+        self._promises: dict[str, int] = {}
+        self._parts: dict[Shape, tuple[int, ...]] = {}
+        self._wholes: list[int] = self.total.tolist()
+        self.givers: dict[str, list[Standing]] = {}
+        for standing in self.standings.values():
+            self._note_gift(standing)
+        self.fits: dict[tuple[Shape, tuple[int, int]], int] = {}
+        self.owners: dict[str, str] = {}
+        self.donors: object | None = None
+        self.largest: dict[tuple[Shape | None, Shape], int] = {}
+        self.weights: Counts | None = None
+        self.levelling: bool | None = None
+
+    def get_amounts(self, standing: Standing, workers: int, *, launcher: bool = True) -> Counts:
+        """What the job takes with so many workers; places for pods left out."""
+        amounts = self.room.get_vector(standing.job.worker) * workers
+        if launcher:
+            amounts = amounts + self.room.get_vector(standing.job.launcher)
+        amounts[0] = 0
+        return amounts
+
+    def get_queue(self, standing: Standing) -> str:
+        """By which queue the job counts: what was fixed at its start, as long as it runs."""
+        return standing.admission.queue if standing.is_admitted else standing.job.queue
+
+    def wake(self, at: int) -> None:
+        """Time alone will change something then."""
+        if at > self.now:
+            self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
+
+    def has_passed(self, since: int | None, wait: int) -> bool:
+        """Whether so much time has passed; if it will, the pass is called again then."""
+        if since is None:
+            return False
+        self.wake(since + wait)
+        return self.now >= since + wait
+
+    def list_admitted(self) -> list[Standing]:
+        """All who may have pods, by name."""
+        return [one for one in self.standings.values() if one.is_admitted]
+
+    def list_waiting(self) -> list[Standing]:
+        """All who ask for a start, or for a larger least size, by name."""
+        return [one for one in self.standings.values() if one.is_waiting or one.missing]
+
+    def change(self, standing: Standing, step: Step, **fields: Any) -> None:
+        """Decide something about a job. The earliest step of a job's changes counts."""
+        standing.admission = replace(standing.admission, **fields)
+        standing.step = step if standing.step is None else min(standing.step, step)
+
+    def explain(self, standing: Standing, reason: Reason, message: str) -> None:
+        """Why it waits; written into the job when the reason is another one than before."""
+        self.explanations[standing.job.uid] = Explanation(reason, message)
+
+    def resize(self, standing: Standing, workers: int) -> None:
+        """Book the difference for the queue; `admission.workers` is changed by the caller."""
+        queue = self.get_queue(standing)
+        if queue in self.queues:
+            more = self.get_amounts(standing, workers - standing.size, launcher=False)
+            self.ledger.allocated[queue] += more
+
+    def shrink(
+        self, standing: Standing, pods: Iterable[Pod], gift: Gift | None, reason: str
+    ) -> None:
+        """These bound workers are asked to go, and what is not bound yet is given up.
+
+        Between two allowed sizes the lower counts, so that more may leave than were asked for.
+        """
+        leaving = list(pods)
+        names = {pod.name for pod in leaving}
+        stay = [pod for pod in standing.workers if pod.name not in names]
+        workers = max(find_floor(standing.job, len(stay)), min(standing.floor, len(stay)))
+        extra = stay[workers:]
+        for pod in extra:
+            self.expect_worker(standing, pod)
+        standing.workers = stay[:workers]
+        self.resize(standing, workers)
+        self.change(
+            standing,
+            Step.GIVE,
+            workers=workers,
+            leaving=tuple(
+                sorted({*standing.admission.leaving, *(pod.name for pod in (*leaving, *extra))})
+            ),
+            gave_for=standing.admission.gave_for or gift,
+            reason=Reason.GAVE_WAY,
+            message=reason,
+        )
+        standing.unbound = []
+        self._note_gift(standing)
+
+    def expect_worker(self, standing: Standing, pod: Pod, count: int = 1) -> None:
+        """Its room will be free; -1 takes that back."""
+        place = self.room.places.get(pod.node)
+        if place is not None:
+            self.room.expect((place,), (count,), pod.shape or standing.job.worker)
+
+    def list_reserved(self, standing: Standing) -> set[int]:
+        """Nodes on which this job's launcher and least workers may not be.
+
+        Those that are held for somebody of strictly lower priority are his no more.
+        """
+        mine = self.rank_priority(standing)
+        return {
+            place
+            for hold in self.holds.values()
+            if hold.standing is not standing and self.rank_priority(hold.standing) >= mine
+            for place in hold.places
+        }
+
+    def get_allowed(self, standing: Standing) -> Mask | None:
+        """The same as a mask of where they may be; None: anywhere."""
+        reserved = self.list_reserved(standing)
+        if not reserved:
+            return None
+        allowed = np.ones(len(self.room.nodes), dtype=np.bool_)
+        allowed[list(reserved)] = False
+        return allowed
+
+    def promise(self, standing: Standing, places: Iterable[int]) -> None:
+        """Pods of this job will be on these nodes, and are not yet."""
+        number = self._promises.setdefault(standing.job.uid, len(self._promises) + 1)
+        self._promised[list(places)] = number
+
+    def leave_out_promised(self, standing: Standing, allowed: Mask | None) -> Mask | None:
+        """Of the allowed nodes those where nobody else's pods are still to come.
+
+        kube-scheduler knows nothing of our seats. Were two gangs told to look on nodes of which
+        they share some, one could take both seats of a shared node, and the other would lack one
+        while a seat of the first stays empty, where the other does not look.
+        """
+        if not self._promises:
+            return allowed
+        own = self._promises.get(standing.job.uid, -1)
+        mask: Mask = (self._promised == 0) | (self._promised == own)
+        return mask if allowed is None else mask & allowed
+
+    def rank_priority(self, standing: Standing) -> tuple[int, int]:
+        """Whose reservation yields to whose: by the queue, then by the job."""
+        queue = self.queues.get(standing.job.queue)
+        return (queue.priority if queue else 0, standing.job.priority)
+
+    def build_placement(
+        self, standing: Standing, places: Iterable[int], launcher: int | None = None
+    ) -> Placement:
+        """Names for the operator: on which nodes new pods must be, and must not be."""
+        chosen = set(places)
+        only = sorted(self.room.nodes[place].name for place in chosen)
+        avoided = {p for h in self.holds.values() if h.standing is not standing for p in h.places}
+        avoid = sorted(self.room.nodes[place].name for place in avoided - chosen)
+        return Placement(
+            "" if launcher is None else self.room.nodes[launcher].name,
+            tuple(only) if len(only) <= MOST_ONLY else (),
+            tuple(avoid[:MOST_ONLY]),
+        )
+
+    def name_for_others(self, standing: Standing) -> str:
+        """How sentences name a job: by its queue, for its namespace is nobody else's business."""
+        return f"a job of queue {standing.job.queue}"
+
+    def note_parts(self, standing: Standing) -> None:
+        """Compute the shares of the cluster of its launcher and of each worker."""
+        standing.launcher_parts = self._get_parts(standing.job.launcher)
+        standing.worker_parts = self._get_parts(standing.job.worker)
+
+    def _get_parts(self, shape: Shape) -> tuple[int, ...]:
+        if shape not in self._parts:
+            pairs = zip(self.room.get_vector(shape).tolist()[1:], self._wholes[1:], strict=True)
+            self._parts[shape] = tuple(n * SCALE // whole if whole else 0 for n, whole in pairs)
+        return self._parts[shape]
+
+    def _note_gift(self, standing: Standing) -> None:
+        gift = standing.admission.gave_for
+        if gift is not None:
+            givers = self.givers.setdefault(gift.uid, [])
+            if standing not in givers:
+                givers.append(standing)
+
+    def _get_shared_total(self) -> Counts:
+        total = self.total.copy()
+        total[0] = 0
+        return total

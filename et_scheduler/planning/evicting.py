@@ -1,0 +1,207 @@
+"""Who may be asked to give way for a gang; which whole jobs go where shrinking does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Eviction, State
+from et_scheduler.model.reasons import Reason
+from et_scheduler.planning.donors import Donors, Group, is_evictable
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang, Seats, find_seats
+from et_scheduler.planning.giving import Rank, Search
+from et_scheduler.planning.noting import vacate
+from et_scheduler.planning.standings import Standing
+
+_OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
+
+
+def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
+    """Queues above their share first, then lower priority, then the same queue.
+
+    Only who is in his queue's share may make other queues give.
+    """
+    mine = draft.get_queue(waiter)
+    wanted = draft.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
+    is_in_share = draft.ledger.is_in_share(mine, wanted)
+
+    def rank(donor: Standing, _: int) -> int | None:
+        queue = draft.get_queue(donor)
+        if queue == mine:
+            if donor.job.priority < waiter.job.priority:
+                return _LOWER_PRIORITY
+            return _SAME_QUEUE if donor.job.priority == waiter.job.priority else None
+        known = draft.queues.get(queue)
+        if not is_in_share or known is None or not known.is_reclaimable:
+            return None
+        return _OVER_SHARE if draft.ledger.is_above_share(queue, wanted) else None
+
+    return rank
+
+
+def find_seats_with_victims(
+    draft: Draft, waiter: Standing, gang: Gang, preferred: frozenset[int]
+) -> tuple[Seats, Search] | None:
+    """Seats for which others go, who are to be asked by the search: shrinking before evicting."""
+    donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
+    allowed = draft.get_allowed(waiter)
+    ranks = {group: rank(first, 0) for group, first in donors.first.items()}
+    giving = [group for group, found in ranks.items() if found is not None]
+    going = [group for group, found in ranks.items() if found in (_OVER_SHARE, _LOWER_PRIORITY)]
+    going = [group for group in going if _can_lose(draft, waiter, group, donors)]
+    search = Search(draft, rank, allowed, preferred)
+    if donors.may_fit(gang, allowed, giving):
+        search.collect(one for group in giving for one in donors.givers.get(group, ()))
+        seats = search.find(gang)
+        if seats is not None:
+            return seats, search
+    if not going or not donors.may_fit(gang, allowed, giving, going):
+        return None
+    seats = evict_for(draft, waiter, gang, search, donors)
+    return (seats, search) if seats is not None else None
+
+
+def _can_lose(draft: Draft, waiter: Standing, group: Group, donors: Donors) -> bool:
+    """Whether anybody of the group could go at all and leave his queue what it deserves."""
+    queue, _ = group
+    if group not in donors.evictable:
+        return False
+    if queue == draft.get_queue(waiter) or queue not in draft.queues:
+        return True
+    spare = draft.ledger.allocated[queue] - draft.ledger.deserved[queue]
+    least = donors.smallest[group]
+    return bool(((spare >= least) | (least == 0)).all())
+
+
+def get_donors(draft: Draft) -> Donors:
+    """Looked up once in a pass, when somebody needs it."""
+    if draft.donors is None:
+        draft.donors = Donors(draft)
+    return draft.donors  # type: ignore[return-value]
+
+
+def evict_for(
+    draft: Draft, waiter: Standing, gang: Gang, search: Search, donors: Donors
+) -> Seats | None:
+    """Seats for which whole jobs go, as few as are needed; None, and nothing changed, if not."""
+    victims: list[Standing] = []
+    mine, spare = draft.get_queue(waiter), dict[str, list[int]]()
+    for victim in _list_candidates(draft, waiter, search.rank, donors):
+        if not _keeps_queue(draft, mine, victim, spare):
+            continue
+        _count_out(draft, victim, 1)
+        spare.clear()
+        victims.append(victim)
+        search.collect()
+        if find_seats(draft.room, gang, search.allowed, later=True) or _try(search, gang):
+            break
+    else:
+        for victim in victims:
+            _count_out(draft, victim, -1)
+        return None
+    for victim in tuple(victims[:-1]):
+        _count_out(draft, victim, -1)
+        if _try(search, gang):
+            victims.remove(victim)
+        else:
+            _count_out(draft, victim, 1)
+    for victim in victims:
+        _count_out(draft, victim, -1)
+        evict(draft, victim, waiter)
+    search.collect()
+    return search.find(gang)
+
+
+def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
+    """Back into the line at its old place; it gets no room before its evictor."""
+    uid, queue = waiter.job.uid, draft.get_queue(waiter)
+    _book(draft, victim, 1)
+    recent = [
+        one for one in victim.admission.evictions if draft.now - one.at < draft.rules.evicted_again
+    ]
+    draft.change(
+        victim,
+        Step.GIVE,
+        state=State.WAITING,
+        since=draft.now,
+        workers=0,
+        leaving=(),
+        gave_for=None,
+        bound_at=None,
+        short_since=None,
+        evictions=(*recent, Eviction(uid, queue, draft.now)),
+        reason=Reason.EVICTED,
+        message=f"makes room for {draft.name_for_others(waiter)}",
+    )
+    vacate(draft, victim)
+
+
+def _try(search: Search, gang: Gang) -> bool:
+    if search.find(gang) is None:
+        return False
+    search.undo()
+    return True
+
+
+def _list_candidates(
+    draft: Draft, waiter: Standing, rank: Rank, donors: Donors
+) -> Iterable[Standing]:
+    """Lowest and youngest first; none that is protected."""
+    found = [
+        one
+        for group, members in donors.evictable.items()
+        if rank(donors.first[group], 0) in (_OVER_SHARE, _LOWER_PRIORITY)
+        for one in members
+        if one.is_admitted and is_evictable(draft, one) and not _was_evicted(draft, waiter, one)
+    ]
+    return sorted(found, key=lambda one: (one.job.priority, -one.admission.since, one.job.uid))
+
+
+def _was_evicted(draft: Draft, waiter: Standing, victim: Standing) -> bool:
+    """For this queue, within the hour."""
+    queue = draft.get_queue(waiter)
+    return any(
+        one.queue == queue and draft.now - one.at < draft.rules.evicted_again
+        for one in victim.admission.evictions
+    )
+
+
+def _keeps_queue(draft: Draft, mine: str, victim: Standing, spare: dict[str, list[int]]) -> bool:
+    """A job of another queue goes only if that queue keeps what it deserves without it.
+
+    `spare` remembers what each queue has above that, until somebody is counted out.
+    """
+    queue = draft.get_queue(victim)
+    if queue == mine or queue not in draft.queues:
+        return True
+    if queue not in spare:
+        ledger = draft.ledger
+        spare[queue] = (ledger.allocated[queue] - ledger.deserved[queue]).tolist()
+    own = draft.room.get_amounts(victim.job.launcher)
+    each = draft.room.get_amounts(victim.job.worker)
+    return all(
+        left >= one + victim.size * more
+        for left, one, more in list(zip(spare[queue], own, each, strict=True))[1:]
+        if one or more
+    )
+
+
+def _count_out(draft: Draft, victim: Standing, sign: int) -> None:
+    """As if it had gone, or -1: as if it were there again. It gives no workers meanwhile."""
+    victim.leaving += sign
+    _book(draft, victim, sign)
+    for pod in victim.workers:
+        draft.expect_worker(victim, pod, sign)
+    for pod in victim.job.pods:
+        place = draft.room.places.get(pod.node)
+        if pod.is_launcher and place is not None:
+            draft.room.expect((place,), (sign,), pod.shape or victim.job.launcher)
+
+
+def _book(draft: Draft, victim: Standing, sign: int) -> None:
+    """Its queue has so much less."""
+    queue = draft.get_queue(victim)
+    if queue in draft.queues:
+        draft.ledger.allocated[queue] -= sign * draft.get_amounts(victim, victim.size)
+        draft.ledger.least[queue] -= sign * draft.get_amounts(victim, victim.floor)

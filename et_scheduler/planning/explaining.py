@@ -1,0 +1,111 @@
+"""One sentence, with numbers, for everybody who waits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import CPU, describe_requests
+from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.fitting import Gang, count_seats
+from et_scheduler.planning.rooms import to_amounts
+from et_scheduler.planning.standings import Standing
+
+MOST_NAMED = 3
+"""So many queues, or nodes, are named in one sentence."""
+
+
+def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
+    """What it needs, what is there, who has the rest."""
+    fit = _count_fit(draft, standing, gang)
+    owners = _describe_owners(draft, gang)
+    text = f"needs {describe_gang(gang)}, {_describe_fit(fit, gang)}; {owners}"
+    hold = _find_oldest(draft, standing)
+    if hold is not None and fit < gang.workers:
+        names = [draft.room.nodes[place].name for place in hold.places]
+        text += f"; {_name_some(names)} reserved for {draft.name_for_others(hold.standing)}"
+    if standing.job.uid in draft.holds:
+        own = [draft.room.nodes[place].name for place in draft.holds[standing.job.uid].places]
+        text += f"; holds {_name_some(own)}, which others leave"
+    if gang.worker.unproven:
+        text += f"; not modelled: {gang.worker.unproven}"
+    return Reason.NO_ROOM, text
+
+
+def tell_room_comes(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
+    """Room for all of it is being given back."""
+    fit = count_seats(draft.room, gang, draft.get_allowed(standing))
+    givers = [one for one in draft.givers.get(standing.job.uid, ()) if one.admission.gave_for]
+    names = [draft.name_for_others(one) for one in givers]
+    pods = sum(len(one.admission.leaving) for one in givers)
+    who = f"{_name_some(names)} give back {pods} workers" if givers else "pods are ending"
+    text = f"needs {describe_gang(gang)}, {_describe_fit(fit, gang)}; {who}"
+    return Reason.ROOM_COMES, text
+
+
+def tell_too_large(gang: Gang, largest: int) -> str:
+    """An empty cluster would not hold it."""
+    if largest < 0:
+        launcher = describe_requests(gang.launcher) if gang.launcher else ""
+        return f"no node is large enough for its launcher of {launcher}"
+    return f"needs {describe_gang(gang)}; an empty cluster holds {largest} workers"
+
+
+@lru_cache(maxsize=4096)
+def describe_gang(gang: Gang) -> str:
+    """As people write it: "10 workers of 5 CPU, 8 Gi and a launcher of 1 CPU"."""
+    text = f"{gang.workers} workers of {describe_requests(gang.worker)}"
+    if gang.launcher is not None and gang.launcher.requests:
+        text += f" and a launcher of {describe_requests(gang.launcher)}"
+    return text
+
+
+def _find_oldest(draft: Draft, standing: Standing) -> Hold | None:
+    """Whose reservation keeps others off nodes for longest."""
+    holds = (one for one in draft.holds.values() if one.standing is not standing)
+    return min(holds, key=lambda one: one.standing.admission.queued_at, default=None)
+
+
+def _count_fit(draft: Draft, standing: Standing, gang: Gang) -> int:
+    """Counted once in a pass for all who may go to the same nodes."""
+    if standing.job.uid in draft.holds:
+        return count_seats(draft.room, gang, draft.get_allowed(standing))
+    key = (gang.worker, draft.rank_priority(standing))
+    if key not in draft.fits:
+        allowed = draft.get_allowed(standing)
+        fits = draft.room.count_fits(gang.worker)
+        draft.fits[key] = int(fits.sum() if allowed is None else fits[allowed].sum())
+    return min(draft.fits[key], gang.workers)
+
+
+def _describe_fit(fit: int, gang: Gang) -> str:
+    return f"{fit} fit now" if fit < gang.workers else "the workers fit, the launcher does not"
+
+
+def _describe_owners(draft: Draft, gang: Gang) -> str:
+    """Which queues have most of what the worker requests first."""
+    name = gang.worker.requests[0][0] if gang.worker.requests else CPU
+    for resource, _ in gang.worker.requests:
+        if resource != CPU and "/" in resource:
+            name = resource  # accelerators are what people wait for
+    if name not in draft.owners:
+        draft.owners[name] = _list_owners(draft, name)
+    return draft.owners[name]
+
+
+def _list_owners(draft: Draft, name: str) -> str:
+    owners = []
+    for queue, vector in draft.ledger.allocated.items():
+        amount = to_amounts(draft.room, vector).get(name, 0)
+        if amount > 0:
+            owners.append((-amount, queue))
+    unit = "CPU" if name == CPU else name
+    scale = 1000 if name == CPU else 1
+    parts = [f"{queue} has {-amount / scale:g} {unit}" for amount, queue in sorted(owners)]
+    return ", ".join(parts[:MOST_NAMED]) or "others have the rest"
+
+
+def _name_some(names: list[str]) -> str:
+    found = sorted(set(names))
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return ", ".join(found[:MOST_NAMED]) + more

@@ -1,0 +1,43 @@
+"""What was tried in a pass in vain, so that nothing as large is tried again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.standings import Standing
+
+
+class Failures:
+    """By queue, priority, launcher and where the pods may be: room only gets less in a pass."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._found: dict[Hashable, list[tuple[int, ...]]] = defaultdict(list)
+
+    def is_hopeless(self, standing: Standing, gang: Gang) -> bool:
+        """Whether one that is as large in nothing has failed, and so this one would."""
+        if standing.held is not None or standing.job.uid in self._draft.holds:
+            return False
+        size = self._measure(gang)
+        tried = self._found.get(self._sort(standing, gang), ())
+        return any(all(a <= b for a, b in zip(one, size, strict=True)) for one in tried)
+
+    def note(self, standing: Standing, gang: Gang) -> None:
+        """It has failed; the least of their kind are kept."""
+        if standing.job.uid not in self._draft.holds:
+            size = self._measure(gang)
+            kept = self._found[self._sort(standing, gang)]
+            kept[:] = [one for one in kept if any(a < b for a, b in zip(one, size, strict=True))]
+            kept.append(size)
+
+    def _measure(self, gang: Gang) -> tuple[int, ...]:
+        return (gang.workers, *self._draft.room.get_vector(gang.worker).tolist())
+
+    def _sort(self, standing: Standing, gang: Gang) -> Hashable:
+        worker = gang.worker
+        where = (worker.terms, worker.tolerations, worker.host_ports)
+        queue = self._draft.get_queue(standing)
+        return (queue, standing.job.priority, gang.launcher, where)

@@ -1,0 +1,85 @@
+"""What keeps a job from starting whatever room there is."""
+
+from __future__ import annotations
+
+from et_scheduler.model.reasons import Reason
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.explaining import tell_too_large
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.standings import Standing
+
+Obstacle = tuple[Reason, str]
+
+
+def find_obstacle(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
+    """The first of them, or None where only room decides."""
+    return (
+        _find_in_queue(draft, standing)
+        or _find_in_time(draft, standing)
+        or _find_in_size(draft, standing, gang)
+    )
+
+
+def explain_strays(draft: Draft) -> None:
+    """Who names a queue that does not exist is in no line, and is told here."""
+    for standing in draft.list_waiting():
+        if draft.get_queue(standing) not in draft.queues:
+            text = f"there is no queue {standing.job.queue}"
+            draft.explain(standing, Reason.NO_QUEUE, text)
+
+
+def _find_in_queue(draft: Draft, standing: Standing) -> Obstacle | None:
+    queue = draft.queues[draft.get_queue(standing)]
+    if queue.is_stopped:
+        return Reason.QUEUE_STOPPED, f"queue {queue.name} is stopped: nothing new starts"
+    if queue.namespaces is not None and standing.job.namespace not in queue.namespaces:
+        text = f"queue {queue.name} does not admit jobs of namespace {standing.job.namespace}"
+        return Reason.NOT_IN_QUEUE, text
+    return None
+
+
+def _find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
+    admission = standing.admission
+    if standing.pods_left and not standing.is_admitted:
+        text = f"{standing.pods_left} pods of its last life are not gone yet"
+        return Reason.PODS_LEFT, text
+    if admission.retry_at is not None and admission.retry_at > draft.now:
+        draft.wake(admission.retry_at)
+        text = f"is tried again in {(admission.retry_at - draft.now + 999) // 1000} s"
+        return Reason.BACKING_OFF, text
+    if admission.evictions and not standing.is_admitted:
+        last = admission.evictions[-1]
+        evictor = draft.standings.get(last.uid)
+        # Taken back since, he has had his chance; started, he is not waiting.
+        if evictor is not None and evictor.is_waiting and evictor.admission.since <= last.at:
+            text = f"waits for {draft.name_for_others(evictor)}, for which it was evicted"
+            return Reason.BEHIND_EVICTOR, text
+    return None
+
+
+def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
+    queue = draft.get_queue(standing)
+    more = draft.get_amounts(standing, gang.workers, launcher=gang.launcher is not None)
+    if draft.ledger.exceeds_limit(queue, more, at_least=True):
+        return Reason.AT_LIMIT, f"queue {queue} is at its limit with what its jobs need at least"
+    total = _count_largest(draft, gang)
+    if total < gang.workers and not draft.queues[queue].is_autoscaled:
+        return Reason.TOO_LARGE, tell_too_large(gang, total)
+    if draft.ledger.exceeds_limit(queue, more):
+        return Reason.AT_LIMIT, f"queue {queue} is at its limit until elastic workers have gone"
+    return None
+
+
+def _count_largest(draft: Draft, gang: Gang) -> int:
+    """How many of the gang's workers an empty cluster would hold; -1: not even its launcher."""
+    key = (gang.launcher, gang.worker)
+    if key not in draft.largest:
+        fits = draft.room.count_empty(gang.worker)
+        largest = int(fits.sum())
+        if gang.launcher is not None:
+            own = draft.room.count_empty(gang.launcher) > 0
+            vector = draft.room.get_vector(gang.launcher)
+            beside = draft.room.count_empty(gang.worker, less=vector)
+            largest = largest - int((fits - beside)[own].min()) if own.any() else -1
+        draft.largest[key] = largest
+    return draft.largest[key]

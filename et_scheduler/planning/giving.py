@@ -1,0 +1,223 @@
+"""Which elastic workers give way: fewest pods, then who may be asked first, then who has most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Gift, Pod
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang, Seats, find_seats
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.standings import Standing
+
+Rank = Callable[[Standing, int], int | None]
+"""Who is asked first, from what he has left: lower is earlier, None is never."""
+_Cost = tuple[int, int, int, int, int, int]
+_Pick = tuple[Standing, Pod]
+
+
+@dataclass(slots=True)
+class Search:
+    """One search for room for one gang; everything that it tries can be taken back.
+
+    Victims are taken on `preferred` places first; `avoided` ones are used last. `given` are the
+    victims so far.
+    """
+
+    draft: Draft
+    rank: Rank
+    allowed: Mask | None = None
+    preferred: frozenset[int] = frozenset()
+    avoided: frozenset[int] = frozenset()
+    given: dict[str, list[Pod]] = field(default_factory=lambda: defaultdict(list))
+    held: list[tuple[int, int, Shape]] = field(default_factory=list)
+    _by_place: dict[int, list[_Pick]] = field(default_factory=dict)
+    _owned: frozenset[int] = frozenset()
+
+    def collect(self, standings: Iterable[Standing] | None = None) -> None:
+        """Look up who of them, or of all, could give at all, and where."""
+        by_place: dict[int, list[_Pick]] = defaultdict(list)
+        places = self.draft.room.places
+        for standing in self.draft.standings.values() if standings is None else standings:
+            if not standing.surplus or self.rank(standing, len(standing.workers)) is None:
+                continue
+            for pod in reversed(standing.workers):
+                place = places.get(pod.node)
+                if place is not None and (self.allowed is None or self.allowed[place]):
+                    by_place[place].append((standing, pod))
+        self._by_place = dict(by_place)
+        holds = self.draft.holds.values()
+        self._owned = frozenset(place for hold in holds for place in hold.places)
+
+    def find(self, gang: Gang, *, is_whole: bool = True) -> Seats | None:
+        """Seats that will be free once `given` have gone. Not all of them if not `is_whole`.
+
+        None where the gang does not fit however many give; then nothing is changed.
+        """
+        seats = find_seats(self.draft.room, gang, self.allowed, later=True)
+        if seats is not None:  # exact, where what follows takes one pod after the other
+            self._hold_all(gang, seats)
+            return seats
+        launcher = None
+        if gang.launcher is not None:
+            found = self._seat(gang.launcher, 1)
+            if not found:
+                self.undo()
+                return None
+            launcher = next(iter(found))
+        found = self._seat(gang.worker, gang.workers)
+        if sum(found.values()) < gang.workers and (is_whole or not found):
+            self.undo()
+            return None
+        return Seats(launcher, tuple(found), tuple(found.values()))
+
+    def undo(self) -> None:
+        """Take back all that was tried."""
+        for place, count, shape in self.held:
+            self.draft.room.expect((place,), (count,), shape)
+        for uid, pods in self.given.items():
+            standing = self.draft.standings[uid]
+            for pod in pods:
+                self.draft.expect_worker(standing, pod, -1)
+            self._book(standing, len(pods))
+        self.held.clear()
+        self.given.clear()
+
+    def commit(self, gift: Gift, text: str) -> int:
+        """Ask them to go; answers how many jobs that are."""
+        given = self.settle()
+        for uid, pods in given.items():
+            self.draft.shrink(self.draft.standings[uid], pods, gift, text)
+        return len(given)
+
+    def settle(self) -> dict[str, list[Pod]]:
+        """Who was found; they are booked as before until somebody asks them to go."""
+        given = dict(self.given)
+        for uid, pods in given.items():
+            self._book(self.draft.standings[uid], len(pods))
+        self.given.clear()
+        return given
+
+    def _hold_all(self, gang: Gang, seats: Seats) -> None:
+        if seats.launcher is not None and gang.launcher is not None:
+            self._hold({}, seats.launcher, 1, gang.launcher)
+        for place, count in zip(seats.places, seats.pods, strict=True):
+            self._hold({}, place, count, gang.worker)
+
+    def _seat(self, shape: Shape, pods: int) -> dict[int, int]:
+        """Up to so many seats, held: those that will be free anyhow, then those that cost least."""
+        seats: dict[int, int] = {}
+        fits = self.draft.room.count_fits(shape, later=True)
+        if self.allowed is not None:
+            fits = np.where(self.allowed, fits, 0)
+        places = np.flatnonzero(fits)
+        ordered = places[np.argsort(fits[places], kind="stable")].tolist()
+        if self.preferred or self.avoided:
+            ordered.sort(key=self._rank_place)
+        for place in ordered:
+            if not pods:
+                break
+            pods -= self._hold(seats, place, min(int(fits[place]), pods), shape)
+        if pods:
+            self._seat_with_victims(shape, pods, seats)
+        return seats
+
+    def _seat_with_victims(self, shape: Shape, pods: int, seats: dict[int, int]) -> None:
+        mask = self.draft.room.get_mask(shape)
+        places = [place for place in self._by_place if mask[place]]
+        heap = [cost for place in places for cost in self._price(place, shape)]
+        heapify(heap)
+        while heap and pods:
+            before = heappop(heap)
+            place = before[-1]
+            now = next(self._price(place, shape), None)
+            if now is not None and now > before:
+                heappush(heap, now)  # somebody on it has given meanwhile
+            elif now is not None:
+                for standing, pod in self._choose(place, shape):
+                    self._give(standing, pod)
+                pods -= self._hold(seats, place, min(self._count(place, shape), pods), shape)
+                for cost in self._price(place, shape):
+                    heappush(heap, cost)
+
+    def _give(self, standing: Standing, pod: Pod) -> None:
+        self.given[standing.job.uid].append(pod)
+        self.draft.expect_worker(standing, pod)
+        self._book(standing, -1)
+
+    def _book(self, standing: Standing, workers: int) -> None:
+        """What its queue has is less while it is tried, so that no queue gives too much."""
+        queue = self.draft.get_queue(standing)
+        if queue in self.draft.queues:
+            more = self.draft.get_amounts(standing, workers, launcher=False)
+            self.draft.ledger.allocated[queue] += more
+
+    def _hold(self, seats: dict[int, int], place: int, pods: int, shape: Shape) -> int:
+        self.draft.room.hold((place,), (pods,), shape)
+        self.held.append((place, pods, shape))
+        seats[place] = seats.get(place, 0) + pods
+        return pods
+
+    def _count(self, place: int, shape: Shape) -> int:
+        return int(self.draft.room.count_fits(shape, later=True)[place])
+
+    def _price(self, place: int, shape: Shape) -> Iterator[_Cost]:
+        """What one more pod there costs: pods, then whom; nothing where it cannot be had."""
+        picks = self._choose(place, shape)
+        if picks:
+            weights = [self._weigh(standing) for standing, _ in picks]
+            yield (self._rank_place(place), len(picks), *max(weights), place)
+
+    def _choose(self, place: int, shape: Shape) -> list[_Pick]:
+        """The victims on that node without which one more pod does not fit; none if it cannot."""
+        room = self.draft.room
+        left = room.later[place].tolist()
+        wanted = [(column, n) for column, n in enumerate(room.get_amounts(shape)) if n]
+        chosen: list[_Pick] = []
+        asked: dict[str, int] = defaultdict(int)
+        for standing, pod in self._list_willing(place):
+            if all(left[column] >= amount for column, amount in wanted):
+                break
+            if self._can_spare(standing, pod, asked[standing.job.uid]):
+                asked[standing.job.uid] += 1
+                chosen.append((standing, pod))
+                given = room.get_amounts(pod.shape or standing.job.worker)
+                left = [one + more for one, more in zip(left, given, strict=True)]
+        return chosen if all(left[column] >= amount for column, amount in wanted) else []
+
+    def _list_willing(self, place: int) -> list[_Pick]:
+        left = [pick for pick in self._by_place[place] if not self._has_given(*pick)]
+        return sorted(left, key=lambda pick: self._weigh(pick[0]))
+
+    def _has_given(self, standing: Standing, pod: Pod) -> bool:
+        return pod in self.given.get(standing.job.uid, ())
+
+    def _rank_place(self, place: int) -> int:
+        return 0 if place in self.preferred else 1 + (place in self.avoided)
+
+    def _weigh(self, standing: Standing) -> tuple[int, int, int]:
+        """Who may be asked first; who gives in this pass already; who has most."""
+        given = self.given.get(standing.job.uid, ())
+        left = len(standing.workers) - len(given)
+        rank = self.rank(standing, left)
+        is_new = not given and standing.step is not Step.GIVE
+        return (2**31 if rank is None else rank, int(is_new), -standing.dominate(left))
+
+    def _can_spare(self, standing: Standing, pod: Pod, asked: int) -> bool:
+        """Whether it keeps its least size, and keeps it where nobody has reserved nodes."""
+        given = self.given.get(standing.job.uid, ())
+        left = len(standing.workers) - len(given) - asked
+        if left <= standing.floor or self.rank(standing, left) is None:
+            return False
+        if not self._owned or self.draft.room.places.get(pod.node) in self._owned:
+            return True
+        places = self.draft.room.places
+        gone = sum(1 for one in given if places.get(one.node) not in self._owned) + asked
+        return standing.outside - gone > standing.floor

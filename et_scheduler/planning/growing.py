@@ -1,0 +1,243 @@
+"""What is left goes to the job whose next step leaves it the least of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Purpose
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang, Seats, find_seats
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts, Room
+from et_scheduler.planning.sizes import find_next
+from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.waiting import find_owed, is_anybody_short
+
+_Entry = tuple[int, int, str]
+
+
+@dataclass(slots=True)
+class Fill:
+    """Fills a room with workers above the least sizes, one step of one job after the other.
+
+    `sizes` are where the jobs begin and, afterwards, what they have; `places` where the new
+    workers are. `more` is what each queue has got of it. What is only tried is not `is_real`: it
+    may use nodes where pods are still to come.
+    """
+
+    draft: Draft
+    room: Room
+    sizes: dict[str, int]
+    is_real: bool = True
+    places: dict[str, list[int]] = field(default_factory=dict)
+    more: dict[str, Counts] = field(default_factory=dict)
+    _heaps: dict[str, list[_Entry]] = field(default_factory=dict)
+    _ratios: dict[str, int] = field(default_factory=dict)
+    _owed: dict[str, Counts] = field(default_factory=dict)
+    _full: set[Shape] = field(default_factory=set)
+    _outside: Mask | None = None
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _owners: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nobody has grown anywhere."""
+        self._owners = np.zeros(len(self.room.nodes), dtype=np.int64)
+
+    def run(self, standings: Iterable[Standing]) -> None:
+        """Until nobody's next step fits. Queues that have least of what they are due go first."""
+        self._outside = _mask_reserved(self.draft)
+        for standing in standings:
+            queue = self.draft.get_queue(standing)
+            if queue in self.draft.queues:
+                self._push(queue, standing)
+        while self._heaps:
+            queue = min(self._heaps, key=self._rank_queue)
+            heap = self._heaps[queue]
+            *_, uid = heappop(heap)
+            standing = self.draft.standings[uid]
+            if standing.job.worker not in self._full and self._grow(queue, standing):
+                self._push(queue, standing)
+            if not heap:
+                del self._heaps[queue]
+
+    def give_back(self, standing: Standing) -> None:
+        """It keeps what it had before."""
+        for place in self.places.pop(standing.job.uid, ()):
+            self.room.give_back((place,), (1,), standing.job.worker)
+        self.sizes[standing.job.uid] = standing.size
+
+    def _push(self, queue: str, standing: Standing) -> None:
+        size = self.sizes[standing.job.uid]
+        following = find_next(standing.job, size)
+        if following > size:
+            entry = (standing.dominate(following), standing.job.created, standing.job.uid)
+            heappush(self._heaps.setdefault(queue, []), entry)
+
+    def _rank_queue(self, queue: str) -> tuple[int, int, int, str]:
+        if len(self._heaps) == 1:
+            return (0, 0, 0, queue)
+        if queue not in self._ratios:
+            self._ratios[queue] = self.draft.ledger.get_ratio(queue, self.more.get(queue))
+        ratio = self._ratios[queue]
+        return (ratio, -self.draft.queues[queue].priority, self._heaps[queue][0][0], queue)
+
+    def _grow(self, queue: str, standing: Standing) -> bool:
+        uid, worker = standing.job.uid, standing.job.worker
+        size = self.sizes[uid]
+        step = find_next(standing.job, size) - size
+        more = self.draft.get_amounts(standing, step, launcher=False)
+        if queue in self.more:
+            more = more + self.more[queue]
+        if queue not in self._owed:
+            self._owed[queue] = find_owed(self.draft, queue)
+        if self.draft.ledger.exceeds_limit(queue, more + self._owed[queue] * (more > 0)):
+            return False
+        places = self._find(standing, step)
+        if places is None:
+            return False
+        for place in places:
+            self.room.take((place,), (1,), worker)
+        self.places.setdefault(uid, []).extend(places)
+        self._owners[places] = self._number(standing)
+        self.sizes[uid] = size + step
+        self.more[queue] = more
+        self._ratios.pop(queue, None)
+        return True
+
+    def _find(self, standing: Standing, step: int) -> list[int] | None:
+        """Places for the step, tightest first; where it keeps its least size off what is held."""
+        allowed = None if standing.outside >= standing.floor else self._outside
+        if not self.is_real:
+            return self._seat(standing.job.worker, step, allowed)
+        allowed = self.draft.leave_out_promised(standing, allowed)
+        # Best where nobody else grows in this pass: on shared nodes kube-scheduler may give two
+        # seats to one job, whose own elsewhere the other is not told to look for.
+        apart = (self._owners == 0) | (self._owners == self._number(standing))
+        places = self._seat(
+            standing.job.worker, step, apart if allowed is None else apart & allowed
+        )
+        return places or self._seat(standing.job.worker, step, allowed)
+
+    def _number(self, standing: Standing) -> int:
+        return self._numbers.setdefault(standing.job.uid, len(self._numbers) + 1)
+
+    def _seat(self, worker: Shape, step: int, allowed: Mask | None) -> list[int] | None:
+        if step > 1:
+            seats = find_seats(self.room, Gang(None, worker, step), allowed)
+            if seats is None:
+                return None
+            pairs = zip(seats.places, seats.pods, strict=True)
+            return [place for place, pods in pairs for _ in range(pods)]
+        fits = self.room.count_fits(worker)
+        candidates = np.flatnonzero(fits if allowed is None else fits * allowed)
+        if not candidates.size:
+            if allowed is None:
+                self._full.add(worker)
+            return None
+        return [int(candidates[int(np.argmin(fits[candidates]))])]
+
+
+def grow_all(draft: Draft) -> None:
+    """Raise sizes of jobs that run, and of gangs that start in this pass if nobody waits."""
+    growers = [one for one in draft.list_admitted() if _may_grow(draft, one)]
+    fill = Fill(draft, draft.room, {one.job.uid: one.size for one in growers})
+    fill.run(growers)
+    for standing in growers:
+        before, after = standing.size, fill.sizes[standing.job.uid]
+        if after == before:
+            continue
+        if not standing.is_fresh and not _is_worth(draft, standing, after):
+            fill.give_back(standing)
+            continue
+        _apply(draft, standing, after, fill.places[standing.job.uid])
+
+
+def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) -> None:
+    draft.resize(standing, workers)
+    if standing.is_fresh:  # it starts with them, on nodes that may be reserved for others
+        seats = standing.gang_seats or Seats()
+        placement = draft.build_placement(standing, (*seats.places, *places), seats.launcher)
+        draft.change(standing, Step.TAKE, workers=workers, placement=placement)
+        draft.change(standing, Step.TAKE, message=f"{workers} workers")
+        return
+    draft.change(
+        standing,
+        Step.TAKE,
+        workers=workers,
+        placement=draft.build_placement(standing, places),
+        resized_at=draft.now,
+        reason=Reason.GROWN,
+        message=f"{workers} workers: {workers - standing.was_size} more have room",
+    )
+
+
+def _may_grow(draft: Draft, standing: Standing) -> bool:
+    if not standing.is_elastic or standing.size >= standing.most or standing.leaving:
+        return False
+    if standing.is_fresh:
+        return not is_anybody_short(draft)
+    if not is_steady(standing) or is_levelling(draft):
+        return False
+    admission = standing.admission
+    return admission.resized_at is None or draft.has_passed(
+        admission.resized_at, standing.job.cooldown
+    )
+
+
+def is_steady(standing: Standing) -> bool:
+    """All that it may have is bound, and nothing is on its way out."""
+    is_whole = standing.admission.bound_at is not None and not standing.unbound
+    is_whole = is_whole and len(standing.workers) == standing.size >= standing.least
+    return is_whole and not standing.leaving and standing.step in (None, Step.TELL)
+
+
+def is_levelling(draft: Draft) -> bool:
+    """Whether room is being given back for the level of all: nobody grows into it before."""
+    if draft.levelling is None:
+        draft.levelling = any(
+            one.leaving
+            and one.admission.gave_for is not None
+            and one.admission.gave_for.purpose is Purpose.LEVEL
+            for one in draft.standings.values()
+        )
+    return draft.levelling
+
+
+def _is_worth(draft: Draft, standing: Standing, after: int) -> bool:
+    """Not less than a step, and not less than a tenth of what it has."""
+    return (after - standing.size) * 100 >= draft.rules.worth * standing.size
+
+
+def _mask_reserved(draft: Draft) -> Mask | None:
+    """Where nobody has reserved nodes; None where nobody has any."""
+    places = [place for hold in draft.holds.values() for place in hold.places]
+    if not places:
+        return None
+    mask = np.ones(len(draft.room.nodes), dtype=np.bool_)
+    mask[places] = False
+    return mask
+
+
+def fill_from_least(draft: Draft, standings: Mapping[str, Standing]) -> Mapping[str, int]:
+    """The level: what each would have if all above the least sizes were given out anew."""
+    room = draft.room.copy()
+    for standing in standings.values():
+        for pod in standing.workers[standing.floor :]:
+            place = room.places.get(pod.node)
+            if place is not None:
+                room.give_back((place,), (1,), pod.shape or standing.job.worker)
+    sizes = {uid: one.floor for uid, one in standings.items()}
+    fill = Fill(draft, room, sizes, is_real=False)
+    for standing in standings.values():
+        queue = draft.get_queue(standing)
+        less = draft.get_amounts(standing, standing.floor - standing.size, launcher=False)
+        fill.more[queue] = fill.more[queue] + less if queue in fill.more else less
+    fill.run(standings.values())
+    return fill.sizes

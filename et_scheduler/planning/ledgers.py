@@ -1,0 +1,85 @@
+"""What each queue has, needs at least, and is due: kept up to date while a pass decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from et_scheduler.model.queues import Queue
+from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.sharing import Claim, share
+
+SCALE = 10**9
+"""Fractions are compared as so many parts, in integers."""
+UNLIMITED = 2**62
+
+
+class Ledger:
+    """One row a queue, one column a resource; places for pods count nothing here."""
+
+    def __init__(
+        self, queues: Mapping[str, Queue], resources: Sequence[str], total: Counts
+    ) -> None:
+        self.queues = queues
+        self.total = total
+        self.resources = resources
+        self.limits = {name: self._read_limits(queue) for name, queue in queues.items()}
+        self.clear()
+
+    def clear(self) -> None:
+        """Nobody has or asks for anything."""
+        self.allocated = {name: np.zeros_like(self.total) for name in self.queues}
+        self.least = {name: np.zeros_like(self.total) for name in self.queues}
+        self.requested = {name: np.zeros_like(self.total) for name in self.queues}
+        self.deserved = {name: np.zeros_like(self.total) for name in self.queues}
+
+    def settle(self) -> None:
+        """Compute what each deserves from what all request."""
+        for column in range(len(self.resources)):
+            claims = [
+                Claim(name, queue.weight, queue.priority, self._cut(name, column))
+                for name, queue in self.queues.items()
+            ]
+            for name, amount in share(int(self.total[column]), claims).items():
+                self.deserved[name][column] = amount
+
+    def get_ratio(self, queue: str, more: Counts | None = None) -> int:
+        """allocated/deserved of the resource where it is largest, in parts of SCALE."""
+        amounts = self.allocated[queue] if more is None else self.allocated[queue] + more
+        pairs = zip(amounts.tolist(), self.deserved[queue].tolist(), strict=True)
+        return max(
+            (amount * SCALE // deserved if deserved else UNLIMITED)
+            for amount, deserved in (*pairs, (0, 1))
+            if amount or deserved
+        )
+
+    def is_above_share(self, queue: str, wanted: Counts) -> bool:
+        """Whether it has more than it is due of something that is wanted."""
+        surplus = (self.allocated[queue] > self.deserved[queue]) & (wanted > 0)
+        return bool(surplus.any())
+
+    def is_in_share(self, queue: str, gang: Counts) -> bool:
+        """Whether its jobs at their least, with this gang, are within what it is due.
+
+        A queue that has nothing may exceed by one gang, or it could never begin.
+        """
+        if not self.allocated[queue].any():
+            return True
+        over = (self.least[queue] + gang > self.deserved[queue]) & (gang > 0)
+        return not over.any()
+
+    def exceeds_limit(self, queue: str, more: Counts, *, at_least: bool = False) -> bool:
+        """Whether it would have more than it ever may; `at_least`: with all its jobs at theirs."""
+        if not self.queues[queue].limits:
+            return False
+        amounts = self.least[queue] if at_least else self.allocated[queue]
+        over = (amounts + more > self.limits[queue]) & (more > 0)
+        return bool(over.any())
+
+    def _cut(self, queue: str, column: int) -> int:
+        return min(int(self.requested[queue][column]), int(self.limits[queue][column]))
+
+    def _read_limits(self, queue: Queue) -> Counts:
+        limits = [queue.limits.get(name, UNLIMITED) for name in self.resources]
+        return np.array(limits, dtype=np.int64)

@@ -1,0 +1,119 @@
+"""Evens out running jobs: who is far above the level shrinks for those who are far below it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Gift, Pod, Purpose
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.giving import Rank, Search
+from et_scheduler.planning.growing import fill_from_least, is_levelling, is_steady
+from et_scheduler.planning.sizes import find_floor, find_next
+from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.waiting import is_room_coming
+
+
+def level_all(draft: Draft) -> None:
+    """In a pass that changes nothing else: donors give what receivers are proven to have room for.
+
+    The room is the receivers': nobody that runs grows before it is free, and then those who have
+    least do.
+    """
+    if _is_busy(draft):
+        return
+    standings = {one.job.uid: one for one in draft.list_admitted() if _takes_part(draft, one)}
+    if len(standings) <= 1:
+        return
+    levels = fill_from_least(draft, standings)
+    donors = {
+        uid: levels[uid]
+        for uid, one in standings.items()
+        if _is_far(draft, one.size - levels[uid], one, levels[uid])
+    }
+    receivers = [
+        one
+        for uid, one in standings.items()
+        if _is_far(draft, levels[uid] - one.size, one, levels[uid]) and _may_receive(draft, one)
+    ]
+    receivers.sort(key=lambda one: (one.dominate(one.size), one.job.created, one.job.uid))
+    if donors and receivers:
+        _Batch(draft, donors).run(receivers, levels)
+
+
+class _Batch:
+    """All receivers of one pass; each is served whole enough, or not at all."""
+
+    def __init__(self, draft: Draft, donors: Mapping[str, int]) -> None:
+        self.draft = draft
+        self.donors = donors
+        self.given: dict[str, list[Pod]] = defaultdict(list)
+
+    def run(self, receivers: list[Standing], levels: Mapping[str, int]) -> None:
+        for receiver in receivers:
+            self._serve(receiver, levels[receiver.job.uid])
+        for uid, pods in self.given.items():
+            donor = self.draft.standings[uid]
+            donor.workers = sorted((*donor.workers, *pods), key=lambda pod: (pod.created, pod.name))
+            text = "has more than its level: others are further below theirs"
+            self.draft.shrink(donor, pods, Gift(Purpose.LEVEL), text)
+
+    def _serve(self, receiver: Standing, level: int) -> None:
+        search = Search(self.draft, self._rank_donors(receiver, level))
+        search.collect()
+        lacking = level - receiver.size
+        seats = search.find(Gang(None, receiver.job.worker, lacking), is_whole=False)
+        if seats is None:
+            return
+        reached = find_floor(receiver.job, receiver.size + sum(seats.pods))
+        if not search.given or not _is_far(self.draft, reached - receiver.size, receiver, level):
+            search.undo()
+            return
+        for uid, pods in search.settle().items():
+            names = {pod.name for pod in pods}
+            donor = self.draft.standings[uid]
+            donor.workers = [pod for pod in donor.workers if pod.name not in names]
+            self.given[uid] += pods
+
+    def _rank_donors(self, receiver: Standing, level: int) -> Rank:
+        """Down to their level, and not below where the receiver will be."""
+        goal, mine = receiver.dominate(level), self.draft.get_queue(receiver)
+
+        def rank(donor: Standing, left: int) -> int | None:
+            if left <= self.donors.get(donor.job.uid, left):
+                return None
+            is_same = self.draft.get_queue(donor) == mine
+            return None if is_same and donor.dominate(left - 1) < goal else 0
+
+        return rank
+
+
+def _is_busy(draft: Draft) -> bool:
+    """Whether this pass changes something else, or anybody waits for room that comes.
+
+    A donor of the level gives nothing to a gang or a service until all that it gave is gone.
+    """
+    if draft.cluster.pending or is_room_coming(draft):
+        return True
+    changed = (one.step for one in draft.standings.values())
+    return is_levelling(draft) or any(step not in (None, Step.TELL) for step in changed)
+
+
+def _takes_part(draft: Draft, standing: Standing) -> bool:
+    if not standing.is_elastic or not is_steady(standing):
+        return False
+    return draft.get_queue(standing) in draft.queues
+
+
+def _may_receive(draft: Draft, standing: Standing) -> bool:
+    """In its cool-down it could not take the room, and it would be given away again."""
+    resized_at = standing.admission.resized_at
+    return resized_at is None or draft.has_passed(resized_at, standing.job.cooldown)
+
+
+def _is_far(draft: Draft, difference: int, standing: Standing, level: int) -> bool:
+    """More than one step, and more than a fifth of the level."""
+    step = find_next(standing.job, level) - level
+    return difference > max(step, 1) and difference * 100 > draft.rules.level_worth * level

@@ -1,0 +1,49 @@
+"""A queue above its limits gives back what its jobs have above their least; nobody is evicted."""
+
+from __future__ import annotations
+
+from et_scheduler.model.jobs import Gift, Purpose
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.waiting import find_owed
+
+
+def keep_limits(draft: Draft) -> None:
+    """Shrink jobs, those with most first, until each queue is within its limits.
+
+    So it is too where somebody of the same queue waits at the limit with his least size.
+    """
+    for queue in draft.queues:
+        wanted = find_owed(draft, queue)
+        surplus = draft.ledger.allocated[queue] + wanted - draft.ledger.limits[queue]
+        if not (surplus > 0).any():
+            continue
+        donors = [one for one in draft.list_admitted() if _may_give(draft, one, queue)]
+        given: dict[str, int] = {one.job.uid: 0 for one in donors}
+        while (surplus > 0).any() and donors:
+            donor = max(donors, key=lambda one: (_rank(one, given), one.job.uid))
+            worker = draft.get_amounts(donor, 1, launcher=False)
+            if given[donor.job.uid] >= donor.surplus or not ((surplus > 0) & (worker > 0)).any():
+                donors.remove(donor)
+                continue
+            given[donor.job.uid] += 1
+            surplus = surplus - worker
+        for uid, count in given.items():
+            if count:
+                _shrink(draft, draft.standings[uid], count, queue)
+
+
+def _rank(standing: Standing, given: dict[str, int]) -> int:
+    return standing.dominate(standing.size - given[standing.job.uid])
+
+
+def _may_give(draft: Draft, standing: Standing, queue: str) -> bool:
+    return draft.get_queue(standing) == queue and standing.surplus > 0
+
+
+def _shrink(draft: Draft, standing: Standing, count: int, queue: str) -> None:
+    pods = standing.workers[-count:]
+    for pod in pods:
+        draft.expect_worker(standing, pod)
+    text = f"queue {queue} is above its limit"
+    draft.shrink(standing, pods, Gift(Purpose.LIMIT), text)

@@ -1,0 +1,194 @@
+"""Takes in what became of earlier decisions: bound, gone, never created, never bound."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Gift, Purpose, State
+from et_scheduler.model.reasons import Reason
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.standings import Standing
+
+SPREAD = 5
+"""Retries of jobs that were taken back together are spread over a fifth of the wait."""
+
+
+def note_all(draft: Draft) -> None:
+    """Change admissions so that they say what has happened since they were written."""
+    for standing in draft.standings.values():
+        _note_gone(draft, standing)
+        if standing.is_admitted:
+            _note_most(draft, standing)
+            _note_admitted(draft, standing)
+        elif standing.is_waiting:
+            _note_waiting(draft, standing)
+    for standing in draft.list_admitted():
+        _restore_given(draft, standing)
+
+
+def _note_gone(draft: Draft, standing: Standing) -> None:
+    """What was given is gone: the job may be asked again."""
+    is_noted = standing.admission.gave_for is not None or standing.admission.leaving
+    if is_noted and not standing.leaving:
+        draft.change(standing, Step.TELL, gave_for=None, leaving=())
+
+
+def _note_most(draft: Draft, standing: Standing) -> None:
+    """An edit has lowered the most that it may have: giving back asks nobody.
+
+    Whose replicas are his author's chooses his victims himself.
+    """
+    if standing.size <= standing.most or standing.leaving:
+        return
+    text = f"may have {standing.most} workers now"
+    if standing.is_elastic:
+        surplus = standing.workers[standing.most :]
+        for pod in surplus:
+            draft.expect_worker(standing, pod)
+        draft.shrink(standing, surplus, None, text)
+    else:
+        draft.change(standing, Step.GIVE, workers=standing.most, message=text)
+
+
+def _note_waiting(draft: Draft, standing: Standing) -> None:
+    """A place in line begins when the job is first held, and after each suspension."""
+    admission = standing.admission
+    is_spent = admission.state is State.ADMITTED
+    if is_spent or admission.queue != standing.job.queue:
+        begun = draft.now if is_spent else admission.queued_at or draft.now
+        draft.change(
+            standing,
+            Step.TELL,
+            state=State.WAITING,
+            queue=standing.job.queue,
+            workers=0,
+            queued_at=begun,
+            since=draft.now,
+        )
+
+
+def _note_admitted(draft: Draft, standing: Standing) -> None:
+    admission = standing.admission
+    is_bound = standing.has_launcher and len(standing.workers) >= standing.floor
+    if admission.bound_at is None:
+        if is_bound:
+            draft.change(standing, Step.TELL, bound_at=draft.now, attempts=0, short_since=None)
+        else:
+            _check_start(draft, standing)
+        return
+    if is_bound:
+        if admission.short_since is not None:
+            draft.change(standing, Step.TELL, short_since=None)
+        _check_growth(draft, standing)
+    elif admission.short_since is None:
+        draft.change(standing, Step.TELL, short_since=draft.now)
+    elif draft.has_passed(admission.short_since, draft.rules.short_most):
+        take_back(draft, standing, Reason.BELOW_MINIMUM, "below its least size for too long")
+
+
+def _check_start(draft: Draft, standing: Standing) -> None:
+    """A gang that does not stand in time is taken back whole, and blocks nobody."""
+    rules, admission = draft.rules, standing.admission
+    queue = draft.queues.get(admission.queue)
+    is_autoscaled = queue is not None and queue.is_autoscaled
+    wait = rules.autoscaled_within if is_autoscaled else rules.bound_within
+    workers = (*standing.workers, *standing.unbound)
+    if len(workers) < standing.floor:
+        if draft.has_passed(admission.since, wait) and not workers:
+            text = "the operator created no worker in time"
+            take_back(draft, standing, Reason.NEVER_CREATED, text)
+        return
+    created = sorted(pod.created for pod in workers)[standing.floor - 1] if standing.floor else 0
+    launchers = [pod.created for pod in standing.job.pods if pod.is_launcher]
+    created = max(created, *launchers, admission.since)
+    if draft.has_passed(created, wait):
+        bound = len(standing.workers)
+        text = f"{bound} of {standing.floor} workers had found a node after {wait // 1000} s"
+        take_back(draft, standing, Reason.NOT_BOUND, text, is_attempt=True)
+
+
+def _check_growth(draft: Draft, standing: Standing) -> None:
+    """Workers above the least that find no node are given back."""
+    grown = [pod for pod in standing.unbound if draft.now >= pod.created]
+    if not grown or not standing.is_elastic:
+        return
+    newest = max(pod.created for pod in grown)
+    wait = draft.rules.given_back if draft.cluster.pending else draft.rules.grown_within
+    if draft.has_passed(newest, wait):
+        text = f"{len(grown)} workers found no node in {wait // 1000} s"
+        draft.shrink(standing, (), None, text)
+        draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN)
+
+
+def take_back(
+    draft: Draft, standing: Standing, reason: Reason, text: str, *, is_attempt: bool = False
+) -> None:
+    """Back into the line at the old place; all pods go. Each failed attempt doubles the wait."""
+    admission, rules = standing.admission, draft.rules
+    retry_at = admission.retry_at
+    if is_attempt:
+        wait = min(rules.retry_least << min(admission.attempts, 16), rules.retry_most)
+        parts = crc32(standing.job.uid.encode()) % 100
+        retry_at = draft.now + wait + wait * parts // 100 // SPREAD
+    draft.change(
+        standing,
+        Step.GIVE,
+        state=State.WAITING,
+        since=draft.now,
+        workers=0,
+        leaving=(),
+        gave_for=None,
+        bound_at=None,
+        short_since=None,
+        attempts=admission.attempts + is_attempt,
+        retry_at=retry_at,
+        reason=reason,
+        message=text,
+    )
+    vacate(draft, standing)
+
+
+def vacate(draft: Draft, standing: Standing) -> None:
+    """All its pods will be gone: their room is free later."""
+    for pod in standing.workers:
+        draft.expect_worker(standing, pod)
+    for pod in standing.job.pods:
+        place = draft.room.places.get(pod.node)
+        if pod.is_launcher and place is not None and not pod.is_terminating:
+            draft.room.expect((place,), (1,), pod.shape or standing.job.launcher)
+    standing.leaving += len(standing.workers) + standing.has_launcher
+    standing.workers, standing.unbound = [], []
+    standing.has_launcher = False
+    standing.is_admitted = False
+
+
+def _restore_given(draft: Draft, standing: Standing) -> None:
+    """The gang for which it gave has left the line: who has not begun to drain stays."""
+    gift = standing.admission.gave_for
+    if gift is None or gift.purpose is not Purpose.GANG or _still_waits(draft, gift):
+        return
+    names = set(standing.admission.leaving)
+    stay = [
+        pod
+        for pod in standing.job.pods
+        if pod.name in names and pod.node and not pod.is_draining and not pod.is_terminating
+    ]
+    if not stay:
+        return
+    kept = {pod.name for pod in stay}
+    leaving = tuple(name for name in standing.admission.leaving if name not in kept)
+    workers = standing.size + len(stay)
+    text = "the job for which it gave workers has left the line"
+    fields = {"workers": workers, "leaving": leaving, "message": text, "reason": Reason.GROWN}
+    draft.change(standing, Step.TAKE, gave_for=gift if leaving else None, **fields)
+    for pod in stay:
+        draft.expect_worker(standing, pod, -1)
+    standing.workers = sorted((*standing.workers, *stay), key=lambda pod: (pod.created, pod.name))
+    standing.leaving -= len(stay)
+
+
+def _still_waits(draft: Draft, gift: Gift) -> bool:
+    """Whether the receiver waits, or has just started into the room."""
+    receiver = draft.standings.get(gift.uid)
+    return receiver is not None and (receiver.is_waiting or receiver.is_admitted)

@@ -1,0 +1,57 @@
+"""Who is looked at first: queues by what they are due, jobs as their queue says."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.standings import Standing
+
+Order = Callable[[Standing, Draft], int]
+"""A key of a job: lower is earlier."""
+
+ORDERS: Mapping[str, Order] = {
+    "priority": lambda standing, _: -standing.job.priority,
+    "fairness": lambda standing, _: standing.dominate(standing.size) if standing.size else 0,
+    "age": lambda standing, _: standing.admission.queued_at,
+    "size": lambda standing, _: standing.dominate(standing.least),
+}
+
+
+def rank_job(draft: Draft, standing: Standing) -> tuple[object, ...]:
+    """Its place in its queue's line; who runs below his least size comes first."""
+    queue = draft.queues[draft.get_queue(standing)]
+    keys = [ORDERS[name](standing, draft) for name in queue.order if name in ORDERS]
+    job = standing.job
+    return (not standing.is_admitted, *keys, job.created, job.namespace, job.name, job.uid)
+
+
+def list_lines(draft: Draft) -> dict[str, list[Standing]]:
+    """Who waits in each queue, in order. Queues that nobody waits in are left out."""
+    lines: dict[str, list[Standing]] = {}
+    for standing in draft.list_waiting():
+        queue = draft.get_queue(standing)
+        if queue in draft.queues:
+            lines.setdefault(queue, []).append(standing)
+    for line in lines.values():
+        line.sort(key=lambda standing: rank_job(draft, standing))
+    return lines
+
+
+def walk(draft: Draft, lines: Mapping[str, list[Standing]]) -> Iterator[Standing]:
+    """One after the other; each start changes which queue is next."""
+    left = {queue: deque(line) for queue, line in lines.items()}
+    heap = [(*rank_queue(draft, queue), queue) for queue in left]
+    heapify(heap)
+    while heap:
+        *_, queue = heappop(heap)
+        yield left[queue].popleft()
+        if left[queue]:
+            heappush(heap, (*rank_queue(draft, queue), queue))
+
+
+def rank_queue(draft: Draft, queue: str) -> tuple[int, int]:
+    """Priority first, then what it has of what it is due."""
+    return (-draft.queues[queue].priority, draft.ledger.get_ratio(queue))

@@ -1,0 +1,100 @@
+"""One pass over a cluster: the list of steps, in the order in which they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.decisions import Change, Decision, Step
+from et_scheduler.model.jobs import Job
+from et_scheduler.model.queues import Queue, QueueStatus
+from et_scheduler.model.rules import Rules
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.gating import explain_strays
+from et_scheduler.planning.growing import grow_all
+from et_scheduler.planning.levelling import level_all
+from et_scheduler.planning.limiting import keep_limits
+from et_scheduler.planning.noting import note_all
+from et_scheduler.planning.ordering import list_lines
+from et_scheduler.planning.reserving import reserve_all
+from et_scheduler.planning.rooms import to_amounts
+from et_scheduler.planning.seating import book, restore_holds, seat_bound, seat_unbound
+from et_scheduler.planning.services import serve
+from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.starting import start_all
+
+LINE = 20
+"""So many of those who wait are named in a queue's status."""
+_Lines = Mapping[str, Sequence[Standing]]
+
+
+def decide(
+    cluster: Cluster,
+    queues: Iterable[Queue],
+    jobs: Iterable[Job],
+    now: int,
+    rules: Rules | None = None,
+) -> Decision:
+    """What to change, in the order in which it must be written. `now`: milliseconds since 1970.
+
+    Promises: the same arguments, in whatever order, give the same decision; on a cluster that
+    stands still, again and again applied, it becomes empty; nothing that is given is changed.
+    """
+    draft = Draft(cluster, queues, jobs, now, rules or Rules())
+    seat_bound(draft)
+    note_all(draft)
+    book(draft)
+    serve(draft)
+    seat_unbound(draft)
+    restore_holds(draft)
+    lines = list_lines(draft)
+    explain_strays(draft)
+    start_all(draft, lines)
+    keep_limits(draft)
+    reserve_all(draft, lines)
+    grow_all(draft)
+    level_all(draft)
+    _record_holds(draft)
+    _record_reasons(draft)
+    return _conclude(draft, lines)
+
+
+def _record_holds(draft: Draft) -> None:
+    for uid, standing in draft.standings.items():
+        hold = draft.holds.get(uid)
+        places = hold.places if hold else ()
+        names = tuple(sorted(draft.room.nodes[place].name for place in places))
+        if names != standing.admission.reserved:
+            draft.change(standing, Step.RESERVE if names else Step.TELL, reserved=names)
+
+
+def _record_reasons(draft: Draft) -> None:
+    """A sentence is written with a new reason only: its numbers change with every event."""
+    for uid, told in draft.explanations.items():
+        standing = draft.standings[uid]
+        if standing.is_waiting and standing.admission.reason is not told.reason:
+            draft.change(standing, Step.TELL, reason=told.reason, message=told.message)
+
+
+def _conclude(draft: Draft, lines: _Lines) -> Decision:
+    changes = [
+        Change(uid, standing.step, standing.admission)
+        for uid, standing in draft.standings.items()
+        if standing.step is not None and standing.admission != standing.was
+    ]
+    changes.sort(key=lambda change: change.step)
+    statuses = tuple(_describe(draft, queue, lines.get(queue, ())) for queue in draft.queues)
+    return Decision(tuple(changes), statuses, draft.explanations, draft.wake_at)
+
+
+def _describe(draft: Draft, queue: str, line: Sequence[Standing]) -> QueueStatus:
+    waiting = [one for one in line if one.is_waiting]
+    running = sum(1 for one in draft.list_admitted() if draft.get_queue(one) == queue)
+    return QueueStatus(
+        queue,
+        len(waiting),
+        running,
+        to_amounts(draft.room, draft.ledger.allocated[queue]),
+        to_amounts(draft.room, draft.ledger.deserved[queue]),
+        tuple(f"{one.job.namespace}/{one.job.name}" for one in waiting[:LINE]),
+    )

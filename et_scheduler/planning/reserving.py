@@ -1,0 +1,128 @@
+"""Holds nodes for those who have waited long: chosen once, kept until they start."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.ledgers import SCALE
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.seating import get_gang
+from et_scheduler.planning.standings import Standing
+
+
+def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
+    """Complete what is held, and let each queue's first that fits nowhere hold nodes."""
+    for hold in list(draft.holds.values()):
+        complete(draft, hold)
+    for queue, line in lines.items():
+        standing = _find_first(draft, line)
+        if standing is None or _has_equal(draft, queue, standing):
+            continue
+        hold = Hold(standing, [])
+        draft.holds[standing.job.uid] = hold
+        complete(draft, hold)
+        if not hold.places:
+            del draft.holds[standing.job.uid]
+
+
+def complete(draft: Draft, hold: Hold) -> None:
+    """Add nodes, those with the least rigid weight first, until the gang fits if they empty.
+
+    Where all of the cluster that is not reserved would not do, nothing is added.
+    """
+    gang = get_gang(hold.standing)
+    fits = draft.room.count_empty(gang.worker, draft.room.foreign)
+    launchers = None
+    if gang.launcher is not None:
+        launchers = draft.room.count_empty(gang.launcher, draft.room.foreign)
+    chosen = np.zeros(len(draft.room.nodes), dtype=np.bool_)
+    chosen[hold.places] = True
+    if _is_enough(draft, gang, fits, launchers, chosen):
+        return
+    owned = draft.list_reserved(hold.standing)
+    weights = _weigh(draft)
+    order = [p for p in np.lexsort((-fits, weights)).tolist() if fits[p] and not chosen[p]]
+    for place in order:
+        if place not in owned:
+            chosen[place] = True
+            if _is_enough(draft, gang, fits, launchers, chosen):
+                _assign(draft, hold, np.flatnonzero(chosen).tolist())
+                return
+
+
+def _assign(draft: Draft, hold: Hold, places: list[int]) -> None:
+    for other in list(draft.holds.values()):
+        if other is not hold:  # of lower priority, or these nodes were not to be had
+            other.places = [place for place in other.places if place not in places]
+            if not other.places:
+                del draft.holds[other.standing.job.uid]
+    hold.places = places
+
+
+def _find_first(draft: Draft, line: Sequence[Standing]) -> Standing | None:
+    for standing in line:
+        told = draft.explanations.get(standing.job.uid)
+        is_unfit = told is not None and told.reason is Reason.NO_ROOM
+        since = standing.admission.unfit_since
+        if is_unfit and draft.has_passed(since, draft.rules.reserve_after):
+            return standing
+    return None
+
+
+def _has_equal(draft: Draft, queue: str, standing: Standing) -> bool:
+    """One at a time: another of this queue, or it itself, holds nodes already."""
+    mine = draft.rank_priority(standing)
+    return any(
+        hold.standing.job.queue == queue
+        and (hold.standing is standing or draft.rank_priority(hold.standing) >= mine)
+        for hold in draft.holds.values()
+    )
+
+
+def _is_enough(
+    draft: Draft, gang: Gang, fits: Counts, launchers: Counts | None, chosen: Mask
+) -> bool:
+    total = int(fits[chosen].sum())
+    if total < gang.workers or gang.launcher is None or launchers is None:
+        return total >= gang.workers
+    own = chosen & (launchers > 0)
+    if not own.any():
+        return False
+    less = draft.room.foreign + draft.room.get_vector(gang.launcher)
+    beside = draft.room.count_empty(gang.worker, less)
+    return total - int((fits - beside)[own].min()) >= gang.workers
+
+
+def _weigh(draft: Draft) -> Counts:
+    """Per node what launchers and least sizes have on it, of the resource they have most of."""
+    if draft.weights is None:
+        rigid = np.zeros_like(draft.room.allocatable)
+        for shape, counts in _count_rigid(draft).items():
+            np.add.at(
+                rigid, list(counts), np.outer(list(counts.values()), draft.room.get_vector(shape))
+            )
+        parts = rigid[:, 1:] * SCALE // np.maximum(draft.room.allocatable[:, 1:], 1)
+        draft.weights = parts.max(axis=1, initial=0)
+    return draft.weights
+
+
+def _count_rigid(draft: Draft) -> dict[Shape, dict[int, int]]:
+    found: dict[Shape, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    places = draft.room.places
+    for standing in draft.list_admitted():
+        fixed = standing.workers[: standing.floor] if standing.is_elastic else standing.workers
+        launchers = [pod for pod in standing.job.pods if pod.is_launcher]
+        for pod in (*fixed, *launchers):
+            place = places.get(pod.node)
+            if place is not None:
+                own = standing.job.launcher if pod.is_launcher else standing.job.worker
+                found[pod.shape or own][place] += 1
+    return found

@@ -1,0 +1,157 @@
+"""What is free on each node, now and later, and how many pods of a shape fit there.
+
+*Later* is what will be free when all have gone who were asked to go, less what is held for those
+who wait for it. *Now* is never more than later: room that is held is nobody else's. Both are
+changed by sums alone, so that whatever was tried is taken back by its opposite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from et_scheduler.model.cluster import Node
+from et_scheduler.model.shapes import PODS, Amounts, Shape
+from et_scheduler.planning.matching import Mask, Sorts
+
+Counts = NDArray[np.int64]
+"""One number for each node, by its place."""
+
+
+class Room:
+    """The nodes in the order of their names, and the resources that anybody here requests."""
+
+    def __init__(self, nodes: Iterable[Node], shapes: Iterable[Shape]) -> None:
+        self.nodes: Sequence[Node] = sorted(nodes, key=lambda node: node.name)
+        self.places = {node.name: place for place, node in enumerate(self.nodes)}
+        requested = {name for shape in shapes for name, _ in shape.requests}
+        self.resources = (PODS, *sorted(requested - {PODS}))
+        self.columns = {name: column for column, name in enumerate(self.resources)}
+        self.allocatable = self._read([node.allocatable for node in self.nodes])
+        self.foreign = self._read([node.taken for node in self.nodes])
+        self.now = self.allocatable - self.foreign
+        self.later = self.now + self._read([node.leaving for node in self.nodes])
+        self._sorts = Sorts(self.nodes)
+        self._masks: dict[Shape, Mask] = {}
+        self._vectors: dict[Shape, Counts] = {}
+        self._amounts: dict[Shape, list[int]] = {}
+        self._changed: list[int] = []
+        self._caps: dict[tuple[Shape, Shape | None, bool], _Caps] = {}
+
+    def copy(self) -> Self:
+        """The same room to try things in."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.now, other.later = self.now.copy(), self.later.copy()
+        other._changed, other._caps = [], {}
+        return other
+
+    def get_vector(self, shape: Shape) -> Counts:
+        """What a pod of this shape takes, by column; a place for a pod among it."""
+        if shape not in self._vectors:
+            vector = self._read([dict(shape.requests)])[0]
+            vector[0] = 1
+            self._vectors[shape] = vector
+        return self._vectors[shape]
+
+    def get_amounts(self, shape: Shape) -> list[int]:
+        """The same as plain numbers, for what is done to one node after the other."""
+        if shape not in self._amounts:
+            self._amounts[shape] = self.get_vector(shape).tolist()
+        return self._amounts[shape]
+
+    def get_mask(self, shape: Shape) -> Mask:
+        """On which nodes such a pod may be at all."""
+        if shape not in self._masks:
+            self._masks[shape] = self._sorts.match(shape)
+        return self._masks[shape]
+
+    def total(self) -> Counts:
+        """What the nodes that have room can give in all, by column."""
+        has_room = np.array([node.has_room for node in self.nodes], dtype=np.bool_)
+        found: Counts = self.allocatable[has_room].sum(axis=0)
+        return found
+
+    def count_fits(
+        self, shape: Shape, *, later: bool = False, beside: Shape | None = None
+    ) -> Counts:
+        """How many such pods fit on each node; with `beside`, after one of that shape is there."""
+        key = (shape, beside, later)
+        caps = self._caps.get(key)
+        if caps is None:
+            caps = self._caps[key] = _Caps(self._count(shape, None, later=later, beside=beside))
+        elif caps.seen < len(self._changed):
+            places = np.array(sorted(set(self._changed[caps.seen :])), dtype=np.intp)
+            caps.fits[places] = self._count(shape, places, later=later, beside=beside)
+        caps.seen = len(self._changed)
+        return caps.fits
+
+    def count_empty(self, shape: Shape, less: Counts | None = None) -> Counts:
+        """How many would fit on each node if it had nothing, or nothing but `less`, on it."""
+        amounts = self.allocatable if less is None else self.allocatable - less
+        return np.where(self.get_mask(shape), self._divide(amounts, shape), 0)
+
+    def take(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
+        """So many pods of the shape are on these nodes from now on."""
+        amounts = np.outer(pods, self.get_vector(shape))
+        np.subtract.at(self.now, list(places), amounts)
+        self._add(places, -amounts)
+
+    def hold(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
+        """What will be free there is kept for so many pods of the shape."""
+        self._add(places, -np.outer(pods, self.get_vector(shape)))
+
+    def expect(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
+        """So many pods of the shape will go from these nodes; also the opposite of `hold`."""
+        self._add(places, np.outer(pods, self.get_vector(shape)))
+
+    def give_back(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
+        """The opposite of `take`."""
+        amounts = np.outer(pods, self.get_vector(shape))
+        np.add.at(self.now, list(places), amounts)
+        self._add(places, amounts)
+
+    def _add(self, places: Sequence[int], amounts: Counts) -> None:
+        np.add.at(self.later, list(places), amounts)
+        self._changed.extend(places)
+
+    def _count(
+        self, shape: Shape, places: NDArray[np.intp] | None, *, later: bool, beside: Shape | None
+    ) -> Counts:
+        rows = slice(None) if places is None else places
+        amounts = self.later[rows]
+        if not later:
+            amounts = np.minimum(amounts, self.now[rows])
+        if beside is not None:
+            amounts = amounts - self.get_vector(beside)
+        return np.where(self.get_mask(shape)[rows], self._divide(amounts, shape), 0)
+
+    def _divide(self, amounts: Counts, shape: Shape) -> Counts:
+        """Resources that the shape does not request do not count, were they overdrawn."""
+        vector = self.get_vector(shape)
+        columns = np.flatnonzero(vector)
+        found: Counts = (amounts[:, columns] // vector[columns]).min(axis=1)
+        return np.maximum(found, 0)
+
+    def _read(self, rows: Sequence[Amounts]) -> Counts:
+        flat = [row.get(name, 0) for row in rows for name in self.resources]
+        return np.array(flat, dtype=np.int64).reshape(len(rows), len(self.resources))
+
+
+class _Caps:
+    """What fits, as of so many changes."""
+
+    __slots__ = ("fits", "seen")
+
+    def __init__(self, fits: Counts) -> None:
+        self.fits = fits
+        self.seen = 0
+
+
+def to_amounts(room: Room, vector: Counts) -> Mapping[str, int]:
+    """A vector by the names of its resources, without places for pods and what is 0."""
+    pairs = zip(room.resources, vector.tolist(), strict=True)
+    return {name: amount for name, amount in pairs if amount and name != PODS}

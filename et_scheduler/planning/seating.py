@@ -1,0 +1,156 @@
+"""Puts what is there, and what was promised, into the room and the books of a pass."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats, take_seats
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.standings import Standing
+
+_Counts = dict[Shape, dict[int, int]]
+
+
+def seat_bound(draft: Draft) -> None:
+    """All pods of jobs that are on nodes; the room of those who leave is free later."""
+    taken: _Counts = defaultdict(lambda: defaultdict(int))
+    leaving: _Counts = defaultdict(lambda: defaultdict(int))
+    places = draft.room.places
+    for standing in draft.standings.values():
+        job, stays = standing.job, {pod.name for pod in standing.workers}
+        for pod in job.pods:
+            place = places.get(pod.node)
+            if place is None:
+                continue
+            shape = pod.shape or (job.launcher if pod.is_launcher else job.worker)
+            taken[shape][place] += 1
+            is_staying = pod.name in stays or (pod.is_launcher and standing.has_launcher)
+            if not is_staying:
+                leaving[shape][place] += 1
+    for shape, counts in taken.items():
+        draft.room.take(list(counts), list(counts.values()), shape)
+    for shape, counts in leaving.items():
+        draft.room.expect(list(counts), list(counts.values()), shape)
+
+
+def book(draft: Draft) -> None:
+    """What each queue has, keeps at least, and asks for; from that, what it is due."""
+    ledger = draft.ledger
+    ledger.clear()
+    requested, allocated, least = (_Tally(), _Tally(), _Tally())
+    for standing in draft.standings.values():
+        draft.note_parts(standing)
+        queue = draft.get_queue(standing)
+        if queue not in draft.queues or standing.job.is_suspended:
+            continue
+        requested.add(queue, standing, max(standing.most, standing.size))
+        if standing.is_admitted:
+            allocated.add(queue, standing, standing.size)
+            least.add(queue, standing, standing.floor)
+    requested.write(draft, ledger.requested)
+    allocated.write(draft, ledger.allocated)
+    least.write(draft, ledger.least)
+    ledger.settle()
+
+
+class _Tally:
+    """So many pods of each shape, by queue: vectors are added once for thousands of jobs."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, Shape], int] = defaultdict(int)
+
+    def add(self, queue: str, standing: Standing, workers: int) -> None:
+        self._counts[queue, standing.job.launcher] += 1
+        self._counts[queue, standing.job.worker] += workers
+
+    def write(self, draft: Draft, rows: dict[str, Counts]) -> None:
+        for (queue, shape), count in self._counts.items():
+            rows[queue][1:] += draft.room.get_vector(shape)[1:] * count
+
+
+def seat_unbound(draft: Draft) -> None:
+    """What was promised to admitted jobs and has no node yet counts as taken.
+
+    It is put where the job was told to look, now or later; what fits nowhere, because others were
+    faster, is left out: it is given back when its time is over.
+    """
+    for standing in draft.list_admitted():
+        missing = standing.size - len(standing.workers)
+        launcher = None if _has_bound_launcher(standing) else standing.job.launcher
+        if missing <= 0 and launcher is None:
+            continue
+        gang = Gang(launcher, standing.job.worker, max(missing, 0))
+        seats = _find_any(draft, gang, _get_told(draft, standing))
+        if seats is not None:
+            take_seats(draft.room, gang, seats)
+            draft.promise(standing, seats.list_places())
+
+
+def _has_bound_launcher(standing: Standing) -> bool:
+    return any(pod.is_launcher and pod.node for pod in standing.job.pods)
+
+
+def _get_told(draft: Draft, standing: Standing) -> Mask | None:
+    placement = standing.admission.placement
+    names = (*placement.only, placement.launcher) if placement.only else ()
+    told = [draft.room.places[name] for name in names if name in draft.room.places]
+    if not told:
+        return None
+    allowed = np.zeros(len(draft.room.nodes), dtype=np.bool_)
+    allowed[told] = True
+    return allowed
+
+
+def _find_any(draft: Draft, gang: Gang, told: Mask | None) -> Seats | None:
+    for allowed in (told, None) if told is not None else (None,):
+        for later in (False, True):
+            seats = find_seats(draft.room, gang, allowed, later=later)
+            if seats is not None:
+                return seats
+    return None
+
+
+def restore_holds(draft: Draft) -> None:
+    """The reservations that were written, on nodes that are still fit; each node has one holder.
+
+    Where the whole gang will fit on its nodes once all have gone who were asked to go, that room is
+    kept for it: it is nobody else's, not even growth's. Until then elastic workers may be there.
+    """
+    owned: set[int] = set()
+    waiting = [one for one in draft.list_waiting() if one.admission.reserved]
+    for standing in sorted(waiting, key=lambda one: (one.admission.queued_at, one.job.uid)):
+        mask = draft.room.get_mask(standing.job.worker)
+        known = [draft.room.places.get(name) for name in standing.admission.reserved]
+        places = [p for p in known if p is not None and mask[p] and p not in owned]
+        if places:
+            owned.update(places)
+            draft.holds[standing.job.uid] = Hold(standing, places)
+    for hold in draft.holds.values():
+        keep_room(draft, hold)
+    for standing in draft.list_admitted():
+        standing.outside = sum(
+            1 for pod in standing.workers if draft.room.places.get(pod.node) not in owned
+        )
+
+
+def keep_room(draft: Draft, hold: Hold) -> None:
+    """Keep the gang's seats on the nodes that it holds, if they will be free."""
+    gang = get_gang(hold.standing)
+    allowed = np.zeros(len(draft.room.nodes), dtype=np.bool_)
+    allowed[hold.places] = True
+    seats = find_seats(draft.room, gang, allowed, later=True)
+    if seats is not None:
+        hold_seats(draft.room, gang, seats)
+        hold.standing.held = (gang, seats)
+
+
+def get_gang(standing: Standing) -> Gang:
+    """What must come at once: launcher and least size, or what a larger least size lacks."""
+    if standing.is_admitted:
+        return Gang(None, standing.job.worker, standing.missing)
+    return Gang(standing.job.launcher, standing.job.worker, standing.least)

@@ -1,0 +1,63 @@
+"""Services first: pods of others that would fit once elastic workers have gone make them go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from et_scheduler.model.cluster import PendingPod
+from et_scheduler.model.jobs import Gift, Purpose
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.giving import Rank, Search
+from et_scheduler.planning.standings import Standing
+
+
+def serve(draft: Draft) -> None:
+    """Keep room for each pending pod, for a time; where there is none, let workers shrink.
+
+    Each pod counts for a while only, so that one that can never fit empties nothing.
+    """
+    reserved = _list_reserved(draft)
+    robbed = sum(
+        standing.least
+        for standing in draft.standings.values()
+        if standing.is_waiting and standing.admission.reserved
+    )
+    groups: dict[tuple[int, Shape], list[PendingPod]] = defaultdict(list)
+    for pod in sorted(draft.cluster.pending, key=lambda pod: (pod.since, pod.uid)):
+        if not draft.has_passed(pod.since, draft.rules.service_counts):
+            groups[(-pod.priority, pod.shape)].append(pod)
+    for (priority, shape), pods in sorted(groups.items(), key=lambda item: _rank(item[1], item[0])):
+        search = Search(draft, _rank_donors(draft, -priority), avoided=reserved)
+        search.collect()
+        # Services take whatever is freed first, the seats of waiting gangs too, as long as any of
+        # them comes: so room for both is asked for once more, and is there for the next of them.
+        count = len(pods) + (len(pods) + robbed if robbed else 0)
+        search.find(Gang(None, shape, count), is_whole=False)
+        gift = Gift(Purpose.SERVICE, pods[0].uid)
+        search.commit(gift, f"gives workers for pods of priority {-priority} that have no room")
+
+
+def _list_reserved(draft: Draft) -> frozenset[int]:
+    """Where others wait for room: what they are given is theirs while there is other room."""
+    names = {name for one in draft.standings.values() for name in one.admission.reserved}
+    return frozenset(draft.room.places[name] for name in names if name in draft.room.places)
+
+
+def _rank(pods: list[PendingPod], key: tuple[int, Shape]) -> tuple[int, int, str]:
+    return (key[0], pods[0].since, pods[0].uid)
+
+
+def _rank_donors(draft: Draft, priority: int) -> Rank:
+    """Nobody of higher priority; queues above their share first."""
+
+    def rank(donor: Standing, _: int) -> int | None:
+        if donor.job.priority > priority:
+            return None
+        queue = draft.get_queue(donor)
+        wanted = draft.room.get_vector(donor.job.worker)
+        is_above = queue in draft.queues and draft.ledger.is_above_share(queue, wanted)
+        return 0 if is_above else 1
+
+    return rank

@@ -1,0 +1,119 @@
+"""One job in a pass: what it has, and what is decided about it so far."""
+
+from __future__ import annotations
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Admission, Elasticity, Job, Pod, State
+from et_scheduler.planning.fitting import Gang, Seats
+from et_scheduler.planning.sizes import find_elasticity, find_least, find_most
+
+
+class Standing:
+    """One job in this pass.
+
+    `workers` are its bound ones that stay, newest last; `unbound` those that have no node yet.
+    `leaving` counts pods that were asked to go by earlier passes and are still there.
+    `gang_seats` are those with which it starts in this pass, `held` those that are kept for it.
+    `outside` counts its workers on nodes that nobody has reserved.
+    """
+
+    __slots__ = (
+        "admission",
+        "gang_seats",
+        "has_launcher",
+        "held",
+        "is_admitted",
+        "is_fresh",
+        "job",
+        "launcher_parts",
+        "least",
+        "leaving",
+        "most",
+        "outside",
+        "pods_left",
+        "step",
+        "unbound",
+        "was",
+        "worker_parts",
+        "workers",
+    )
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.was = job.admission
+        self.admission = job.admission or Admission()
+        is_spent = job.is_waiting and self.admission.number <= job.admitted_number
+        is_admitted = self.admission.state is State.ADMITTED
+        self.is_admitted = is_admitted and not job.is_suspended and not is_spent
+        self.least, self.most = find_least(job), find_most(job)
+        self.has_launcher = False
+        self.workers: list[Pod] = []
+        self.unbound: list[Pod] = []
+        self.leaving = 0
+        self.outside = 0
+        self.pods_left = len(job.pods)
+        self.is_fresh = False
+        self.step: Step | None = None
+        self.gang_seats: Seats | None = None
+        self.held: tuple[Gang, Seats] | None = None
+        self.launcher_parts: tuple[int, ...] = ()
+        self.worker_parts: tuple[int, ...] = ()
+        self._sort_pods()
+
+    @property
+    def size(self) -> int:
+        """How many workers it may have, by what is decided so far."""
+        return self.admission.workers if self.is_admitted else 0
+
+    @property
+    def was_size(self) -> int:
+        """The same before this pass."""
+        return self.was.workers if self.was is not None else 0
+
+    @property
+    def floor(self) -> int:
+        """The least that is kept for it: no more than it has."""
+        return min(self.least, self.size)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it asks for a start."""
+        return self.job.is_waiting and not self.is_admitted and not self.job.is_suspended
+
+    @property
+    def missing(self) -> int:
+        """How many workers it waits for although it runs: its least size has risen."""
+        return max(self.least - self.size, 0) if self.is_admitted else 0
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether its number of workers is ours to choose."""
+        return find_elasticity(self.job) is Elasticity.AUTO
+
+    @property
+    def can_give(self) -> bool:
+        """A job gives only when all it was asked for by earlier passes is gone."""
+        is_steady = self.is_admitted and self.is_elastic and not self.leaving
+        return is_steady and self.step in (None, Step.TELL, Step.GIVE)
+
+    @property
+    def surplus(self) -> int:
+        """How many bound workers it could give."""
+        return max(len(self.workers) - self.floor, 0) if self.can_give else 0
+
+    def dominate(self, workers: int) -> int:
+        """Its share of the cluster with so many workers, where it is largest; parts of SCALE."""
+        pairs = zip(self.launcher_parts, self.worker_parts, strict=True)
+        return max((own + workers * each for own, each in pairs), default=0)
+
+    def _sort_pods(self) -> None:
+        leaving = set(self.admission.leaving)
+        is_over = not self.is_admitted
+        for pod in self.job.pods:
+            if is_over or pod.is_terminating or pod.name in leaving:
+                self.leaving += 1
+            elif pod.is_launcher:
+                self.has_launcher = True
+            else:
+                (self.workers if pod.node else self.unbound).append(pod)
+        self.workers.sort(key=lambda pod: (pod.created, pod.name))

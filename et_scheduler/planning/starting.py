@@ -1,0 +1,168 @@
+"""Starts gangs: in free room, where elastic workers give way, where whole jobs go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Gift, Purpose, State
+from et_scheduler.model.reasons import Reason
+from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.evicting import find_seats_with_victims
+from et_scheduler.planning.explaining import tell_no_room, tell_room_comes
+from et_scheduler.planning.failures import Failures
+from et_scheduler.planning.fitting import (
+    Gang,
+    Seats,
+    find_seats,
+    hold_seats,
+    release_seats,
+    take_seats,
+)
+from et_scheduler.planning.gating import find_obstacle
+from et_scheduler.planning.ordering import walk
+from et_scheduler.planning.seating import get_gang
+from et_scheduler.planning.standings import Standing
+
+
+def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
+    """Try everybody in line once. Who does not start is told why."""
+    failures = Failures(draft)
+    for standing in walk(draft, {queue: list(line) for queue, line in lines.items()}):
+        gang = get_gang(standing)
+        obstacle = find_obstacle(draft, standing, gang)
+        if obstacle is not None:
+            end_hold(draft, standing)
+            draft.explain(standing, *obstacle)
+        elif failures.is_hopeless(standing, gang):
+            note_unfit(draft, standing, gang)
+        elif not try_start(draft, standing, gang):
+            failures.note(standing, gang)
+            if may_ask_for_nodes(draft, standing):
+                admit(draft, standing, gang, Seats())
+                del draft.explanations[standing.job.uid]
+
+
+def may_ask_for_nodes(draft: Draft, standing: Standing) -> bool:
+    """An autoscaler sees pods alone: one job of the queue has some that fit nowhere, at a time."""
+    queue = draft.get_queue(standing)
+    return draft.queues[queue].is_autoscaled and not any(
+        one.admission.bound_at is None and draft.get_queue(one) == queue
+        for one in draft.list_admitted()
+    )
+
+
+def try_start(draft: Draft, standing: Standing, gang: Gang) -> bool:
+    """Whether it starts, or will in room that is coming, which is reserved for it then."""
+    coming = None
+    if standing.held is not None:
+        release_seats(draft.room, *standing.held)
+        coming, standing.held = standing.held[1], None
+    allowed = draft.get_allowed(standing)
+    apart = draft.leave_out_promised(standing, allowed)
+    seats = find_seats(draft.room, gang, apart)
+    if seats is None and apart is not allowed:
+        seats = find_seats(draft.room, gang, allowed)
+    if seats is not None:
+        take_seats(draft.room, gang, seats)
+        admit(draft, standing, gang, seats)
+        return True
+    coming = coming or find_seats(draft.room, gang, allowed, later=True)
+    is_reserved = standing.job.uid in draft.holds
+    if coming is not None:
+        hold_seats(draft.room, gang, coming)
+    else:
+        coming, is_reserved = ask_for_room(draft, standing, gang), True
+    if coming is None:
+        note_unfit(draft, standing, gang)
+        return False
+    standing.held = (gang, coming)
+    if is_reserved:
+        set_hold(draft, standing, coming.list_places())
+    draft.explain(standing, *tell_room_comes(draft, standing, gang))
+    _note_fit(draft, standing)
+    return True
+
+
+def ask_for_room(draft: Draft, standing: Standing, gang: Gang) -> Seats | None:
+    """Seats on nodes from which others will go, who were asked to: shrinking before evicting."""
+    hold = draft.holds.get(standing.job.uid)
+    preferred = frozenset(hold.places if hold else ())
+    found = find_seats_with_victims(draft, standing, gang, preferred)
+    if found is None:
+        return None
+    seats, search = found
+    gift = Gift(Purpose.GANG, standing.job.uid)
+    search.commit(gift, f"gives workers for {draft.name_for_others(standing)}")
+    return seats
+
+
+def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
+    """It may have pods, on these nodes."""
+    is_new = not standing.is_admitted
+    end_hold(draft, standing)
+    queue = standing.job.queue if is_new else standing.admission.queue
+    amounts = draft.get_amounts(standing, gang.workers, launcher=is_new)
+    draft.ledger.allocated[queue] += amounts
+    draft.ledger.least[queue] += amounts
+    standing.gang_seats = seats
+    workers = gang.workers + standing.size
+    placement = draft.build_placement(standing, seats.places, seats.launcher)
+    draft.promise(standing, seats.list_places())
+    if not is_new:
+        reason, text = Reason.GROWN, f"its least size is {workers} workers now"
+        fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
+        draft.change(standing, Step.TAKE, unfit_since=None, **fields)
+        return
+    draft.change(
+        standing,
+        Step.TAKE,
+        number=standing.admission.number + 1,
+        state=State.ADMITTED,
+        queue=queue,
+        elasticity=standing.job.elasticity,
+        workers=workers,
+        leaving=(),
+        placement=placement,
+        reason=Reason.STARTED,
+        message=f"{workers} workers",
+        since=draft.now,
+        unfit_since=None,
+        bound_at=None,
+        short_since=None,
+        gave_for=None,
+        retry_at=None,
+        resized_at=None,
+    )
+    standing.is_admitted = standing.is_fresh = True
+    standing.outside = workers
+
+
+def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
+    """It fits nowhere: since when decides whether nodes are reserved for it."""
+    if standing.admission.unfit_since is None:
+        draft.change(standing, Step.TELL, unfit_since=draft.now)
+    draft.explain(standing, *tell_no_room(draft, standing, gang))
+
+
+def end_hold(draft: Draft, standing: Standing) -> None:
+    """It holds nodes no more, and no room either."""
+    draft.holds.pop(standing.job.uid, None)
+    if standing.held is not None:
+        release_seats(draft.room, *standing.held)
+        standing.held = None
+
+
+def set_hold(draft: Draft, standing: Standing, places: Sequence[int]) -> None:
+    """These nodes are reserved for it; whoever of lower priority held them does no more."""
+    for other in list(draft.holds.values()):
+        if other.standing is not standing:
+            other.places = [place for place in other.places if place not in places]
+            if not other.places:
+                del draft.holds[other.standing.job.uid]
+    draft.holds[standing.job.uid] = Hold(standing, list(places))
+
+
+def _note_fit(draft: Draft, standing: Standing) -> None:
+    if standing.admission.unfit_since is not None:
+        draft.change(standing, Step.TELL, unfit_since=None)

@@ -1,0 +1,38 @@
+"""What is known in a pass of those who could not start in it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from et_scheduler.model.reasons import Reason
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.rooms import Counts
+
+_FOR_ROOM = (Reason.NO_ROOM, Reason.ROOM_COMES)
+_FOR_LIMIT = (Reason.NO_ROOM, Reason.ROOM_COMES, Reason.AT_LIMIT)
+
+
+def is_anybody_short(draft: Draft) -> bool:
+    """Whether somebody waits for room, now or coming."""
+    return any(told.reason in _FOR_ROOM for told in draft.explanations.values())
+
+
+def is_room_coming(draft: Draft) -> bool:
+    """Whether somebody waits for room that is being given back."""
+    return any(told.reason is Reason.ROOM_COMES for told in draft.explanations.values())
+
+
+def find_owed(draft: Draft, queue: str) -> Counts:
+    """What within the queue's limit belongs to the first of its line, for a start.
+
+    Who runs does not grow into it: it would be asked to shrink again at once.
+    """
+    told_of = draft.explanations if draft.queues[queue].limits else {}
+    for uid, told in told_of.items():
+        standing = draft.standings[uid]
+        if told.reason in _FOR_LIMIT and draft.get_queue(standing) == queue:
+            workers = standing.least - standing.size
+            more = draft.get_amounts(standing, workers, launcher=not standing.is_admitted)
+            if not draft.ledger.exceeds_limit(queue, more, at_least=True):
+                return more
+    return np.zeros_like(draft.total)

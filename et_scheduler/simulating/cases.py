@@ -1,0 +1,131 @@
+"""The two experiments of EDL's report, with its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from et_scheduler.model.cluster import Node
+from et_scheduler.model.jobs import Job
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.shapes import CPU, MEMORY, PODS, SECOND, make_shape
+from et_scheduler.simulating.jobs import SimJob, Work
+from et_scheduler.simulating.measures import compute_bound, compute_jain, compute_use, mean
+from et_scheduler.simulating.policies import Policy
+from et_scheduler.simulating.world import World
+
+GIB = 2**30
+TRAINER = make_shape({CPU: 5000, MEMORY: 8 * GIB})
+COMPANION = make_shape({CPU: 4000, MEMORY: 5 * GIB})
+SERVICE = make_shape({CPU: 3000, MEMORY: 3 * GIB})
+LAUNCHER = make_shape({})
+COMPANIONS = 10
+TIDES = (300, 200, 100, 200, 300, 400)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """One run of a case: what it took, by the name of the measure."""
+
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+def build_nodes() -> list[Node]:
+    """80 x 16 + 53 x 20 CPU, 4 GiB to each."""
+    sizes = [16] * 80 + [20] * 53
+    return [
+        Node(f"node-{index:03}", {CPU: cpu * 1000, MEMORY: cpu * 4 * GIB, PODS: 110})
+        for index, cpu in enumerate(sizes)
+    ]
+
+
+def build_job(index: int) -> Job:
+    """2 to 60 trainers."""
+    name = f"job-{index:02}"
+    return Job(name, "edl", name, "main", LAUNCHER, TRAINER, 2, 60, cooldown=30 * SECOND)
+
+
+def build_world(policy: Policy, *, drains: bool, seed: int = 1) -> World:
+    """The cluster with one queue. Without drains a worker goes at once, as on KWOK."""
+
+    def drain(random: Random) -> int:
+        return random.randint(5 * SECOND, 60 * SECOND) if drains and policy.drains else 0
+
+    shapes = (TRAINER, COMPANION, SERVICE, LAUNCHER)
+    return World(build_nodes(), shapes, [Queue("main")], policy.decide, drain, seed=seed)
+
+
+def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome:
+    """20 jobs with 10 companions each, one each 10 s, then 300 s."""
+    world = build_world(policy, drains=drains, seed=seed)
+    for index in range(20):
+        at = index * 10 * SECOND
+        world.submit(Work(build_job(index), at))
+        world.clock.at(at, lambda: world.add_services(COMPANIONS, COMPANION))
+    end = 190 * SECOND + 300 * SECOND
+    world.run(end)
+    jobs = list(world.jobs.values())
+    first = [((one.first_worker_at or end) - one.job.created) / SECOND for one in jobs]
+    gang = [((one.gang_at or end) - one.job.created) / SECOND for one in jobs]
+    bound = compute_bound(world, TRAINER)
+    return Outcome(
+        {
+            "started": sum(one.gang_at is not None for one in jobs),
+            "first trainer, mean s": mean(first),
+            "whole gang, mean s": mean(gang),
+            "whole gang, max s": max(gang),
+            "Jain": compute_jain([len(one.list_workers()) for one in jobs]),
+            "trainers ended": sum(one.ended_workers for one in jobs),
+            "CPU, %": 100 * compute_use(world),
+            "of the placed bound, %": 100 * compute_use(world) / bound,
+            "services, max wait s": _find_longest(world, end) / SECOND,
+            "passes": world.passes,
+        }
+    )
+
+
+def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome:
+    """400 service pods of higher priority, 6 jobs; then the tide goes out and comes in."""
+    world = build_world(policy, drains=drains, seed=seed)
+    world.add_services(400, SERVICE, priority=1)
+    for index in range(6):
+        at = index * 5 * SECOND
+        world.submit(Work(build_job(index), at))
+        world.clock.at(at, lambda: world.add_services(COMPANIONS, COMPANION))
+    world.run(90 * SECOND)
+    numbers: dict[str, float] = {}
+    before = 400
+    for number, wanted in enumerate(TIDES):
+        if wanted > before:
+            world.add_services(wanted - before, SERVICE, priority=1)
+        else:
+            _remove_tide(world, before - wanted)
+        before = wanted
+        begun = world.clock.now
+        world.run(begun + 20 * SECOND)
+        after_20 = compute_use(world) / compute_bound(world, TRAINER)
+        world.run(begun + (120 if number == len(TIDES) - 1 else 90) * SECOND)
+        at_end = compute_use(world) / compute_bound(world, TRAINER)
+        numbers[f"{number}: {wanted}, after 20 s, %"] = 100 * after_20
+        numbers[f"{number}: {wanted}, at its end, %"] = 100 * at_end
+        if wanted == min(TIDES):
+            numbers["CPU at low tide, %"] = 100 * compute_use(world)
+    numbers["services, max wait s"] = _find_longest(world, world.clock.now) / SECOND
+    jobs: list[SimJob] = list(world.jobs.values())
+    numbers["gang, max s"] = max((one.gang_at or 0) - one.job.created for one in jobs) / SECOND
+    numbers["trainers ended"] = sum(one.ended_workers for one in jobs)
+    return Outcome(numbers)
+
+
+def _remove_tide(world: World, count: int) -> None:
+    """Pods of the tide, none of the companions."""
+    tide = [pod for pod in world.services if pod.shape == SERVICE]
+    for pod in world.random.sample(tide, count):
+        world.services.remove(pod)
+        world.binder.remove(pod)
+    world.ask()
+
+
+def _find_longest(world: World, end: int) -> int:
+    pending = [end - pod.created for pod in world.services if pod.place is None]
+    return max([*world.service_waits, *pending], default=0)

@@ -1,0 +1,175 @@
+"""Seats for gangs, and what is free, against slow models that try everything."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from et_scheduler.model.cluster import Node
+from et_scheduler.model.shapes import (
+    Effect,
+    Operator,
+    Requirement,
+    Shape,
+    Taint,
+    Toleration,
+    make_shape,
+)
+from et_scheduler.planning.fitting import Gang, find_seats, take_seats
+from et_scheduler.planning.matching import does_match
+from et_scheduler.planning.rooms import Room
+
+amounts = st.fixed_dictionaries(
+    {"cpu": st.integers(0, 6), "memory": st.integers(0, 6), "gpu": st.integers(0, 2)}
+)
+nodes = st.lists(amounts, min_size=1, max_size=4).map(
+    lambda rows: [Node(f"n{i}", {**row, "pods": 3}) for i, row in enumerate(rows)]
+)
+shapes = amounts.map(make_shape)
+
+
+def fit_slowly(nodes: list[Node], gang: Gang) -> bool:
+    """Try every place of the launcher and every choice of nodes for the workers."""
+    launchers = range(len(nodes)) if gang.launcher is not None else (None,)
+    for launcher in launchers:
+        for choice in combinations_with_replacement(range(len(nodes)), gang.workers):
+            used = [dict.fromkeys(node.allocatable, 0) for node in nodes]
+            for place, shape in [
+                *((place, gang.worker) for place in choice),
+                *(((launcher, gang.launcher),) if launcher is not None else ()),
+            ]:
+                assert shape is not None
+                for name, amount in (("pods", 1), *shape.requests):
+                    used[place][name] += amount  # type: ignore[index]
+            pairs = zip(nodes, used, strict=True)
+            if all(n <= node.allocatable[name] for node, use in pairs for name, n in use.items()):
+                return True
+    return False
+
+
+@settings(max_examples=200)
+@given(nodes, shapes, st.none() | shapes, st.integers(0, 4))
+def test_seats_are_found_when_there_are_any(
+    nodes: list[Node], worker: Shape, launcher: Shape | None, workers: int
+) -> None:
+    gang = Gang(launcher, worker, workers)
+    room = Room(nodes, [worker, *([launcher] if launcher else [])])
+    seats = find_seats(room, gang)
+    assert (seats is not None) == fit_slowly(nodes, gang)
+    if seats is not None:
+        assert sum(seats.pods) == workers
+        assert all(pods > 0 for pods in seats.pods)
+        assert (seats.launcher is None) == (launcher is None)
+        take_seats(room, gang, seats)
+        assert (room.now >= 0).all()
+
+
+@settings(max_examples=100)
+@given(nodes, st.lists(shapes, min_size=1, max_size=3), st.data())
+def test_counts_follow_whatever_is_taken_and_given_back(
+    nodes: list[Node], kinds: list[Shape], data: st.DataObject
+) -> None:
+    room, fresh = Room(nodes, kinds), Room(nodes, kinds)
+    before = room.now.copy(), room.later.copy()
+    done = []
+    for _ in range(data.draw(st.integers(0, 6))):
+        place = data.draw(st.integers(0, len(nodes) - 1))
+        shape, pods = data.draw(st.sampled_from(kinds)), data.draw(st.integers(1, 2))
+        name = data.draw(st.sampled_from(["take", "hold", "expect"]))
+        getattr(room, name)((place,), (pods,), shape)
+        done.append((name, place, pods, shape))
+        fresh = Room(nodes, kinds)
+        fresh.now, fresh.later = room.now.copy(), room.later.copy()
+        for later in (False, True):
+            for kind in kinds:
+                slow = fresh.count_fits(kind, later=later, beside=shape)
+                quick = room.count_fits(kind, later=later, beside=shape)
+                assert np.array_equal(quick, slow)
+    opposites = {"take": "give_back", "hold": "expect", "expect": "hold"}
+    for name, place, pods, shape in reversed(done):
+        getattr(room, opposites[name])((place,), (pods,), shape)
+    assert np.array_equal(room.now, before[0])
+    assert np.array_equal(room.later, before[1])
+
+
+def test_what_is_held_is_free_for_nobody_else() -> None:
+    shape = make_shape({"cpu": 2})
+    room = Room([Node("n", {"cpu": 4, "pods": 9})], [shape])
+    room.hold((0,), (1,), shape)
+    assert room.count_fits(shape).tolist() == [1]
+    room.expect((0,), (3,), shape)
+    assert room.count_fits(shape).tolist() == [2], "what comes later is not there now"
+    assert room.count_fits(shape, later=True).tolist() == [4]
+
+
+def test_the_tightest_node_is_used_first() -> None:
+    shape = make_shape({"cpu": 1})
+    room = Room([Node("a", {"cpu": 8, "pods": 9}), Node("b", {"cpu": 2, "pods": 9})], [shape])
+    seats = find_seats(room, Gang(None, shape, 3))
+    assert seats is not None
+    assert dict(zip(seats.places, seats.pods, strict=True)) == {1: 2, 0: 1}
+
+
+GPU = Taint("gpu", "yes", Effect.NO_SCHEDULE)
+LABELLED = Node("n", {}, labels={"zone": "a", "count": "7"}, ports=frozenset({"TCP/80"}))
+
+
+def demand(key: str, operator: Operator, *values: str) -> Shape:
+    return make_shape({}, terms=((Requirement(key, operator, values),),))
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "right"),
+    [
+        pytest.param(Node("n", {}), make_shape({}), True, id="a node without words"),
+        pytest.param(Node("n", {}, has_room=False), make_shape({}), False, id="cordoned"),
+        pytest.param(Node("n", {}, taints=(GPU,)), make_shape({}), False, id="tainted"),
+        pytest.param(
+            Node("n", {}, taints=(GPU,)),
+            make_shape({}, tolerations=(Toleration("gpu", "yes"),)),
+            True,
+            id="tolerated by value",
+        ),
+        pytest.param(
+            Node("n", {}, taints=(GPU,)),
+            make_shape({}, tolerations=(Toleration("gpu", "no"),)),
+            False,
+            id="another value",
+        ),
+        pytest.param(
+            Node("n", {}, taints=(GPU,)),
+            make_shape({}, tolerations=(Toleration(is_any_value=True),)),
+            True,
+            id="everything tolerated",
+        ),
+        pytest.param(
+            Node("n", {}, taints=(GPU,)),
+            make_shape({}, tolerations=(Toleration("gpu", "yes", Effect.NO_EXECUTE),)),
+            False,
+            id="another effect",
+        ),
+        pytest.param(LABELLED, demand("zone", Operator.IN, "a", "b"), True, id="in"),
+        pytest.param(LABELLED, demand("zone", Operator.NOT_IN, "a"), False, id="not in"),
+        pytest.param(LABELLED, demand("rack", Operator.NOT_IN, "a"), True, id="not in, absent"),
+        pytest.param(LABELLED, demand("zone", Operator.EXISTS), True, id="exists"),
+        pytest.param(LABELLED, demand("zone", Operator.DOES_NOT_EXIST), False, id="must not exist"),
+        pytest.param(LABELLED, demand("count", Operator.GREATER, "6"), True, id="greater"),
+        pytest.param(LABELLED, demand("count", Operator.LESS, "7"), False, id="less"),
+        pytest.param(LABELLED, demand("zone", Operator.GREATER, "6"), False, id="no number"),
+        pytest.param(
+            LABELLED, make_shape({}, host_ports=frozenset({"TCP/80"})), False, id="port taken"
+        ),
+    ],
+)
+def test_which_nodes_will_do(node: Node, shape: Shape, right: bool) -> None:
+    assert does_match(shape, node) is right
+    assert Room([node], [shape]).get_mask(shape).tolist() == [right]
+
+
+def test_amounts_are_not_negative() -> None:
+    with pytest.raises(ValueError, match="not negative"):
+        make_shape({"cpu": -1})

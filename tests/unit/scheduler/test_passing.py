@@ -1,0 +1,478 @@
+"""Single passes over small clusters: who starts, who gives, who waits and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from et_scheduler.model.cluster import Cluster, PendingPod
+from et_scheduler.model.decisions import Decision, Step
+from et_scheduler.model.jobs import Admission, Elasticity, Eviction, Gift, Pod, Purpose, State
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import HOUR, MINUTE, SECOND
+from et_scheduler.planning.passing import decide
+from tests.unit.scheduler.makers import (
+    MAIN,
+    NOW,
+    cpus,
+    decide_on,
+    make_job,
+    make_node,
+    make_nodes,
+    run_on,
+)
+
+TWO = make_nodes(2)
+BOTH = (Queue("main"), Queue("other"))
+SOON = NOW - MINUTE
+
+
+def explain(decision: Decision, uid: str) -> str:
+    return decision.explanations[uid].message
+
+
+# ---------------------------------------------------------------- starts and growth
+def test_a_gang_starts_where_it_fits_and_grows_into_what_is_left() -> None:
+    told = decide_on(TWO, [make_job("a", least=2, most=10)])["a"]
+    assert told.state is State.ADMITTED
+    assert told.workers == 10
+    assert told.number == 1
+    assert told.queued_at == NOW
+
+
+def test_a_gang_that_does_not_fit_gets_nothing_and_a_sentence() -> None:
+    jobs = [
+        run_on(make_job("a", 3, 3, 4), "node-00", "node-00", "node-01"),
+        make_job("b", 2, cpu=4),
+    ]
+    decision = decide(Cluster(TWO), MAIN, jobs, NOW)
+    assert [change.uid for change in decision.changes] == ["b"]
+    assert decision.changes[0].admission.state is State.WAITING
+    assert decision.changes[0].admission.unfit_since == NOW
+    assert explain(decision, "b") == "needs 2 workers of 4 CPU, 1 fit now; main has 12 CPU"
+
+
+def test_what_an_empty_cluster_would_not_hold_is_too_large() -> None:
+    told = decide_on(TWO, [make_job("a", least=3, most=9, cpu=8)])["a"]
+    assert told.reason is Reason.TOO_LARGE
+    assert told.message == "needs 3 workers of 8 CPU; an empty cluster holds 2 workers"
+    assert not told.reserved
+
+
+def test_sizes_are_kept() -> None:
+    told = decide_on(TWO, [make_job("a", least=3, most=15, sizes=(4, 8))])["a"]
+    assert told.workers == 8
+
+
+def test_a_fixed_job_is_its_replicas() -> None:
+    job = make_job("a", least=1, most=9, replicas=3, elasticity=Elasticity.FIXED)
+    assert decide_on(TWO, [job])["a"].workers == 3
+
+
+def test_room_goes_to_who_has_least() -> None:
+    jobs = [
+        run_on(make_job("a", 1, 16), *["node-00"] * 5),
+        run_on(make_job("b", 1, 16), "node-00", "node-01"),
+    ]
+    told = decide_on(TWO, jobs)
+    assert (told["a"].workers, told["b"].workers) == (8, 8)
+    assert told["b"].resized_at == NOW
+
+
+def test_no_growth_in_the_cool_down() -> None:
+    job = run_on(make_job("a", 1, 16, cooldown=MINUTE), "node-00", resized_at=NOW - 59 * SECOND)
+    decision = decide(Cluster(TWO), MAIN, [job], NOW)
+    assert not decision.changes
+    assert decision.wake_at == NOW + SECOND
+
+
+def test_growth_by_less_than_a_tenth_is_not_worth_it() -> None:
+    nodes = make_nodes(1, cpu=13)
+    job = run_on(make_job("a", 1, 20), *["node-00"] * 12)
+    assert not decide_on(nodes, [job])
+
+
+# ---------------------------------------------------------------- giving way
+def test_elastic_workers_give_way_for_a_gang_and_it_holds_their_room() -> None:
+    donor = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
+    decision = decide(Cluster(TWO), MAIN, [donor, make_job("b", 2)], NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    assert [change.step for change in decision.changes] == [Step.RESERVE, Step.GIVE]
+    assert told["a"].workers == 14
+    assert len(told["a"].leaving) == 2
+    assert told["a"].gave_for == Gift(Purpose.GANG, "b")
+    assert told["b"].state is State.WAITING
+    assert told["b"].reserved
+    assert told["b"].reason is Reason.ROOM_COMES
+
+
+def test_who_gives_already_is_asked_for_no_more() -> None:
+    donor = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
+    first = decide_on(TWO, [donor, make_job("b", 2)])
+    jobs = [replace(donor, admission=first["a"])]
+    jobs += [replace(make_job("b", 2), admission=first["b"]), make_job("c", 2, created=NOW + 1)]
+    told = decide_on(TWO, jobs, now=NOW + SECOND)
+    assert "a" not in told
+    assert told["c"].reason is Reason.NO_ROOM
+
+
+def test_services_come_first() -> None:
+    donor = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
+    cluster = Cluster(TWO, (PendingPod("s", cpus(3), 0, NOW),))
+    (change,) = decide(cluster, MAIN, [donor], NOW).changes
+    assert change.admission.workers == 13
+    assert change.admission.gave_for == Gift(Purpose.SERVICE, "s")
+    nodes = {pod.name: pod.node for pod in donor.pods}
+    assert len({nodes[name] for name in change.admission.leaving}) == 1
+
+
+@pytest.mark.parametrize(
+    ("priority", "since"),
+    [
+        pytest.param(-1, NOW, id="of lower priority than the job"),
+        pytest.param(0, NOW - 5 * MINUTE, id="that has not fitted for five minutes"),
+    ],
+)
+def test_nobody_gives_for_a_pod(priority: int, since: int) -> None:
+    donor = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
+    cluster = Cluster(TWO, (PendingPod("s", cpus(3), priority, since),))
+    assert not decide(cluster, MAIN, [donor], NOW).changes
+
+
+def test_a_job_below_its_share_makes_another_queue_give() -> None:
+    donor = run_on(make_job("a", 1, 16, queue="other"), *["node-00"] * 8, *["node-01"] * 8)
+    told = decide_on(TWO, [donor, make_job("b", 4)], BOTH)
+    assert told["a"].workers == 12
+
+
+def test_a_borrower_makes_nobody_give() -> None:
+    other = run_on(make_job("a", 1, 8, queue="other"), *["node-00"] * 8)
+    mine = run_on(make_job("b", 8, 8), *["node-01"] * 8)
+    assert decide_on(TWO, [other, mine, make_job("c", 1)], BOTH)["c"].reason is Reason.NO_ROOM
+
+
+def test_a_queue_that_may_not_be_asked_gives_nothing() -> None:
+    queues = (Queue("main"), Queue("other", is_reclaimable=False))
+    donor = run_on(make_job("a", 1, 16, queue="other"), *["node-00"] * 8, *["node-01"] * 8)
+    assert decide_on(TWO, [donor, make_job("b", 4)], queues)["b"].reason is Reason.NO_ROOM
+
+
+# ---------------------------------------------------------------- evictions
+def test_lower_priority_goes_whole_where_shrinking_is_not_enough() -> None:
+    victim = run_on(make_job("a", 2, 2, 8), "node-00", "node-01")
+    decision = decide(Cluster(TWO), MAIN, [victim, make_job("b", 1, cpu=8, priority=1)], NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    assert told["a"].state is State.WAITING
+    assert told["a"].evictions == (Eviction("b", "main", NOW),)
+    assert told["a"].queued_at == victim.admission.queued_at  # type: ignore[union-attr]
+    assert told["b"].reason is Reason.ROOM_COMES
+    held = replace(victim, is_waiting=True, pods=(), admission=told["a"])
+    waiter = replace(make_job("b", 1, cpu=8, priority=1), admission=told["b"])
+    after = decide_on(TWO, [held, waiter], now=NOW + SECOND)
+    assert after["b"].state is State.ADMITTED
+    assert after["a"].reason in (Reason.NO_ROOM, Reason.BEHIND_EVICTOR)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"since": NOW - 9 * MINUTE}, id="in its first ten minutes"),
+        pytest.param(
+            {"evictions": (Eviction("x", "main", NOW - HOUR // 2),)}, id="within the hour"
+        ),
+    ],
+)
+def test_some_are_protected(changes: dict[str, object]) -> None:
+    victim = run_on(make_job("a", 2, 2, 8), "node-00", "node-01")
+    assert victim.admission is not None
+    victim = replace(victim, admission=replace(victim.admission, **changes))  # type: ignore[arg-type]
+    told = decide_on(TWO, [victim, make_job("b", 1, cpu=8, priority=1)])
+    assert "a" not in told
+    assert told["b"].reason is Reason.NO_ROOM
+
+
+def test_no_victim_where_it_would_not_help() -> None:
+    """The other half of the room is another priority's, which may not be asked."""
+    low = run_on(make_job("a", 1, 1, 8), "node-00")
+    high = run_on(make_job("b", 1, 1, 8, priority=2), "node-01")
+    told = decide_on(TWO, [low, high, make_job("c", 2, cpu=8, priority=1)])
+    assert set(told) == {"c"}
+
+
+@pytest.mark.parametrize(
+    ("victims", "is_evicted"),
+    [
+        pytest.param(2, True, id="has more than it is due, and goes on with what it is"),
+        pytest.param(1, False, id="would have less than it is due"),
+    ],
+)
+def test_another_queue_loses_a_job_only_if_it(victims: int, is_evicted: bool) -> None:
+    """Of 16 CPUs each queue is due 8: one job of 8, or, whole, none of one of 16."""
+    size = 2 // victims
+    jobs = [
+        run_on(
+            make_job(f"v{i}", size, size, 8, queue="other"),
+            *[f"node-0{i + k}" for k in range(size)],
+        )
+        for i in range(victims)
+    ]
+    told = decide_on(TWO, [*jobs, make_job("b", 1, 1, 8)], BOTH)
+    assert (told["b"].reason is Reason.ROOM_COMES) == is_evicted
+    assert sum(one.reason is Reason.EVICTED for one in told.values()) == is_evicted
+
+
+def test_equal_priority_is_not_evicted() -> None:
+    victim = run_on(make_job("a", 2, 2, 8), "node-00", "node-01")
+    assert set(decide_on(TWO, [victim, make_job("b", 1, cpu=8)])) == {"b"}
+
+
+# ---------------------------------------------------------------- reservations
+def wait_on(uid: str, least: int, cpu: int, *, unfit: int, **changes: object) -> object:
+    told = Admission(queue="main", queued_at=unfit, since=unfit, unfit_since=unfit)
+    return make_job(uid, least, least, cpu, admission=replace(told, **changes))  # type: ignore[arg-type]
+
+
+def test_who_fits_nowhere_for_a_minute_holds_nodes_that_others_avoid() -> None:
+    nodes = make_nodes(3)
+    small = [run_on(make_job(f"s{i}", 1, 1), f"node-0{i}") for i in range(3)]
+    big = wait_on("big", 2, 8, unfit=NOW - MINUTE)
+    told = decide_on(nodes, [*small, big])  # type: ignore[list-item]
+    assert told["big"].reserved == ("node-00", "node-01")
+    held = replace(big, admission=told["big"])  # type: ignore[type-var]
+    after = decide_on(nodes, [*small, held, make_job("late", 1)], now=NOW + SECOND)  # type: ignore[list-item]
+    assert after["late"].placement.only == ("node-02",)
+    assert after["late"].placement.avoid == ("node-00", "node-01")
+
+
+def test_elastic_workers_may_be_on_reserved_nodes_if_their_least_is_elsewhere() -> None:
+    nodes = make_nodes(2, cpu=4)
+    rigid = run_on(make_job("r", 1, 1), "node-00")
+    elastic = run_on(make_job("e", 2, 6), "node-01", "node-01")
+    big = wait_on("big", 1, 4, unfit=NOW, reserved=("node-00",))
+    told = decide_on(nodes, [rigid, elastic, big])  # type: ignore[list-item]
+    assert told["e"].workers == 6, "two beside its own, and into the hole too"
+
+
+def test_a_reserved_gang_starts_when_its_nodes_are_free() -> None:
+    nodes = make_nodes(2)
+    big = wait_on("big", 2, 8, unfit=NOW - MINUTE, reserved=("node-00", "node-01"))
+    told = decide_on(nodes, [big, make_job("a", 1, created=NOW - HOUR)])  # type: ignore[list-item]
+    assert told["big"].state is State.ADMITTED
+    assert not told["big"].reserved
+
+
+# ---------------------------------------------------------------- queues
+@pytest.mark.parametrize(
+    ("queue", "reason"),
+    [
+        pytest.param(Queue("elsewhere"), Reason.NO_QUEUE, id="that does not exist"),
+        pytest.param(Queue("main", is_stopped=True), Reason.QUEUE_STOPPED, id="stopped"),
+        pytest.param(
+            Queue("main", namespaces=frozenset({"x"})), Reason.NOT_IN_QUEUE, id="of others"
+        ),
+        pytest.param(Queue("main", limits={"cpu": 1000}), Reason.AT_LIMIT, id="at its limit"),
+    ],
+)
+def test_a_queue(queue: Queue, reason: Reason) -> None:
+    told = decide_on(TWO, [make_job("a", 2)], (queue,))["a"]
+    assert told.state is State.WAITING
+    assert told.reason is reason
+
+
+def test_a_lowered_limit_shrinks_and_evicts_nobody() -> None:
+    jobs = [
+        run_on(make_job("a", 2, 8), *["node-00"] * 6),
+        run_on(make_job("b", 3, 3), *["node-01"] * 3),
+    ]
+    told = decide_on(TWO, jobs, (Queue("main", limits={"cpu": 4000}),))
+    assert told["a"].workers == 2
+    assert "b" not in told
+
+
+def test_growth_stays_within_the_limit() -> None:
+    told = decide_on(TWO, [make_job("a", 1, 16)], (Queue("main", limits={"cpu": 5000}),))
+    assert told["a"].workers == 5
+
+
+def test_the_queue_that_has_least_of_its_due_is_next() -> None:
+    jobs = [
+        run_on(make_job("a", 6, 6), *["node-00"] * 6),
+        make_job("b", 8, created=NOW - 1),
+        make_job("c", 8, queue="other"),
+    ]
+    told = decide_on(TWO, jobs, BOTH)
+    assert told["c"].state is State.ADMITTED
+    assert told["b"].state is State.WAITING
+
+
+# ---------------------------------------------------------------- fallback
+def half_bound(**changes: object) -> object:
+    job = run_on(make_job("a", 2, 2), "node-00", "node-00", since=SOON, bound_at=None)
+    pods = (job.pods[0], job.pods[1], Pod("a-1", "", SOON))
+    return replace(job, pods=pods, **changes)  # type: ignore[arg-type]
+
+
+def test_a_gang_that_is_not_bound_in_a_minute_is_taken_back() -> None:
+    told = decide_on(TWO, [half_bound()])["a"]  # type: ignore[list-item]
+    assert told.state is State.WAITING
+    assert told.reason is Reason.NOT_BOUND
+    assert told.attempts == 1
+    assert told.retry_at is not None
+    assert NOW + 30 * SECOND <= told.retry_at <= NOW + 36 * SECOND
+    assert told.queued_at == SOON
+
+
+def test_its_next_attempt_waits() -> None:
+    told = Admission(queue="main", queued_at=SOON, retry_at=NOW + SECOND, attempts=1)
+    decision = decide(Cluster(TWO), MAIN, [make_job("a", admission=told)], NOW)
+    assert decision.explanations["a"].reason is Reason.BACKING_OFF
+    assert decision.wake_at == NOW + SECOND
+
+
+def test_nothing_created_in_a_minute_counts_as_no_attempt() -> None:
+    job = replace(half_bound(), pods=())  # type: ignore[type-var]
+    told = decide_on(TWO, [job])["a"]
+    assert told.reason is Reason.NEVER_CREATED
+    assert told.attempts == 0
+
+
+def test_growth_that_finds_no_node_is_given_back() -> None:
+    job = run_on(make_job("a", 1, 4), "node-00", workers=2)
+    job = replace(job, pods=(*job.pods, Pod("a-9", "", NOW - 2 * MINUTE)))
+    assert decide_on(make_nodes(1, cpu=1), [job])["a"].workers == 1
+
+
+def test_a_job_below_its_least_is_evicted_after_ten_minutes() -> None:
+    job = run_on(make_job("a", 2, 2), "node-00", workers=2, short_since=NOW - 10 * MINUTE)
+    told = decide_on(make_nodes(1, cpu=1), [job])["a"]
+    assert told.state is State.WAITING
+    assert told.reason is Reason.BELOW_MINIMUM
+
+
+def test_no_start_while_pods_of_the_last_life_are_there() -> None:
+    job = make_job("a", pods=(Pod("a-0", "node-00", SOON),))
+    told = decide_on(TWO, [job])["a"]
+    assert told.reason is Reason.PODS_LEFT
+
+
+def test_a_resumed_job_is_last_in_line_with_a_higher_number() -> None:
+    told = Admission(3, State.ADMITTED, "main", workers=2, queued_at=SOON, since=SOON)
+    job = make_job("a", admission=told, admitted_number=3)
+    after = decide_on(TWO, [job])["a"]
+    assert after.number == 4
+    assert after.queued_at == NOW
+
+
+# ---------------------------------------------------------------- edits of jobs that run
+def test_a_larger_least_size_waits_in_line_for_the_difference() -> None:
+    job = run_on(make_job("a", 3, 6), "node-00", workers=1)
+    told = decide_on(make_nodes(1, cpu=4), [job])["a"]
+    assert told.workers == 3
+    assert told.number == 1, "no start"
+
+
+def test_it_is_told_where_there_is_no_room_for_the_difference() -> None:
+    job = run_on(make_job("a", 3, 6), "node-00", workers=1)
+    other = run_on(make_job("b", 3, 3), *["node-00"] * 3)
+    decision = decide(Cluster(make_nodes(1, cpu=4)), MAIN, [job, other], NOW)
+    assert explain(decision, "a") == "needs 2 workers of 1 CPU, 0 fit now; main has 4 CPU"
+
+
+def test_fewer_replicas_are_free() -> None:
+    job = make_job("a", 1, 9, replicas=1, elasticity=Elasticity.FIXED)
+    told = decide_on(TWO, [run_on(job, "node-00", "node-00")])["a"]
+    assert told.workers == 1
+    assert not told.leaving
+
+
+def test_a_lower_maximum_lets_the_newest_go() -> None:
+    told = decide_on(TWO, [run_on(make_job("a", 1, 2), *["node-00"] * 4)])["a"]
+    assert told.workers == 2
+    assert told.leaving == ("a-2", "a-3")
+
+
+def test_between_two_sizes_the_lower_counts() -> None:
+    job = make_job("a", 2, 16, sizes=(2, 8, 16))
+    donor = run_on(job, *["node-00"] * 8, *["node-01"] * 8)
+    told = decide_on(TWO, [donor, make_job("b", 1)])
+    assert told["a"].workers == 8
+    assert len(told["a"].leaving) == 8
+
+
+def test_who_has_not_begun_to_drain_stays_when_the_waiter_is_gone() -> None:
+    donor = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
+    told = decide_on(TWO, [donor, make_job("b", 3)])["a"]
+    first, *others = told.leaving
+    pods = tuple(replace(pod, is_draining=pod.name == first) for pod in donor.pods)
+    after = decide_on(TWO, [replace(donor, pods=pods, admission=told)])["a"]
+    assert after.workers == 15
+    assert after.leaving == (first,)
+    assert len(others) == 2
+
+
+def test_room_that_is_given_back_is_nobody_elses() -> None:
+    """While the donor's workers leave, a job that came later takes no room of theirs."""
+    donor = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
+    waiter = make_job("b", 2)
+    told = decide_on(TWO, [donor, waiter])
+    gone = set(told["a"].leaving[:1])
+    pods = tuple(pod for pod in donor.pods if pod.name not in gone)
+    donor = replace(donor, admission=told["a"], pods=pods)
+    waiter = replace(waiter, admission=told["b"])
+    after = decide_on(TWO, [donor, waiter, make_job("c", 1, created=NOW + 1)], now=NOW + SECOND)
+    assert after["c"].state is State.WAITING
+    pods = tuple(pod for pod in pods if pod.name not in told["a"].leaving)
+    donor = replace(donor, pods=pods)
+    after = decide_on(TWO, [donor, waiter, make_job("c", 1, created=NOW + 1)], now=NOW + SECOND)
+    assert after["b"].state is State.ADMITTED
+    assert after["c"].state is State.WAITING
+
+
+# ---------------------------------------------------------------- nodes to come
+AUTOSCALED = (Queue("main", is_autoscaled=True),)
+
+
+def test_one_job_at_a_time_lets_an_autoscaler_see_its_pods() -> None:
+    jobs = [make_job("a", 3, cpu=8), make_job("b", 4, cpu=8, created=NOW + 1)]
+    told = decide_on(TWO, jobs, AUTOSCALED)
+    assert told["a"].state is State.ADMITTED
+    assert told["a"].placement.only == ()
+    assert told["b"].state is State.WAITING
+    begun = replace(jobs[0], admission=told["a"], is_waiting=False, admitted_number=1)
+    pods = tuple(Pod(f"a-{i}", "", NOW) for i in range(3))
+    begun = replace(begun, pods=(*pods, Pod("l", "node-00", NOW, is_launcher=True)))
+    for now in (NOW + 9 * MINUTE, NOW + 10 * MINUTE):
+        later = decide_on(TWO, [begun], AUTOSCALED, now=now)
+        assert ("a" in later) == (now == NOW + 10 * MINUTE)
+
+
+# ---------------------------------------------------------------- level
+def test_who_has_far_more_gives_to_who_has_far_less() -> None:
+    jobs = [
+        run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 6),
+        run_on(make_job("b", 1, 16), "node-01", "node-01"),
+    ]
+    told = decide_on(TWO, jobs)
+    assert told["a"].workers == 8
+    assert told["a"].gave_for == Gift(Purpose.LEVEL)
+    assert "b" not in told, "it grows when the room is free"
+
+
+def test_small_differences_are_left_alone() -> None:
+    jobs = [
+        run_on(make_job("a", 1, 16), *["node-00"] * 8, "node-01"),
+        run_on(make_job("b", 1, 16), *["node-01"] * 7),
+    ]
+    assert not decide_on(TWO, jobs)
+
+
+def test_levelling_needs_proof_of_placement() -> None:
+    """What the one would give does not hold a worker of the other."""
+    nodes = (make_node("node-00", 4), make_node("node-01", 4), make_node("node-02", 4))
+    jobs = [
+        run_on(make_job("a", 1, 9, 3), "node-00", "node-01"),
+        run_on(make_job("b", 1, 4, 4), "node-02"),
+    ]
+    assert not decide_on(nodes, jobs)

@@ -1,0 +1,263 @@
+"""What holds in every pass, whatever the cluster, the queues and the jobs are."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from et_scheduler.model.cluster import Cluster, Node
+from et_scheduler.model.decisions import Decision, Step
+from et_scheduler.model.jobs import Job, State
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import HOUR, SECOND, Shape
+from et_scheduler.planning.passing import decide
+from et_scheduler.simulating.world import World
+from tests.unit.scheduler.makers import cpus, make_job, make_node, make_world
+
+EXAMPLES = 40
+MOST_PASSES = 400
+
+
+@st.composite
+def draw_queues(draw: st.DrawFn) -> tuple[Queue, ...]:
+    limits = st.sampled_from([{}, {}, {"cpu": 12_000}])
+    return tuple(
+        Queue(
+            name,
+            weight=draw(st.integers(1, 3)),
+            priority=draw(st.sampled_from([0, 0, 1])),
+            limits=draw(limits),
+        )
+        for name in ("main", "other")[: draw(st.integers(1, 2))]
+    )
+
+
+@st.composite
+def draw_jobs(draw: st.DrawFn, queues: tuple[Queue, ...]) -> list[Job]:
+    jobs = []
+    for index in range(draw(st.integers(1, 7))):
+        least = draw(st.integers(1, 4))
+        jobs.append(
+            make_job(
+                f"job-{index}",
+                least,
+                least + draw(st.integers(0, 8)),
+                draw(st.integers(1, 4)),
+                launcher=cpus(draw(st.integers(0, 1))),
+                queue=draw(st.sampled_from(queues)).name,
+                priority=draw(st.sampled_from([0, 0, 1])),
+                sizes=draw(st.sampled_from([(), (), (1, 2, 4, 8)])),
+                created=draw(st.integers(0, 20)) * 30 * SECOND,
+            )
+        )
+    return [keep_sizes(job) for job in jobs]
+
+
+def keep_sizes(job: Job) -> Job:
+    """Sizes are within least and most."""
+    sizes = tuple(size for size in job.sizes if job.minimum <= size <= job.maximum)
+    return replace(job, sizes=sizes)
+
+
+@st.composite
+def draw_worlds(draw: st.DrawFn) -> tuple[World, list[Job], tuple[Queue, ...]]:
+    nodes = tuple(
+        make_node(f"node-{index}", draw(st.sampled_from([4, 8, 8, 16])))
+        for index in range(draw(st.integers(1, 6)))
+    )
+    queues = draw(draw_queues())
+    jobs = draw(draw_jobs(queues))
+    world = make_world(nodes, jobs, queues)
+    for time in draw(st.lists(st.integers(0, 600), max_size=3)):
+        count = draw(st.integers(1, 4))
+        world.clock.at(time * SECOND, lambda count=count: world.add_services(count, cpus(3), 1))  # type: ignore[misc]
+    return world, jobs, queues
+
+
+class Watch:
+    """Looks at every pass of a world."""
+
+    def __init__(self, queues: tuple[Queue, ...]) -> None:
+        self.queues = {queue.name: queue for queue in queues}
+        self.changes: list[int] = []
+
+    def __call__(self, world: World, decision: Decision) -> None:
+        if decision.changes:
+            self.changes.append(world.clock.now)
+        self.check_changes(world, decision)
+        self.check_shares(world, decision)
+        self.check_reservations(world, decision)
+
+    def check_changes(self, world: World, decision: Decision) -> None:
+        steps = [change.step for change in decision.changes]
+        assert steps == sorted(steps)
+        for change in decision.changes:
+            job = world.jobs[change.uid].job
+            admission = change.admission
+            if admission.state is State.ADMITTED:
+                assert job.minimum <= admission.workers <= job.maximum
+                assert not job.sizes or admission.workers in job.sizes
+            if admission.evictions and admission.evictions[-1].at == world.clock.now:
+                evictor = admission.evictions[-1].uid
+                told = decision.explanations.get(evictor)
+                assert told is not None, "its evictor waits for the room"
+                assert told.reason == "RoomComes", told
+
+    def check_reservations(self, world: World, decision: Decision) -> None:
+        """Each node has one holder, and who may start keeps off the nodes of others."""
+        told = {uid: sim.job.admission for uid, sim in world.jobs.items()}
+        told |= {change.uid: change.admission for change in decision.changes}
+        held = [name for one in told.values() if one is not None for name in one.reserved]
+        assert len(held) == len(set(held))
+        for change in decision.changes:
+            job = world.jobs[change.uid].job
+            is_least = change.admission.workers == job.minimum
+            if change.step is Step.TAKE and job.is_waiting and is_least:
+                kept = {
+                    name
+                    for uid, sim in world.jobs.items()
+                    if self.rank(sim.job) >= self.rank(job) and uid != change.uid
+                    for name in getattr(sim.job.admission, "reserved", ())
+                    if name in getattr(told[uid], "reserved", ())
+                }
+                assert not set(change.admission.placement.only) & kept
+
+    def rank(self, job: Job) -> tuple[int, int]:
+        return (self.queues[job.queue].priority, job.priority)
+
+    def check_shares(self, world: World, decision: Decision) -> None:
+        total = sum(node.allocatable["cpu"] for node in world.nodes)
+        requests = dict.fromkeys(self.queues, 0)
+        for sim in world.jobs.values():
+            job = sim.job
+            worker, own = dict(job.worker.requests)["cpu"], dict(job.launcher.requests)
+            most = max(job.maximum, job.minimum) if not job.sizes else job.sizes[-1]
+            requests[job.queue] += own.get("cpu", 0) + most * worker
+        for name, queue in self.queues.items():
+            requests[name] = min(requests[name], queue.limits.get("cpu", requests[name]))
+        deserved = sum(status.deserved.get("cpu", 0) for status in decision.queues)
+        assert deserved == min(total, sum(requests.values())), (requests, decision.queues)
+        for status in decision.queues:
+            limit = self.queues[status.name].limits.get("cpu")
+            assert limit is None or status.allocated.get("cpu", 0) <= limit
+
+
+@settings(max_examples=EXAMPLES)
+@given(draw_worlds())
+def test_a_cluster_that_stands_still_comes_to_rest(drawn: Any) -> None:
+    world, _, queues = drawn
+    watch = Watch(queues)
+    world.checks.append(watch)
+    world.run(3 * HOUR)
+    assert world.passes < MOST_PASSES
+    assert not watch.changes or watch.changes[-1] < 2 * HOUR, "no two resize each other in turns"
+    assert (world.binder.room.now >= 0).all(), "no node is over what it has"
+    jobs = world.show_jobs()
+    for _ in range(2):
+        assert not decide(world.show_cluster(), queues, jobs, world.clock.now).changes
+    for sim in world.jobs.values():
+        assert not sim.pods or len(sim.list_workers()) >= sim.job.minimum, "gangs are whole"
+
+
+@settings(max_examples=EXAMPLES)
+@given(draw_worlds(), st.integers(0, 900), st.integers(0, 100))
+def test_order_of_what_is_given_does_not_matter(drawn: Any, seconds: int, seed: int) -> None:
+    world, _, queues = drawn
+    world.run(seconds * SECOND)
+    cluster, jobs, now = world.show_cluster(), world.show_jobs(), world.clock.now
+    first = decide(cluster, queues, jobs, now)
+    random = Random(seed)  # noqa: S311 (no secret)
+    nodes, others, mixed = list(cluster.nodes), list(jobs), list(queues)
+    pending = list(cluster.pending)
+    for things in (nodes, others, mixed, pending):
+        random.shuffle(things)
+    pods = {job.uid: random.sample(job.pods, len(job.pods)) for job in others}
+    others = [replace(job, pods=tuple(pods[job.uid])) for job in others]
+    assert decide(Cluster(tuple(nodes), tuple(pending)), mixed, others, now) == first
+
+
+def scale(shape: Shape, factor: int) -> Shape:
+    return replace(shape, requests=tuple((name, n * factor) for name, n in shape.requests))
+
+
+def scale_node(node: Node, factor: int) -> Node:
+    def times(amounts: Any) -> Any:
+        return {name: n if name == "pods" else n * factor for name, n in amounts.items()}
+
+    return replace(node, allocatable=times(node.allocatable), taken=times(node.taken))
+
+
+@settings(max_examples=EXAMPLES)
+@given(draw_worlds(), st.integers(0, 900), st.sampled_from([2, 7, 1024]))
+def test_amounts_times_k_change_nothing_but_scale(drawn: Any, seconds: int, factor: int) -> None:
+    world, _, queues = drawn
+    world.run(seconds * SECOND)
+    cluster, jobs, now = world.show_cluster(), world.show_jobs(), world.clock.now
+    first = decide(cluster, queues, jobs, now)
+    scaled = Cluster(
+        tuple(scale_node(node, factor) for node in cluster.nodes),
+        tuple(replace(pod, shape=scale(pod.shape, factor)) for pod in cluster.pending),
+    )
+    larger = [
+        replace(queue, limits={name: n * factor for name, n in queue.limits.items()})
+        for queue in queues
+    ]
+    others = [
+        replace(job, launcher=scale(job.launcher, factor), worker=scale(job.worker, factor))
+        for job in jobs
+    ]
+    second = decide(scaled, larger, others, now)
+    assert [(c.uid, c.step, c.admission.workers, c.admission.placement) for c in first.changes] == [
+        (c.uid, c.step, c.admission.workers, c.admission.placement) for c in second.changes
+    ]
+
+
+def stretch(thing: Any, factor: int) -> Any:
+    """The same with all its times and durations so many times as long."""
+    times = ("created", "cooldown", "since", "queued_at", "unfit_since", "bound_at", "at")
+    times += ("short_since", "retry_at", "resized_at")
+    known = {name: getattr(thing, name) for name in times if hasattr(thing, name)}
+    return replace(thing, **{name: t * factor for name, t in known.items() if t is not None})
+
+
+def stretch_job(job: Job, factor: int) -> Job:
+    told = job.admission
+    if told is not None:
+        evictions = tuple(stretch(one, factor) for one in told.evictions)
+        told = replace(stretch(told, factor), evictions=evictions)
+    pods = tuple(stretch(pod, factor) for pod in job.pods)
+    return replace(stretch(job, factor), admission=told, pods=pods)
+
+
+@settings(max_examples=EXAMPLES)
+@given(draw_worlds(), st.integers(0, 900), st.sampled_from([2, 60]))
+def test_durations_times_k_change_nothing(drawn: Any, seconds: int, factor: int) -> None:
+    world, _, queues = drawn
+    world.run(seconds * SECOND)
+    cluster, jobs, now = world.show_cluster(), world.show_jobs(), world.clock.now
+    counts = {field.name: getattr(Rules(), field.name) for field in fields(Rules)}
+    longer = Rules(**{name: n if "worth" in name else n * factor for name, n in counts.items()})
+    slower = replace(cluster, pending=tuple(stretch(pod, factor) for pod in cluster.pending))
+    first = decide(cluster, queues, jobs, now)
+    others = [stretch_job(job, factor) for job in jobs]
+    second = decide(slower, queues, others, now * factor, longer)
+    assert [(c.uid, c.step, c.admission.workers, c.admission.placement) for c in first.changes] == [
+        (c.uid, c.step, c.admission.workers, c.admission.placement) for c in second.changes
+    ]
+
+
+@settings(max_examples=EXAMPLES)
+@given(draw_worlds(), st.integers(0, 900))
+def test_what_is_reserved_stays_reserved(drawn: Any, seconds: int) -> None:
+    """Sets are disjoint, and one that could be met does not shrink without a start."""
+    world, _, _ = drawn
+    world.run(seconds * SECOND)
+    held = [name for job in world.show_jobs() if job.admission for name in job.admission.reserved]
+    assert len(held) == len(set(held))
+    assert np.array_equal(world.binder.room.later, world.binder.room.now)
