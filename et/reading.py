@@ -58,7 +58,7 @@ async def read_pods(cluster: Cluster, job: TrainingJob) -> list[Pod]:
     selector = f"{LABEL_JOB}={job.key.name}"
     listing = await cluster.api.list(PODS, job.key.namespace, label_selector=selector)
     pods = [pod for item in listing.items if (pod := decode_pod(item)) is not None]
-    mine = [pod for pod in pods if pod.owner_uid == job.uid]
+    mine = [pod for pod in pods if pod.owner == job.owner]
     return sorted(mine, key=lambda p: (p.role is Role.WORKER, p.epoch or 0, p.index or 0))
 
 

@@ -17,7 +17,7 @@ from et_kube.errors import AlreadyExists, ApiError, NotFound, NotLeader, Outcome
 from et_kube.resources import GROUP, PODS, Json, Ref, Resource
 from et_operator.acting.executing import Execution, Executor, Failure, is_in_the_way
 from et_operator.acting.refusals import find_done, find_failed, note_refusal
-from et_operator.codec.children import find_owner_uid
+from et_operator.codec.children import find_owner
 from et_operator.codec.runtimes import is_runtime
 from et_operator.model.actions import (
     Action,
@@ -346,7 +346,7 @@ def is_usable(found: Json, wanted: Action | None, job: TrainingJob | None) -> bo
     """
     if isinstance(wanted, Create) and not wanted.manifest["metadata"].get("ownerReferences"):
         return is_runtime(found)
-    if job is None or find_owner_uid(found["metadata"]) != job.uid:
+    if job is None or find_owner(found["metadata"]) != job.owner:
         return False
     known = DECODERS[wanted.resource](found) if isinstance(wanted, Create) else None
     return not isinstance(known, Piece) or known.is_of(job)

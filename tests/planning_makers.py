@@ -22,7 +22,7 @@ from et_kube.resources import (
     Json,
     Resource,
 )
-from et_operator.codec.children import decode_accounts, decode_role_names, find_owner_uid
+from et_operator.codec.children import decode_accounts, decode_role_names, find_controller
 from et_operator.codec.statuses import decode_status, encode_status
 from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch
 from et_operator.model.jobs import (
@@ -377,7 +377,7 @@ class World:
             return
         key = name if action.resource == CONFIG_MAPS else action.resource.kind
         assert key not in self.children, f"{key} is there already"
-        self.children[key] = Child(name, f"{key}-uid", self._next(), self.job.uid)
+        self.children[key] = Child(name, f"{key}-uid", self._next(), self.job.owner)
         if action.resource == ROLES:
             self._grant(decode_role_names(action.manifest, self.job.uid))
         if action.resource == ROLE_BINDINGS:
@@ -415,7 +415,7 @@ class World:
             epoch=int(labels[LABEL_EPOCH]),
             created=self.now.replace(microsecond=0),
             phase="Pending",
-            owner_uid=self.job.uid,
+            owner=self.job.owner,
             container="main",
             account=manifest["spec"].get("serviceAccountName", ""),
             keys_secret=next(
@@ -460,7 +460,7 @@ class World:
             assert not problems
             scaling = replace(scaling, status=status)
         else:
-            scaling = replace(scaling, owner_uid=find_owner_uid(action.body["metadata"]))
+            scaling = replace(scaling, owner_uid=find_controller(action.body["metadata"])["uid"])
         self.scalings[action.uid] = replace(scaling, resource_version=self._next())
 
     def _delete(self, action: Delete) -> None:

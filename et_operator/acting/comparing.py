@@ -14,7 +14,7 @@ from typing import Any
 
 from et_kube.errors import Refused
 from et_kube.resources import PODS, ROLES, Json, Resource
-from et_operator.codec.children import find_owner_uid, is_sealed
+from et_operator.codec.children import find_owner, is_sealed
 from et_operator.codec.decoding import FOR_PEOPLE
 from et_operator.model.names import LABEL_GROUP, LABEL_JOB, LABEL_ROLE
 from et_operator.model.texts import name_some
@@ -74,12 +74,12 @@ def find_dropped(asked: Any, stored: Any, path: str) -> set[str]:
 def find_altered(resource: Resource, asked: Json, stored: Json) -> Iterator[str]:
     """What is not as it was asked for, of all by which a pod or a Role is known."""
     wanted, found = asked.get("metadata") or {}, stored.get("metadata") or {}
-    owner = find_owner_uid(wanted)
+    owner = find_owner(wanted)
     if resource not in {PODS, ROLES} or owner is None:
         return
-    if find_owner_uid(found) != owner:
+    if find_owner(found) != owner:
         yield "owner"
-    if resource == ROLES and not is_sealed(stored, owner):
+    if resource == ROLES and not is_sealed(stored, owner.uid):
         yield "rules"
     labels = found.get("labels") or {}
     for key in KNOWN_BY if resource == PODS else ():

@@ -18,6 +18,7 @@ from et_contract.documents import (
 )
 from et_kube.resources import TRAINING_JOBS, Json
 from et_kube.times import parse_time
+from et_operator.model.jobs import Owner
 from et_operator.model.names import LABEL_RUNTIME, build_document_names, build_seal
 from et_operator.model.snapshots import Child
 
@@ -37,7 +38,7 @@ _MAX_MEMBERS = 3 * documents.MAX_WORKERS
 _MAX_NAME = 64
 """Characters: names that a Role of ours may have are shorter."""
 _MAX_REFERENCE = 253
-"""Characters: a Role's name is no longer, but what names a Role may be."""
+"""Characters: the name of a Role or a job is no longer, but what names one may be."""
 _MAX_SUBJECTS = 16
 """A binding of ours has two at most; one with more is another one, and is written over."""
 _MAX_NAMES = 4 * documents.MAX_WORKERS
@@ -48,25 +49,36 @@ _REPORT_KEY = re.compile(re.escape(names.REPORT_KEY_PREFIX) + "([0-9]{1,9})")
 
 
 def decode_child(obj: Json) -> Child:
-    """Who it is, and whose: `owner_uid` is that of its controller."""
+    """Who it is, and whose."""
     metadata: Json = obj.get("metadata") or {}
     return Child(
         name=metadata.get("name", ""),
         uid=metadata.get("uid", ""),
         resource_version=metadata.get("resourceVersion", ""),
-        owner_uid=find_owner_uid(metadata),
+        owner=find_owner(metadata),
         digest=(metadata.get("labels") or {}).get(LABEL_RUNTIME, ""),
         created=parse_time(metadata.get("creationTimestamp")),
     )
 
 
-def find_owner_uid(metadata: Json) -> str | None:
-    """The uid of the object's controller; of one that is no uid, for it is too long, the beginning.
+def find_owner(metadata: Json) -> Owner | None:
+    """The job that the object's controller is; None where it is something else, or nothing.
 
-    The API server stores what is written there, megabytes too.
+    The API server stores what is written there: the uid of a job as that of another kind, which
+    its garbage collector may not know; texts that are no name and no uid, megabytes too.
     """
-    uid = (_find_controller(metadata) or {}).get("uid")
-    return None if uid is None else str(uid)[:_MAX_UID]
+    found = find_controller(metadata) or {}
+    name, uid = str(found.get("name")), str(found.get("uid"))
+    group = str(found.get("apiVersion")).partition("/")[0]
+    if (group, found.get("kind")) != (TRAINING_JOBS.group, TRAINING_JOBS.kind):
+        return None
+    return Owner(name, uid) if len(name) <= _MAX_REFERENCE and len(uid) <= _MAX_UID else None
+
+
+def find_controller(metadata: Json) -> Json | None:
+    """The owner reference that says that it is the controller's, of whatever kind."""
+    owners = metadata.get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def is_document(metadata: Json) -> bool:
@@ -74,9 +86,8 @@ def is_document(metadata: Json) -> bool:
 
     Any number of others can say so, with a megabyte of documents each: these are kept by nobody.
     """
-    owner = _find_controller(metadata) or {}
-    names = build_document_names(str(owner.get("name")))
-    return owner.get("kind") == TRAINING_JOBS.kind and metadata.get("name") in names
+    owner = find_owner(metadata)
+    return owner is not None and metadata.get("name") in build_document_names(owner.name)
 
 
 def find_mounted_config_maps(pods: Iterable[Json]) -> frozenset[str]:
@@ -179,11 +190,6 @@ def decode_job_report(
     if report is None or report.epoch != epoch:
         return None
     return report if report.observed_generation - generation <= 4 * AHEAD else None
-
-
-def _find_controller(metadata: Json) -> Json | None:
-    owners = metadata.get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _read_epoch(key: str) -> int:

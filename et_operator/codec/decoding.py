@@ -19,7 +19,7 @@ from et_contract.texts import clean
 from et_kube.errors import InvalidObject
 from et_kube.resources import Json
 from et_kube.times import parse_time
-from et_operator.codec.children import find_owner_uid
+from et_operator.codec.children import find_controller
 from et_operator.codec.fields import Fields, attempt
 from et_operator.codec.statuses import decode_status
 from et_operator.codec.templates import (
@@ -64,6 +64,7 @@ _READ = (
 )
 MAX_ENV = 60_000
 """Bytes, as JSON, of a script's environment: it is handed over in the job's config."""
+_MAX_UID = 64
 MAX_OWNERS = 8192
 """Bytes, as JSON, of a scaling's owner references: some dozens."""
 MAX_ANNOTATION = 1024
@@ -149,9 +150,11 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
 def _decode_owners(metadata: Json) -> tuple[tuple[Json, ...], str | None, str]:
     """A scaling's owners, its controller's uid, and a sentence where there are too many of them.
 
-    All of them are kept, to be written again beside the job; too many are left as they are.
+    The controller may be of any kind. All of them are kept, to be written again beside the job; too
+    many are left as they are.
     """
-    owners, owner_uid = tuple(metadata.get("ownerReferences") or ()), find_owner_uid(metadata)
+    owners, controller = tuple(metadata.get("ownerReferences") or ()), find_controller(metadata)
+    owner_uid = str(controller.get("uid"))[:_MAX_UID] if controller else None
     size = len(json.dumps(owners))
     if size <= MAX_OWNERS:
         return owners, owner_uid, ""

@@ -15,7 +15,7 @@ from et_contract import paths
 from et_contract.texts import clean
 from et_kube.resources import Json
 from et_kube.times import parse_time
-from et_operator.codec.children import find_owner_uid
+from et_operator.codec.children import find_owner
 from et_operator.model import names
 from et_operator.model.pods import Pod, Termination
 
@@ -51,7 +51,7 @@ def decode_pod(obj: Json) -> Pod | None:
         epoch=_find_epoch(role, metadata, labels),
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         phase="Pending",
-        owner_uid=find_owner_uid(metadata),
+        owner=find_owner(metadata),
         container=_choose_container(annotations, spec),
         node=spec.get("nodeName") or None,
         account=str(spec.get("serviceAccountName") or ""),

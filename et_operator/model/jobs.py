@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import TRAINING_JOBS, Json, Ref
@@ -27,6 +28,13 @@ class JobKey:
     def ref(self) -> Ref:
         """Where the job is in the API."""
         return Ref(TRAINING_JOBS, self.namespace, self.name)
+
+
+class Owner(NamedTuple):
+    """The job that an object in its namespace says to be controlled by."""
+
+    name: str
+    uid: str
 
 
 class AttachMode(StrEnum):
@@ -352,3 +360,8 @@ class TrainingJob:
     warnings: tuple[str, ...] = ()
     is_foreign: bool = False
     unread: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> Owner:
+        """What everything that is the job's own says of its owner."""
+        return Owner(self.key.name, self.uid)

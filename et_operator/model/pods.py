@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from et_operator.model.jobs import Owner
 from et_operator.model.names import Role
 
 
@@ -40,7 +41,7 @@ class Pod:
     epoch: int | None
     created: datetime
     phase: str
-    owner_uid: str | None
+    owner: Owner | None
     container: str
     node: str | None = None
     deletion_requested: datetime | None = None

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from et_contract.documents import HostConfig, Report
 from et_operator.model.actions import Subject
-from et_operator.model.jobs import Runtime, TrainingJob
+from et_operator.model.jobs import Owner, Runtime, TrainingJob
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
 
@@ -20,7 +20,7 @@ class Child:
     name: str
     uid: str
     resource_version: str = field(compare=False)
-    owner_uid: str | None
+    owner: Owner | None
     digest: str = ""
     created: datetime | None = None
 

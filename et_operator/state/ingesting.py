@@ -152,7 +152,7 @@ class Ingest:
 
     def _leave_out(self, changed: Iterable[object]) -> None:
         """The same where a job is known no more, though what it owned may stay for long."""
-        owners = [(job.key.namespace, job.uid) for job in changed if isinstance(job, TrainingJob)]
+        owners = [(job.key.namespace, job.owner) for job in changed if isinstance(job, TrainingJob)]
         for owner in owners:
             if self._store.find_key(*owner) is None:
                 self._store.config_maps.reduce(build_owner_index(*owner), leave_out_documents)
@@ -169,14 +169,14 @@ class Ingest:
                 return [get_scaling_index(obj)]
             case Pod():
                 waiting = self._store.find_waiting(obj.namespace, obj.name)
-                return [self._store.find_key(obj.namespace, obj.owner_uid), *waiting]
+                return [self._store.find_key(obj.namespace, obj.owner), *waiting]
             case Piece():
                 waiting = self._store.find_waiting(obj.namespace, obj.child.name)
                 using = self._find_users(obj) if obj.is_runtime else ()
-                return [self._store.find_key(obj.namespace, obj.child.owner_uid), *waiting, *using]
+                return [self._store.find_key(obj.namespace, obj.child.owner), *waiting, *using]
             case Node():
                 on_it = self._store.pods.select(obj.name, "node")
-                return [self._store.find_key(pod.namespace, pod.owner_uid) for pod in on_it]
+                return [self._store.find_key(pod.namespace, pod.owner) for pod in on_it]
             case _:
                 raise TypeError(f"no table holds a {type(obj).__name__}")
 

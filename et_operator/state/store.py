@@ -38,7 +38,7 @@ from et_operator.codec.nodes import decode_node
 from et_operator.codec.pods import decode_pod
 from et_operator.codec.runtimes import is_runtime
 from et_operator.model.actions import Subject
-from et_operator.model.jobs import JobKey, ScalingKind, TrainingJob
+from et_operator.model.jobs import JobKey, Owner, ScalingKind, TrainingJob
 from et_operator.model.names import build_document_names, build_runtime_name
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling, ScalingStatus
@@ -81,7 +81,7 @@ class Piece:
         else stays, and a full ConfigMap takes no report: it is somebody else's, whoever owns it.
         """
         later = measure_reports_after(self.documents, job.status.epoch)
-        return self.child.owner_uid == job.uid and not self.is_full and later <= MOST_BESIDE
+        return self.child.owner == job.owner and not self.is_full and later <= MOST_BESIDE
 
 
 def leave_out_documents(piece: Piece) -> Piece:
@@ -92,25 +92,33 @@ def leave_out_documents(piece: Piece) -> Piece:
 
 
 def decode_piece(obj: Json) -> Piece:
-    """A ConfigMap, ServiceAccount, Role or RoleBinding of ours.
-
-    A ConfigMap that nobody can write any more is no config and no report, whatever owner it has.
-    """
+    """Any child of ours that is no pod: its identity, and the names in it."""
     child, namespace = decode_child(obj), obj["metadata"].get("namespace", "")
-    if child.owner_uid is None or obj.get("immutable"):
-        return Piece(namespace, replace(child, owner_uid=None), is_runtime(obj))
-    names = decode_role_names(obj, child.owner_uid) | decode_accounts(obj)
-    if not is_document(obj["metadata"]):
-        return Piece(namespace, child, is_runtime(obj), names=names)
-    documents = select_documents(obj)
+    if child.owner is None:
+        return Piece(namespace, child, is_runtime(obj))
+    names = decode_role_names(obj, child.owner.uid) | decode_accounts(obj)
+    return Piece(namespace, child, is_runtime=False, names=names)
+
+
+def decode_config_map(obj: Json) -> Piece:
+    """A runtime, or the config or report of a job.
+
+    All else is nobody's, whatever owner it has: what is not called as one, and one that nobody can
+    write any more.
+    """
+    piece = decode_piece(obj)
+    if piece.child.owner is None:
+        return piece
+    if obj.get("immutable") or not is_document(obj["metadata"]):
+        return disown(piece)
     is_full = measure_rest(obj) > MOST_BESIDE
-    return Piece(namespace, child, is_runtime(obj), documents, names, is_full=is_full)
+    return replace(piece, documents=select_documents(obj), is_full=is_full)
 
 
 def decode_role(obj: Json) -> Piece:
     """A Role. One without our seal is nobody's: whoever made it may have bound it to himself."""
     piece = decode_piece(obj)
-    if piece.child.owner_uid is None or is_sealed(obj, piece.child.owner_uid):
+    if piece.child.owner is None or is_sealed(obj, piece.child.owner.uid):
         return piece
     return disown(piece)
 
@@ -118,27 +126,27 @@ def decode_role(obj: Json) -> Piece:
 def decode_binding(obj: Json) -> Piece:
     """A RoleBinding, with the Role that it gives."""
     piece = decode_piece(obj)
-    return piece if piece.child.owner_uid is None else replace(piece, role=decode_bound_role(obj))
+    return piece if piece.child.owner is None else replace(piece, role=decode_bound_role(obj))
 
 
 def disown(piece: Piece) -> Piece:
     """The same as somebody else's, whatever owner it has."""
-    return Piece(piece.namespace, replace(piece.child, owner_uid=None), is_runtime=False)
+    return Piece(piece.namespace, replace(piece.child, owner=None), is_runtime=False)
 
 
 def get_piece_index(piece: Piece) -> Hashable:
     """Children by their job; runtimes, which no job owns, by their namespace."""
     if piece.is_runtime:
         return ("runtime", piece.namespace)
-    return build_owner_index(piece.namespace, piece.child.owner_uid)
+    return build_owner_index(piece.namespace, piece.child.owner)
 
 
-def build_owner_index(namespace: str, owner_uid: str | None) -> Place | None:
+def build_owner_index(namespace: str, owner: Owner | None) -> tuple[str, Owner] | None:
     """The controller of an object: an owner is of the same namespace, or there is none.
 
     The API server stores any uid in an owner reference, also that of another namespace's job.
     """
-    return (namespace, owner_uid) if owner_uid else None
+    return (namespace, owner) if owner else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +200,7 @@ DECODERS: dict[Resource, Callable[[Json], object | None]] = {
     SCALE_OUTS: lambda obj: decode_kept_scaling(obj, ScalingKind.OUT),
     PODS: decode_pod,
     NODES: decode_node,
-    CONFIG_MAPS: decode_piece,
+    CONFIG_MAPS: decode_config_map,
     SERVICE_ACCOUNTS: decode_piece,
     ROLES: decode_role,
     ROLE_BINDINGS: decode_binding,
@@ -206,12 +214,12 @@ class Store:
 
     def __init__(self) -> None:
         self.jobs: Table[TrainingJob] = Table(
-            lambda job: build_owner_index(job.key.namespace, job.uid), runtime=find_runtime_place
+            lambda job: build_owner_index(job.key.namespace, job.owner), runtime=find_runtime_place
         )
         self.scale_ins: Table[Scaling] = Table(get_scaling_index)
         self.scale_outs: Table[Scaling] = Table(get_scaling_index)
         self.pods: Table[Pod] = Table(
-            lambda pod: build_owner_index(pod.namespace, pod.owner_uid), node=lambda pod: pod.node
+            lambda pod: build_owner_index(pod.namespace, pod.owner), node=lambda pod: pod.node
         )
         self.nodes: Table[Node] = Table(lambda _: None)
         self.config_maps: Table[Piece] = Table(get_piece_index, lambda piece: piece.is_partial)
@@ -245,15 +253,14 @@ class Store:
         found = self.answers.get(key)
         return found if found is not None and found.job_uid == job_uid else Answers(job_uid)
 
-    def find_key(self, namespace: str, owner_uid: str | None) -> JobKey | None:
-        """The key of the job with this uid, in the namespace of what it owns."""
-        owner = build_owner_index(namespace, owner_uid)
-        found = self.jobs.select(owner) if owner else []
+    def find_key(self, namespace: str, owner: Owner | None) -> JobKey | None:
+        """The key of this job, in the namespace of what it owns."""
+        found = self.jobs.select(build_owner_index(namespace, owner)) if owner else []
         return found[0].key if found else None
 
     def is_known_document(self, piece: Piece) -> bool:
         """Whether it is the config or the report of a job that is known."""
-        key = self.find_key(piece.namespace, piece.child.owner_uid)
+        key = self.find_key(piece.namespace, piece.child.owner)
         return key is not None and piece.child.name in build_document_names(key.name)
 
     def find_partial(self, key: JobKey) -> list[Ref]:
@@ -262,11 +269,11 @@ class Store:
         refs = [Ref(CONFIG_MAPS, key.namespace, name) for name in build_document_names(key.name)]
         found = ((ref, self.config_maps.find((ref.namespace, ref.name))) for ref in refs)
         pieces = [(ref, piece) for ref, piece in found if piece is not None and piece.is_partial]
-        return [ref for ref, piece in pieces if job and piece.child.owner_uid == job.uid]
+        return [ref for ref, piece in pieces if job and piece.child.owner == job.owner]
 
     def find_pods(self, job: TrainingJob) -> tuple[Pod, ...]:
         """The pods that the job controls."""
-        return tuple(self.pods.select(build_owner_index(job.key.namespace, job.uid)))
+        return tuple(self.pods.select(build_owner_index(job.key.namespace, job.owner)))
 
     def keep_answers(self, key: JobKey, answers: Answers | None) -> None:
         """Remember these about a job, in the place of what was; nothing where there is nothing."""
@@ -286,12 +293,12 @@ class Store:
 
     def find_roles(self, job: TrainingJob) -> list[Piece]:
         """The Roles that the job controls and that nobody else can have bound, by name."""
-        return self.tables[ROLES].select(build_owner_index(job.key.namespace, job.uid))
+        return self.tables[ROLES].select(build_owner_index(job.key.namespace, job.owner))
 
     def find_bindings(self, job: TrainingJob, role: str) -> list[Piece]:
         """The job's own bindings of this Role: one, and others where an answer was lost."""
         found: list[Piece] = self.tables[ROLE_BINDINGS].select(
-            build_owner_index(job.key.namespace, job.uid)
+            build_owner_index(job.key.namespace, job.owner)
         )
         return [piece for piece in found if piece.role == role]
 

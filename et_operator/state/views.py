@@ -95,7 +95,7 @@ def select_borrowed(store: Store, job: TrainingJob) -> Iterator[str]:
     for template in (job.spec.launcher_template, job.spec.worker.template):
         name = find_account_name(template)
         piece: Piece | None = store.tables[SERVICE_ACCOUNTS].find((job.key.namespace, name))
-        if piece is not None and piece.child.owner_uid not in (None, job.uid):
+        if piece is not None and piece.child.owner not in (None, job.owner):
             yield name
 
 

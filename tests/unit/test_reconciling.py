@@ -320,13 +320,7 @@ async def test_a_name_that_somebody_else_holds_is_waited_for() -> None:
 
 async def test_what_a_former_job_of_the_name_holds_is_followed_to_its_end() -> None:
     bench = await begin()
-    owner = {
-        "apiVersion": TRAINING_JOBS.api_version,
-        "kind": "TrainingJob",
-        "name": "train",
-        "uid": "former",
-        "controller": True,
-    }
+    owner = make_owner("former")
     labels = build_labels("train")
     bench.create(
         CONFIG_MAPS,
@@ -344,6 +338,19 @@ async def test_what_a_former_job_of_the_name_holds_is_followed_to_its_end() -> N
 
 
 OTHER_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "short-lived", "uid": "1"}
+
+
+def make_owner(uid: str, **other: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": TRAINING_JOBS.api_version,
+        "kind": "TrainingJob",
+        "name": "train",
+        "uid": uid,
+        "controller": True,
+        **other,
+    }
+
+
 READS = {
     "apiGroups": [""],
     "resources": ["configmaps"],
@@ -358,7 +365,7 @@ async def test_a_role_that_somebody_else_may_have_bound_is_given_no_rights(
 ) -> None:
     bench = await begin()
     job = bench.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
-    owner = {**OTHER_OWNER, "controller": True, "uid": job["metadata"]["uid"]}
+    owner = make_owner(job["metadata"]["uid"])
     meta = {"name": "train-launcher", "labels": build_labels("train"), "ownerReferences": [owner]}
     bench.create(ROLES, {"metadata": meta, "rules": rules})
     bench.look()
@@ -389,7 +396,7 @@ async def test_a_binding_of_another_role_is_not_taken_for_the_jobs(kind: str) ->
     await bench.pass_over()  # the Role is there
     [role] = bench.names(ROLES)
     job = bench.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
-    owner = {**OTHER_OWNER, "controller": True, "uid": job["metadata"]["uid"]}
+    owner = make_owner(job["metadata"]["uid"])
     meta = {"name": role, "labels": build_labels("train"), "ownerReferences": [owner]}
     name = "other" if kind == "Role" else role
     other = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
@@ -477,7 +484,7 @@ async def test_rights_come_back_where_somebody_removed_the_role() -> None:
 async def test_what_ends_in_another_namespace_ends_no_job() -> None:
     bench = Bench()
     job = bench.create(TRAINING_JOBS, make_job())
-    owner = {**OTHER_OWNER, "controller": True, "uid": job["metadata"]["uid"]}
+    owner = make_owner(job["metadata"]["uid"])
     labels = build_labels("train", Role.LAUNCHER)
     meta = {"name": "train-launcher", "labels": labels, "ownerReferences": [owner]}
     bench.create(
@@ -512,7 +519,7 @@ async def test_a_report_that_was_there_before_the_first_launcher_ends_nothing(en
     bench = Bench()
     job = bench.create(TRAINING_JOBS, make_job())
     uid = job["metadata"]["uid"]
-    owner = {**OTHER_OWNER, "kind": "TrainingJob", "name": "train", "controller": True, "uid": uid}
+    owner = make_owner(uid)
     meta = {"name": "train-report", "labels": build_labels("train"), "ownerReferences": [owner]}
     text = encode_report(BrokerReport(5, "nobody", 1, ended=ended))
     bench.create(CONFIG_MAPS, {"metadata": meta, "data": {f"{REPORT_KEY_PREFIX}5": text}})
@@ -546,7 +553,7 @@ async def test_a_document_that_can_never_be_written_is_somebody_elses(
     bench = Bench()
     uid = bench.create(TRAINING_JOBS, make_job())["metadata"]["uid"]
     bench.look()
-    owner = {**OTHER_OWNER, "kind": "TrainingJob", "name": "train", "controller": True, "uid": uid}
+    owner = make_owner(uid)
     name = f"train-{document}"
     labels = {**build_labels("train"), **body.get("labels", {})}
     meta = {"name": name, "labels": labels, "ownerReferences": [owner]}
@@ -561,6 +568,29 @@ async def test_a_document_that_can_never_be_written_is_somebody_elses(
     await bench.clock.advance(timedelta(seconds=60))
     await bench.pass_over(3)
     assert "train-launcher" in bench.names(PODS)
+
+
+@pytest.mark.parametrize("document", ["config", "report"])
+@pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize(
+    "other",
+    [{"apiVersion": "nope.example/v1"}, {"kind": "Whatever"}, {"name": "other"}],
+    ids=["group", "kind", "name"],
+)
+async def test_a_document_of_another_owner_with_the_jobs_uid_is_somebody_elses(
+    document: str, is_seen: bool, other: dict[str, str]
+) -> None:
+    bench = Bench()
+    uid = bench.create(TRAINING_JOBS, make_job())["metadata"]["uid"]
+    bench.look()
+    meta = {"name": f"train-{document}", "labels": build_labels("train")}
+    meta["ownerReferences"] = [make_owner(uid, **other)]
+    bench.create(CONFIG_MAPS, {"metadata": meta})
+    if is_seen:
+        bench.look()
+    await bench.pass_over(4)
+    assert f"train-{document}" in bench.condition("NameTaken")["message"]
+    assert not bench.names(PODS)
 
 
 async def test_what_a_broker_has_written_and_others_have_added_to_it_stays_the_jobs() -> None:
@@ -622,7 +652,7 @@ async def test_a_runtime_that_is_said_to_be_the_jobs_own_is_none() -> None:
     bench = await begin()
     false = build_runtime("team", SHIPPED)
     job = bench.cluster.get(Ref(TRAINING_JOBS, "team", "train"))
-    owner = {**OTHER_OWNER, "controller": True, "uid": job["metadata"]["uid"]}
+    owner = make_owner(job["metadata"]["uid"])
     false["metadata"]["ownerReferences"] = [owner]
     bench.cluster.create(CONFIG_MAPS, "team", {**false, "data": {"launcher..boot.py": "evil"}})
     bench.look()

@@ -8,6 +8,7 @@ from et_kube.resources import CONFIG_MAPS, PODS, ROLES, Resource
 from et_operator.acting.comparing import KNOWN_BY, find_altered, find_dropped
 from et_operator.model.names import LABEL_GROUP, Role, build_labels
 from et_operator.planning.manifests.access import build_no_rules, build_role
+from et_operator.planning.manifests.owning import build_owner
 from tests.planning_makers import make_job
 
 JOB = make_job()
@@ -35,7 +36,7 @@ def test_what_is_dropped_is_what_was_written_and_is_not_there(stored: Any, dropp
     assert find_dropped(ASKED, stored, "s") == dropped
 
 
-OWNERS = [{"kind": "TrainingJob", "uid": "u", "name": "job", "controller": True}]
+OWNERS = [build_owner(JOB)]
 LABELS = build_labels("job", Role.WORKER)
 POD = {"metadata": {"name": "p", "labels": {**LABELS, "b": "2"}, "ownerReferences": OWNERS}}
 ROLE = build_role(JOB, ["job-worker-0"])

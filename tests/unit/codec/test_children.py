@@ -22,12 +22,23 @@ from et_operator.codec.children import (
     decode_job_report,
     decode_role_names,
     find_mounted_config_maps,
+    find_owner,
     select_documents,
 )
+from et_operator.model.jobs import Owner
 from et_operator.model.snapshots import Child
 
 CONFIG = HostConfig("train", "team", "u", generation=3, epoch=2, replicas=2, min_replicas=1)
 REPORT = Report(epoch=2, launcher_uid="l", broker_start=1)
+
+
+OWNER = {
+    "apiVersion": "kai.alibabacloud.com/v1alpha1",
+    "kind": "TrainingJob",
+    "name": "train",
+    "uid": "u",
+    "controller": True,
+}
 
 
 def test_a_child_and_whose_it_is():
@@ -37,14 +48,34 @@ def test_a_child_and_whose_it_is():
             "uid": "c",
             "resourceVersion": "5",
             "labels": {"kai.alibabacloud.com/runtime": "abc"},
-            "ownerReferences": [{"uid": "x"}, {"uid": "u", "controller": True}],
+            "ownerReferences": [{"uid": "x"}, OWNER],
         }
     }
-    assert decode_child(body) == Child("train-config", "c", "5", "u", "abc")
+    assert decode_child(body) == Child("train-config", "c", "5", Owner("train", "u"), "abc")
 
 
 def test_a_child_of_nobody():
     assert decode_child({"metadata": {"name": "a"}}) == Child("a", "", "", None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"apiVersion": "nope.example/v1alpha1"},
+        {"apiVersion": "v1"},
+        {"kind": "ScaleIn"},
+        {"controller": False},
+        {"uid": "u" * 65},
+        {"name": "x" * 500_000},
+    ],
+)
+def test_no_job_is_the_owner_where_anything_else_is_said(other: dict[str, str]):
+    assert find_owner({"ownerReferences": [OWNER | other]}) is None
+
+
+def test_the_version_of_the_owners_kind_is_of_no_account():
+    newer = OWNER | {"apiVersion": "kai.alibabacloud.com/v1"}
+    assert find_owner({"ownerReferences": [newer]}) == Owner("train", "u")
 
 
 def test_the_names_that_a_role_gives_rights_on():

@@ -41,10 +41,11 @@ def test_a_pod_without_a_role_is_none_of_ours(labels: dict[str, str] | None):
 
 
 def test_a_new_pod():
-    owners = [{"uid": "o1"}, {"uid": "o2", "controller": True}]
+    owner = {"apiVersion": "kai.alibabacloud.com/v1alpha1", "kind": "TrainingJob"}
+    owners = [{"uid": "o1"}, {**owner, "name": "train", "uid": "o2", "controller": True}]
     pod = decode(ownerReferences=owners, creationTimestamp="2026-01-01T00:00:00Z")
     assert (pod.role, pod.index, pod.epoch) == (Role.WORKER, 3, None)
-    assert (pod.owner_uid, pod.node, pod.phase) == ("o2", "n1", "Pending")
+    assert (pod.owner, pod.node, pod.phase) == (("train", "o2"), "n1", "Pending")
     assert pod.created == datetime(2026, 1, 1, tzinfo=UTC)
     assert not pod.is_container_running
     assert not pod.has_container_started

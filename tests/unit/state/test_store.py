@@ -30,6 +30,12 @@ from tests.counting import count_steps
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = JobKey("team", "train")
+OWNER = {
+    "apiVersion": TRAINING_JOBS.api_version,
+    "kind": "TrainingJob",
+    "name": "train",
+    "controller": True,
+}
 SHIPPED = RuntimeFiles(Runtime("abc", "image"), {})
 
 
@@ -46,7 +52,7 @@ def ingest(store: Store) -> Ingest:
 def make_meta(
     name: str, uid: str, version: int, owner: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    owners = [{"kind": "TrainingJob", "uid": owner, "controller": True, "name": "train"}]
+    owners = [{**OWNER, "uid": owner}]
     return {
         "name": name,
         "namespace": "team",
@@ -193,7 +199,7 @@ def test_a_pod_of_another_namespace_is_no_jobs_pod_and_wakes_nobody(
 
 
 LARGE = 500_000
-OWNED = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "mine", "controller": True}
+OWNED = {**OWNER, "uid": "mine"}
 
 
 @pytest.mark.parametrize(
@@ -254,7 +260,7 @@ def test_of_a_scaling_that_has_ended_only_that_is_kept(store: Store, ingest: Ing
 
 def make_documents(job: str, uid: str, version: int = 11) -> dict[str, Any]:
     """A config of half a megabyte of the job that is called so and has this uid."""
-    owner = {"kind": "TrainingJob", "name": job, "uid": uid, "controller": True}
+    owner = {**OWNER, "name": job, "uid": uid}
     meta = make_meta(f"{job}-config", f"{job}-c", version, ownerReferences=[owner])
     return {"metadata": meta, "data": {"config.json": "x" * LARGE}}
 
