@@ -62,6 +62,7 @@ def decode_pod(obj: Json) -> Pod | None:
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
         is_elastic=_FLAGS.get(str(annotations.get(names.ANNOTATION_ELASTIC))),
     )
+    pod = replace(pod, is_probed=_is_probed(spec, pod.container))
     return _add_status(pod, spec, obj.get("status") or {})
 
 
@@ -93,6 +94,11 @@ def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
         address=status.get("podIP") or "",
         started=parse_time((state.get("running") or ended or {}).get("startedAt")),
     )
+
+
+def _is_probed(spec: Json, container: str) -> bool:
+    own = _find_by_name(spec.get("containers") or (), container)
+    return bool(own.get("livenessProbe") or own.get("startupProbe"))
 
 
 def _find_keys(spec: Json) -> str:

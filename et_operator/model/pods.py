@@ -64,6 +64,8 @@ class Pod:
     """The Secret of ssh keys that it mounts as ours, "" for none."""
     is_elastic: bool | None = None
     """Of a launcher: whether workers may join and leave while it runs; None: it does not say."""
+    is_probed: bool = False
+    """Whether its container has a livenessProbe or a startupProbe, which ends it when it fails."""
 
     @property
     def is_terminal(self) -> bool:

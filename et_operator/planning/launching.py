@@ -18,6 +18,7 @@ from et_operator.planning.scripting import is_script_done
 from et_operator.planning.stopping import stop_scaling
 from et_operator.planning.views import (
     View,
+    is_cut_off,
     is_disrupted,
     is_failed_by_node,
     is_image_unfit,
@@ -39,6 +40,8 @@ horovodrun waits for a process that could not be started until its time-out, 120
 ends with 1; it may have come to that a worker's grace period after the loss."""
 FIRST_SIGNAL_CODE = 128
 """From here on an exit code means a signal, which RestartPolicy ExitCode takes as worth a retry."""
+TERMINATED = FIRST_SIGNAL_CODE + 15
+"""What RestartPolicy ExitCode reads where a SIGTERM ended the command, whatever it made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +121,11 @@ def judge_launcher(draft: Draft) -> Ending | None:
     if pod is None:
         return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
     if _is_about_to_tell(draft, pod):
-        return None  # whether the command had ended before the platform came
-    if pod.termination is None or _is_ended_from_outside(view, pod):
-        message = _describe_disruption(pod)
-        return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
-    ending = _judge_exit(pod, pod.termination)
-    lost = (
-        ()
-        if ending.is_success
-        else _find_lost(view, min(pod.termination.finished or view.now, view.now))
-    )
-    if not lost:
-        return ending
-    names = ", ".join(record.name for record in lost)
-    message = f"{names} was lost, and {ending.message}"
-    return _lose("WorkerLost", message, is_taken=all(_was_taken(view, record) for record in lost))
+        return None  # whether the command had ended before somebody told it to
+    ending = _judge_pod(view, pod)
+    if ending.is_success:
+        rest_on_launcher(draft)  # its report may say that the command had been told to end
+    return ending
 
 
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
@@ -212,13 +205,13 @@ def _is_worth_a_retry(policy: RestartPolicy, code: int | None) -> bool:
 
 
 def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:
-    """Whether the broker of a launcher that the platform ended may still report its command's end.
+    """Whether the broker of a launcher that has ended may still report its command's end.
 
     Not for ever: containers beside it may live on when the broker has gone.
     """
     report = draft.view.report
     has_told = report is not None and report.ended is not None
-    if has_told or not is_disrupted(pod) or draft.view.is_silent(pod):
+    if has_told or draft.view.is_silent(pod):
         return False
     ended = pod.termination.finished if pod.termination else None
     return draft.must_wait(ended or pod.deletion_requested or pod.created, TELLING)
@@ -258,10 +251,49 @@ def _find_last_launcher(view: View) -> tuple[int, str]:
     return epoch, report.launcher_uid if view.snapshot.role is not None else ""
 
 
-def _is_ended_from_outside(view: View, pod: Pod) -> bool:
-    """Whether its exit code, if it has one, is not what its command came to by itself."""
-    is_told_to_end = view.report is not None and view.report.is_told_to_end
-    return is_told_to_end or is_disrupted(pod) or is_failed_by_node(pod)
+def _judge_pod(view: View, pod: Pod) -> Ending:
+    """Who caused the end of this pod, whose command had not been told to have ended well."""
+    if is_cut_off(pod):
+        return _judge_end_by_template(pod, f"{pod.pod_reason}: {pod.pod_message}")
+    if pod.termination is None or _is_ended_by_platform(view, pod):
+        message = _describe_disruption(pod)
+        return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
+    if _is_told_to_end(view):
+        ending = _judge_end_by_template(pod, "SIGTERM, as of a probe that failed")
+    else:
+        ending = _judge_exit(pod, pod.termination)
+    if ending.is_success:
+        return ending
+    lost = _find_lost(view, min(pod.termination.finished or view.now, view.now))
+    if not lost:
+        return ending
+    names = ", ".join(record.name for record in lost)
+    message = f"{names} was lost, and {ending.message}"
+    return _lose("WorkerLost", message, is_taken=all(_was_taken(view, record) for record in lost))
+
+
+def _is_ended_by_platform(view: View, pod: Pod) -> bool:
+    """Whether its exit code, if it has one, is of the platform's doing.
+
+    A SIGTERM of which nothing on the pod tells is that of its node as it goes down without a word,
+    or of a probe that its template asks for.
+    """
+    if is_disrupted(pod) or is_failed_by_node(pod) or pod.pod_reason:
+        return True
+    return _is_told_to_end(view) and (not pod.is_probed or view.is_node_lost(pod))
+
+
+def _is_told_to_end(view: View) -> bool:
+    return view.report is not None and view.report.is_told_to_end
+
+
+def _judge_end_by_template(pod: Pod, why: str) -> Ending:
+    """What the author's own template has ended: a failure of the job, and no success by a 0."""
+    end = pod.termination
+    how = f", and ended with exit code {end.exit_code}" if end else ""
+    tail = keep_end(end.message.strip(), MAX_TAIL) if end else ""
+    message = f"the launcher was told to end ({why}){how}" + (f": {tail}" if tail else "")
+    return Ending("LauncherFailed", message, TERMINATED)
 
 
 def _judge_exit(pod: Pod, end: Termination) -> Ending:

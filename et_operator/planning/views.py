@@ -181,7 +181,7 @@ class View:
 
         That is on a lost node, or on none: no pod that is being deleted is bound to one any more.
         """
-        is_nowhere = pod.node is None or self._is_node_lost(pod)
+        is_nowhere = pod.node is None or self.is_node_lost(pod)
         return pod.is_terminal or (pod.is_deleting and is_nowhere)
 
     def is_uid_gone(self, uid: str) -> bool:
@@ -208,7 +208,8 @@ class View:
         """Workers that have not ended and that nobody is deleting."""
         return (p for p in self.workers if not p.is_deleting and not self.is_gone(p))
 
-    def _is_node_lost(self, pod: Pod) -> bool:
+    def is_node_lost(self, pod: Pod) -> bool:
+        """Whether its node is not there, or is heard no more."""
         node = self.snapshot.nodes.get(pod.node or "")
         if node is None:
             return self.snapshot.are_nodes_known
@@ -218,6 +219,11 @@ class View:
 def is_disrupted(pod: Pod) -> bool:
     """Whether the platform, or somebody through it, ended this pod."""
     return _is_claimed(pod) or is_refused_by_node(pod) or is_unseen(pod)
+
+
+def is_cut_off(pod: Pod) -> bool:
+    """Whether the pod has run for longer than its own spec allows (activeDeadlineSeconds)."""
+    return pod.pod_reason == "DeadlineExceeded" and not is_disrupted(pod)
 
 
 def is_taken(pod: Pod) -> bool:

@@ -285,3 +285,13 @@ def test_the_keys_that_a_pod_mounts_as_ours():
     pod = decode_pod({"metadata": {"labels": labels}, "spec": {"volumes": volumes}})
     assert pod is not None
     assert pod.keys_secret == "train-ssh-x7f2q"
+
+
+@pytest.mark.parametrize("probe", ["livenessProbe", "startupProbe", "readinessProbe"])
+@pytest.mark.parametrize("container", [0, 1], ids=["another", "its own"])
+def test_a_probe_that_ends_the_container_that_counts_is_known(probe: str, container: int) -> None:
+    body = make_pod(annotations={"kai.alibabacloud.com/container": "trainer"})
+    body["spec"]["containers"][container][probe] = {"exec": {"command": ["true"]}}
+    pod = decode_pod(body)
+    assert pod is not None
+    assert pod.is_probed is (container == 1 and probe != "readinessProbe")

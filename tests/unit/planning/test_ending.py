@@ -607,3 +607,123 @@ def test_a_worker_that_was_scaled_in_excuses_nothing() -> None:
     world.finish(1)
     world.settle()
     assert world.reason("Failed") == "LauncherFailed"
+
+
+DEADLINE = {
+    "pod_reason": "DeadlineExceeded",
+    "pod_message": "Pod was active on the node longer than the specified deadline",
+}
+BY_TEMPLATE = [
+    pytest.param(DEADLINE, "DeadlineExceeded: Pod was active", id="deadline of the pod"),
+    pytest.param({"is_probed": True}, "a probe that failed", id="probe"),
+]
+
+
+@pytest.mark.parametrize(("of_template", "told"), BY_TEMPLATE)
+@pytest.mark.parametrize("code", [0, 143])
+def test_what_the_template_itself_ends_is_the_jobs_failure(
+    code: int, of_template: dict[str, object], told: str
+) -> None:
+    world = start()
+    world.finish(code, is_told_to_end=True)
+    world.put("job-launcher", phase="Failed", **of_template)
+    world.settle()
+    [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+    assert failed.reason == "LauncherFailed"
+    assert told in failed.message
+    assert f"exit code {code}: the tail" in failed.message
+
+
+@pytest.mark.parametrize(("of_template", "_"), BY_TEMPLATE)
+@pytest.mark.parametrize("policy", [RestartPolicy.ON_FAILURE, RestartPolicy.EXIT_CODE])
+def test_what_the_template_ends_is_tried_again_as_often_as_the_job_allows(
+    policy: RestartPolicy, of_template: dict[str, object], _: str
+) -> None:
+    world = start(restart_policy=policy, backoff_limit=1)
+    for _ in range(2):
+        assert world.launcher is not None
+        assert world.phase() != "Failed"
+        world.finish(0, is_told_to_end=True)
+        world.put(world.launcher.name, phase="Failed", **of_template)
+        world.settle()
+        world.wait(60)
+        world.start()
+    assert world.reason("Failed") == "BackoffLimitExceeded"
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (2, 0)
+
+
+def test_a_deadline_that_is_over_before_the_container_starts_is_the_jobs_failure() -> None:
+    world = World(make_job(2))
+    world.settle()
+    world.put("job-launcher", phase="Failed", **DEADLINE)
+    world.settle()
+    assert world.reason("Failed") == "LauncherFailed"
+
+
+def test_zero_in_a_pod_that_its_kubelet_ended_is_no_success_though_no_report_says_so() -> None:
+    world = start()
+    world.end("job-launcher", 0)
+    world.put("job-launcher", phase="Failed", **DEADLINE)
+    world.settle()
+    assert world.reason("Failed") == "LauncherFailed"
+
+
+def test_zero_in_a_pod_that_failed_for_a_reason_that_nobody_knows_is_no_success() -> None:
+    world = start()
+    world.end("job-launcher", 0)
+    world.put("job-launcher", phase="Failed", pod_reason="OfAnotherVersion")
+    world.settle()
+    assert world.reason("Restarting") == "LauncherDisrupted"
+
+
+def test_a_command_that_had_ended_before_the_deadline_of_its_pod_has_succeeded() -> None:
+    world = start()
+    world.finish(0)
+    world.put("job-launcher", phase="Failed", **DEADLINE)
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
+@pytest.mark.parametrize("told", [{}, DEADLINE], ids=["by nobody", "deadline"])
+def test_a_deletion_is_who_ends_a_launcher_whatever_its_template_asks(
+    told: dict[str, str],
+) -> None:
+    world = start()
+    world.delete("job-launcher")
+    world.finish(0, is_told_to_end=True)
+    world.put("job-launcher", phase="Failed", is_probed=True, **told)
+    world.settle()
+    assert world.status.epoch == 2
+
+
+def test_nobody_can_tell_a_probe_from_a_node_that_goes_down() -> None:
+    world = start()
+    world.nodes = {"n1": Node("n1", is_ready=False)}
+    world.put("job-launcher", is_probed=True)
+    world.finish(143, is_told_to_end=True)
+    world.settle()
+    assert world.reason("Restarting") == "LauncherDisrupted"
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_zero_waits_for_the_word_whether_the_command_was_told_to_end(*, is_told: bool) -> None:
+    world = start()
+    end = Termination(0, "Completed", finished=world.now)
+    world.put("job-launcher", is_container_running=False, termination=end)
+    world.settle()
+    assert world.condition("Succeeded") is None
+    assert world.report is not None
+    world.report = replace(world.report, ended=0, is_told_to_end=is_told)
+    world.settle()
+    assert (world.phase() == "Succeeded") is not is_told
+
+
+def test_zero_that_nobody_tells_more_of_is_success_after_a_minute() -> None:
+    world = start()
+    end = Termination(0, "Completed", finished=world.now)
+    world.put("job-launcher", is_container_running=False, termination=end)
+    world.settle()
+    world.wait(60)
+    result = world.step()
+    assert world.phase() == "Succeeded"
+    assert "job-report" in {ref.name for ref in result.premises}
