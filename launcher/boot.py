@@ -14,6 +14,18 @@ import os
 import sys
 
 OLDEST = (3, 7)
+ENDING = (
+    _signal.SIGTERM,
+    _signal.SIGINT,
+    _signal.SIGHUP,
+    _signal.SIGQUIT,
+    _signal.SIGUSR1,
+    _signal.SIGUSR2,
+    _signal.SIGWINCH,
+    _signal.SIGPWR,
+    *range(_signal.SIGRTMIN, _signal.SIGRTMAX + 1),
+)
+"""As in launcher/agent/catching.py, which is not installed yet."""
 PID_1 = ("agent", "launch")
 EXIT_USAGE = 64
 EXIT_IO = 74
@@ -31,7 +43,7 @@ def hold_signals() -> None:
 
     From a PID 1 without a handler the kernel keeps them, unless they are blocked.
     """
-    _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGTERM, _signal.SIGINT))
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
 
 
 def drop_own_locale() -> None:

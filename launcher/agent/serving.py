@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import select
 import selectors
-import signal
 import socket
 import sys
 import time
@@ -32,15 +31,6 @@ EXIT_IO = 74
 DEFAULT_GRACE = "30"
 MAX_CONNECTIONS = 32
 HANG_SECONDS = 2.0
-_CAUGHT = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGCHLD,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
 RETRY_SECONDS = 1.0
 """How long nothing is accepted after file descriptors ran out."""
 DEFECT_SECONDS = 0.1
@@ -91,7 +81,7 @@ class Server:
 
     def run(self, command: List[str]) -> None:
         """Serve until PID 1 may end."""
-        caught = Caught(_CAUGHT)
+        caught = Caught()
         self._selector.register(caught, selectors.EVENT_READ, lambda: self._on_signals(caught))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._log.say(f"serves sessions as instance {self._agent.instance}")
@@ -150,9 +140,9 @@ class Server:
             self._carriers[type(effect)](effect)
 
     def _on_signals(self, caught: Caught) -> None:
-        for number in caught.take():
-            if number in (signal.SIGTERM, signal.SIGINT):
-                self._log.say(f"got {signal.Signals(number).name}")
+        for number, is_end in caught.take():
+            if is_end:
+                self._log.say(f"is told to end by signal {number}")
                 self._carry_out(self._agent.sigterm(self._now()))
 
     def _leave(self, _effect: effects.Leave) -> None:

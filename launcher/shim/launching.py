@@ -1,8 +1,9 @@
 """PID 1 of the launcher's user container: runs the user's command when there are workers for it.
 
 It places the files that the command needs, waits for the broker's GO, starts the command in a
-session of its own, carries out scaling scripts meanwhile, passes signals on, and on SIGTERM owns
-the end: horovodrun may never react to it (research: 10 s, its --elastic-timeout, or not at all).
+session of its own, carries out scaling scripts meanwhile, passes signals on, and owns the end when
+the pod's comes, with SIGTERM or whatever its image wants: horovodrun may never react to it
+(research: 10 s, its --elastic-timeout, or not at all).
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ MIRROR_SECONDS = 1.0
 SAY_SECONDS = 30.0
 """How often people are told what is waited for."""
 AGAIN_SECONDS = 10.0
-"""From SIGTERM to the SIGINT for a command that has not ended."""
+"""From being told to the SIGINT for a command that has not ended."""
 RESERVE_SECONDS = 5.0
 """What is left of the pod's grace period when the command is killed."""
 REPORT_SECONDS = 5.0
 """What the broker has to hear that the command has ended."""
 DEFAULT_GRACE = 30.0
 _PASSED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_CAUGHT = (signal.SIGCHLD, signal.SIGTERM, *_PASSED)
+"""What programs are told things by; others, which only an init knows, reach them as TERM."""
 
 
 def main(
@@ -53,7 +54,7 @@ def main(
     if not argv:
         programs.say("no command to run")
         return USAGE_ERROR
-    signals = Caught(_CAUGHT)
+    signals = Caught()
     nonce = os.urandom(16).hex()
     launcher = Launcher(argv, environ=environ, paths=paths, nonce=nonce, signals=signals)
     try:
@@ -94,9 +95,9 @@ class Launcher:
         self._leave_at: Optional[float] = None
         """Set when the command has ended; None until then."""
         self._ending: List[Tuple[float, int]] = []
-        """After SIGTERM: when to send which signal to the command."""
+        """Once told to end: when to send which signal to the command."""
         self._is_told_to_end = False
-        """Whether the command has been sent the SIGTERM that came to us."""
+        """Whether the command has been sent the signal that ends the pod."""
         self._mirror_at = 0.0
         self._complaint = ""
         self._say_at = monotonic() + SAY_SECONDS
@@ -161,23 +162,23 @@ class Launcher:
 
     def _dispatch(self, fd: int, now: float) -> None:
         if fd == self._signals.fileno():
-            for number in self._signals.take():
-                self._on_signal(number, now)
+            for number, is_end in self._signals.take():
+                self._on_signal(number, now, is_end=is_end)
         elif fd == self._line.fd:
             self._talk(now)
         elif fd == self._scripts.fd:
             self._scripts.read()
 
-    def _on_signal(self, number: int, now: float) -> None:
+    def _on_signal(self, number: int, now: float, *, is_end: bool) -> None:
         if number == signal.SIGCHLD:
             self._reap(now)
-        elif number == signal.SIGTERM:
-            self._end(now)
-        else:
+        elif is_end:
+            self._end(number if number in _PASSED else signal.SIGTERM, now)
+        elif number in _PASSED:
             self._signal_command(number)
 
-    def _end(self, now: float) -> None:
-        """SIGTERM: the command gets TERM, INT and KILL in time for us to end within our grace."""
+    def _end(self, number: int, now: float) -> None:
+        """The pod ends: the command gets `number`, INT and KILL, for us to end within our grace."""
         self._reap(now)  # a command that has ended already did so by itself
         if self._command is None and self._code is None:
             self._code = 128 + signal.SIGTERM  # and nothing to report: it never ran
@@ -186,7 +187,7 @@ class Launcher:
             kill = max(self._grace - RESERVE_SECONDS, self._grace / 2)
             again = min(AGAIN_SECONDS, kill / 2)
             self._ending = [(now + again, signal.SIGINT), (now + kill, signal.SIGKILL)]
-            self._signal_command(signal.SIGTERM)
+            self._signal_command(number)
 
     def _signal_command(self, number: int) -> None:
         if self._command is not None and self._code is None:

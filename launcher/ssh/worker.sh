@@ -9,6 +9,7 @@
 set -u
 edl=${0%/*/*}
 run=$edl/run
+ending='TERM INT HUP QUIT USR1 USR2 PWR 37' # 37: RTMIN+3, which systemd's images want
 port=$1 epoch=$2 grace=$3 refusal=$4 daemon= command=
 shift 5
 
@@ -45,10 +46,10 @@ signal_sessions() {
     done
 }
 
-# On SIGTERM. Sessions may end by themselves until 10 s before the end of the grace period; then the
+# On SIGTERM, or what the image wants in its place. Sessions may end by themselves until 10 s before the end of the grace period; then the
 # template's own command has what is left.
 leave() {
-    trap '' TERM INT
+    trap '' $ending
     : >"$run/leaving"
     left=$((grace - 1))
     while [ "$left" -gt 2 ] && has_sessions; do
@@ -73,7 +74,7 @@ command -v setsid >/dev/null || fail "launcherAttachMode ssh: no setsid in the w
 prepare || fail "cannot write in $run"
 [ -e "$refusal" ] || refuse_mpirun || echo "edl: mpirun cannot be used" >&2
 mkdir -p /run/sshd 2>/dev/null # Debian's sshd wants it; only root can make it
-trap leave TERM INT
+trap leave $ending
 "$sshd" -D -e -f /dev/null -p "$port" -h "$run/host_key" \
     -o "AuthorizedKeysFile $edl/keys/authorized_keys" -o "StrictModes no" \
     -o "PasswordAuthentication no" -o "KbdInteractiveAuthentication no" -o "UsePAM no" \

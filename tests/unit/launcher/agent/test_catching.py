@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 
+import pytest
+
+from launcher import boot
+from launcher.agent.catching import ENDING, is_from_outside
 from tests.unit.launcher.agent.workers import PYTHON, ROOT
 
 FLOOD = """
 import json, os, select, signal, sys
 sys.path.insert(0, sys.argv[1])
 from launcher.agent.catching import Caught
-caught = Caught((signal.SIGCHLD, signal.SIGTERM))
+caught = Caught()
 for _ in range(70000):
     os.kill(os.getpid(), signal.SIGCHLD)
 os.kill(os.getpid(), signal.SIGTERM)
 taken = []
-while signal.SIGTERM not in taken:
+while (signal.SIGTERM, True) not in taken:
     select.select([caught], [], [])
     taken += caught.take()
-print(json.dumps([sorted(set(taken)), taken.count(signal.SIGTERM)]))
+print(json.dumps([sorted(set(taken)), taken.count((signal.SIGTERM, True))]))
 os.kill(os.getpid(), signal.SIGTERM)
 select.select([caught], [], [])
 print(json.dumps([caught.take(), caught.take()]))
@@ -29,5 +33,18 @@ print(json.dumps([caught.take(), caught.take()]))
 def test_a_flood_of_signals_hides_none():
     words = [PYTHON, "-I", "-S", "-c", FLOOD, str(ROOT)]
     told = subprocess.run(words, capture_output=True, check=True, timeout=60).stdout.splitlines()
-    assert json.loads(told[0]) == [[15, 17], 1]
-    assert json.loads(told[1]) == [[15], []]
+    assert json.loads(told[0]) == [[[15, True], [17, False]], 1]
+    assert json.loads(told[1]) == [[[15, True]], []]
+
+
+@pytest.mark.parametrize(
+    ("sender", "code", "said"),
+    [(0, 0, True), (0, -6, True), (7, 0, False), (0, 0x80, False)],
+    ids=["kubelet", "a thread of it", "the container", "a terminal's key"],
+)
+def test_only_a_process_outside_can_mean_the_end(sender: int, code: int, *, said: bool) -> None:
+    assert is_from_outside(sender, code) is said
+
+
+def test_what_is_heard_of_later_waits_from_the_start() -> None:
+    assert boot.ENDING == ENDING

@@ -228,15 +228,36 @@ def test_what_the_command_signals_does_not_come_back_to_it(
 ):
     # As in a pod, PID 1 sees who is in its container, and no one else.
     namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-    inner = f"trap 'exit 9' {name}; trap 'go=1' USR1; kill -{name} $PPID; echo $PPID"
+    inner = f"trap 'exit 9' {name}; trap 'go=1' USR2; kill -{name} $PPID; echo $PPID"
     inner += "; until test $go; do sleep 0.05; done; exit 7"
     process = run_launcher(start, paths, "sh", "-c", inner, prefix=namespace)
     peer = launched(broker)
     assert process.stdout is not None
     assert process.stdout.readline() == b"1\n"
-    os.kill(children_of(process.pid)[0], signal.SIGUSR1)
+    os.kill(children_of(process.pid)[0], signal.SIGUSR2)
     assert ended(peer) == 7
     assert process.wait(20) == 7
+
+
+@pytest.mark.parametrize(
+    ("number", "heard"),
+    [(number, number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)]
+    + [(number, signal.SIGTERM) for number in (signal.SIGWINCH, signal.SIGRTMIN + 3)],
+)
+def test_whatever_signal_ends_the_pod_a_command_that_saves_has_not_succeeded(
+    broker: FakeBroker, start: Start, paths: placing.Paths, number: int, heard: int
+):
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    save = f"trap 'echo saved; exit 0' {heard:d}; echo ready; while :; do sleep 0.05; done"
+    process = run_launcher(start, paths, "sh", "-c", save, prefix=namespace)
+    peer = launched(broker)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    os.kill(children_of(process.pid)[0], number)
+    assert peer.body(frames.ENDED) == {"code": 0, "toldToEnd": True}
+    peer.close()
+    assert process.wait(20) == 0
+    assert process.stdout.read() == b"saved\n"
 
 
 def test_an_end_after_term_is_told_as_one_also_to_a_broker_that_comes_back(

@@ -91,6 +91,17 @@ def test_the_templates_own_command_runs_beside_it(tmp_path: Path, sshd: Path) ->
     assert (tmp_path / "beside").read_text() == "it's\nso\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGUSR1, signal.SIGRTMIN + 3])
+def test_it_leaves_on_whatever_its_image_is_ended_by(
+    tmp_path: Path, sshd: Path, number: int
+) -> None:
+    with start(tmp_path) as process:
+        wait_for_sshd(process)
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+    assert (tmp_path / "run" / "leaving").exists()
+
+
 def test_sessions_have_the_grace_period_to_end(tmp_path: Path, sshd: Path) -> None:
     os.mkfifo(tmp_path / "go")
     with start(tmp_path) as process:
