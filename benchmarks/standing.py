@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.manifests import build_job
 from et_contract.documents import MemberState, Report, decode_config, encode_report
-from et_contract.names import CONFIG_KEY, REPORT_KEY_PREFIX
+from et_contract.names import CONFIG_KEY, build_report_key
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, SCALE_INS, TRAINING_JOBS, Resource
 from et_kube.times import format_time
 from et_operator.assembly import read_runtime
@@ -122,7 +122,7 @@ class StandingJob:
             listed=frozenset(m.uid for m in written.members),
             closed=frozenset(draining),
         )
-        body = {"data": {f"{REPORT_KEY_PREFIX}1": encode_report(report)}}
+        body = {"data": {build_report_key(1): encode_report(report)}}
         before = self.objects[(CONFIG_MAPS, f"{self.key.name}-report")]
         if before.get("data") == body["data"]:
             return False

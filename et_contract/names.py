@@ -3,6 +3,8 @@
 Standard library only, Python >= 3.7.
 """
 
+import re
+
 # ---- objects
 
 
@@ -20,8 +22,19 @@ def build_report_name(job: str) -> str:
 CONFIG_KEY = "config.json"
 HOSTFILE_KEY = "hostfile"
 SCRIPT_KEY = "discover_hosts.sh"
-REPORT_KEY_PREFIX = "report-"
-"""Followed by the epoch."""
+_REPORT_KEY = re.compile("report-([1-9][0-9]{0,8})")
+
+
+def build_report_key(epoch: int) -> str:
+    """The key of the report of this epoch, which is not 0."""
+    return f"report-{epoch}"
+
+
+def read_report_epoch(key: str) -> int:
+    """The epoch whose report is under this key; 0 under every other key."""
+    found = _REPORT_KEY.fullmatch(key)
+    return int(found[1]) if found else 0
+
 
 # ---- containers
 BROKER_CONTAINER = "edl-broker"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from et_contract import documents, names
@@ -16,6 +15,7 @@ from et_contract.documents import (
     decode_config,
     decode_report,
 )
+from et_contract.names import read_report_epoch
 from et_kube.resources import TRAINING_JOBS, Json
 from et_kube.times import parse_time
 from et_operator.model.jobs import Owner
@@ -45,7 +45,6 @@ _MAX_NAMES = 4 * documents.MAX_WORKERS
 """A Role of ours has some for each worker that comes, is there, or has gone lately; one with more
 is another one, and is written over."""
 _CONFIG = frozenset({names.CONFIG_KEY, names.HOSTFILE_KEY, names.SCRIPT_KEY})
-_REPORT_KEY = re.compile(re.escape(names.REPORT_KEY_PREFIX) + "([0-9]{1,9})")
 
 
 def decode_child(obj: Json) -> Child:
@@ -135,21 +134,34 @@ def decode_accounts(binding: Json) -> frozenset[str]:
 def select_documents(config_map: Json) -> dict[str, str]:
     """The config and the reports, by their keys, of what a ConfigMap holds."""
     data: Json = config_map.get("data") or {}
-    wanted = (key for key in data if key == names.CONFIG_KEY or _read_epoch(key))
+    wanted = (key for key in data if key == names.CONFIG_KEY or read_report_epoch(key))
     return {key: data[key] for key in wanted if isinstance(data[key], str)}
 
 
-def measure_rest(config_map: Json) -> int:
-    """Characters, as JSON, of all in a job's config or report that nobody of ours writes over."""
-    data, name = config_map.get("data") or {}, str(config_map["metadata"].get("name"))
-    is_config = name.endswith(names.build_config_name(""))
-    rest = {k: v for k, v in data.items() if not (k in _CONFIG if is_config else _read_epoch(k))}
-    return len(json.dumps({**config_map, "data": rest}))
+def is_writable(config_map: Json, most_beside: int) -> bool:
+    """Whether a job's config or report takes what is to be written to it.
+
+    At most so many characters of it, as JSON, are nobody's of ours to write over. No key of ours is
+    in `binaryData`: the API server takes none into `data` that is there.
+    """
+    if config_map.get("immutable") or any(_select_ours(config_map, "binaryData")):
+        return False
+    ours = set(_select_ours(config_map, "data"))
+    rest = {key: value for key, value in (config_map.get("data") or {}).items() if key not in ours}
+    return len(json.dumps({**config_map, "data": rest})) <= most_beside
+
+
+def _select_ours(config_map: Json, field: str) -> Iterator[str]:
+    """The keys that the operator writes in a config, or the brokers of a job in a report."""
+    is_config = str(config_map["metadata"].get("name")).endswith(names.build_config_name(""))
+    for key in config_map.get(field) or ():
+        if key in _CONFIG if is_config else read_report_epoch(key):
+            yield key
 
 
 def measure_reports_after(documents: Mapping[str, str], epoch: int) -> int:
     """Characters of the reports of later epochs; none is of a job whose epoch, 0, is not known."""
-    return sum(len(text) for key, text in documents.items() if _read_epoch(key) > epoch > 0)
+    return sum(len(text) for key, text in documents.items() if read_report_epoch(key) > epoch > 0)
 
 
 def decode_host_config(
@@ -181,8 +193,8 @@ def decode_job_report(
     Epoch 0, of which there is no launcher, stands for the newest: the job's status may be lost.
     A generation that is far ahead of the job's own is nothing that can be read either.
     """
-    epoch = epoch or max((n for n in map(_read_epoch, documents) if n <= AHEAD), default=0)
-    text = documents.get(f"{names.REPORT_KEY_PREFIX}{epoch}")
+    epoch = epoch or max((n for n in map(read_report_epoch, documents) if n <= AHEAD), default=0)
+    text = documents.get(names.build_report_key(epoch))
     try:
         report = decode_report(text) if text else None
     except InvalidDocument:
@@ -190,8 +202,3 @@ def decode_job_report(
     if report is None or report.epoch != epoch:
         return None
     return report if report.observed_generation - generation <= 4 * AHEAD else None
-
-
-def _read_epoch(key: str) -> int:
-    found = _REPORT_KEY.fullmatch(key)
-    return int(found[1]) if found else 0

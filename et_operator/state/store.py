@@ -29,8 +29,8 @@ from et_operator.codec.children import (
     decode_role_names,
     is_document,
     is_sealed,
+    is_writable,
     measure_reports_after,
-    measure_rest,
     select_documents,
 )
 from et_operator.codec.decoding import decode_job, decode_scaling
@@ -61,7 +61,7 @@ class Piece:
     `documents` are config and reports, by their keys in the ConfigMap; `names` what a Role gives
     rights on, or to whom a RoleBinding gives them. Nothing else of a body is kept, and of an object
     that nobody owns nothing at all. `is_partial`: its documents were left out, for they are large
-    and no known job's; who knows the job reads it again. `is_full`: of other things than documents.
+    and no known job's; who knows the job reads it again.
     `role`: which one a RoleBinding gives.
     """
 
@@ -71,17 +71,17 @@ class Piece:
     documents: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     is_partial: bool = False
-    is_full: bool = False
     role: str = ""
 
     def is_of(self, job: TrainingJob) -> bool:
         """Whether it is this job's own, and one that the job's documents can be written to.
 
-        The config and the reports of the job's epochs are written over by whoever writes next. All
-        else stays, and a full ConfigMap takes no report: it is somebody else's, whoever owns it.
+        The config and the reports of the job's epochs are written over by whoever writes next.
+        Those of later epochs stay, and with too many of them it takes no report: it is somebody
+        else's, whoever owns it.
         """
         later = measure_reports_after(self.documents, job.status.epoch)
-        return self.child.owner == job.owner and not self.is_full and later <= MOST_BESIDE
+        return self.child.owner == job.owner and later <= MOST_BESIDE
 
 
 def leave_out_documents(piece: Piece) -> Piece:
@@ -109,10 +109,9 @@ def decode_config_map(obj: Json) -> Piece:
     piece = decode_piece(obj)
     if piece.child.owner is None:
         return piece
-    if obj.get("immutable") or not is_document(obj["metadata"]):
+    if not is_document(obj["metadata"]) or not is_writable(obj, MOST_BESIDE):
         return disown(piece)
-    is_full = measure_rest(obj) > MOST_BESIDE
-    return replace(piece, documents=select_documents(obj), is_full=is_full)
+    return replace(piece, documents=select_documents(obj))
 
 
 def decode_role(obj: Json) -> Piece:

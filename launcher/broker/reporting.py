@@ -33,7 +33,6 @@ AGAIN_SECONDS = 300.0
 """So long without news, and it is written again: somebody may have written over it, or set it back
 with all of etcd. Where it is as it was, the server stores nothing."""
 SHORTENED = "ReportShortened"
-_MOST_DIGITS = 20
 _TOO_LARGE = (413, 422)
 """What the API server says of a ConfigMap above 1 MiB, and a proxy on the way of a long request."""
 
@@ -66,7 +65,7 @@ class Reporter:
         self._may_write = may_write
         self._chance = chance
         self._epoch = ledger.report.epoch
-        self._key = f"{names.REPORT_KEY_PREFIX}{self._epoch}"
+        self._key = names.build_report_key(self._epoch)
         self._news = asyncio.Event()
         self._needed_news = asyncio.Event()
         self._urgent_news = asyncio.Event()
@@ -162,7 +161,8 @@ class Reporter:
 
     async def _prune(self, found: Json) -> bool:
         """Remove the reports of former epochs; whether there were any."""
-        old = [key for key in found.get("data") or {} if 0 <= _read_epoch(key) < self._epoch]
+        held = found.get("data") or {}
+        old = [key for key in held if 0 < names.read_report_epoch(key) < self._epoch]
         if old:
             await self._api.patch(self._ref, {"data": dict.fromkeys(old)})
         return bool(old)
@@ -186,11 +186,3 @@ async def _hear(news: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _read_epoch(key: str) -> int:
-    """Of the report under this key; -1 where it is none."""
-    number = key.removeprefix(names.REPORT_KEY_PREFIX)
-    return (
-        int(number) if number != key and number.isdecimal() and len(number) < _MOST_DIGITS else -1
-    )

@@ -148,6 +148,19 @@ async def test_an_immutable_config_map_keeps_its_data(site: Site):
     assert labelled["metadata"]["labels"] == {"a": "b"}
 
 
+async def test_no_key_of_a_config_map_is_in_data_and_in_binary_data(site: Site):
+    manifest = make_config_map("box", {"a": "1"}) | {"binaryData": {"b": "eA=="}}
+    await site.create(CONFIG_MAPS, manifest)
+    for body in ({"data": {"b": "2"}}, {"binaryData": {"a": "eA=="}}):
+        with pytest.raises(Refused) as caught:
+            await site.api.patch(site.ref(CONFIG_MAPS, "box"), body)
+        assert caught.value.status == 422
+    moved = await site.api.patch(
+        site.ref(CONFIG_MAPS, "box"), {"data": {"b": "2"}, "binaryData": {"b": None}}
+    )
+    assert moved["data"] == {"a": "1", "b": "2"}
+
+
 async def test_a_deletion_names_the_very_object(site: Site):
     stored = await site.create(CONFIG_MAPS, make_config_map("box"))
     ref = site.ref(CONFIG_MAPS, "box")

@@ -94,7 +94,7 @@ class ApiServer:
 
     def read_report(self, job: str, epoch: int = 1) -> Report | None:
         """As the operator does it."""
-        text = self.maps.get(f"{job}-report", {}).get(f"{names.REPORT_KEY_PREFIX}{epoch}")
+        text = self.maps.get(f"{job}-report", {}).get(names.build_report_key(epoch))
         return decode_report(text) if text else None
 
     def cut(self, pod: str | None = None) -> None:

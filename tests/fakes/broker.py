@@ -25,8 +25,8 @@ from et_contract.documents import (
 from et_contract.names import (
     CONFIG_KEY,
     ENV_EPOCH,
-    REPORT_KEY_PREFIX,
     build_config_name,
+    build_report_key,
     build_report_name,
 )
 from et_kube.errors import NotFound
@@ -287,7 +287,7 @@ class FakeBroker:
 
     def _write(self, session: _Session) -> bool:
         ref = Ref(CONFIG_MAPS, session.namespace, build_report_name(session.job))
-        key = f"{REPORT_KEY_PREFIX}{session.report.epoch}"
+        key = build_report_key(session.report.epoch)
         try:
             self._cluster.patch(ref, {"data": {key: encode_report(session.report)}})
         except NotFound:

@@ -141,6 +141,7 @@ def prepare_create(ref: Ref, document: Document) -> Document:
         document.pop("status", None)
     if ref.resource == PODS:
         _prepare_pod(ref, document)
+    _validate_keys(ref, document)
     return shape(ref, document)
 
 
@@ -156,7 +157,16 @@ def prepare_update(ref: Ref, old: Document, new: Document) -> Document:
         for field in ("data", "binaryData", "immutable"):
             if old.get(field) != new.get(field):
                 raise invalid(ref, f"{field}: Forbidden: field is immutable")
+    _validate_keys(ref, new)
     return shape(ref, new)
+
+
+def _validate_keys(ref: Ref, document: Document) -> None:
+    both = set(document.get("data") or ()) & set(document.get("binaryData") or ())
+    if ref.resource == CONFIG_MAPS and both:
+        raise invalid(
+            ref, f"data[{min(both)}]: Invalid value: duplicate of key present in binaryData"
+        )
 
 
 def prepare_status_update(ref: Ref, old: Document, new: Document) -> Document:

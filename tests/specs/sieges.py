@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from et_contract.names import REPORT_KEY_PREFIX, build_report_name
+from et_contract.names import build_report_key, build_report_name
 from et_kube.errors import ApiError, Refused
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -158,7 +158,7 @@ class Siege:
     def _write_report(self) -> None:
         ref = Ref(CONFIG_MAPS, ELSEWHERE, build_report_name(self.dice.choice(self._list_jobs())))
         report = self._build_stranger().build_report()
-        self.world.cluster.patch(ref, {"data": {f"{REPORT_KEY_PREFIX}1": report}})
+        self.world.cluster.patch(ref, {"data": {build_report_key(1): report}})
 
     def _change_node(self) -> None:
         change = self._build_stranger().build_node_change()

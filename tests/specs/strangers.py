@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from et_contract.documents import encode_config, encode_report
-from et_contract.names import CONFIG_KEY, REPORT_KEY_PREFIX
+from et_contract.names import CONFIG_KEY, build_report_key
 from et_operator.model.names import (
     LABEL_EPOCH,
     LABEL_INDEX,
@@ -82,7 +82,7 @@ class Stranger:
         epoch = self.dice.choice(("1", "2", "x", "9" * 30))
         data = {
             CONFIG_KEY: self.build_config(),
-            f"{REPORT_KEY_PREFIX}{epoch}": self.build_report(),
+            build_report_key(epoch): self.build_report(),
             "a": draw(self.dice, "text"),
         }
         labels = build_job_labels(job)

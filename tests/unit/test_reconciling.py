@@ -14,7 +14,7 @@ import pytest
 
 from et_contract.documents import Report as BrokerReport
 from et_contract.documents import encode_report
-from et_contract.names import REPORT_KEY_PREFIX
+from et_contract.names import build_report_key
 from et_kube.errors import ApiError, OutcomeUnknown, Refused, ServerFailed, Throttled, Unauthorized
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -138,7 +138,7 @@ def end_launcher(bench: Bench, *, ended: int | None) -> None:
     launcher = Ref(PODS, "team", "train-launcher")
     uid = bench.cluster.get(launcher)["metadata"]["uid"]
     report = encode_report(BrokerReport(1, uid, 1, ended=ended))
-    patch = {"data": {f"{REPORT_KEY_PREFIX}1": report}}
+    patch = {"data": {build_report_key(1): report}}
     bench.cluster.patch(Ref(CONFIG_MAPS, "team", "train-report"), patch)
     bench.cluster.remove(launcher)
 
@@ -522,7 +522,7 @@ async def test_a_report_that_was_there_before_the_first_launcher_ends_nothing(en
     owner = make_owner(uid)
     meta = {"name": "train-report", "labels": build_labels("train"), "ownerReferences": [owner]}
     text = encode_report(BrokerReport(5, "nobody", 1, ended=ended))
-    bench.create(CONFIG_MAPS, {"metadata": meta, "data": {f"{REPORT_KEY_PREFIX}5": text}})
+    bench.create(CONFIG_MAPS, {"metadata": meta, "data": {build_report_key(5): text}})
     bench.look()
     await bench.pass_over(4)
     assert bench.status()["phase"] == "Created"
@@ -534,12 +534,14 @@ NEVER_WRITTEN: dict[str, dict[str, Any]] = {
     "immutable": {"immutable": True},
     "full": {"data": {"x": FULL}},
     "full of bytes": {"binaryData": {"x": FULL}},
-    "full of later reports": {
-        "data": {f"{REPORT_KEY_PREFIX}{n}": FULL[:200_000] for n in range(2, 7)}
-    },
+    "full of later reports": {"data": {build_report_key(n): FULL[:200_000] for n in range(2, 7)}},
     "full of what the other holds": {
-        "data": {"hostfile": FULL[:200_000], f"{REPORT_KEY_PREFIX}1": FULL[:200_000]}
+        "data": {"hostfile": FULL[:200_000], build_report_key(1): FULL[:200_000]}
     },
+    "full of reports of no epoch": {
+        "data": {f"report-{text}": FULL[:300_000] for text in ("01", "001", "0001")}
+    },
+    "with our keys in bytes": {"binaryData": {"config.json": "eA==", "report-1": "eA=="}},
     "full of labels": {"labels": {f"label-{n}": "y" * 60 for n in range(2_000)}},
 }
 
@@ -598,7 +600,11 @@ async def test_what_a_broker_has_written_and_others_have_added_to_it_stays_the_j
     note = {"note": "y" * 10_000}
     bench.cluster.patch(
         Ref(CONFIG_MAPS, "team", "train-report"),
-        {"data": {f"{REPORT_KEY_PREFIX}1": FULL, **note}, "metadata": {"annotations": note}},
+        {
+            "binaryData": {"picture": "eA=="},
+            "data": {build_report_key(1): FULL, **note},
+            "metadata": {"annotations": note},
+        },
     )
     bench.look()
     await bench.pass_over(3)
@@ -964,7 +970,7 @@ async def test_a_right_that_comes_late_brings_the_keys_and_then_the_pods() -> No
 async def test_a_large_report_that_was_listed_before_its_job_is_read_before_it_is_judged() -> None:
     bench = await begin_to_run()
     end_launcher(bench, ended=0)
-    report, key = Ref(CONFIG_MAPS, "team", "train-report"), f"{REPORT_KEY_PREFIX}1"
+    report, key = Ref(CONFIG_MAPS, "team", "train-report"), build_report_key(1)
     text = bench.cluster.get(report)["data"][key]
     bench.cluster.patch(report, {"data": {key: text + " " * 10_000}})
     bench.store, late = Store(), {TRAINING_JOBS: ""}

@@ -173,7 +173,7 @@ def test_the_config_maps_that_pods_mount():
     assert find_mounted_config_maps(pods) == {"one", "two"}
 
 
-@pytest.mark.parametrize("number", ["9" * 5000, "1" * 10, "\u0663", "", "-1", "1 "])
+@pytest.mark.parametrize("number", ["9" * 5000, "1" * 10, "\u0663", "", "-1", "1 ", "0", "03"])
 def test_a_key_that_names_no_epoch_is_none(number: str):
     texts = {f"report-{number}": "{}", "report-2": encode_report(REPORT)}
     assert decode_job_report(texts, 0) == REPORT

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et_contract.documents import Report, ScriptResult, SessionExit, encode_report
-from et_contract.names import REPORT_KEY_PREFIX
+from et_contract.names import build_report_key
 from et_operator.codec.children import decode_job_report
 from et_operator.model.jobs import ScalingKind, WorkerState
 from tests.planning_makers import World, make_job, make_scaling
@@ -58,7 +58,7 @@ def forge(world: World, wish: dict[str, object], launcher_uid: str) -> Report:
 
 def follow(world: World, report: Report) -> None:
     """What of this report is read, and some seconds with it."""
-    documents = {f"{REPORT_KEY_PREFIX}{report.epoch}": encode_report(report)}
+    documents = {build_report_key(report.epoch): encode_report(report)}
     numbers = (world.status.epoch, world.status.generation)
     world.report = decode_job_report(documents, *numbers)
     for _ in range(3):
