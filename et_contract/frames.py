@@ -84,7 +84,7 @@ DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
 # between agent, broker and shim again
 SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
 # between agent and broker again
-GRACE = 30  # broker -> agent {seconds}: the pod is being deleted and has so long
+GRACE = 30  # broker -> agent {seconds, grace}: the pod is being deleted and has so long
 
 NOT_STARTED = "cannot start: "
 """How the reason of an EXIT begins when there never was a process."""

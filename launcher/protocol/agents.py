@@ -131,10 +131,12 @@ class Agent:
         self._closing.close_if_idle()
 
     def _on_grace(self, _connection: int, frame: Frame, now: float) -> None:
-        seconds: Any = frames.decode_json(frame).get("seconds")
-        if type(seconds) not in (int, float) or not 0 <= seconds < math.inf:
+        body: Dict[str, Any] = frames.decode_json(frame)
+        seconds: Any = body.get("seconds")
+        grace: Any = body.get("grace")
+        if not _is_duration(seconds) or not (grace is None or _is_duration(grace)):
             raise frames.ProtocolError("GRACE without seconds")
-        self._closing.leaving.tell(seconds, now)
+        self._closing.leaving.tell(seconds, grace, now)
 
     def _on_spawn(self, connection: int, frame: Frame, _now: float) -> None:
         body = frames.decode_json(frame)
@@ -370,6 +372,10 @@ class Agent:
     def _lose(self, connection: int, frame: Frame, reason: str, code: int) -> None:
         body = {"reason": reason, "code": code}
         self._bridges.reply(connection, frames.encode_json(frames.LOST, body, frame.session))
+
+
+def _is_duration(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
 
 
 def _fault(body: Dict[str, Any]) -> Optional[str]:

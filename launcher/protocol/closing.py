@@ -84,11 +84,8 @@ class Closing:
 
     def sigterm(self, now: float) -> None:
         """PID 1 got SIGTERM; each further one hastens the end."""
-        is_first = not self.leaving.is_begun
-        self.leaving.sigterm(now)
-        if is_first:
-            self._bridges.say(frames.TERMINATING, {"seconds": self.leaving.seconds_left(now)})
-        self._press()
+        if self.leaving.sigterm(now):
+            self._advance(now)
 
     def surveyed(self, count: int, now: float) -> None:
         """`count` marked processes live."""
@@ -137,7 +134,7 @@ class Closing:
     def tick(self, now: float) -> None:
         """Do what is due."""
         while self.leaving.tick(now):
-            self._press()
+            self._advance(now)
         if self._survey_at is not None and now >= self._survey_at:
             self.look()
 
@@ -163,6 +160,11 @@ class Closing:
         if self.leaving.is_begun and self.leaving.state != transitions.DISMISSING:
             self.leaving.idle()
             self._press()
+
+    def _advance(self, now: float) -> None:
+        if self.leaving.state == transitions.PARTING:
+            self._bridges.say(frames.TERMINATING, {"seconds": self.leaving.seconds_left(now)})
+        self._press()
 
     def _press(self) -> None:
         """What the stage of leaving asks for, once per change."""

@@ -66,7 +66,7 @@ DOOR: Table = {
     CLOSED: _stay(CLOSED, "CLOSE_IF_IDLE", "SPAWN", "new epoch"),
 }
 
-# ---- leaving, once PID 1 got SIGTERM
+# ---- leaving, once PID 1 got SIGTERM or what it was told is due
 STAYING = "staying"
 PARTING = "parting"
 """Sessions may end by themselves."""
@@ -78,7 +78,7 @@ DISMISSING = "dismissing"
 GONE = "gone"
 
 LEAVING: Table = {
-    STAYING: {"SIGTERM": PARTING},
+    STAYING: {"SIGTERM": PARTING, "time": PARTING},
     PARTING: {"SIGTERM": TERMINATING, "time": TERMINATING, "idle": DISMISSING, "over": GONE},
     TERMINATING: {"SIGTERM": KILLING, "time": KILLING, "idle": DISMISSING, "over": GONE},
     KILLING: {"idle": DISMISSING, "over": GONE, **_stay(KILLING, "SIGTERM", "time")},

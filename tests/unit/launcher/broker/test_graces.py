@@ -12,13 +12,16 @@ class Agents:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, float]] = []
+        self.graces: list[int] = []
 
     def to_agent(self, uid: str, data: bytes) -> None:
         decoder = frames.Decoder()
         decoder.feed(data)
         [frame] = decoder
         assert frame.type == frames.GRACE
-        self.told.append((uid, frames.decode_json(frame)["seconds"]))
+        body = frames.decode_json(frame)
+        self.told.append((uid, body["seconds"]))
+        self.graces.append(body["grace"])
 
     def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         raise NotImplementedError
@@ -50,6 +53,7 @@ def test_a_new_stream_is_told_what_is_left() -> None:
     graces.tell("a", now=140.0)
     graces.tell("b", now=140.0)
     assert agents.told == [("a", 30.0), ("a", 10.0), ("a", 0.0)]
+    assert agents.graces == [30, 30, 30]
 
 
 def test_who_is_no_member_any_more_is_forgotten() -> None:

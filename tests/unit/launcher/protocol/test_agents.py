@@ -628,17 +628,17 @@ def test_without_a_session_it_leaves_at_once(bench: Bench) -> None:
 
 def test_sessions_may_end_by_themselves_until_10_seconds_before_the_end(running: Bench) -> None:
     running.sigterm()
-    running.send(frames.GRACE, {"seconds": 60.0})
-    running.tick(49.9)
+    running.send(frames.GRACE, {"seconds": 40.0, "grace": 40})
+    running.tick(29.9)
     assert running.of(Signal) == []
-    running.tick(50.0)
+    running.tick(30.0)
     assert running.of(Signal) == [Signal(ONE, 15)]
     assert Survey(15) in running.done
-    running.tick(57.0)
+    running.tick(37.0)
     assert running.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
     assert running.of(Leave) == []
-    running.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), 57.0)
-    running.tick(59.0)
+    running.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), 37.0)
+    running.tick(39.0)
     assert running.of(Leave) == [Leave()]
 
 
@@ -663,10 +663,35 @@ def test_a_deletion_with_a_shorter_grace_than_the_templates_is_heard_of(running:
     assert running.of(Leave) == [Leave()]
 
 
-def test_a_deletion_with_a_longer_one_too(running: Bench) -> None:
+@pytest.mark.parametrize("told", [{"seconds": 600.0, "grace": 600}, {"seconds": 600.0}])
+def test_of_a_longer_one_who_has_much_to_save_has_a_quarter(
+    running: Bench, told: dict[str, float]
+) -> None:
     running.sigterm()
-    running.send(frames.GRACE, {"seconds": 600.0})
-    assert signals(running, 1, 700) == {15: 590.0, 9: 597.0}
+    running.send(frames.GRACE, told)
+    assert signals(running, 1, 700) == {15: 450.0, 9: 597.0}
+
+
+def test_word_that_comes_late_does_not_begin_the_grace_anew(running: Bench) -> None:
+    running.sigterm()
+    running.now = 9.0
+    running.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
+    assert signals(running, 9, 40) == {15: 20.0, 9: 27.0}
+
+
+def test_a_stream_that_opens_anew_costs_nothing_of_the_grace(running: Bench) -> None:
+    running.sigterm()
+    running.send(frames.GRACE, {"seconds": 40.0, "grace": 40})
+    running.now = 20.0
+    running.send(frames.GRACE, {"seconds": 20.0, "grace": 40})
+    assert signals(running, 20, 50) == {15: 30.0, 9: 37.0}
+
+
+def test_a_grace_that_must_have_begun_later_is_counted_from_the_word(running: Bench) -> None:
+    running.sigterm()
+    running.tick(8.0)
+    running.send(frames.GRACE, {"seconds": 5.0, "grace": 5})
+    assert signals(running, 8, 20) == {15: 8.0, 9: 10.0}
 
 
 def test_a_hook_that_runs_before_sigterm_uses_the_same_seconds(running: Bench) -> None:
@@ -676,6 +701,17 @@ def test_a_hook_that_runs_before_sigterm_uses_the_same_seconds(running: Bench) -
     running.sigterm()
     assert running.last() == ("TERMINATING", {"seconds": 4.0})
     assert signals(running, 25, 40) == {15: 25.0, 9: 27.0}
+
+
+def test_what_is_told_is_kept_whatever_signal_comes_or_none(running: Bench) -> None:
+    running.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
+    running.tick(20.0)
+    assert running.of(Signal) == [Signal(ONE, 15)]
+    assert running.last() == ("TERMINATING", {"seconds": 9.0})
+    running.tick(21.0)
+    running.sigterm()  # held up by a hook: it is the first, and hastens nothing
+    assert running.of(Signal) == [Signal(ONE, 15)]
+    assert signals(running, 21, 40) == {15: 21.0, 9: 27.0}
 
 
 def test_what_is_said_again_makes_it_no_longer(running: Bench) -> None:
