@@ -1,8 +1,9 @@
 """What the server has stored, beside what it was asked to store.
 
 Something between may change it: a CRD of another version drops fields, a mutating webhook takes
-labels, owners or rights away. A decision that is not kept would be made again and again, and a pod
-or a Role that is not known as the job's be created again and again: each is as good as refused.
+labels, owners or rights away. A decision that is not kept would be made again and again, and what
+is not known as the job's be created again and again where its name is in nobody's way: each is as
+good as refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from et_kube.errors import Refused
 from et_kube.resources import PODS, ROLES, Json, Resource
-from et_operator.codec.children import find_owner, is_sealed
+from et_operator.codec.children import decode_bound_role, find_owner, is_sealed
 from et_operator.codec.decoding import FOR_PEOPLE
 from et_operator.model.names import LABEL_GROUP, LABEL_JOB, LABEL_ROLE
 from et_operator.model.texts import name_some
@@ -41,9 +42,9 @@ def check_status(asked: Json, stored: Json) -> Refused | None:
 
 
 def check_creation(resource: Resource, asked: Json, stored: Json) -> Refused | None:
-    """The error where a pod or a Role was created that is not known again as the job's.
+    """The error where something was created that is not known again as the job's.
 
-    All else has a name of its own: what is not the job's there is told as NameTaken.
+    All but pods that has a name of its own is in its own way: it is told as NameTaken.
     """
     altered = sorted(find_altered(resource, asked, stored))
     if not altered:
@@ -72,17 +73,19 @@ def find_dropped(asked: Any, stored: Any, path: str) -> set[str]:
 
 
 def find_altered(resource: Resource, asked: Json, stored: Json) -> Iterator[str]:
-    """What is not as it was asked for, of all by which a pod or a Role is known."""
+    """What is not as it was asked for, of all by which it is known, without a name of its own."""
     wanted, found = asked.get("metadata") or {}, stored.get("metadata") or {}
     owner = find_owner(wanted)
-    if resource not in {PODS, ROLES} or owner is None:
+    if owner is None or not (resource == PODS or "generateName" in wanted):
         return
     if find_owner(found) != owner:
         yield "owner"
     if resource == ROLES and not is_sealed(stored, owner.uid):
         yield "rules"
+    if decode_bound_role(stored) != decode_bound_role(asked):
+        yield "role"
     labels = found.get("labels") or {}
-    for key in KNOWN_BY if resource == PODS else ():
+    for key in KNOWN_BY if resource == PODS else (LABEL_GROUP,):
         if labels.get(key) != wanted["labels"].get(key):
             yield f"label {key}"
 

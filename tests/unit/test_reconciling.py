@@ -280,6 +280,43 @@ async def test_pods_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
     assert "a mutating webhook" in bench.condition("PodsRefused")["message"]
 
 
+def give_another(manifest: dict[str, Any]) -> None:
+    manifest["roleRef"] = {**manifest.get("roleRef", {}), "name": "other"}
+    manifest["rules"] = []
+
+
+ALTERED = [
+    lambda manifest: manifest["metadata"].pop("ownerReferences"),
+    lambda manifest: manifest["metadata"].pop("labels"),
+    lambda manifest: relabel(manifest["metadata"]),
+    give_another,
+]
+
+
+@pytest.mark.parametrize("resource", [ROLES, ROLE_BINDINGS])
+@pytest.mark.parametrize("alter", ALTERED, ids=["owner", "labels", "label", "rights"])
+async def test_rights_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
+    resource: Resource, alter: Callable[[dict[str, Any]], None]
+) -> None:
+    class Webhook(FakeApi):
+        async def create(self, made: Resource, namespace: str | None, manifest: Json) -> Json:
+            if made == resource:
+                manifest = {**manifest, "metadata": dict(manifest["metadata"])}
+                alter(manifest)
+            return await super().create(made, namespace, manifest)
+
+    bench = Bench()
+    bench.create(TRAINING_JOBS, make_job())
+    bench.look()
+    bench.reconciler = bench.build(Webhook(bench.cluster, bench.log))
+    for _ in range(12):
+        await bench.pass_over()
+        bench.look()
+    created = [c for c in bench.log.calls if (c.verb, c.ref.resource) == ("create", resource)]
+    assert len(created) <= 4
+    assert "a mutating webhook" in bench.condition("WritesRefused")["message"]
+
+
 # ------------------------------------------------------------------ names
 async def test_an_object_of_ours_that_was_not_seen_yet_is_taken_in() -> None:
     bench = await begin()

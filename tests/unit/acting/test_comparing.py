@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from et_kube.resources import CONFIG_MAPS, PODS, ROLES, Resource
+from et_kube.resources import CONFIG_MAPS, PODS, ROLE_BINDINGS, ROLES, Resource
 from et_operator.acting.comparing import KNOWN_BY, find_altered, find_dropped
-from et_operator.model.names import LABEL_GROUP, Role, build_labels
-from et_operator.planning.manifests.access import build_no_rules, build_role
+from et_operator.model.names import LABEL_GROUP, LABEL_JOB, Role, build_labels
+from et_operator.planning.manifests.access import build_no_rules, build_role, build_role_binding
 from et_operator.planning.manifests.owning import build_owner
 from tests.planning_makers import make_job
 
@@ -40,6 +40,7 @@ OWNERS = [build_owner(JOB)]
 LABELS = build_labels("job", Role.WORKER)
 POD = {"metadata": {"name": "p", "labels": {**LABELS, "b": "2"}, "ownerReferences": OWNERS}}
 ROLE = build_role(JOB, ["job-worker-0"])
+BINDING = build_role_binding(JOB, "job-launcher-x", ["job-launcher"])
 
 
 def change(manifest: Any, **metadata: Any) -> Any:
@@ -57,6 +58,11 @@ def change(manifest: Any, **metadata: Any) -> Any:
         (ROLES, ROLE, ROLE, []),
         (ROLES, ROLE, {**ROLE, "rules": build_no_rules(JOB)}, []),
         (ROLES, ROLE, {**ROLE, "rules": []}, ["rules"]),
+        (ROLES, ROLE, change(ROLE, labels={}), ["label group-name"]),
+        (ROLE_BINDINGS, BINDING, {**BINDING, "subjects": []}, []),
+        (ROLE_BINDINGS, BINDING, {**BINDING, "roleRef": {"kind": "Role", "name": "x"}}, ["role"]),
+        (ROLE_BINDINGS, BINDING, change(BINDING, ownerReferences=[]), ["owner"]),
+        (ROLE_BINDINGS, BINDING, change(BINDING, labels={LABEL_JOB: "job"}), ["label group-name"]),
     ],
 )
 def test_what_is_altered_is_what_an_object_is_known_by(
