@@ -329,7 +329,11 @@ class Broker:
 
     def _note_exit(self, uid: str, frame: Frame) -> None:
         session = self._relay.find_session(uid, frame.session)
-        if session and self.ledger.end_session(uid, read_exit(frame)) and session.ranks:
+        if (
+            session
+            and self.ledger.end_session(uid, read_exit(frame))
+            and self._tells(session.ranks)
+        ):
             self._drains.note_end(uid)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
@@ -340,9 +344,14 @@ class Broker:
     def _note_spawn(self, uid: str, ranks: int) -> None:
         if ranks:
             self._note_ranks([uid])
+        if self._tells(ranks):
             self._drains.note_spawn(uid, self._now)
         else:
             self._drains.disarm(uid)
+
+    def _tells(self, ranks: int) -> bool:
+        """Whether it says what becomes of its host: a rank, or anything where none is known."""
+        return ranks > 0 or not self._has_begun
 
     def _note_ranks(self, uids: Iterable[str]) -> None:
         """What started the ranks there knows of these hosts."""

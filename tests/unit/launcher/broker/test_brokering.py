@@ -352,6 +352,30 @@ def test_a_lost_notification_is_said_again_by_a_pseudo_host():
     assert bench.read() == "job-worker-0:1\nedl-nudge-1:0\n"
 
 
+def test_the_end_of_what_a_driver_of_ones_own_has_started_tells_that_it_knows():
+    bench = make_told()
+    for index in (0, 1):
+        session = bytes([index]) * 15 + b"s"
+        host = f"job-worker-{index}"
+        bench.peer(10 + index, frames.SPAWN, session, host=host, command="train")
+        bench.hear(index, frames.SPAWNED, session, pid=1, instance="i")
+    bench.configure({1: DRAINING})
+    bench.read()
+    end_session(bench, 1)
+    bench.wait(1.0)
+    assert bench.asked() == ["uid-1"]
+
+
+def test_where_ranks_are_known_the_end_of_anything_else_tells_nothing():
+    bench = make_started()
+    welcome_guest(bench, 1)
+    bench.configure({1: DRAINING})
+    bench.read()
+    bench.hear(1, frames.EXIT, A, code=0, produced=[0, 0], reason="exited")
+    bench.wait(1.0)
+    assert bench.asked() == []
+
+
 def test_a_pseudo_host_leaves_only_with_the_next_change():
     bench = make_started()
     bench.configure({2: ACTIVE}, replicas=3)
