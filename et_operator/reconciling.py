@@ -158,18 +158,26 @@ class Reconciler:
         return outcome, again
 
     async def _is_mistaken(self, key: JobKey, result: Plan) -> bool:
-        """Whether a live read shows what the plan rests on to be otherwise than it was believed."""
+        """Whether a live read shows what the plan rests on to be otherwise than it was believed.
+
+        A watch may have been faster than the read: then it was the one that showed it.
+        """
+        believed = {ref: self._find(ref) for ref in result.premises}
         changed: set[JobKey] = set()
         for ref in result.premises:
             changed |= await (self._look_at(ref) if ref.name else self._look_for_workers(key))
         self._requeue(changed - {key})  # their events are no news any more
-        return bool(changed)
+        return bool(changed) or any(self._find(ref) != was for ref, was in believed.items())
 
     async def _look_at(self, ref: Ref) -> set[JobKey]:
+        """Read it. Missing is who was believed to be there when the read was begun, nobody else."""
+        believed = self._store.tables[ref.resource].find_uid((ref.namespace, ref.name))
         try:
             return self._ingest.upsert(ref.resource, await self._api.get(ref))
         except NotFound:
-            return self._ingest.forget_name(ref, self._clock.monotonic())
+            if believed is None:
+                return set()
+            return self._ingest.forget(ref, believed, self._clock.monotonic())
 
     async def _look_for_workers(self, key: JobKey) -> set[JobKey]:
         selector = build_worker_selector(key.name)
@@ -308,7 +316,10 @@ class Reconciler:
             self._store.keep_answers(key, answers)
 
     def _is_known(self, ref: Ref) -> bool:
-        return self._store.tables[ref.resource].find((ref.namespace, ref.name)) is not None
+        return self._find(ref) is not None
+
+    def _find(self, ref: Ref) -> object | None:
+        return self._store.tables[ref.resource].find((ref.namespace, ref.name))
 
     def _answers(self, key: JobKey, job: TrainingJob | None) -> Answers:
         return self._store.find_answers(key, job.uid if job is not None else "")

@@ -98,9 +98,12 @@ def restore(draft: Draft) -> None:
 
 
 def note_launcher(draft: Draft) -> None:
-    """Remember the launcher's uid, so that one that vanishes is known to have been there."""
-    pod = draft.view.launcher
-    if pod is not None and not draft.status.launcher_uid:
+    """Remember the launcher's uid, so that one that vanishes is known to have been there.
+
+    Not where a part of the status cannot be read, which may be just that.
+    """
+    pod, unread = draft.view.launcher, draft.view.job.unread
+    if pod is not None and not unread and not draft.status.launcher_uid:
         draft.change(launcher_uid=pod.uid)
 
 

@@ -136,6 +136,7 @@ def conclude_deleted(draft: Draft) -> None:
 
     Somebody's finalizer holds it, and may wait for just that.
     """
+    note_launcher(draft)
     view, ending = draft.view, judge_launcher(draft)
     if ending is not None and ending.is_success:
         succeed(draft, ending.message)

@@ -109,11 +109,6 @@ class Ingest:
         self._leave_out([old])
         return self._find_keys([old]) if old is not None else set()
 
-    def forget_name(self, ref: Ref, at: float) -> set[JobKey]:
-        """Whatever was believed to have this name was found missing by then."""
-        uid = self._store.tables[ref.resource].find_uid((ref.namespace, ref.name))
-        return set() if uid is None else self.forget(ref, uid, at)
-
     def note_deletion(self, ref: Ref, uid: str, at: datetime, monotonic: float) -> None:
         """A deletion of ours was accepted by then: believe it until its event comes.
 

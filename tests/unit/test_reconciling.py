@@ -46,7 +46,7 @@ from et_operator.planning.drafts import FAILURES_TOLD, SINGLE_READS
 from et_operator.planning.manifests.access import build_role_binding
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.scaling import REFUSALS
-from et_operator.reconciling import Reconciler, find_shortest
+from et_operator.reconciling import STALE, Reconciler, find_shortest
 from et_operator.runtime.measuring import Metrics
 from et_operator.runtime.workqueue import ShutDown, WorkQueue
 from et_operator.state.ingesting import Ingest
@@ -1074,6 +1074,53 @@ async def test_a_scaling_that_has_ended_is_not_begun_again_by_who_has_not_seen_i
     ended = {"status": {"phase": "ScaleSucceeded"}}
     bench.cluster.patch(ref, ended, subresource="status")
     await bench.pass_over(3)
+    assert "scaling" not in bench.status()
+    assert len(bench.names(PODS)) == 3
+
+
+class Overtaken(FakeApi):
+    """An API server whose answer to a read comes after the news of what happens meanwhile."""
+
+    def __init__(self, bench: Bench, ref: Ref, meanwhile: Callable[[], object]) -> None:
+        super().__init__(bench.cluster, bench.log)
+        self._bench = bench
+        self._ref = ref
+        self._meanwhile = [meanwhile]
+
+    async def get(self, ref: Ref) -> Json:
+        try:
+            return await super().get(ref)
+        finally:
+            while ref == self._ref and self._meanwhile:
+                self._meanwhile.pop()()
+                self._bench.look()
+
+
+async def test_what_is_made_anew_while_its_name_was_found_missing_is_known() -> None:
+    bench = await begin_to_run()
+    ref = Ref(SCALE_OUTS, "team", "more")
+    bench.create(SCALE_OUTS, make_scale_out("more"))
+    bench.look()
+    await bench.pass_over()
+    bench.cluster.remove(ref)
+    again = lambda: bench.create(SCALE_OUTS, make_scale_out("more"))  # noqa: E731
+    bench.reconciler = bench.build(Overtaken(bench, ref, again))
+    await bench.pass_over(6)
+    uid = bench.cluster.get(ref)["metadata"]["uid"]
+    assert bench.store.scale_outs.find_uid(("team", "more")) == uid
+    assert bench.status()["scaling"]["uid"] == uid
+
+
+async def test_a_plan_is_made_anew_where_a_watch_is_faster_than_the_read_that_it_rests_on() -> None:
+    bench = await begin_to_run()
+    bench.create(SCALE_OUTS, make_scale_out("more"))
+    ref = Ref(SCALE_OUTS, "team", "more")
+    bench.look()
+    ended = {"status": {"phase": "ScaleSucceeded"}}
+    end = lambda: bench.cluster.patch(ref, ended, subresource="status")  # noqa: E731
+    bench.reconciler = bench.build(Overtaken(bench, ref, end))
+    results = [await bench.pass_over() for _ in range(3)]
+    assert (STALE, timedelta()) in results
     assert "scaling" not in bench.status()
     assert len(bench.names(PODS)) == 3
 

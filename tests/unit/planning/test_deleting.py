@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
+from et_contract.documents import Report
 from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.plans import Plan
 from tests.planning_makers import World, make_job, make_scaling
@@ -88,3 +91,18 @@ def test_a_job_of_another_operator_is_left_alone() -> None:
     world = start()
     world.job = replace(world.job, is_foreign=True, deletion_requested=True)
     assert world.step() == Plan()
+
+
+@pytest.mark.parametrize("invalid", ["", "spec.x: change it"])
+def test_a_launcher_that_ended_while_nobody_looked_has_told_its_end(invalid: str) -> None:
+    world = World(make_job(2))
+    while world.launcher is None:
+        world.step()
+    assert world.status.launcher_uid == ""
+    world.wait(1)
+    world.run()
+    pod = world.launcher
+    world.report = Report(epoch=1, launcher_uid=pod.uid, broker_start=1)
+    world.finish(0)
+    delete(world, invalid=invalid)
+    assert world.phase() == "Succeeded"

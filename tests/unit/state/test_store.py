@@ -340,11 +340,11 @@ def test_the_account_of_another_jobs_broker_is_known_as_borrowed(
     ingest.upsert(TRAINING_JOBS, job)
     for uid, owner, borrowed in (("a", "u-other", {"victim-launcher"}), ("b", None, set())):
         account = {"metadata": make_meta("victim-launcher", uid, 11, owner)}
-        ingest.forget_name(Ref(SERVICE_ACCOUNTS, KEY.namespace, "victim-launcher"), 0.0)
         ingest.upsert(SERVICE_ACCOUNTS, account)
         snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
         assert snapshot is not None
         assert snapshot.borrowed == borrowed
+        ingest.forget(Ref(SERVICE_ACCOUNTS, KEY.namespace, "victim-launcher"), uid, 0.0)
 
 
 def test_runtimes_are_those_of_the_jobs_namespace(store: Store, ingest: Ingest) -> None:
