@@ -108,13 +108,18 @@ def decode_job(obj: Json) -> TrainingJob:
         spec=spec,
         status=status,
         annotations={k: str(annotations[k])[:MAX_ANNOTATION] for k in _READ if k in annotations},
-        deletion_requested=bool(metadata.get("deletionTimestamp")),
+        deletion_requested=_find_deletion(metadata),
         is_orphaning=ORPHAN in (metadata.get("finalizers") or ()),
         invalid=invalid,
         warnings=ignored or (),
         is_foreign=is_foreign,
         unread={} if is_foreign else {k: v for k, v in problems.items() if k not in FOR_PEOPLE},
     )
+
+
+def _find_deletion(metadata: Json) -> datetime | None:
+    asked = metadata.get("deletionTimestamp")
+    return (parse_time(asked) or _LONG_AGO) if asked else None
 
 
 def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:

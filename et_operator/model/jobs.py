@@ -354,7 +354,7 @@ class TrainingJob:
     spec: JobSpec | None
     status: JobStatus = field(default_factory=JobStatus)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    deletion_requested: bool = False
+    deletion_requested: datetime | None = None
     is_orphaning: bool = False
     invalid: str = ""
     warnings: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ def is_left_alone(view: View) -> bool:
     That is another operator's, and one whose pods its owner wants to keep (--cascade=orphan).
     """
     job = view.job
-    return job.deletion_requested and (job.is_orphaning or _is_foreign(view))
+    return job.deletion_requested is not None and (job.is_orphaning or _is_foreign(view))
 
 
 def follow(draft: Draft) -> None:

@@ -45,6 +45,7 @@ from et_operator.planning.replacing import check_hopeless
 from et_operator.planning.scaling import advance_scaling, put_away_scaling, write_replicas
 from et_operator.planning.stalling import check_stall
 from et_operator.planning.status import describe, is_worth_writing
+from et_operator.planning.views import View
 from et_operator.planning.yielding import yield_room
 
 __all__ = ["plan", "plan_orphans"]
@@ -145,10 +146,17 @@ def conclude_deleted(draft: Draft) -> None:
     if view.has_live_launcher or is_untold or view.job.unread:
         return
     rest_on_launcher(draft)
-    if ending is not None and not ending.is_infrastructure:
+    if ending is not None and not ending.is_infrastructure and not _is_after_deletion(view):
         fail(draft, ending.reason, ending.message)
     else:
         fail(draft, "Deleted", "the job was deleted before its command had ended")
+
+
+def _is_after_deletion(view: View) -> bool:
+    """Whether the launcher ended when its job was being stopped, workers perhaps before it."""
+    end = view.launcher.termination if view.launcher is not None else None
+    finished, asked = end.finished if end is not None else None, view.job.deletion_requested
+    return finished is not None and asked is not None and finished > asked
 
 
 def act(draft: Draft) -> list[Action]:

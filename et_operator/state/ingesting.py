@@ -116,9 +116,9 @@ class Ingest:
         """
         table = self._store.tables[ref.resource]
         place = (ref.namespace, ref.name)
-        if ref.resource == PODS:
-            table.amend(place, uid, lambda pod: replace(pod, deletion_requested=at), monotonic)
-        elif ref.resource in {SCALE_INS, SCALE_OUTS, TRAINING_JOBS}:
+        if ref.resource in {PODS, TRAINING_JOBS}:
+            table.amend(place, uid, lambda obj: replace(obj, deletion_requested=at), monotonic)
+        elif ref.resource in {SCALE_INS, SCALE_OUTS}:
             table.amend(place, uid, lambda obj: replace(obj, deletion_requested=True), monotonic)
 
     def _find_all_keys(self, namespace: str | None) -> set[JobKey]:

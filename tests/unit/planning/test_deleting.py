@@ -10,11 +10,12 @@ import pytest
 from et_contract.documents import Report
 from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.plans import Plan
+from et_operator.model.pods import Termination
 from tests.planning_makers import World, make_job, make_scaling
 
 
 def delete(world: World, **changes: object) -> None:
-    world.job = replace(world.job, deletion_requested=True, **changes)
+    world.job = replace(world.job, deletion_requested=world.now, **changes)
     world.settle()
 
 
@@ -83,13 +84,13 @@ def test_one_that_is_suspended_or_cannot_be_planned_is_stopped_too() -> None:
 
 def test_pods_that_are_to_outlive_it_do() -> None:
     world = start()
-    world.job = replace(world.job, deletion_requested=True, is_orphaning=True)
+    world.job = replace(world.job, deletion_requested=world.now, is_orphaning=True)
     assert world.step() == Plan()
 
 
 def test_a_job_of_another_operator_is_left_alone() -> None:
     world = start()
-    world.job = replace(world.job, is_foreign=True, deletion_requested=True)
+    world.job = replace(world.job, is_foreign=True, deletion_requested=world.now)
     assert world.step() == Plan()
 
 
@@ -106,3 +107,19 @@ def test_a_launcher_that_ended_while_nobody_looked_has_told_its_end(invalid: str
     world.finish(0)
     delete(world, invalid=invalid)
     assert world.phase() == "Succeeded"
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(-1, "LauncherFailed"), (1, "Deleted")])
+def test_a_failure_is_the_commands_own_where_it_came_before_the_deletion(
+    seconds: int, reason: str
+) -> None:
+    world = start()
+    world.finish(1)
+    at = world.now + timedelta(seconds=seconds)
+    world.put("job-launcher", termination=Termination(1, "Error", finished=at))
+    for name in world.workers:
+        del world.pods[name]  # as a garbage collector that deletes all at once
+    world.wait(2)
+    world.job = replace(world.job, deletion_requested=at - timedelta(seconds=seconds))
+    world.settle()
+    assert world.reason("Failed") == reason

@@ -65,7 +65,7 @@ def test_nothing_is_created_for_a_job_that_is_being_deleted() -> None:
     world = World()
     world.start()
     world.pods.clear()
-    world.job = replace(world.job, deletion_requested=True)
+    world.job = replace(world.job, deletion_requested=world.now)
     world.settle()
     assert world.pods == {}
 
