@@ -105,7 +105,7 @@ class Report:
     `listed` are pod uids that have been in the served list; `served_generation` the newest
     generation whose list horovodrun has read; `closed` the uids whose agents accept no process any
     more and have none; `exits` the last ended sessions per uid, for people; `ended` the exit code
-    of the user's command, and `is_told_to_end` whether it had been sent a SIGTERM before, so that
+    of the user's command, and `is_told_to_end` whether it had been told to end before, so that
     a 0 may mean no more than that it has saved its state; `unlisted` the uids that the last config
     calls active and that this broker never lists (again); `problems` what people should know, by a
     short reason ("ExecForbidden").
