@@ -29,15 +29,16 @@ def test_each_clean_pod_policy_leaves_the_pods_that_it_names(world: World) -> No
 
 @pytest.mark.point("deadline")
 def test_a_job_that_outlives_its_deadline_fails_and_gives_its_pods_back(world: World) -> None:
-    world.create(build_light_job("slow", FOREVER, activeDeadlineSeconds=6))
+    world.create(build_light_job("slow", FOREVER))
     world.wait_for_phase("slow", "Running")
+    world.patch_job("slow", {"spec": {"activeDeadlineSeconds": 2}})
 
     world.wait_for_phase("slow", "Failed")
 
     status = world.status("trainingjobs", "slow")
     failed = find_condition(status, "Failed")
     assert failed["reason"] == "DeadlineExceeded"
-    assert "activeDeadlineSeconds (6)" in failed["message"]
+    assert "activeDeadlineSeconds (2)" in failed["message"]
     assert status.get("failures", {}).get("user", 0) == 0
     world.wait(lambda: not world.pods(), "no pod is left")
 
