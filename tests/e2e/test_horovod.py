@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.faults import get_spec
-from tests.e2e.light_jobs import wait_for_condition
+from tests.e2e.light_jobs import wait_for_condition, wait_for_event
 from tests.e2e.test_launchers import run_in
 from tests.e2e.world import World, build_job, find_condition, scale_in, scale_out, train
 
@@ -92,7 +92,7 @@ def test_26_a_horovodrun_that_is_stopped_is_told_until_it_goes_on(world: World) 
 
     run_in(world, "wedged-launcher", "pkill -STOP -f '[h]orovodrun .*-np'")
     assert "hangs" in wait_for_condition(world, "wedged", "DriverStalled")
-    assert ("wedged", "DriverStalled") in {(about, why) for about, why, _ in world.events()}
+    wait_for_event(world, "wedged", "DriverStalled")
     run_in(world, "wedged-launcher", "pkill -CONT -f '[h]orovodrun .*-np'")
 
     wait_for_condition(world, "wedged", "DriverStalled", "False")

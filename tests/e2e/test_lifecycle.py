@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e.light_jobs import wait_for_event
 from tests.e2e.world import World, build_job, find_condition, train
 
 pytestmark = pytest.mark.cluster
@@ -54,9 +55,8 @@ def test_only_what_the_users_command_did_counts_against_its_retries(world: World
     assert status["epoch"] == 3
     failed = find_condition(status, "Failed")
     assert "exit code 3" in failed["message"], "143 is worth another try, 3 is not"
-    reasons = [reason for name, reason, _ in world.events() if name == "unlucky"]
-    assert "Restarting" in reasons
-    assert "Failed" in reasons
+    wait_for_event(world, "unlucky", "Restarting")
+    wait_for_event(world, "unlucky", "Failed")
 
 
 @pytest.mark.point("suspend")
