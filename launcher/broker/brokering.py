@@ -199,7 +199,8 @@ class Broker:
         running = self._relay.find_running()
         ranks = count_ranks(running)
         self._note_ranks(ranks)
-        self._nudging.advance(self.hosts.last_idle_read(ranks), now)
+        idle_since = self.hosts.last_idle_read(ranks) if self._has_begun else None
+        self._nudging.advance(idle_since, now)
         self._pulse.advance(running, now)
         self._watch_pulse()
         self._drain()
@@ -376,7 +377,7 @@ class Broker:
     def _follow_list(self) -> None:
         """Before a changed list is seen by anybody: whether it needs a pseudo host beside it."""
         listed, before = self.hosts.memory.listed, self._listed
-        if listed != before and self.hosts.memory.started:
+        if listed != before and self._has_begun:  # pseudo hosts are for ranks, and for nobody else
             ranks = count_ranks(self._relay.find_running())
             has_spare = any(ranks[entry.uid] < entry.slots for entry in listed)
             self._nudging.follow_change(has_spare=has_spare and not set(before) <= set(listed))

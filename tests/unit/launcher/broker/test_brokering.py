@@ -366,6 +366,17 @@ def test_the_end_of_what_a_driver_of_ones_own_has_started_tells_that_it_knows():
     assert bench.asked() == ["uid-1"]
 
 
+def test_a_driver_of_ones_own_reads_no_pseudo_hosts():
+    bench = make_told()
+    bench.peer(10, frames.SPAWN, A, host="job-worker-0", command="train")
+    bench.hear(0, frames.SPAWNED, A, pid=1, instance="i")
+    bench.read()
+    bench.wait(60.0)
+    assert bench.read() == "job-worker-0:1\njob-worker-1:1\n", "nor is it told again"
+    bench.configure({1: DRAINING})
+    assert bench.read() == "job-worker-0:1\n"
+
+
 def test_where_ranks_are_known_the_end_of_anything_else_tells_nothing():
     bench = make_started()
     welcome_guest(bench, 1)
