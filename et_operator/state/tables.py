@@ -32,6 +32,20 @@ class Entry(Generic[T]):
     value: T
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """That an object was deleted: at `version`, or found missing `at` that time."""
+
+    version: int | None
+    at: float
+
+    def was_before(self, shown: int, listed: int, begun: float) -> bool:
+        """Whether a list (its version, when it was begun) has it at `shown` though it was over."""
+        if self.version is None:
+            return self.at <= begun
+        return shown <= self.version <= listed
+
+
 class Table(Generic[T]):
     """Entries by place, and by their indexes.
 
@@ -51,9 +65,8 @@ class Table(Generic[T]):
         self._is_partial = is_partial
         self._entries: dict[Place, Entry[T]] = {}
         self._groups: dict[tuple[str, Hashable], dict[Place, Entry[T]]] = {}
-        self._deleted: OrderedDict[str, int | None] = OrderedDict()
-        self._missed: dict[str, float] = {}
-        """When (clock.monotonic) those of them were found missing whose version nobody told."""
+        self._ends: OrderedDict[str, End] = OrderedDict()
+        """Of the uids that were last known to be deleted."""
         self._amended: dict[Place, float] = {}
         """When (clock.monotonic) we knew more of these than their versions tell."""
 
@@ -103,7 +116,7 @@ class Table(Generic[T]):
         before = old.value if old else None
         if self._is_over(entry) or (old and not self._is_news(entry, old)):
             return before, False
-        self._deleted.pop(entry.uid, None)
+        self._ends.pop(entry.uid, None)
         self._drop(entry.place)
         self._keep(entry)
         return before, old is None or old.value != entry.value
@@ -132,13 +145,11 @@ class Table(Generic[T]):
         It was gone at `version`; None: nobody told, and it was found missing `at` that time
         (clock.monotonic). Returns it if it was here. Another object under the same name stays.
         """
-        if version is not None or uid not in self._deleted:
-            self._deleted[uid] = version
-        if self._deleted[uid] is None:
-            self._missed[uid] = at
-        while len(self._deleted) > REMEMBERED_DELETIONS:
-            oldest, _ = self._deleted.popitem(last=False)
-            self._missed.pop(oldest, None)
+        known = self._ends.get(uid)
+        if version is not None or known is None or known.version is None:
+            self._ends[uid] = End(version, at)
+        while len(self._ends) > REMEMBERED_DELETIONS:
+            self._ends.popitem(last=False)
         old = self._entries.get(place)
         if old is None or old.uid != uid:
             return None
@@ -173,8 +184,8 @@ class Table(Generic[T]):
 
         That is an object older than one that was seen at its place, one that is older than its own
         end (a newer one was only out of sight, see `put`), one that had been found missing before
-        the list was begun, or one without what a write of ours had
-        done to it. So lists look after etcd was restored, whatever has become of its revision.
+        the list was begun, or one without what a write of ours had done to it. So lists look after
+        etcd was restored, whatever has become of its revision.
         """
         for entry in entries:
             old = self._entries.get(entry.place)
@@ -183,11 +194,8 @@ class Table(Generic[T]):
             is_same = old is not None and entry.version == old.version
             if is_same and self._amended.get(entry.place, begun + 1) <= begun:
                 return True
-            deleted = self._deleted.get(entry.uid)
-            if deleted is not None and entry.version <= deleted <= version:
-                return True
-            is_missed = entry.uid in self._deleted and deleted is None
-            if is_missed and self._missed[entry.uid] <= begun:
+            end = self._ends.get(entry.uid)
+            if end is not None and end.was_before(entry.version, version, begun):
                 return True
         return False
 
@@ -197,8 +205,7 @@ class Table(Generic[T]):
         Deletions are forgotten too: a server that was set back has objects again that were gone,
         under their old uids.
         """
-        self._deleted.clear()
-        self._missed.clear()
+        self._ends.clear()
         old = [e for e in self if namespace is None or e.place[0] == namespace]
         for entry in old:
             self._drop(entry.place)
@@ -211,10 +218,8 @@ class Table(Generic[T]):
 
     def _is_over(self, entry: Entry[T]) -> bool:
         """Whether it was seen deleted, and not at a version before this one."""
-        if entry.uid not in self._deleted:
-            return False
-        end = self._deleted[entry.uid]
-        return end is None or entry.version <= end
+        end = self._ends.get(entry.uid)
+        return end is not None and (end.version is None or entry.version <= end.version)
 
     def _keep(self, entry: Entry[T]) -> None:
         self._entries[entry.place] = entry
