@@ -7,15 +7,12 @@ import signal
 import threading
 from typing import List, NamedTuple
 
+from launcher.protocol.signals import PASSED
+
 NAME = "edl"
 """What we are called among processes: whoever ends all that is called `python` means his own."""
 ENDING = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
+    *PASSED,
     signal.SIGWINCH,
     signal.SIGPWR,
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),

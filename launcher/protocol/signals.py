@@ -8,6 +8,8 @@ What nobody has confirmed is sent again after a cut, and the agent lets go of wh
 
 from __future__ import annotations
 
+from signal import SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2
+
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
 FROM_SHIM, FROM_BROKER = 0, 1
 SENDERS = (FROM_SHIM, FROM_BROKER)
 
+PASSED = (SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2)
+"""What programs are told things by, and what is therefore passed on to them."""
 ENDING = (1, 2, 3, 9, 15)
 """HUP INT QUIT KILL TERM: what has not been started when one of them comes never is."""
 KILL = 9

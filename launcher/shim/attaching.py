@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
     from launcher.protocol.claims import Claim
 
-PASSED = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
-"""Signals that go to the remote process group."""
 KILL_AFTER_SECONDS = 30.0
 """From the delivery of TERM to KILL: who never heard the one is not ended by the other."""
 ORPHAN_SECONDS = 40.0

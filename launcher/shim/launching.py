@@ -16,6 +16,7 @@ from time import monotonic
 from et_contract import frames, hosts, names
 from launcher.agent import spawning
 from launcher.agent.catching import Caught
+from launcher.protocol.signals import PASSED
 from launcher.shim import environments, placing, programs
 from launcher.shim.connecting import Line
 from launcher.shim.scripting import Scripts
@@ -38,8 +39,6 @@ RESERVE_SECONDS = 5.0
 REPORT_SECONDS = 5.0
 """What the broker has to hear that the command has ended."""
 DEFAULT_GRACE = 30.0
-_PASSED = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""What programs are told things by; others, which only an init knows, reach them as TERM."""
 
 
 def main(
@@ -173,8 +172,9 @@ class Launcher:
         if number == signal.SIGCHLD:
             self._reap(now)
         elif is_end:
-            self._end(number if number in _PASSED else signal.SIGTERM, now)
-        elif number in _PASSED:
+            # What only an init knows reaches the command as TERM.
+            self._end(number if number in PASSED else signal.SIGTERM, now)
+        elif number in PASSED:
             self._signal_command(number)
 
     def _end(self, number: int, now: float) -> None:

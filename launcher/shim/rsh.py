@@ -20,9 +20,10 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no
 
 from et_contract import frames, paths
 from launcher.protocol.claims import Claim
+from launcher.protocol.signals import PASSED
 from launcher.shim import programs
 from launcher.shim.arguments import UsageError, count_ranks, parse_remote
-from launcher.shim.attaching import PASSED, Attachment
+from launcher.shim.attaching import Attachment
 
 _WITHOUT_STDIN = frozenset("nf")
 
