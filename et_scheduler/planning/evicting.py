@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Eviction, State
+from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.donors import Donors, Group, is_evictable
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, Seats, find_seats
 from et_scheduler.planning.giving import Rank, Search
-from et_scheduler.planning.noting import vacate
+from et_scheduler.planning.noting import send_back
 from et_scheduler.planning.standings import Standing
 
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
@@ -120,21 +119,9 @@ def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
     recent = [
         one for one in victim.admission.evictions if draft.now - one.at < draft.rules.evicted_again
     ]
-    draft.change(
-        victim,
-        Step.GIVE,
-        state=State.WAITING,
-        since=draft.now,
-        workers=0,
-        leaving=(),
-        gave_for=None,
-        bound_at=None,
-        short_since=None,
-        evictions=(*recent, Eviction(uid, queue, draft.now)),
-        reason=Reason.EVICTED,
-        message=f"makes room for {draft.name_for_others(waiter)}",
-    )
-    vacate(draft, victim)
+    evictions = (*recent, Eviction(uid, queue, draft.now))
+    text = f"makes room for {draft.name_for_others(waiter)}"
+    send_back(draft, victim, Reason.EVICTED, text, evictions=evictions)
 
 
 def _try(search: Search, gang: Gang) -> bool:

@@ -131,6 +131,14 @@ def take_back(
         wait = min(rules.retry_least << min(admission.attempts, 16), rules.retry_most)
         parts = crc32(standing.job.uid.encode()) % 100
         retry_at = draft.now + wait + wait * parts // 100 // SPREAD
+    attempts = admission.attempts + is_attempt
+    send_back(draft, standing, reason, text, attempts=attempts, retry_at=retry_at)
+
+
+def send_back(
+    draft: Draft, standing: Standing, reason: Reason, text: str, **changes: object
+) -> None:
+    """An admitted job is in the line again, and all its pods go: their room is free later."""
     draft.change(
         standing,
         Step.GIVE,
@@ -141,16 +149,14 @@ def take_back(
         gave_for=None,
         bound_at=None,
         short_since=None,
-        attempts=admission.attempts + is_attempt,
-        retry_at=retry_at,
         reason=reason,
         message=text,
+        **changes,
     )
-    vacate(draft, standing)
+    _vacate(draft, standing)
 
 
-def vacate(draft: Draft, standing: Standing) -> None:
-    """All its pods will be gone: their room is free later."""
+def _vacate(draft: Draft, standing: Standing) -> None:
     for pod in standing.workers:
         draft.expect_worker(standing, pod)
     for pod in standing.job.pods:
