@@ -7,9 +7,9 @@ bad line ends its discovery thread). For mpirun and DeepSpeed in /job/hostfile: 
 
 from __future__ import annotations
 
-import os
-import stat
 from collections import namedtuple
+
+from et_contract.texts import read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs a third of the start of a discovery script
@@ -72,14 +72,10 @@ def read_hosts(path: str) -> Tuple[Host, ...]:
 
     What somebody else has put there is not waited for, as a pipe would be, nor read without end.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
-            raise InvalidHosts(f"{path} is no list: no file of at most {MAX_FILE} bytes")
-        data = os.read(fd, MAX_FILE)
-    finally:
-        os.close(fd)
+        data = read_file(path, MAX_FILE)
+    except ValueError as error:
+        raise InvalidHosts(f"{path} is no list: {error}") from error
     try:
         return parse_hosts(data.decode("ascii"))
     except UnicodeDecodeError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from et_contract.documents import (
     encode_report,
     read_count,
 )
-from et_contract.texts import parse_json
+from et_contract.texts import parse_json, read_file
 from launcher.broker.hosts import Entry, HostMemory
 
 MAX_MEMORY = 2**24
@@ -80,21 +79,16 @@ def recall(path: Path, identity: Identity) -> Memory:
 def _read_own(path: Path) -> str | None:
     """The text, None where there is none; raises InvalidDocument for what is no file of ours.
 
-    The user's container has the same folder: a pipe there would make us wait for ever, a file with
-    a hole of terabytes take the node's memory, for nothing else limits ours.
+    The user's container has the same folder.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return read_file(str(path), MAX_MEMORY, os.O_NOFOLLOW).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise InvalidDocument(f"memory: {error.strerror}") from error
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MEMORY:
-        os.close(fd)
-        raise InvalidDocument(f"memory: no file of at most {MAX_MEMORY} bytes")
-    with os.fdopen(fd, "rb") as file:
-        return file.read(MAX_MEMORY).decode("utf-8", "replace")
+    except ValueError as error:
+        raise InvalidDocument(f"memory: {error}") from error
 
 
 def encode_memory(memory: Memory) -> str:
