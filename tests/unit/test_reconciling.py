@@ -256,16 +256,15 @@ def relabel(metadata: dict[str, Any]) -> None:
     metadata["labels"] = {**metadata["labels"], "group-name": "team"}
 
 
-@pytest.mark.parametrize("alter", [take("ownerReferences"), take("labels"), relabel])
-async def test_pods_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
-    alter: Callable[[dict[str, Any]], None],
-) -> None:
+async def run_beside_webhook(resource: Resource, alter: Callable[[dict[str, Any]], None]) -> Bench:
+    """A while of a job's life in which a webhook alters all of one kind as it is created."""
+
     class Webhook(FakeApi):
-        async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
-            if resource == PODS:
+        async def create(self, made: Resource, namespace: str | None, manifest: Json) -> Json:
+            if made == resource:
                 manifest = {**manifest, "metadata": dict(manifest["metadata"])}
-                alter(manifest["metadata"])
-            return await super().create(resource, namespace, manifest)
+                alter(manifest)
+            return await super().create(made, namespace, manifest)
 
     bench = Bench()
     bench.create(TRAINING_JOBS, make_job())
@@ -274,8 +273,16 @@ async def test_pods_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
     for _ in range(12):
         await bench.pass_over()
         bench.look()
-    created = [c for c in bench.log.calls if (c.verb, c.ref.resource) == ("create", PODS)]
+    created = [c for c in bench.log.calls if (c.verb, c.ref.resource) == ("create", resource)]
     assert len(created) <= 4
+    return bench
+
+
+@pytest.mark.parametrize("alter", [take("ownerReferences"), take("labels"), relabel])
+async def test_pods_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
+    alter: Callable[[dict[str, Any]], None],
+) -> None:
+    bench = await run_beside_webhook(PODS, lambda manifest: alter(manifest["metadata"]))
     assert bench.names(PODS) == []
     assert "a mutating webhook" in bench.condition("PodsRefused")["message"]
 
@@ -298,22 +305,7 @@ ALTERED = [
 async def test_rights_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
     resource: Resource, alter: Callable[[dict[str, Any]], None]
 ) -> None:
-    class Webhook(FakeApi):
-        async def create(self, made: Resource, namespace: str | None, manifest: Json) -> Json:
-            if made == resource:
-                manifest = {**manifest, "metadata": dict(manifest["metadata"])}
-                alter(manifest)
-            return await super().create(made, namespace, manifest)
-
-    bench = Bench()
-    bench.create(TRAINING_JOBS, make_job())
-    bench.look()
-    bench.reconciler = bench.build(Webhook(bench.cluster, bench.log))
-    for _ in range(12):
-        await bench.pass_over()
-        bench.look()
-    created = [c for c in bench.log.calls if (c.verb, c.ref.resource) == ("create", resource)]
-    assert len(created) <= 4
+    bench = await run_beside_webhook(resource, alter)
     assert "a mutating webhook" in bench.condition("WritesRefused")["message"]
 
 
