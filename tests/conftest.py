@@ -41,6 +41,7 @@ def pytest_runtest_makereport(
             "test": item.nodeid,
             "outcome": report.outcome,
             "seconds": round(report.duration, 2),
+            "why": call.excinfo.exconly().partition("\n")[0] if call.excinfo else "",
         }
         with Path(path).open("a") as stream:
             stream.write(json.dumps(line) + "\n")

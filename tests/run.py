@@ -28,11 +28,12 @@ STARTED = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of one test or step."""
+    """What is known of one test or step. `why` is the first line of what a failed test said."""
 
     test: str
     passed: bool
     seconds: float
+    why: str = ""
 
 
 def main(arguments: list[str]) -> int:
@@ -125,7 +126,7 @@ def read_points() -> Iterator[tuple[str, Result]]:
         return
     for line in POINTS_FILE.read_text().splitlines():
         body = json.loads(line)
-        result = Result(body["test"], body["outcome"] == "passed", body["seconds"])
+        result = Result(body["test"], body["outcome"] == "passed", body["seconds"], body["why"])
         for key in body["points"]:
             yield key, result
 
@@ -147,6 +148,8 @@ def close(results: dict[str, list[Result]], points: Sequence[Point] = POINTS) ->
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         )
     failed = [row for row in rows if row[0] != "ok"]
+    for test, why in sorted({(r.test, r.why) for f in results.values() for r in f if r.why}):
+        print(f"{test}: {why}")
     for line in failed_steps:
         print(line)
     if FAILURE.exists() and (failed or failed_steps):

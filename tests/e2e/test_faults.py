@@ -14,8 +14,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.mark.point("replaced")
 def test_a_killed_worker_is_replaced_under_a_new_name(world: World) -> None:
-    command = train("--steps", "400", "--step-seconds", "0.2")
-    command[1:1] = ["--gloo-timeout-seconds", "8"]
+    command = train("--steps", "600", "--step-seconds", "0.2")
+    command[1:1] = ["--gloo-timeout-seconds", "30"]
     world.create(build_job("loss", command=command, workers=3))
     world.wait_for_size("loss", 3)
 

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from points import POINTS
+from points import POINTS, Point
 from run import Result, build_row, close
 
 
@@ -39,3 +39,11 @@ def test_a_step_that_fails_beside_the_points_fails_the_run() -> None:
     results = prove_all() | {"e2e": [Result("pytest", passed=False, seconds=3)]}
 
     assert close(results) == 1
+
+
+def test_what_a_failed_test_said_stands_below_the_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failed = Result("tests/e2e/test_faults.py::test_x", passed=False, seconds=90, why="not yet")
+    assert close({"one": [failed]}, [Point("one", "a promise", "Kubernetes")]) == 1
+    assert "tests/e2e/test_faults.py::test_x: not yet" in capsys.readouterr().out.splitlines()
