@@ -79,6 +79,7 @@ OPERATOR = Image(
         "et_contract",
         "et_kube",
         "et_operator",
+        "et_runtime",
         "launcher",
         "hostdiscovery",
     ),

@@ -309,5 +309,5 @@ class Reflector:
 
 
 def read_version(text: str) -> int:
-    """A resourceVersion as a number (see state/tables); 0 for one that is none."""
+    """A resourceVersion as a number (see tables.py); 0 for one that is none."""
     return int(text) if text.isdecimal() else 0

@@ -18,6 +18,7 @@ from et_kube.errors import NotLeader
 from et_kube.leasing import Lease
 from et_kube.resources import (
     CONFIG_MAPS,
+    GROUP,
     NETWORK_POLICIES,
     NODES,
     PODS,
@@ -32,23 +33,23 @@ from et_kube.resources import (
 from et_kube.rest import Rest
 from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 from et_operator.acting.executing import Executor
-from et_operator.acting.recording import WRITERS, Recorder
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
+from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.reconciling import Reconciler, note_unreadable
-from et_operator.runtime.lanes import Lanes
-from et_operator.runtime.logging import configure_logging
-from et_operator.runtime.measuring import Metrics
-from et_operator.runtime.supervising import run_for_ever, stop_on_signals, supervise
-from et_operator.runtime.workqueue import WorkQueue
-from et_operator.serving import build_app, serve
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.sweeping import Sweeper
+from et_runtime.lanes import Lanes
+from et_runtime.logging import configure_logging
+from et_runtime.recording import WRITERS, Recorder
+from et_runtime.serving import build_app, serve
+from et_runtime.supervising import run_for_ever, stop_on_signals, supervise
+from et_runtime.workqueue import WorkQueue
 
 STOP_GRACE = timedelta(seconds=20)
 SHARES = 4
@@ -59,6 +60,9 @@ SET_BACK = 60.0
 """Seconds within which lists that were set back are of one restore of etcd."""
 SILENCE = 180.0
 """Seconds without a word from the API server after which a replica is not ready."""
+
+CONTROLLER = f"{GROUP}/et-operator"
+"""Who reports, in Events."""
 
 WATCHED = {
     TRAINING_JOBS: "",
@@ -170,6 +174,7 @@ class Operator:
         self._recorder = Recorder(
             guarded,
             clock,
+            controller=CONTROLLER,
             instance=settings.identity,
             on_drop=lambda _: metrics.events_lost.inc(),
         )

@@ -19,6 +19,7 @@ from et_operator.acting.executing import Execution, Executor, Failure, is_in_the
 from et_operator.acting.refusals import find_done, find_failed, note_refusal
 from et_operator.codec.children import find_owner
 from et_operator.codec.runtimes import is_runtime
+from et_operator.measuring import Metrics
 from et_operator.model.actions import (
     Action,
     Create,
@@ -34,11 +35,10 @@ from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.defects import plan_defect
 from et_operator.planning.drafts import REFUSED_LATELY
 from et_operator.planning.planner import plan, plan_orphans
-from et_operator.runtime.measuring import Metrics
-from et_operator.runtime.workqueue import WorkQueue
 from et_operator.state.ingesting import Ingest, OnUnreadable, identify
 from et_operator.state.store import DECODERS, Answers, Holder, Piece, Store
 from et_operator.state.views import build_snapshot
+from et_runtime.workqueue import WorkQueue
 
 TAKEN_FOR = timedelta(seconds=60)
 """How long a name that somebody else holds is left alone before it is tried again."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
+from et_kube.tables import Entry, Place
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
@@ -19,7 +20,6 @@ from et_operator.state.store import (
     get_scaling_index,
     leave_out_documents,
 )
-from et_operator.state.tables import Entry, Place
 
 OnUnreadable: TypeAlias = Callable[[Resource, Json, Exception], None]
 """Told of each object that could not be read, and why."""

@@ -22,6 +22,7 @@ from et_kube.resources import (
     Ref,
     Resource,
 )
+from et_kube.tables import Place, Table
 from et_operator.codec.children import (
     decode_accounts,
     decode_bound_role,
@@ -44,7 +45,6 @@ from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, Refusal
 from et_operator.state.coverage import Coverage
-from et_operator.state.tables import Place, Table
 
 MOST_OF_STRANGERS = 8192
 """Characters of documents that are kept where their job is not known: of any number of ConfigMaps,

@@ -17,7 +17,6 @@ from et_kube.clock import SystemClock
 from et_kube.connecting import connect
 from et_kube.resources import CONFIG_MAPS, EVENTS
 from et_kube.rest import Rest
-from et_operator.acting.recording import REPEAT_PERIOD, Recorder
 from et_operator.codec.runtimes import hash_files
 from et_operator.model.jobs import Runtime
 from et_operator.model.names import LABEL_RUNTIME, build_runtime_name
@@ -27,6 +26,7 @@ from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.sweeping import PERIOD, Sweeper
+from et_runtime.recording import REPEAT_PERIOD, Recorder
 from tests.contract.conftest import Site, nap, open_real_site
 from tests.fakes.clock import FakeClock
 
@@ -88,7 +88,7 @@ async def test_repeated_events_are_counted(admin: Site, account: str) -> None:
     report, clock = Report(ref, "uid", "Scaled", "again"), FakeClock()
 
     async with connect(kubeconfig=account) as connection:
-        recorder = Recorder(Rest(connection), clock, instance="test")
+        recorder = Recorder(Rest(connection), clock, controller="group/program", instance="test")
         async with running(recorder.run()):
             recorder.record(report)
             await admin.eventually(lambda: has_event(admin, 0))

@@ -16,11 +16,11 @@ from et_operator.acting.executing import Executor
 from et_operator.assembly import WATCHED
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
+from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.plans import Report
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.reconciling import Reconciler
-from et_operator.runtime.measuring import Metrics
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from tests.fakes.clients import CallLog, FakeApi, View

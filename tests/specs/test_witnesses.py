@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from et_operator.runtime.measuring import Metrics
+from et_operator.measuring import Metrics
 from tests.specs.witnesses import Durations, read_line, read_metrics
 
 

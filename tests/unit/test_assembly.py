@@ -13,10 +13,10 @@ import pytest
 from et_kube.errors import Expired, Refused, ServerFailed
 from et_kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, TRAINING_JOBS, Ref
 from et_operator.assembly import Operator
-from et_operator.runtime.measuring import Metrics
-from et_operator.runtime.supervising import run_for_ever
+from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
+from et_runtime.supervising import run_for_ever
 from tests.fakes.clients import Call, CallLog, FakeApi, Moment
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster

@@ -14,7 +14,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 IMPORTED_AS = {"pyyaml": "yaml"}
 """Of a distribution that is called otherwise than what it holds."""
-OURS = {"et", "et_contract", "et_kube", "et_operator", "et_scheduler", "hostdiscovery", "launcher"}
+OURS = {
+    "et",
+    "et_contract",
+    "et_kube",
+    "et_operator",
+    "et_runtime",
+    "et_scheduler",
+    "hostdiscovery",
+    "launcher",
+}
 IN_IMAGE = OURS - {"et", "et_scheduler"}
 OF_HOSTS = {"_signal", "pyexpat", "torch", "horovod"}
 """What is there where user containers have it: modules of Python, and of the user's image."""

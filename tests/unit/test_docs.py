@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from et_operator.runtime.measuring import Metrics
+from et_operator.measuring import Metrics
 from tests.points import POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,7 +152,7 @@ def test_every_rule_has_a_home_that_exists():
 
 def find_home(name: str) -> Path:
     """A file that the page names; what is in no other package is the operator's."""
-    packages = ("launcher", "et_contract", "et_kube")
+    packages = ("launcher", "et_contract", "et_kube", "et_runtime", "et_scheduler")
     return ROOT / name if name.startswith(packages) else ROOT / "et_operator" / name
 
 

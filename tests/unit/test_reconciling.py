@@ -37,6 +37,7 @@ from et_operator.codec.children import decode_role_names
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
+from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.names import Role, build_labels, build_runtime_name
 from et_operator.model.plans import Plan, Report
@@ -47,11 +48,10 @@ from et_operator.planning.manifests.access import build_role_binding
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.scaling import REFUSALS
 from et_operator.reconciling import STALE, Reconciler, find_shortest
-from et_operator.runtime.measuring import Metrics
-from et_operator.runtime.workqueue import ShutDown, WorkQueue
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
+from et_runtime.workqueue import ShutDown, WorkQueue
 from tests.fakes import benches
 from tests.fakes.clients import Call, FakeApi, Fault, Moment
 from tests.makers import make_job, make_scale_out

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -20,13 +20,11 @@ from et_kube.clock import Clock
 from et_kube.errors import KubeError, NotFound
 from et_kube.resources import EVENTS, Json, Ref
 from et_kube.times import format_micro_time
-from et_operator.model.plans import Report
-from et_operator.runtime.lanes import Lanes
-from et_operator.runtime.workqueue import WorkQueue
+from et_runtime.lanes import Lanes
+from et_runtime.workqueue import WorkQueue
 
 log = structlog.get_logger()
 
-CONTROLLER = "kai.alibabacloud.com/et-operator"
 ACTION = "Reconcile"
 MAX_NOTE = 1024
 MAX_INSTANCE = 128
@@ -61,6 +59,46 @@ class Recent(OrderedDict[K, V], Generic[K, V]):
             self.popitem(last=False)
 
 
+class Reported(Protocol):
+    """What whoever decides hands in: about which object (of this uid), the word, the sentence."""
+
+    @property
+    def ref(self) -> Ref:
+        """The object that it is about."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """Of that object."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """One word, for programs."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """A sentence, for people."""
+        ...
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether somebody should look."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The same as it is kept; becomes an Event on `ref`."""
+
+    ref: Ref
+    uid: str
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
 @dataclass(slots=True)
 class Series:
     """One report and its repeats."""
@@ -79,7 +117,8 @@ class Recorder:
     Args:
         api: where to write.
         clock: for times and limits.
-        instance: who reports, as in the leader lease.
+        controller: what reports, as "group/program".
+        instance: which of its replicas, as in the leader lease.
         on_drop: told why each time that something was not recorded.
     """
 
@@ -88,11 +127,13 @@ class Recorder:
         api: Api,
         clock: Clock,
         *,
+        controller: str,
         instance: str,
         on_drop: Callable[[str], None] | None = None,
     ) -> None:
         self._api = api
         self._clock = clock
+        self._controller = controller
         self._instance = instance[:MAX_INSTANCE]
         self._on_drop = on_drop
         self._series: Recent[Report, Series] = Recent()
@@ -103,9 +144,10 @@ class Recorder:
         self._waiting: Counter[str] = Counter()  # of _queued, by namespace
         self._sequence = 0
 
-    def record(self, report: Report) -> None:
+    def record(self, reported: Reported) -> None:
         """Take a report to be written soon, or counted, or dropped; returns at once."""
-        report = replace(report, message=cut(report.message, MAX_NOTE))  # as much as is kept of it
+        message = cut(reported.message, MAX_NOTE)  # as much as is kept of it
+        report = Report(reported.ref, reported.uid, reported.reason, message, reported.is_warning)
         now = self._clock.now()
         series = self._series.get(report) or Series(report, first=now, last=now)
         self._series[report] = series
@@ -188,7 +230,7 @@ class Recorder:
                 "namespace": namespace,
             },
             "eventTime": format_micro_time(series.first),
-            "reportingController": CONTROLLER,
+            "reportingController": self._controller,
             "reportingInstance": self._instance,
             "action": ACTION,
             "reason": report.reason,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import generate_latest
+from prometheus_client import Counter, Gauge, Histogram
 
-SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+from et_runtime.measuring import SECONDS, Measures
 
 
-class Metrics:
+class Metrics(Measures):
     """Every metric of the process, in a registry of its own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        super().__init__("et_operator", "object, watch, metrics")
         self.passes = Counter(
             "et_operator_reconciles",
             "Reconcile passes by result: changed, unchanged, conflict, refused, stale, unanswered, "
@@ -45,30 +44,6 @@ class Metrics:
             ["action", "kind"],
             registry=self.registry,
         )
-        self.requests = Counter(
-            "et_operator_api_requests",
-            "Requests to the API server by verb, resource and status code (0: no answer).",
-            ["verb", "resource", "code"],
-            registry=self.registry,
-        )
-        self.request_seconds = Histogram(
-            "et_operator_api_request_seconds",
-            "Duration of requests to the API server, watches excepted.",
-            ["verb", "resource"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self.events_lost = Counter(
-            "et_operator_events_lost",
-            "Kubernetes Events that could not be recorded.",
-            registry=self.registry,
-        )
-        self.defects = Counter(
-            "et_operator_defects",
-            "Errors that nobody foresaw and that were contained, by part: object, watch, metrics.",
-            ["part"],
-            registry=self.registry,
-        )
         self.queue_depth = Gauge(
             "et_operator_workqueue_depth",
             "Jobs that wait for a reconcile pass.",
@@ -91,18 +66,3 @@ class Metrics:
             "Namespaces of NAMESPACES (without it: 1 for all) whose view is incomplete or too old.",
             registry=self.registry,
         )
-        self.is_leader = Gauge(
-            "et_operator_leader",
-            "1 while this replica holds the lease.",
-            registry=self.registry,
-        )
-
-    def note_request(self, verb: str, resource: str, code: int, seconds: float) -> None:
-        """Count one request; a watch's duration is its life and says nothing, so it is left out."""
-        self.requests.labels(verb, resource, str(code)).inc()
-        if verb != "watch":
-            self.request_seconds.labels(verb, resource).observe(seconds)
-
-    def render(self) -> bytes:
-        """The text that Prometheus scrapes."""
-        return generate_latest(self.registry)

@@ -10,8 +10,8 @@ import pytest
 
 from et_kube.errors import KubeError, NotFound, Unreachable
 from et_kube.resources import TRAINING_JOBS, Json, Ref, Resource
-from et_operator.acting.recording import BURST, MAX_QUEUED, WRITERS, Recorder, cut
 from et_operator.model.plans import Report
+from et_runtime.recording import BURST, MAX_QUEUED, WRITERS, Recorder, cut
 from tests.fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
@@ -51,7 +51,9 @@ async def recording(
     server: Server, clock: FakeClock, drops: list[str] | None = None
 ) -> AsyncIterator[Recorder]:
     sink: list[str] = [] if drops is None else drops
-    recorder = Recorder(server, clock, instance="op-1", on_drop=sink.append)  # type: ignore[arg-type]
+    recorder = Recorder(
+        server, clock, controller="group/program", instance="op-1", on_drop=sink.append
+    )  # type: ignore[arg-type]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(recorder.run()) for _ in range(WRITERS)]
         yield recorder
@@ -71,7 +73,7 @@ async def test_a_report_becomes_an_event_on_its_object():
         "kind": "Event",
         "metadata": {"namespace": "team"},
         "eventTime": "2026-01-01T00:00:00.000000Z",
-        "reportingController": "kai.alibabacloud.com/et-operator",
+        "reportingController": "group/program",
         "reportingInstance": "op-1",
         "action": "Reconcile",
         "reason": "Scaled",
@@ -163,7 +165,9 @@ async def test_a_server_that_is_away_costs_events_and_nothing_else():
 
 def test_a_queue_that_is_full_never_blocks():
     drops: list[str] = []
-    recorder = Recorder(Server(), FakeClock(), instance="op", on_drop=drops.append)  # type: ignore[arg-type]
+    recorder = Recorder(
+        Server(), FakeClock(), controller="group/program", instance="op", on_drop=drops.append
+    )  # type: ignore[arg-type]
     for number in range(MAX_QUEUED // 2 + 5):
         recorder.record(make_report(uid=str(number)))
     assert drops == ["queue"] * 5
@@ -171,7 +175,9 @@ def test_a_queue_that_is_full_never_blocks():
 
 def test_a_namespace_that_floods_leaves_room_to_all_others():
     drops: list[str] = []
-    recorder = Recorder(Server(), FakeClock(), instance="op", on_drop=drops.append)  # type: ignore[arg-type]
+    recorder = Recorder(
+        Server(), FakeClock(), controller="group/program", instance="op", on_drop=drops.append
+    )  # type: ignore[arg-type]
     for flood in ("team-a", "team-b", "team-c"):
         for number in range(MAX_QUEUED):
             recorder.record(make_report(uid=str(number), namespace=flood))

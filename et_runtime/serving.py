@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import structlog
 from aiohttp import web
 
-from et_operator.runtime.measuring import Metrics
+from et_runtime.measuring import Measures
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ FRESH_SECONDS = 1.0
 
 
 def build_app(
-    metrics: Metrics, *, healthy: Check, ready: Check, refresh: Callable[[], None]
+    metrics: Measures, *, healthy: Check, ready: Check, refresh: Callable[[], None]
 ) -> web.Application:
     """The three pages. A check that has something to say answers 503 with its words.
 
@@ -57,7 +57,7 @@ def build_app(
 class Pages:
     """The metrics as text, rendered once for all who ask within a second."""
 
-    def __init__(self, metrics: Metrics, refresh: Callable[[], None]) -> None:
+    def __init__(self, metrics: Measures, refresh: Callable[[], None]) -> None:
         self._metrics = metrics
         self._refresh = refresh
         self._rendered: tuple[float, bytes] | None = None

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et_operator.state.tables import Entry, Table
+from et_kube.tables import Entry, Table
 
 
 def make_entry(

@@ -1,1 +1,0 @@
-"""Asyncio without Kubernetes: time, queue, backoff, supervision."""
