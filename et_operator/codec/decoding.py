@@ -27,6 +27,7 @@ from et_operator.codec.templates import (
     count_gpus,
     decode_launcher_template,
     decode_worker_template,
+    find_restarting,
 )
 from et_operator.model.jobs import (
     MANY_WORKERS,
@@ -70,6 +71,7 @@ MAX_OWNERS = 8192
 MAX_ANNOTATION = 1024
 """Characters that are kept of an annotation; none that we read has so many."""
 _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
+_NEVER_RESTARTED = "pods are never restarted in place: use spec.restartPolicy"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _OUR_FIELDS = ("epoch", "generation", "observedGeneration")
 FOR_PEOPLE = frozenset(
@@ -98,7 +100,7 @@ def decode_job(obj: Json) -> TrainingJob:
     status, problems = decode_status(JobStatus, body)
     is_foreign = _is_foreign(body)
     spec, invalid = attempt(lambda: _decode_spec(Fields(obj, ""), annotations), "spec")
-    ignored, _ = attempt(lambda: tuple(clean(s, 1024) for s in _find_ignored(obj)), "spec")
+    ignored = tuple(clean(s, 1024) for s in _find_ignored(obj)) if spec is not None else ()
     return TrainingJob(
         key=JobKey(metadata.get("namespace", ""), metadata.get("name", "")),
         uid=metadata.get("uid", ""),
@@ -111,7 +113,7 @@ def decode_job(obj: Json) -> TrainingJob:
         deletion_requested=_find_deletion(metadata),
         is_orphaning=ORPHAN in (metadata.get("finalizers") or ()),
         invalid=invalid,
-        warnings=ignored or (),
+        warnings=ignored,
         is_foreign=is_foreign,
         unread={} if is_foreign else {k: v for k, v in problems.items() if k not in FOR_PEOPLE},
     )
@@ -273,10 +275,11 @@ def _find_ignored(job: Json) -> Iterator[str]:
             policy = _dig(roles, role, *place).get("restartPolicy")
             if policy not in (None, "", "Never"):
                 path = ".".join(("spec.etReplicaSpecs", role, *place))
-                yield (
-                    f"{path}.restartPolicy: {policy} is ignored, pods are never restarted in "
-                    "place: use spec.restartPolicy"
-                )
+                yield f"{path}.restartPolicy: {policy} is ignored, {_NEVER_RESTARTED}"
+        for path in find_restarting(_dig(roles, role, "template", "spec")):
+            yield (
+                f"spec.etReplicaSpecs.{role}.template.spec.{path} is ignored, {_NEVER_RESTARTED}"
+            )
     if _ANNOTATION_SSH_SECRET in _dig(job, "metadata", "annotations"):
         yield f"annotation {_ANNOTATION_SSH_SECRET} is ignored, keys for ssh are made by us"
 

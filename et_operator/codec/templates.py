@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
@@ -24,6 +24,12 @@ _GPU_SUFFIX = "gpu"
 _WHOLE = re.compile(r"[0-9]{1,40}")
 MAX_SLOTS = 1024
 """More ranks than a host can have; a host list is read whole every second."""
+RESTARTING = {
+    "containers": ("restartPolicy", "restartPolicyRules"),
+    "initContainers": ("restartPolicyRules",),
+}
+"""Fields of containers that have a kubelet start them anew in their pod (KEP-5307, KEP-5532),
+whatever the pod's restartPolicy says. No pod of ours has them."""
 _MOUNTED_IN_WORKER = frozenset({paths.RUNTIME_DIR, paths.RUN_DIR})
 _MOUNTED_IN_LAUNCHER = _MOUNTED_IN_WORKER | {paths.EDL_DIR, paths.MPI_DIR, paths.JOB_DIR}
 
@@ -77,6 +83,15 @@ def count_gpus(template: Json) -> int | None:
         if int(amount) > 0:
             return int(amount)
     return None
+
+
+def find_restarting(spec: Json) -> Iterator[str]:
+    """Where a pod's spec that was checked has what is RESTARTING and is more than `Never`."""
+    for key, fields in RESTARTING.items():
+        for number, container in enumerate(spec.get(key) or ()):
+            for name in fields:
+                if container.get(name) not in (None, "", "Never", []):
+                    yield f"{key}[{number}].{name}"
 
 
 def find_account_name(template: Json) -> str:

@@ -78,6 +78,11 @@ class Pod:
         return self.is_terminal or self.termination is not None
 
     @property
+    def is_over(self) -> bool:
+        """The same, and it does not run again: somebody may have had it started anew."""
+        return self.is_terminal or (self.has_ended and not self.is_container_running)
+
+    @property
     def is_deleting(self) -> bool:
         """Whether somebody asked for its deletion."""
         return self.deletion_requested is not None

@@ -151,7 +151,7 @@ def _select_leftovers(draft: Draft, policy: CleanPodPolicy) -> Iterator[Pod]:
     view = draft.view
     leaving = {r.uid for r in view.status.workers if r.state is WorkerState.LEAVING}
     for pod in view.snapshot.pods:
-        is_over = pod.is_terminal or (pod.role is Role.LAUNCHER and pod.termination is not None)
+        is_over = pod.is_terminal or (pod.role is Role.LAUNCHER and pod.is_over)
         is_wanted = policy is CleanPodPolicy.NONE or (is_over and policy is CleanPodPolicy.RUNNING)
         must_go = not is_wanted or pod.uid in leaving or (not is_over and _is_end_untold(draft))
         if must_go and not pod.is_deleting:

@@ -124,7 +124,7 @@ def delete_old_failures(draft: Draft) -> list[Action]:
     actions = [delete_pod(pod) for pod in old]
     for pod in view.launchers:
         age = view.status.epoch - (pod.epoch or 0)
-        if not pod.is_deleting and (age > 1 or (age == 1 and not view.is_gone(pod))):
+        if not pod.is_deleting and (age > 1 or (age == 1 and not pod.is_over)):
             actions.append(delete_pod(pod))
     return list(actions)
 

@@ -39,6 +39,7 @@ _CONTAINER = (
     *("lifecycle", "lifecycle preStop", "livenessProbe", "name", "ports", "ports 0 containerPort"),
     *("readinessProbe", "resources", "resources limits", "resources limits nvidia.com/gpu"),
     *("resources limits cpu", "resources requests", "resources claims", "restartPolicy"),
+    *("restartPolicyRules", "restartPolicyRules 0 action"),
     *("securityContext", "securityContext privileged", "startupProbe", "stdin", "tty"),
     *("terminationMessagePath", "terminationMessagePolicy", "volumeDevices", "volumeMounts"),
     *("volumeMounts 0", "volumeMounts 0 mountPath", "volumeMounts 0 name", "workingDir"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from et_contract import names, paths
 from et_kube.resources import Json
+from et_operator.codec.templates import RESTARTING
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import (
     ANNOTATION_CONTAINER,
@@ -30,9 +31,7 @@ def copy_template(
     which many pods share.
     """
     metadata, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
-    first, *others = spec["containers"]
-    spec["containers"] = [dict(first), *others]
-    spec["restartPolicy"] = "Never"
+    end_with_pod(spec)
     spec.setdefault("enableServiceLinks", False)
     annotations = {**(metadata.get("annotations") or {})}
     annotations[ANNOTATION_CONTAINER] = spec["containers"][0]["name"]
@@ -48,6 +47,18 @@ def copy_template(
         },
         "spec": spec,
     }
+
+
+def end_with_pod(spec: dict[str, Any]) -> None:
+    """Let no end of a container start one anew in this pod: what has ended is judged, and stays.
+
+    Init containers keep their own policy, which makes sidecars of them, but no rules: one can start
+    all containers of the pod anew.
+    """
+    spec["restartPolicy"] = "Never"
+    for key, dropped in RESTARTING.items():
+        if spec.get(key):
+            spec[key] = [{k: v for k, v in c.items() if k not in dropped} for c in spec[key]]
 
 
 def build_pod_labels(job: TrainingJob, role: Role, epoch: int) -> dict[str, str]:

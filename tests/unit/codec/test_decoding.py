@@ -159,6 +159,24 @@ def test_what_is_ignored_is_named():
     assert "ssh-secret is ignored" in secret
 
 
+def test_what_would_start_containers_anew_is_ignored_and_named():
+    manifest = make_job()
+    template = pod(manifest["spec"], "worker")
+    rules = [{"action": "RestartAllContainers"}]
+    template["containers"][0] |= {"restartPolicy": "OnFailure", "restartPolicyRules": rules}
+    template["initContainers"] = [
+        {"name": "mesh", "image": "x", "restartPolicy": "Always", "restartPolicyRules": rules}
+    ]
+    pod(manifest["spec"], "launcher")["containers"][0]["restartPolicy"] = "Never"
+    path = "spec.etReplicaSpecs.worker.template.spec"
+    end = "is ignored, pods are never restarted in place: use spec.restartPolicy"
+    assert decode_job(manifest).warnings == (
+        f"{path}.containers[0].restartPolicy {end}",
+        f"{path}.containers[0].restartPolicyRules {end}",
+        f"{path}.initContainers[0].restartPolicyRules {end}",
+    )
+
+
 def test_the_predecessors_annotation_suspends():
     manifest = make_job()
     manifest["metadata"]["annotations"] = {"job-supervisor.kube-ai.io/job-suspended": "true"}

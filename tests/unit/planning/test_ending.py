@@ -45,6 +45,26 @@ def test_clean_pod_policy(policy: CleanPodPolicy, left: int) -> None:
     assert len(world.pods) == left
 
 
+def test_a_launcher_that_somebody_had_started_anew_does_not_stay() -> None:
+    world = start()
+    assert world.report is not None
+    world.report = replace(world.report, ended=0)
+    world.put("job-launcher", termination=Termination(0, "Completed", finished=world.now))
+    world.settle()
+    assert world.phase() == "Succeeded"
+    assert world.pods["job-launcher"].is_deleting
+
+
+def test_nor_does_it_beside_its_successor() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    assert world.report is not None
+    world.report = replace(world.report, ended=1)
+    world.put("job-launcher", termination=Termination(1, "Error", finished=world.now))
+    world.settle()
+    assert world.status.epoch == 2
+    assert world.pods["job-launcher"].is_deleting
+
+
 def test_workers_go_whatever_the_policy_when_the_launcher_never_told_its_end() -> None:
     world = start(clean_pod_policy=CleanPodPolicy.NONE)
     world.end("job-launcher", 137)

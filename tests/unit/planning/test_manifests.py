@@ -120,6 +120,22 @@ def test_a_template_has_its_own_way() -> None:
     assert env[names.ENV_POD_UID] == {"fieldRef": {"fieldPath": "metadata.uid"}}
 
 
+def test_no_container_is_started_anew_in_its_pod() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
+    anew = {"restartPolicy": "OnFailure", "restartPolicyRules": rules}
+    template = make_template(command=["horovodrun"], **anew)
+    template["spec"]["containers"].append({"name": "beside", "image": "x", **anew})
+    sidecar = {"name": "mesh", "image": "x", "restartPolicy": "Always"}
+    template["spec"]["initContainers"] = [{**sidecar, "restartPolicyRules": rules}]
+    before = str(template)
+    for pod in (make_worker(template), make_launcher(template)):
+        spec = pod["spec"]
+        assert not any(anew.keys() & container.keys() for container in spec["containers"])
+        assert len(spec["containers"]) == 2
+        assert sidecar in spec["initContainers"]
+    assert str(template) == before
+
+
 def test_a_template_that_tolerates_everything_needs_no_more() -> None:
     template = make_template()
     template["spec"]["tolerations"] = [{"operator": "Exists"}]
