@@ -187,7 +187,7 @@ class Operator:
                 guarded,
                 self._recorder,
                 encode_status_patch,
-                pod_requests=settings.pod_requests,
+                requests_at_once=settings.requests_at_once,
                 now=clock.monotonic,
             ),
             queue=self._queue,

@@ -23,8 +23,8 @@ class Settings:
     retry_period: timedelta = timedelta(seconds=2)
     workers: int = 32
     """Jobs reconciled at once; those of one namespace have a quarter of them."""
-    pod_requests: int = 16
-    """Creations, or deletions, of pods in flight at once, for one job."""
+    requests_at_once: int = 16
+    """Creations, or deletions of pods, in flight at once, for one job."""
     http_port: int = 8080
     """/healthz, /readyz, /metrics."""
     log_format: str = "json"

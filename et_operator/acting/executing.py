@@ -145,7 +145,7 @@ class Executor:
         encode_status: a job's status as the body of a merge patch, {"status": ...}, without the
             fields that could not be read.
         make_keys: new ssh keys, by their names in the Secret.
-        pod_requests: pods of one plan that may be in creation, or in deletion, at once.
+        requests_at_once: objects of one plan that may be in creation, or pods in deletion, at once.
         now: seconds, from any start (Clock.monotonic).
     """
 
@@ -156,14 +156,14 @@ class Executor:
         encode_status: Callable[[JobStatus, Collection[str]], Json],
         *,
         make_keys: Callable[[], Mapping[str, str]] = make_keys,
-        pod_requests: int,
+        requests_at_once: int,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._api = api
         self._records = records
         self._encode_status = encode_status
         self._make_keys = make_keys
-        self._pod_requests = pod_requests
+        self._pod_requests = requests_at_once
         self._now = now
 
     async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
@@ -294,7 +294,11 @@ class Executor:
 
 
 def split_batches(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
-    """Consecutive creations of pods together, and deletions of pods; everything else alone."""
+    """Consecutive creations together, and deletions of pods; everything else alone.
+
+    Pods are apart from what they need: an account must be there before the first of them, and of
+    a volume that is not the kubelet would look again only after a while.
+    """
     for kind, group in groupby(actions, get_batch_kind):
         if kind is None:
             yield from ((action,) for action in group)
@@ -302,9 +306,12 @@ def split_batches(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
             yield tuple(group)
 
 
-def get_batch_kind(action: Action) -> type[Action] | None:
-    """What it may run beside: its like, where it is about a pod."""
-    return type(action) if get_resource(action) == PODS and not isinstance(action, Patch) else None
+def get_batch_kind(action: Action) -> tuple[type[Action], bool] | None:
+    """What it may run beside: its like, of pods or of what they need."""
+    is_about_pod = get_resource(action) == PODS
+    if isinstance(action, Create) or (isinstance(action, Delete) and is_about_pod):
+        return type(action), is_about_pod
+    return None
 
 
 def is_shared(answer: Answer) -> bool:

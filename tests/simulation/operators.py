@@ -109,7 +109,9 @@ class SimulatedOperator:
         self._reconciler = Reconciler(
             store=self.store,
             api=api,
-            executor=Executor(api, self, encode_status_patch, pod_requests=4, now=clock.monotonic),
+            executor=Executor(
+                api, self, encode_status_patch, requests_at_once=4, now=clock.monotonic
+            ),
             queue=self.agenda,  # type: ignore[arg-type]
             clock=clock,
             shipped=SHIPPED,

@@ -79,7 +79,7 @@ class Bench(benches.Bench):
             store=self.store,
             api=api,
             executor=Executor(
-                api, self, encode_status_patch, pod_requests=4, now=self.clock.monotonic
+                api, self, encode_status_patch, requests_at_once=4, now=self.clock.monotonic
             ),
             queue=self.queue,
             clock=self.clock,

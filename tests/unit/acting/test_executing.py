@@ -21,9 +21,11 @@ from et_kube.errors import (
 )
 from et_kube.resources import (
     CONFIG_MAPS,
+    NETWORK_POLICIES,
     PODS,
     ROLES,
     SCALE_INS,
+    SERVICE_ACCOUNTS,
     TRAINING_JOBS,
     Json,
     Ref,
@@ -106,7 +108,7 @@ async def execute(
     status: JobStatus | None = None,
     reports: Reports | None = None,
     told: tuple[Report, ...] = (REPORT,),
-    pod_requests: int = 4,
+    requests_at_once: int = 4,
 ) -> Execution:
     sink = Reports() if reports is None else reports
     executor = Executor(
@@ -114,7 +116,7 @@ async def execute(
         sink,
         lambda status, _: {"status": {"epoch": status.epoch}},
         make_keys=lambda: {"id": "a new key"},
-        pod_requests=pod_requests,
+        requests_at_once=requests_at_once,
         now=lambda: server.seconds,
     )
     return await executor.execute(Plan(status, actions, told), JOB)
@@ -187,6 +189,25 @@ async def test_actions_run_in_their_order_and_pods_side_by_side():
     names = [written.object["metadata"].get("name") for written in result.written]
     assert names == ["config", *(f"p{n}" for n in range(9)), None]
     assert result.deleted == (actions[-1],)
+
+
+async def test_what_pods_need_is_created_side_by_side_and_before_them():
+    server = Server()
+    kinds = [SERVICE_ACCOUNTS, NETWORK_POLICIES, CONFIG_MAPS, CONFIG_MAPS]
+    needed = [make_creation(f"needed-{n}", kind) for n, kind in enumerate(kinds)]
+    result = await execute(server, *needed, make_creation("p"), make_creation("role", ROLES))
+    assert server.most_in_flight == 4
+    assert server.names[-2:] == ["p", "role"]
+    assert result.is_complete
+
+
+async def test_no_pod_is_created_before_all_that_it_needs():
+    server = Server()
+    server.errors["needed-0"] = Refused(403, "Forbidden", "exceeded quota")
+    needed = [make_creation(f"needed-{n}", CONFIG_MAPS) for n in range(2)]
+    result = await execute(server, *needed, make_creation("p"))
+    assert "p" not in server.names
+    assert [failure.action for failure in result.refusals] == needed[:1]
 
 
 async def test_that_an_object_is_gone_already_is_no_failure():
@@ -361,7 +382,7 @@ async def test_an_object_that_must_not_be_touched_stops_nothing_but_itself(
     for first in (make_deletion("p0"), make_answer("in")):
         server = Server()
         server.errors[get_ref(first).name] = error
-        result = await execute(server, first, make_creation("p1"), pod_requests=1)
+        result = await execute(server, first, make_creation("p1"), requests_at_once=1)
         assert ("p1" in server.names) is goes_on
         assert len(result.failures) == 1
 
@@ -382,7 +403,7 @@ async def test_what_stands_alone_is_done_though_something_before_it_is_refused(
     server = Server()
     server.errors["p0"] = error
     actions = (make_creation("p0"), make_answer("in"), make_creation("p1"), make_deletion("p2"))
-    await execute(server, *actions, pod_requests=1)
+    await execute(server, *actions, requests_at_once=1)
     assert server.names == ["p0", *(("in", "p2") if goes_on else ())]
 
     server = Server()
@@ -394,7 +415,7 @@ async def test_what_stands_alone_is_done_though_something_before_it_is_refused(
 async def test_a_pod_that_must_not_be_deleted_does_not_keep_the_others():
     server = Server()
     server.errors["p0"] = Refused(403, "Forbidden", "policy")
-    result = await execute(server, *map(make_deletion, ("p0", "p1", "p2")), pod_requests=1)
+    result = await execute(server, *map(make_deletion, ("p0", "p1", "p2")), requests_at_once=1)
     assert server.names == ["p0", "p1", "p2"]
     assert len(result.deleted) == 2
 
