@@ -147,17 +147,14 @@ class Closing:
         self._effects.append(Survey(KILL if kills else 0))
 
     def _is_waited_for(self) -> bool:
-        leaves = self.leaving.is_begun and self.leaving.state not in (
-            transitions.DISMISSING,
-            transitions.GONE,
-        )
+        leaves = self.leaving.waits_for_sessions
         return self.is_fencing or leaves or self._door == transitions.ARMED
 
     def _become_idle(self) -> None:
         if self._door == transitions.ARMED:
             self._door = step(DOOR, self._door, "idle")
             self._bridges.say(frames.CLOSED, {})
-        if self.leaving.is_begun and self.leaving.state != transitions.DISMISSING:
+        if self.leaving.waits_for_sessions:
             self.leaving.idle()
             self._press()
 

@@ -10,8 +10,9 @@ The deadline is that of the pod's deletion, once the broker has told it: whoever
 choose another grace than the template's, and a hook may use up part of it before SIGTERM. A node
 that shuts down deletes nothing and leaves less than it says. So the deadline is the template's
 where nothing is told, and sessions are sent SIGTERM after UNTOLD seconds. Who is told may be late:
-it is over so long after SIGTERM at the latest. And it is kept if no SIGTERM comes, or another
-signal that we do not take for one.
+it is over so long after SIGTERM at the latest. And sessions are ended by it if no SIGTERM comes, or
+another signal that we do not take for one. PID 1 stays then, and the template's own command: where
+it ends, so does a hook of the pod, which the kubelet runs before it sends SIGTERM.
 
 Another SIGTERM goes on to the next line at once. When nothing of a session is left, the
 template's own command gets its SIGTERM and all that is left of the grace. PID 1 ends when that is
@@ -52,12 +53,21 @@ class Leaving:
         return self.state != transitions.STAYING
 
     @property
+    def waits_for_sessions(self) -> bool:
+        """Whether the next step is that nothing of a session lives."""
+        return self.state in (
+            transitions.PARTING,
+            transitions.TERMINATING,
+            transitions.KILLING,
+        )
+
+    @property
     def takes_sessions(self) -> bool:
         """Whether a process that is started now still has time to be of use."""
         return self.state in (transitions.STAYING, transitions.PARTING)
 
     def seconds_left(self, now: float) -> Optional[float]:
-        """Until PID 1 ends at the latest; None while it stays."""
+        """Until PID 1 ends at the latest, if SIGTERM comes; None while it stays."""
         return max(0.0, self._deadline - _END - now) if self.is_begun else None
 
     def tell(self, seconds: float, grace: Optional[float], now: float) -> None:
@@ -79,8 +89,8 @@ class Leaving:
 
     def sigterm(self, now: float) -> bool:
         """PID 1 got SIGTERM; whether anything changed."""
-        is_first, self._sigterm_at = math.isinf(self._sigterm_at), min(self._sigterm_at, now)
-        if is_first and self.is_begun:
+        is_first, self._sigterm_at = not self._has_sigterm, min(self._sigterm_at, now)
+        if is_first and self.waits_for_sessions:
             return False  # a hook held it up until the time had come
         if self.state == transitions.PARTING:
             self._deadline = min(self._deadline, now + _TERM)
@@ -94,7 +104,7 @@ class Leaving:
 
     def idle(self) -> None:
         """Nothing of a session lives."""
-        self.state = step(LEAVING, self.state, "idle")
+        self.state = step(LEAVING, self.state, "idle" if self._has_sigterm else "empty")
 
     def over(self) -> None:
         """Nothing is left to wait for."""
@@ -106,7 +116,9 @@ class Leaving:
             return None
         if self.takes_sessions:
             return min(self._deadline - self._reserve, self._untold_at)
-        return self._deadline - (_KILL if self.state == transitions.TERMINATING else _END)
+        if self.state == transitions.TERMINATING:
+            return self._deadline - _KILL
+        return self._deadline - _END if self._has_sigterm else None
 
     def tick(self, now: float) -> bool:
         """Go on where the time has come; whether anything changed. Call until it has not."""
@@ -116,3 +128,7 @@ class Leaving:
         on_the_way = self.takes_sessions or self.state == transitions.TERMINATING
         self.state = step(LEAVING, self.state, "time" if on_the_way else "over")
         return True
+
+    @property
+    def _has_sigterm(self) -> bool:
+        return not math.isinf(self._sigterm_at)

@@ -73,15 +73,21 @@ PARTING = "parting"
 TERMINATING = "terminating"
 """Sessions were sent SIGTERM; none is started any more."""
 KILLING = "killing"
+EMPTY = "empty"
+"""Nothing of a session is left, and no SIGTERM has come: a hook of the pod may still run."""
 DISMISSING = "dismissing"
 """Nothing of a session is left; the template's own command may end."""
 GONE = "gone"
 
+_WITHOUT_SESSIONS = {"idle": DISMISSING, "empty": EMPTY, "over": GONE}
+
 LEAVING: Table = {
     STAYING: {"SIGTERM": PARTING, "time": PARTING},
-    PARTING: {"SIGTERM": TERMINATING, "time": TERMINATING, "idle": DISMISSING, "over": GONE},
-    TERMINATING: {"SIGTERM": KILLING, "time": KILLING, "idle": DISMISSING, "over": GONE},
-    KILLING: {"idle": DISMISSING, "over": GONE, **_stay(KILLING, "SIGTERM", "time")},
+    PARTING: {"SIGTERM": TERMINATING, "time": TERMINATING, **_WITHOUT_SESSIONS},
+    TERMINATING: {"SIGTERM": KILLING, "time": KILLING, **_WITHOUT_SESSIONS},
+    KILLING: {**_stay(KILLING, "SIGTERM", "time"), **_WITHOUT_SESSIONS},
+    # Only SIGTERM ends PID 1, and with it all else that runs in its container.
+    EMPTY: {"SIGTERM": DISMISSING, **_stay(EMPTY, "empty")},
     DISMISSING: {"over": GONE, **_stay(DISMISSING, "SIGTERM", "time", "idle")},
     GONE: _stay(GONE, "SIGTERM", "time", "idle", "over"),
 }

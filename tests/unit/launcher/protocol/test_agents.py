@@ -714,6 +714,60 @@ def test_what_is_told_is_kept_whatever_signal_comes_or_none(running: Bench) -> N
     assert signals(running, 21, 40) == {15: 21.0, 9: 27.0}
 
 
+@pytest.mark.parametrize("has_session", [False, True])
+def test_what_is_told_ends_sessions_and_only_sigterm_what_else_runs(has_session: bool) -> None:
+    """Until it comes the kubelet runs a hook, which ends where PID 1 does."""
+    bench = Bench()
+    bench.hello()
+    bench.agent.command_started()
+    if has_session:
+        bench.spawn()
+    bench.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
+    bench.tick(20.0)
+    assert bench.last() == ("TERMINATING", {"seconds": 9.0})
+    if has_session:
+        bench.end()
+        bench.send(frames.EXIT_ACK, session=ONE)
+    bench.tick(28.0)
+    bench.send(frames.PING)
+    bench.spawn(TWO)
+    assert bench.last()[0] == "LOST"
+    assert (bench.of(SignalCommand), bench.of(Leave)) == ([], [])
+
+    bench.sigterm()
+
+    assert (bench.of(SignalCommand), bench.of(Leave)) == ([SignalCommand(15)], [])
+    bench.carry_out(bench.agent.command_ended())
+    assert bench.of(Leave) == [Leave()]
+
+
+def test_the_agent_of_a_worker_whose_pid_1_is_elsewhere_stays_until_it_is_ended(
+    bench: Bench,
+) -> None:
+    """It hears of the deletion and gets no SIGTERM: once it left, it would be started again."""
+    bench.hello()
+    bench.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
+    surveys = 0
+    for now in (20.0, 22.5, 27.0, 29.0, 40.0):
+        bench.tick(now)
+        bench.send(frames.PING)
+        surveys = surveys or len(bench.of(Survey))
+    assert bench.of(Leave) == []
+    assert len(bench.of(Survey)) == surveys  # and looks for nothing meanwhile
+
+
+def test_sessions_that_are_left_after_what_is_told_are_looked_for_until_sigterm(
+    running: Bench,
+) -> None:
+    running.processes = 1
+    running.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
+    assert signals(running, 1, 35) == {15: 20.0, 9: 27.0}
+    assert running.of(Leave) == []
+    running.sigterm()
+    running.tick(35.0)
+    assert running.of(Leave) == [Leave()]
+
+
 def test_what_is_said_again_makes_it_no_longer(running: Bench) -> None:
     running.sigterm()
     running.send(frames.GRACE, {"seconds": 20.0})
