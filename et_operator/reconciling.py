@@ -14,7 +14,7 @@ import structlog
 from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import AlreadyExists, ApiError, NotFound, NotLeader, OutcomeUnknown, Unreachable
-from et_kube.resources import GROUP, PODS, Json, Ref, Resource
+from et_kube.resources import PODS, Json, Ref, Resource
 from et_operator.acting.executing import Execution, Executor, Failure, is_in_the_way
 from et_operator.acting.refusals import find_done, find_failed, note_refusal
 from et_operator.codec.children import find_owner
@@ -29,7 +29,7 @@ from et_operator.model.actions import (
     get_ref,
 )
 from et_operator.model.jobs import JobKey, TrainingJob
-from et_operator.model.names import LABEL_GROUP, build_worker_selector
+from et_operator.model.names import build_worker_selector, is_in_sight
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.defects import plan_defect
@@ -264,10 +264,11 @@ class Reconciler:
         if not isinstance(failure.error, AlreadyExists) or is_usable(found, failure.action, job):
             self._requeue(self._ingest.upsert(ref.resource, found))
             return
-        if is_ours(found):  # its event may come much later, and it is not the job's
+        is_watched = is_in_sight(found["metadata"].get("labels"))
+        if is_watched:  # its event may come much later, and it is not the job's
             self._requeue(self._ingest.upsert(ref.resource, found))
         answers = self._answers(key, job)
-        answers.taken[ref] = Holder(self._clock.now(), is_ours(found) and self._is_known(ref))
+        answers.taken[ref] = Holder(self._clock.now(), is_watched and self._is_known(ref))
         self._store.keep_answers(key, answers)
 
     def _forget(self, action: Action | None, job: TrainingJob | None) -> None:
@@ -338,11 +339,6 @@ class Reconciler:
 def find_shortest(*waits: timedelta | None) -> timedelta | None:
     """The shortest of these waits: zero is one, None is none."""
     return min((wait for wait in waits if wait is not None), default=None)
-
-
-def is_ours(found: Json) -> bool:
-    """Whether our watches see this object."""
-    return (found["metadata"].get("labels") or {}).get(LABEL_GROUP) == GROUP
 
 
 def put_off(wait: timedelta | None) -> timedelta | None:

@@ -2,8 +2,8 @@
 
 Something between may change it: a CRD of another version drops fields, a mutating webhook takes
 labels, owners or rights away. A decision that is not kept would be made again and again, and what
-is not known as the job's be created again and again where its name is in nobody's way: each is as
-good as refused.
+is not known as the job's be created again and again, or be in its own way: each is as good as
+refused.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from et_kube.errors import Refused
 from et_kube.resources import PODS, ROLES, Json, Resource
 from et_operator.codec.children import decode_bound_role, find_owner, is_sealed
 from et_operator.codec.decoding import FOR_PEOPLE
-from et_operator.model.names import LABEL_GROUP, LABEL_JOB, LABEL_ROLE
+from et_operator.model.names import LABEL_JOB, LABEL_ROLE, LABELS_OURS
 from et_operator.model.texts import name_some
 
 PAUSE = timedelta(seconds=10)
 """So long a job rests whose decisions are not kept: what was kept of each is an event, which may
 come before the answer, and would bring the next try at once."""
-KNOWN_BY = (LABEL_GROUP, LABEL_JOB, LABEL_ROLE)
+KNOWN_BY = (*LABELS_OURS, LABEL_JOB, LABEL_ROLE)
 """Labels by which pods are watched, listed and read; what becomes of others is their author's."""
 
 
@@ -42,10 +42,7 @@ def check_status(asked: Json, stored: Json) -> Refused | None:
 
 
 def check_creation(resource: Resource, asked: Json, stored: Json) -> Refused | None:
-    """The error where something was created that is not known again as the job's.
-
-    All but pods that has a name of its own is in its own way: it is told as NameTaken.
-    """
+    """The error where something was created that is not known again as what it is."""
     altered = sorted(find_altered(resource, asked, stored))
     if not altered:
         return None
@@ -73,20 +70,18 @@ def find_dropped(asked: Any, stored: Any, path: str) -> set[str]:
 
 
 def find_altered(resource: Resource, asked: Json, stored: Json) -> Iterator[str]:
-    """What is not as it was asked for, of all by which it is known, without a name of its own."""
+    """What is not as it was asked for, of all by which it is known, beside its name."""
     wanted, found = asked.get("metadata") or {}, stored.get("metadata") or {}
-    owner = find_owner(wanted)
-    if owner is None or not (resource == PODS or "generateName" in wanted):
-        return
-    if find_owner(found) != owner:
+    owner, asked_labels = find_owner(wanted), wanted.get("labels") or {}
+    if find_owner({**found, "labels": asked_labels}) != owner:
         yield "owner"
-    if resource == ROLES and not is_sealed(stored, owner.uid):
+    if resource == ROLES and owner is not None and not is_sealed(stored, owner.uid):
         yield "rules"
     if decode_bound_role(stored) != decode_bound_role(asked):
         yield "role"
     labels = found.get("labels") or {}
-    for key in KNOWN_BY if resource == PODS else (LABEL_GROUP,):
-        if labels.get(key) != wanted["labels"].get(key):
+    for key in KNOWN_BY if resource == PODS else LABELS_OURS:
+        if labels.get(key) != asked_labels.get(key):
             yield f"label {key}"
 
 

@@ -22,7 +22,7 @@ from et_kube.errors import (
     Refused,
     ServerFailed,
 )
-from et_kube.resources import PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
+from et_kube.resources import CONFIG_MAPS, PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.acting.comparing import check_creation, check_status
 from et_operator.acting.keying import make_keys
 from et_operator.model.actions import (
@@ -275,14 +275,17 @@ class Executor:
                 assert_never(action)
 
     async def _create(self, resource: Resource, manifest: Json) -> Written:
-        """A pod that would not be known as the job's is taken back: nobody would look after it."""
+        """What would not be known as the job's is taken back, of the kinds that may be deleted.
+
+        Nobody would look after such a pod; such a document would hold its name against the job.
+        """
         namespace = manifest["metadata"].get("namespace")
         stored = await self._api.create(resource, namespace, manifest)
         refusal = check_creation(resource, manifest, stored)
         if refusal is None:
             return Written(resource, stored)
-        if resource == PODS:
-            ref = Ref(PODS, namespace or "", stored["metadata"]["name"])
+        if resource in {PODS, CONFIG_MAPS}:
+            ref = Ref(resource, namespace or "", stored["metadata"]["name"])
             with suppress(ApiError):
                 await self._api.delete(ref, uid=stored["metadata"]["uid"])
         raise refusal

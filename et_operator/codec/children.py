@@ -19,7 +19,7 @@ from et_contract.names import read_report_epoch
 from et_kube.resources import TRAINING_JOBS, Json
 from et_kube.times import parse_time
 from et_operator.model.jobs import Owner
-from et_operator.model.names import LABEL_RUNTIME, build_document_names, build_seal
+from et_operator.model.names import LABEL_RUNTIME, build_document_names, build_seal, is_in_sight
 from et_operator.model.snapshots import Child
 
 _SEALED = frozenset(
@@ -61,11 +61,14 @@ def decode_child(obj: Json) -> Child:
 
 
 def find_owner(metadata: Json) -> Owner | None:
-    """The job that the object's controller is; None where it is something else, or nothing.
+    """The job whose own the object is, for its controller is that job and our watches show it.
 
-    The API server stores what is written there: the uid of a job as that of another kind, which
-    its garbage collector may not know; texts that are no name and no uid, megabytes too.
+    None where either is not so: of what they do not show nobody tells what comes. The API server
+    stores what is written in a reference: the uid of a job as that of another kind, which its
+    garbage collector may not know; texts that are no name and no uid, megabytes too.
     """
+    if not is_in_sight(metadata.get("labels")):
+        return None
     found = find_controller(metadata) or {}
     name, uid = str(found.get("name")), str(found.get("uid"))
     group = str(found.get("apiVersion")).partition("/")[0]

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 
 from et_contract.paths import SLASH
-from et_kube.resources import GROUP, Json
-from et_operator.model.names import LABEL_GROUP, LABEL_RUNTIME, build_runtime_name
+from et_kube.resources import Json
+from et_operator.model.names import LABEL_RUNTIME, build_runtime_name, is_in_sight
 
 DIGITS = 32
 """Of a hash: 128 bits, for nobody must find other files with the same one."""
@@ -34,7 +34,7 @@ def is_runtime(config_map: Json) -> bool:
     if metadata.get("ownerReferences") or metadata.get("deletionTimestamp"):
         return False
     labels: Json = metadata.get("labels") or {}
-    if labels.get(LABEL_GROUP) != GROUP or LABEL_RUNTIME not in labels:
+    if not is_in_sight(labels) or LABEL_RUNTIME not in labels:
         return False
     if not config_map.get("immutable") or config_map.get("binaryData"):
         return False

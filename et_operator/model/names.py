@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 from et_contract.names import build_config_name, build_report_name
@@ -29,8 +30,10 @@ ANNOTATION_SCRIPTS = "kai.alibabacloud.com/scaling-scripts"
 MANAGED_BY = "et-operator"
 _SEAL = "-"
 """No name of an object begins like this."""
-SELECTOR_OURS = f"{LABEL_GROUP}={GROUP}"
-"""Label selector of everything that the operator makes in users' namespaces."""
+LABELS_OURS = {LABEL_GROUP: GROUP}
+"""On everything that the operator makes in users' namespaces, and what its watches select by."""
+SELECTOR_OURS = ",".join(f"{key}={value}" for key, value in LABELS_OURS.items())
+"""The same as a label selector."""
 
 MAX_POD_NAME = 63
 INDEX_DIGITS = 6
@@ -145,7 +148,12 @@ def build_labels(job: str, role: Role | None = None) -> dict[str, str]:
 
 def build_job_labels(job: str) -> dict[str, str]:
     """The labels that tell a job's own objects from all others of its namespace."""
-    return {LABEL_GROUP: GROUP, LABEL_JOB: job}
+    return {**LABELS_OURS, LABEL_JOB: job}
+
+
+def is_in_sight(labels: Mapping[str, str] | None) -> bool:
+    """Whether our watches show what has these labels: of anything else no change is ever heard."""
+    return LABELS_OURS.items() <= (labels or {}).items()
 
 
 def build_worker_selector(job: str) -> str:

@@ -58,7 +58,8 @@ from tests.makers import make_job, make_scale_out
 
 KEY = JobKey("team", "train")
 FILES = {"launcher/boot.py": ""}
-SHIPPED = RuntimeFiles(Runtime(hash_files(FILES), "broker:1"), FILES)
+DIGEST = hash_files(FILES)
+SHIPPED = RuntimeFiles(Runtime(DIGEST, "broker:1"), FILES)
 
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -638,6 +639,70 @@ async def test_what_a_broker_has_written_and_others_have_added_to_it_stays_the_j
     bench.look()
     await bench.pass_over(3)
     assert not bench.taken()
+
+
+def list_selected() -> list[tuple[Resource, str]]:
+    """Each kind that is watched by labels, with each of these."""
+    selected = ((kind, term) for kind, text in WATCHED.items() for term in text.split(",") if term)
+    return [(kind, term.partition("=")[0]) for kind, term in selected]
+
+
+async def plant(resource: Resource, true: Json, lost: str) -> tuple[Bench, str]:
+    """A job that met the same without this label, before its first pass; and the uid of that."""
+    bench = Bench()
+    job = bench.create(TRAINING_JOBS, make_job())["metadata"]["uid"]
+    manifest = copy.deepcopy(dict(true))
+    manifest.get("spec", {}).pop("serviceAccountName", None)  # of a pod's there is none yet
+    meta = manifest["metadata"]
+    labels = {key: value for key, value in meta["labels"].items() if key != lost}
+    owners = [{**owner, "uid": job} for owner in meta.get("ownerReferences", ())]
+    manifest["metadata"] = {"name": meta["name"], "labels": labels, "ownerReferences": owners}
+    planted = bench.create(resource, manifest)["metadata"]["uid"]
+    bench.look()
+    await bench.pass_over(5)
+    return bench, planted
+
+
+@pytest.mark.parametrize(("resource", "label"), list_selected(), ids=str)
+async def test_what_our_watch_does_not_show_is_nobodys(resource: Resource, label: str) -> None:
+    made = (await begin_to_run()).cluster.list(resource, "team")
+    assert made
+    for true in made:
+        bench, planted = await plant(resource, true, label)
+        snapshot = build_snapshot(bench.store, KEY, SHIPPED, None)
+        assert planted not in repr(snapshot)
+        if resource in {ROLES, ROLE_BINDINGS}:  # the server makes up their names
+            assert len(bench.names(resource)) == 2
+        else:
+            assert bench.taken() == [Ref(resource, "team", true["metadata"]["name"])]
+
+
+@pytest.mark.parametrize("name", ["train-report", "train-config", build_runtime_name(DIGEST)])
+async def test_a_document_without_its_label_is_taken_back_and_told(name: str) -> None:
+    """As a policy of the cluster makes it of what anybody creates, until we are exempt."""
+    bench = await begin()
+    create = bench.cluster.create
+
+    def alter(resource: Resource, namespace: str | None, manifest: Json, **how: Any) -> Any:
+        meta = manifest["metadata"]
+        is_met = resource == CONFIG_MAPS and meta["name"] == name
+        return create(
+            resource,
+            namespace,
+            {**manifest, "metadata": {**meta, "labels": {}}} if is_met else manifest,
+            **how,
+        )
+
+    bench.cluster.create = alter  # type: ignore[method-assign]
+    await bench.pass_over(4)
+    assert name not in bench.names(CONFIG_MAPS)
+    assert "label group-name: a mutating webhook" in bench.condition("WritesRefused")["message"]
+    assert not bench.names(PODS)
+
+    bench.cluster.create = create  # type: ignore[method-assign]
+    await bench.clock.advance(timedelta(minutes=5))
+    await bench.pass_over(4)
+    assert "train-launcher" in bench.names(PODS)
 
 
 async def test_two_jobs_share_the_runtime_that_either_has_made() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from et_kube.resources import CONFIG_MAPS, PODS, ROLE_BINDINGS, ROLES, Resource
+from et_kube.resources import CONFIG_MAPS, GROUP, PODS, ROLE_BINDINGS, ROLES, Resource
 from et_operator.acting.comparing import KNOWN_BY, find_altered, find_dropped
 from et_operator.model.names import LABEL_GROUP, LABEL_JOB, Role, build_labels
 from et_operator.planning.manifests.access import build_no_rules, build_role, build_role_binding
@@ -40,6 +40,7 @@ OWNERS = [build_owner(JOB)]
 LABELS = build_labels("job", Role.WORKER)
 POD = {"metadata": {"name": "p", "labels": {**LABELS, "b": "2"}, "ownerReferences": OWNERS}}
 ROLE = build_role(JOB, ["job-worker-0"])
+RUNTIME = {"metadata": {"name": "edl-runtime-x", "labels": {LABEL_GROUP: GROUP}}}
 BINDING = build_role_binding(JOB, "job-launcher-x", ["job-launcher"])
 
 
@@ -54,7 +55,15 @@ def change(manifest: Any, **metadata: Any) -> Any:
         (PODS, POD, change(POD, labels={**LABELS, LABEL_GROUP: "7"}), ["label group-name"]),
         (PODS, POD, change(POD, ownerReferences=None), ["owner"]),
         (PODS, POD, change(POD, labels=None), [f"label {key}" for key in KNOWN_BY]),
-        (CONFIG_MAPS, POD, change(POD, labels={}, ownerReferences=[]), []),
+        (
+            CONFIG_MAPS,
+            POD,
+            change(POD, labels={}, ownerReferences=[]),
+            ["owner", "label group-name"],
+        ),
+        (CONFIG_MAPS, POD, change(POD, labels={"b": "2"}), ["label group-name"]),
+        (CONFIG_MAPS, RUNTIME, change(RUNTIME, labels={}), ["label group-name"]),
+        (CONFIG_MAPS, RUNTIME, RUNTIME, []),
         (ROLES, ROLE, ROLE, []),
         (ROLES, ROLE, {**ROLE, "rules": build_no_rules(JOB)}, []),
         (ROLES, ROLE, {**ROLE, "rules": []}, ["rules"]),

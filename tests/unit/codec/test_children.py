@@ -26,6 +26,7 @@ from et_operator.codec.children import (
     select_documents,
 )
 from et_operator.model.jobs import Owner
+from et_operator.model.names import LABELS_OURS
 from et_operator.model.snapshots import Child
 
 CONFIG = HostConfig("train", "team", "u", generation=3, epoch=2, replicas=2, min_replicas=1)
@@ -47,7 +48,7 @@ def test_a_child_and_whose_it_is():
             "name": "train-config",
             "uid": "c",
             "resourceVersion": "5",
-            "labels": {"kai.alibabacloud.com/runtime": "abc"},
+            "labels": {**LABELS_OURS, "kai.alibabacloud.com/runtime": "abc"},
             "ownerReferences": [{"uid": "x"}, OWNER],
         }
     }
@@ -70,12 +71,12 @@ def test_a_child_of_nobody():
     ],
 )
 def test_no_job_is_the_owner_where_anything_else_is_said(other: dict[str, str]):
-    assert find_owner({"ownerReferences": [OWNER | other]}) is None
+    assert find_owner({"labels": LABELS_OURS, "ownerReferences": [OWNER | other]}) is None
 
 
 def test_the_version_of_the_owners_kind_is_of_no_account():
     newer = OWNER | {"apiVersion": "kai.alibabacloud.com/v1"}
-    assert find_owner({"ownerReferences": [newer]}) == Owner("train", "u")
+    assert find_owner({"labels": LABELS_OURS, "ownerReferences": [newer]}) == Owner("train", "u")
 
 
 def test_the_names_that_a_role_gives_rights_on():

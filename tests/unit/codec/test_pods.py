@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from et_operator.codec.pods import decode_pod
-from et_operator.model.names import Role
+from et_operator.model.names import Role, build_labels
 from et_operator.model.pods import Pod, Termination
 
 
@@ -43,7 +43,8 @@ def test_a_pod_without_a_role_is_none_of_ours(labels: dict[str, str] | None):
 def test_a_new_pod():
     owner = {"apiVersion": "kai.alibabacloud.com/v1alpha1", "kind": "TrainingJob"}
     owners = [{"uid": "o1"}, {**owner, "name": "train", "uid": "o2", "controller": True}]
-    pod = decode(ownerReferences=owners, creationTimestamp="2026-01-01T00:00:00Z")
+    labels = build_labels("train", Role.WORKER)
+    pod = decode(ownerReferences=owners, labels=labels, creationTimestamp="2026-01-01T00:00:00Z")
     assert (pod.role, pod.index, pod.epoch) == (Role.WORKER, 3, None)
     assert (pod.owner, pod.node, pod.phase) == (("train", "o2"), "n1", "Pending")
     assert pod.created == datetime(2026, 1, 1, tzinfo=UTC)

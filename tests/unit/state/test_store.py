@@ -18,7 +18,7 @@ from et_kube.resources import (
 )
 from et_operator.codec.runtimes import hash_files
 from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.names import ANNOTATION_SCRIPTS, build_labels
+from et_operator.model.names import ANNOTATION_SCRIPTS, LABELS_OURS, build_labels
 from et_operator.model.names import Role as PodRole
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.answering import find_expiry
@@ -53,6 +53,7 @@ def make_meta(
     name: str, uid: str, version: int, owner: str | None = None, **more: Any
 ) -> dict[str, Any]:
     owners = [{**OWNER, "uid": owner}]
+    ours = {"labels": dict(LABELS_OURS), "ownerReferences": owners}
     return {
         "name": name,
         "namespace": "team",
@@ -60,7 +61,7 @@ def make_meta(
         "resourceVersion": str(version),
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "generation": 1,
-        **({"ownerReferences": owners} if owner else {}),
+        **(ours if owner else {}),
         **more,
     }
 
@@ -261,7 +262,7 @@ def test_of_a_scaling_that_has_ended_only_that_is_kept(store: Store, ingest: Ing
 def make_documents(job: str, uid: str, version: int = 11) -> dict[str, Any]:
     """A config of half a megabyte of the job that is called so and has this uid."""
     owner = {**OWNER, "name": job, "uid": uid}
-    meta = make_meta(f"{job}-config", f"{job}-c", version, ownerReferences=[owner])
+    meta = make_meta(f"{job}-config", f"{job}-c", version, uid, ownerReferences=[owner])
     return {"metadata": meta, "data": {"config.json": "x" * LARGE}}
 
 
