@@ -179,10 +179,12 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
         return
     draft.remember(replace(record, reason=FORCED))
     limit = draft.spec.drain_timeout.total_seconds()
-    message = (
-        f"worker {record.name} still has a process {limit:.0f} s after it left the host list "
-        "(drainTimeoutSeconds): its pod is deleted now"
+    known = (
+        f"left the host list {limit:.0f} s ago, and nothing tells that it has no process any more"
+        if record.served
+        else f"was to leave the host list {limit:.0f} s ago, and nothing tells that it has"
     )
+    message = f"worker {record.name} {known} (drainTimeoutSeconds): its pod is deleted now"
     draft.tell("DrainTimedOut", message, is_warning=True)
 
 

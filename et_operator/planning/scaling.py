@@ -293,8 +293,10 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
         return
     live = draft.view.find_scaling(scaling)
     if scaling.target < scaling.base:
-        advance_script(draft, scaling, live, is_due=_are_victims_off_the_list(draft, scaling))
-        if not _select_leaving(draft, scaling):
+        are_gone = not _select_leaving(draft, scaling)
+        is_due = are_gone or _are_victims_off_the_list(draft, scaling)
+        advance_script(draft, scaling, live, is_due=is_due)
+        if are_gone and is_script_done(scaling, live):
             _succeed(draft, f"the job has {scaling.target} workers")
     elif _are_added_listed(draft, scaling):
         advance_script(draft, scaling, live, is_due=True)

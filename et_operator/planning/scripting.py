@@ -82,6 +82,25 @@ def is_script_done(record: ScalingRecord, live: Scaling | None) -> bool:
     return record.script is not None and record.script.code == 0
 
 
+def close_script(view: View, record: ScalingRecord) -> tuple[ScalingRecord, str]:
+    """The record as it ends, whatever ends it, and what is to be said of a script without an end.
+
+    Without an attempt that is in no config: nobody was ever told to start it. "" where there is
+    no script, or where its newest attempt has a result, which is told by itself.
+    """
+    attempt, live = record.script, view.find_scaling(record)
+    if live is None or not live.script or (attempt is not None and attempt.code is not None):
+        return record, ""
+    config = view.snapshot.config
+    ordered = {order.id for order in config.scripts} if config is not None else set()
+    if attempt is not None and build_order_id(record, attempt) in ordered:
+        return record, "whether its script has run is not known"
+    if attempt is None or attempt.number == 1:
+        return replace(record, script=None), "its script was not run"
+    former = replace(attempt, number=attempt.number - 1)
+    return replace(record, script=former), "its script was not tried again"
+
+
 def has_failed_for_good(record: ScalingRecord, live: Scaling) -> bool:
     """Whether the last attempt that backoffLimit allows has failed."""
     attempt = record.script

@@ -15,6 +15,7 @@ from et_operator.model.jobs import (
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import leave
+from et_operator.planning.scripting import close_script
 
 SUSPENDED = "Suspended"
 FINISHED = "JobFinished"
@@ -56,10 +57,11 @@ def stop_scaling(draft: Draft, reason: str, message: str) -> None:
 
 def end_scaling(draft: Draft, outcome: Outcome, final: int | None = None) -> None:
     """Record how the current scaling ended; from now on it cannot be superseded."""
-    scaling: ScalingRecord | None = draft.status.scaling
-    if scaling is None:
+    if (scaling := draft.status.scaling) is None:
         return
-    outcome = replace(outcome, message=cut(outcome.message, MAX_MESSAGE))
+    scaling, words = close_script(draft.view, scaling)
+    message = "; ".join(filter(None, (outcome.message, words)))
+    outcome = replace(outcome, message=cut(message, MAX_MESSAGE))
     draft.change(scaling=replace(scaling, outcome=outcome, final=final, ended=draft.now))
     verb = "succeeded" if outcome.succeeded else "was stopped"
     draft.tell(

@@ -667,6 +667,94 @@ def test_a_script_without_an_answer_counts_as_failed() -> None:
     assert world.scaling_reason("s") == "ScriptFailed"
 
 
+def evict(world: World, name: str = "job-worker-2") -> None:
+    world.delete(name)
+    world.reap(name)
+
+
+def start_deaf() -> World:
+    """A ScaleIn with a script whose worker goes before the broker has read that it is to leave."""
+    world = start(3)
+    world.add(make_scaling(IN, "s", count=1, script="/s.sh"))
+    world.settle()
+    evict(world)
+    world.settle()
+    return world
+
+
+def test_a_scale_in_whose_workers_have_gone_waits_for_its_script() -> None:
+    world = start_deaf()
+    assert world.scaling_phase("s") == "Scaling"
+    run_script(world, 1, 0)
+    world.settle()
+    assert world.scaling_phase("s") == "ScaleSucceeded"
+    assert world.scalings["s-uid"].status.script_attempts == 1
+
+
+def test_a_script_that_nobody_answers_for_is_no_success_though_the_workers_have_gone() -> None:
+    world = start_deaf()
+    world.wait(90)
+    world.settle()
+    world.go_on()
+    assert world.scaling_reason("s") == "ScriptFailed"
+    assert world.replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("is_ordered", "told", "attempts"),
+    [
+        (False, "; its script was not run", 0),
+        (True, "; whether its script has run is not known", 1),
+    ],
+)
+def test_an_end_that_is_not_the_scripts_says_what_is_known_of_it(
+    is_ordered: bool, told: str, attempts: int
+) -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "s", count=1, script="/s.sh"))
+    world.settle()
+    world.serve()
+    world.step() if not is_ordered else world.settle()  # recorded, and not in a config yet
+    assert world.status.scaling is not None
+    assert world.status.scaling.script is not None
+    world.edit(suspend=True)
+    world.go_on()
+    status = world.scalings["s-uid"].status
+    assert status.conditions[-1].message.endswith(told)
+    assert status.script_attempts == attempts
+
+
+def test_a_scaling_of_a_suspended_job_says_that_its_script_was_not_run() -> None:
+    world = start(3)
+    world.edit(suspend=True)
+    world.go_on()
+    world.add(make_scaling(IN, "s", count=1, script="/s.sh"))
+    world.go_on()
+    assert world.scaling_phase("s") == "ScaleSucceeded"
+    status = world.scalings["s-uid"].status
+    assert status.conditions[-1].message.endswith("; its script was not run")
+
+
+@pytest.mark.parametrize(
+    ("is_read", "known"),
+    [(True, "left the host list 600 s ago"), (False, "was to leave the host list 600 s ago")],
+)
+def test_a_worker_that_is_ended_by_force_is_told_with_what_is_known_of_it(
+    is_read: bool, known: str
+) -> None:
+    world = start(3)
+    world.add(make_scaling(IN, "s", count=1))
+    world.settle()
+    if is_read:
+        world.serve(close=False)
+    world.settle()
+    told: list[str] = []
+    for _ in range(13):
+        world.wait(60)
+        told += [r.message for r in world.step().reports if r.reason == "DrainTimedOut"]
+    assert [known in message for message in told] == [True]
+
+
 def test_the_timeout_of_a_scale_in_is_its_scripts_alone() -> None:
     world = start(3)
     world.add(make_scaling(IN, "less", count=1, timeout=timedelta(seconds=30)))
