@@ -162,12 +162,22 @@ class Reconciler:
 
         A watch may have been faster than the read: then it was the one that showed it.
         """
-        believed = {ref: self._find(ref) for ref in result.premises}
+        believed = {ref: self._believe(key, ref) for ref in result.premises}
         changed: set[JobKey] = set()
         for ref in result.premises:
             changed |= await (self._look_at(ref) if ref.name else self._look_for_workers(key))
         self._requeue(changed - {key})  # their events are no news any more
-        return bool(changed) or any(self._find(ref) != was for ref, was in believed.items())
+        return bool(changed) or any(self._believe(key, ref) != was for ref, was in believed.items())
+
+    def _believe(self, key: JobKey, ref: Ref) -> object:
+        """What a premise is about: an object, or without a name which pods of the job there are.
+
+        Not what these are like: among many some change all the time, and no plan would ever hold.
+        """
+        if ref.name:
+            return self._find(ref)
+        job = self._store.find_job(key)
+        return {pod.uid for pod in self._store.find_pods(job)} if job is not None else None
 
     async def _look_at(self, ref: Ref) -> set[JobKey]:
         """Read it. Missing is who was believed to be there when the read was begun, nobody else."""

@@ -15,6 +15,7 @@ import pytest
 from et_contract.documents import Report as BrokerReport
 from et_contract.documents import encode_report
 from et_contract.names import build_report_key
+from et_kube.api import Listing
 from et_kube.errors import ApiError, OutcomeUnknown, Refused, ServerFailed, Throttled, Unauthorized
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -1214,6 +1215,31 @@ async def test_many_workers_that_an_old_list_misses_are_looked_for_and_not_repla
     assert bench.names(PODS) == before
     assert len([c for c in bench.log.calls if c.verb == "list" and c.ref.resource == PODS]) == 1
     assert not [c for c in bench.log.calls if c.verb == "get" and c.ref.resource == PODS]
+
+
+class Outrun(FakeApi):
+    """An API server whose lists of pods come after the news of the pods that are in them."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench.cluster, bench.log)
+        self._bench = bench
+
+    async def list(self, *args: Any, **how: Any) -> Listing:
+        self._bench.look()
+        return await super().list(*args, **how)
+
+
+@pytest.mark.parametrize("workers", [2, 2 * SINGLE_READS])
+async def test_a_watch_that_is_faster_than_the_list_that_a_plan_rests_on(workers: int) -> None:
+    bench = await begin(workers=workers)
+    await bench.pass_over(4)
+    before = bench.names(PODS)
+    successor = take_over(bench, *(name for name in before if "worker" in name))
+    successor.reconciler = successor.build(Outrun(successor))
+    assert await successor.pass_over() == (STALE, timedelta())
+    await successor.pass_over(4)
+    assert bench.names(PODS) == before
+    assert successor.events == []
 
 
 async def test_a_worker_of_whom_nothing_is_known_is_looked_for_before_another_is_named() -> None:
