@@ -45,6 +45,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
     """
     _note_births(draft)
     _forget_joined(draft)
+    _dismiss_found(draft)
     ends = [_note_end(draft, name, uid) for uid, name in tuple(_select_ended(draft))]
     _note_outcomes(draft, [end for end in ends if isinstance(end, WorkerOutcome)])
     vacancies = [end for end in ends if isinstance(end, Vacancy)]
@@ -238,6 +239,23 @@ def _note_deletion(draft: Draft, pod: Pod) -> list[Vacancy]:
     message = f"somebody deletes worker {pod.name}{why}: it leaves the host list and is replaced"
     draft.tell("WorkerLeaving", message)
     return [vacancy]
+
+
+def _dismiss_found(draft: Draft) -> None:
+    """A worker that was noted as gone and lives: its place is another's by now, so it leaves.
+
+    A list that lacked it, or another operator, has misled us; and whom nobody lists or lets leave,
+    holds a node's resources for as long as the job runs.
+    """
+    for record in draft.select_records(WorkerState.GONE):
+        pod = draft.view.pods.get(record.uid)
+        if pod is None or pod.is_deleting or draft.view.is_gone(pod):
+            continue
+        draft.rest_on(PODS, pod.name)
+        draft.forget(record.name)
+        leave(draft, pod.name, pod.uid, "Found", taken=record.taken)
+        message = f"worker {pod.name} was noted as gone and lives: it leaves, for it was replaced"
+        draft.tell("WorkerLeaving", message)
 
 
 def _dismiss_spent(draft: Draft) -> list[Vacancy]:

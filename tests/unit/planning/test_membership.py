@@ -27,6 +27,45 @@ def test_a_failed_worker_is_replaced_under_a_new_name_at_once() -> None:
     assert world.pods["job-worker-3"].retries == 0
 
 
+def test_a_worker_that_was_noted_as_gone_and_lives_leaves() -> None:
+    world = start()
+    lost = world.pods.pop("job-worker-1")
+    world.settle()
+    world.run()
+    world.serve()
+    world.settle()
+    assert world.states()["job-worker-1"] == "gone"
+    world.pods[lost.name] = lost
+    [reported] = [e for e in _look_again(world) if "noted as gone and lives" in e]
+    assert "job-worker-1" in reported
+    assert world.pods[lost.name].is_deleting
+    world.reap()
+    world.settle()
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-2", "job-worker-3"]
+
+
+def test_one_that_the_config_names_still_leaves_by_the_list() -> None:
+    world = start()
+    lost = world.pods.pop("job-worker-1")
+    world.step()
+    world.pods[lost.name] = lost
+    world.step()
+    assert not world.pods[lost.name].is_deleting
+    world.settle()
+    assert world.states()["job-worker-1"] == "draining"
+    world.serve()
+    world.settle()
+    world.reap()
+    world.settle()
+    assert lost.name not in world.pods
+
+
+def _look_again(world: World) -> list[str]:
+    before = len(world.events)
+    world.settle()
+    return [event.message for event in world.events[before:]]
+
+
 def test_a_worker_that_came_to_run_just_before_the_config_was_written_has_joined() -> None:
     world = World(make_job(3))
     world.settle()
