@@ -131,6 +131,21 @@ def judge_launcher(draft: Draft) -> Ending | None:
     return ending
 
 
+def is_settling(draft: Draft) -> bool:
+    """Whether this epoch's command has ended, and `judge_launcher` is soon to say what that means.
+
+    Until then nothing gives the job up or puts the epoch away: it may have ended with 0. An end
+    with 0 is told before its container is seen to end; any other may be no news by then.
+    """
+    view = draft.view
+    pod = view.pods.get(view.status.launcher_uid)
+    if pod is None:
+        return False
+    if not view.is_gone(pod):
+        return view.report is not None and view.report.is_done
+    return _is_about_to_tell(draft, pod)
+
+
 def respond_to_failure(draft: Draft, ending: Ending) -> None:
     """Restart the launcher, or give the job up."""
     rest_on_launcher(draft)

@@ -32,6 +32,7 @@ from et_operator.planning.following import follow, is_left_alone, is_only_follow
 from et_operator.planning.granting import withdraw_unused
 from et_operator.planning.launching import (
     begin,
+    is_settling,
     judge_launcher,
     note_launcher,
     respond_to_failure,
@@ -99,7 +100,7 @@ def decide_live(draft: Draft) -> None:
     check_stall(draft)
     if has_finished(draft.status):
         return
-    check_suspension(draft)
+    go_on_or_pause(draft)
     if is_suspended(draft.status):
         advance_scaling(draft)  # which only changes the number
         return
@@ -107,7 +108,8 @@ def decide_live(draft: Draft) -> None:
     if draft.status.epoch == 0:
         begin(draft)
     vacancies = note_workers(draft)
-    if check_hopeless(draft, vacancies) or check_deadline(draft):
+    if not is_settling(draft) and (check_hopeless(draft, vacancies) or check_deadline(draft)):
+        rest_on_launcher(draft)
         return
     advance_scaling(draft)
     yield_room(draft)
@@ -124,12 +126,25 @@ def has_ended(draft: Draft) -> bool:
     if ending.is_success:
         succeed(draft, ending.message)
     elif draft.status.completion_time is not None:
+        rest_on_launcher(draft)
         fail(
             draft, "RecordLost", f"it had ended, and somebody removed the record: {ending.message}"
         )
     elif not draft.spec.suspend and not is_suspended(draft.status):
         respond_to_failure(draft, ending)
     return has_finished(draft.status)
+
+
+def go_on_or_pause(draft: Draft) -> None:
+    """Suspend or resume as its author wants; a resume waits until the last launcher's end is known.
+
+    It puts that launcher's epoch away, and what its broker tells with it.
+    """
+    if is_suspended(draft.status) and not draft.spec.suspend:
+        if is_settling(draft):
+            return
+        rest_on_launcher(draft)
+    check_suspension(draft)
 
 
 def conclude_deleted(draft: Draft) -> None:

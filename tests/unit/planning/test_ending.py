@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.pods import Node, Termination
 from tests.planning_makers import World, make_job, make_scaling
@@ -747,3 +748,105 @@ def test_zero_that_nobody_tells_more_of_is_success_after_a_minute() -> None:
     result = world.step()
     assert world.phase() == "Succeeded"
     assert "job-report" in {ref.name for ref in result.premises}
+
+
+def _end_untold(world: World, code: int = 0) -> None:
+    """The launcher's container has ended, and its broker is yet to say how the command did."""
+    end = Termination(code, finished=world.now)
+    world.put("job-launcher", is_container_running=False, termination=end)
+    world.settle()
+
+
+def _tell(world: World, code: int) -> None:
+    assert world.report is not None
+    world.report = replace(world.report, ended=code)
+    world.settle()
+
+
+def test_a_command_that_ended_before_the_deadline_is_judged_by_its_end() -> None:
+    world = start(active_deadline=timedelta(seconds=100))
+    world.wait(95)
+    _end_untold(world)
+    world.wait(10)
+    world.settle()
+    assert world.phase() != "Failed"
+    _tell(world, 0)
+    assert world.phase() == "Succeeded"
+
+
+def test_its_end_with_0_that_is_told_before_it_is_seen_counts_too() -> None:
+    world = start(active_deadline=timedelta(seconds=100))
+    world.wait(200)
+    _tell(world, 0)
+    assert world.phase() == "Running"
+    world.finish(0)
+    world.settle()
+    assert world.phase() == "Succeeded"
+
+
+@pytest.mark.parametrize(("code", "reason"), [(1, "LauncherFailed"), (None, "DeadlineExceeded")])
+def test_a_deadline_still_ends_what_has_not_ended_well(code: int | None, reason: str) -> None:
+    world = start(active_deadline=timedelta(seconds=100), restart_policy=RestartPolicy.NEVER)
+    world.wait(95)
+    if code is not None:
+        _end_untold(world, code)
+        world.wait(10)
+        _tell(world, code)
+    world.wait(70)
+    world.settle()
+    failed = next(c for c in world.status.conditions if c.type == "Failed")
+    assert failed.reason == reason
+
+
+def test_a_deadline_rests_on_what_the_last_launcher_has_told() -> None:
+    world = start(active_deadline=timedelta(seconds=100))
+    world.wait(200)
+    premises = {(ref.resource, ref.name) for ref in world.step().premises}
+    assert world.phase() == "Failed"
+    assert (CONFIG_MAPS, "job-report") in premises
+
+
+def test_a_resume_waits_until_the_end_of_the_last_launcher_is_known() -> None:
+    world = start()
+    _end_untold(world)
+    world.edit(suspend=True)
+    world.settle()
+    world.wait(10)
+    world.edit(suspend=False)
+    world.settle()
+    assert (world.phase(), world.status.epoch) == ("Suspended", 1)
+    _tell(world, 0)
+    assert (world.phase(), world.status.epoch) == ("Succeeded", 1)
+
+
+def test_but_no_longer_than_its_broker_may_tell() -> None:
+    world = start()
+    _end_untold(world)
+    world.edit(suspend=True)
+    world.settle()
+    world.edit(suspend=False)
+    world.wait(60)
+    world.settle()
+    assert world.status.epoch == 2
+
+
+def test_a_resume_does_not_wait_where_another_end_is_told() -> None:
+    world = start()
+    _end_untold(world, 1)
+    world.edit(suspend=True)
+    world.settle()
+    world.edit(suspend=False)
+    _tell(world, 1)
+    assert world.status.epoch == 2
+
+
+def test_a_resume_rests_on_what_the_last_launcher_has_told() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.settle()
+    world.reap()
+    world.settle()
+    world.edit(suspend=False)
+    premises = {(ref.resource, ref.name) for ref in world.step().premises}
+    assert world.status.epoch == 2
+    assert premises >= {(CONFIG_MAPS, "job-report"), (PODS, "job-launcher")}
