@@ -31,7 +31,7 @@ kill_group() {
 }
 
 end_group() {
-    kill -TERM "-$1" || kill -TERM "$1" # which has not become a group yet
+    kill -TERM "-$1" || return 0
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         kill -0 "-$1" || return 0
         sleep 1
@@ -70,17 +70,20 @@ may_run() {
 run_session() {
     ulimit -c 0
     echo 0 >/proc/self/coredump_filter # a removed Horovod worker always aborts
-    exec 3<&0
-    EDL_SESSION=$id setsid sh "$0" start "$epoch" "$id" "$body" </dev/null 3<&- &
-    pid=$!
+    exec 3<&0 4>&2
     {
         cat <&3
-        end_group "$pid"
-    } >/dev/null 2>&1 &
+        forbid
+        [ ! -e "$run/sessions/$id" ] || end_group "$(cat "$run/sessions/$id")"
+    } >/dev/null 2>&1 4>&- &
     watcher=$!
-    exec 3<&-
-    wait "$pid" 2>/dev/null # or bash tells of every signal
+    exec 3<&- 2>/dev/null # or the shell tells of every signal
+    # Not in the background, where a shell has SIGINT and SIGQUIT ignored by all that it starts. Its
+    # stderr is 4, and nothing is said of it here: a shell tells of a signal where this line sends stderr.
+    EDL_SESSION=$id setsid sh "$0" start "$epoch" "$id" "$body" </dev/null
     code=$?
+    exec 4>&-
+    pid=$(cat "$run/sessions/$id") || exit "$code" # it has not begun
     if [ "$code" -ge 128 ] || [ -e "$run/told/$id" ]; then end_rest "$pid"; fi
     kill "$watcher" 2>/dev/null
     [ "$code" -ne 255 ] || write 255 "$run/over/$id"
@@ -97,15 +100,19 @@ run_session() {
 
 # The session's own process: what it becomes has the environment and the folder of the container.
 start_session() {
-    write "$$" "$run/sessions/$id"
+    write "$$" "$run/sessions/$id" || refuse "cannot write in $run"
     may_run || refuse "the worker takes no process any more"
     cd "$(cat "$run/folder")" || exit 255
     . "$run/environment"
     exec sh -c "$4"
 }
 
-end_session() {
+forbid() {
     [ -e "$run/over/$id" ] || : >"$run/over/$id"
+}
+
+end_session() {
+    forbid
     [ ! -e "$run/sessions/$id" ] || kill_group "$(cat "$run/sessions/$id")"
     [ ! -s "$run/over/$id" ]
 }
@@ -120,6 +127,7 @@ fence() {
 
 if [ "${1-}" = start ]; then
     epoch=$2 id=$3
+    exec 2>&4 4>&- # see run_session
     start_session "$@"
 fi
 [ -n "${SSH_ORIGINAL_COMMAND-}" ] || refuse "only the launcher of this job starts processes here"

@@ -46,6 +46,14 @@ signal_sessions() {
     done
 }
 
+# Not in the background, where a shell has SIGINT and SIGQUIT ignored by all that it starts: the first
+# setsid leads a process group, so that the second one has to fork, and comes back.
+start_command() {
+    exec 3>&1
+    command=$(setsid setsid sh -c 'echo $$; exec "$@" >&3 3>&-' sh "$@" </dev/null)
+    exec 3>&-
+}
+
 # On SIGTERM, or what the image wants in its place. Sessions may end by themselves until 10 s before the end of the grace period; then the
 # template's own command has what is left.
 leave() {
@@ -83,6 +91,6 @@ trap leave $ending
     -o "ClientAliveInterval 15" -o "ClientAliveCountMax 8" \
     -o "ForceCommand exec sh $edl/src/launcher..ssh..session.sh" &
 daemon=$!
-[ $# -eq 0 ] || { setsid "$@" & command=$!; }
+[ $# -eq 0 ] || start_command "$@"
 wait "$daemon"
 fail "sshd has ended with $?"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,18 @@ __all__ = ["broker", "start"]
 @pytest.fixture
 def pod(tmp_path: Path) -> Pod:
     return Pod(tmp_path)
+
+
+@pytest.fixture(params=["dash", "bash", "busybox"])
+def sh(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A shell that is `sh` for all that is started from now on."""
+    program = shutil.which(request.param)
+    if program is None:
+        pytest.skip(f"no {request.param} here")
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    (tmp_path / "bin" / "sh").symlink_to(program)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return program
 
 
 @pytest.fixture

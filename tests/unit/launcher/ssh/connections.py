@@ -19,7 +19,8 @@ SSH_ORIGINAL_COMMAND=$request setsid sh {session} <&3 3<&- &
 exec 3<&-
 wait $!
 """
-"""As in life: when it is killed, the other side goes on until its stdin ends."""
+"""As in life: when it is killed, the other side goes on until its stdin ends. Unlike sshd it has
+SIGINT and SIGQUIT ignored."""
 ENVIRONMENT = "export PATH='{path}'\nexport FROM_POD='it'\\''s\nthe pod'\n"
 SESSION = paths.SSH_WORKER.rpartition("/")[2].replace("worker.sh", "session.sh")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from launcher.agent import spawning
 from tests.unit.launcher.agent.workers import PATIENCE
 from tests.unit.launcher.ssh.connections import Pod, is_alive
 
@@ -37,6 +39,58 @@ def test_a_session_has_no_stdin_no_core_files_and_leads_a_group(pod: Pod) -> Non
     core, coredump, pid, group = out.split()
     assert (core, coredump) == ("0", "00000000")
     assert pid == group
+
+
+SIGNALS = "exec grep -E '^Sig(Blk|Ign)' /proc/self/status"
+"""What a program blocks and ignores before it has said so."""
+
+
+@pytest.mark.usefixtures("sh")
+def test_a_session_hears_the_same_signals_as_without_ssh(pod: Pod) -> None:
+    pid, (out, err) = spawning.start_session(b"s" * 16, SIGNALS, {}, os.environb)
+    os.waitpid(pid, 0)
+    without_ssh = os.read(out, 4096).decode()
+    spawning.close_all([out, err])
+
+    assert pod.ask(RUN + SIGNALS) == (0, without_ssh, "")
+    assert without_ssh == "".join(f"Sig{kind}:\t{0:016x}\n" for kind in ("Blk", "Ign"))
+
+
+@pytest.mark.usefixtures("sh")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM])
+def test_a_signal_ends_it_as_it_ends_any_program(pod: Pod, number: int) -> None:
+    with pod.start(RUN + "echo on; exec sleep 100") as process:
+        wait_for(process, "on")
+        pod.ask(f"signal 3 {ID} {int(number)}")
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            pod.ask(f"end 3 {ID}")
+        assert (process.returncode, out, err) == (128 + number, "", "")
+    assert pod.sessions == []
+
+
+LATE = """#!/bin/sh
+left=300
+while [ ! -e {over} ] && [ "$left" -gt 0 ]; do sleep 0.05; left=$((left - 1)); done
+exec {setsid} "$@"
+"""
+
+
+@pytest.mark.usefixtures("sh")
+def test_a_connection_that_ends_before_its_session_begins_forbids_it(pod: Pod) -> None:
+    """Nobody could find it any more."""
+    setsid = pod.folder / "bin" / "setsid"
+    setsid.write_text(LATE.format(setsid=shutil.which("setsid"), over=pod.run / "over" / ID))
+    setsid.chmod(0o755)
+    with pod.start(RUN + "echo on") as process:
+        assert process.stdin
+        process.stdin.close()
+        process.stdin = None
+        out, err = process.communicate(timeout=PATIENCE)
+    assert out == ""
+    ends = {255: "edl: the worker takes no process any more\n", 128 + signal.SIGTERM: ""}
+    assert err == ends[process.returncode]  # it may be signalled before it has looked
 
 
 @pytest.mark.parametrize(("command", "code"), [("kill -ABRT $$", 134), ("exit 255", 255)])

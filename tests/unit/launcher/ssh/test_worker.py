@@ -34,7 +34,7 @@ def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]
 
 @pytest.fixture
 def sshd(tmp_path: Path) -> Path:
-    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin").mkdir(exist_ok=True)
     program = tmp_path / "bin" / "sshd"
     program.write_text(SSHD)
     program.chmod(0o755)
@@ -89,6 +89,16 @@ def test_the_templates_own_command_runs_beside_it(tmp_path: Path, sshd: Path) ->
         process.terminate()
         process.wait(PATIENCE)
     assert (tmp_path / "beside").read_text() == "it's\nso\n"
+
+
+@pytest.mark.usefixtures("sshd", "sh")
+def test_the_templates_own_command_hears_the_signals_that_any_program_hears(tmp_path: Path) -> None:
+    with start(tmp_path, "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status") as process:
+        assert process.stdout
+        lines = sorted(process.stdout.readline() for _ in range(3))
+        assert lines == [*(f"Sig{kind}:\t{0:016x}\n" for kind in ("Blk", "Ign")), "on\n"]
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGUSR1, signal.SIGRTMIN + 3])
