@@ -101,8 +101,12 @@ class Table(Generic[T]):
 
     def select(self, key: Hashable, index: str = "") -> list[T]:
         """The objects whose index (one of `others`, where it is named) is `key`, by name."""
+        return [entry.value for entry in self.select_entries(key, index)]
+
+    def select_entries(self, key: Hashable, index: str = "") -> list[Entry[T]]:
+        """The same with their places, uids and versions."""
         group = self._groups.get((index, key), {})
-        return [group[place].value for place in sorted(group)]
+        return [group[place] for place in sorted(group)]
 
     def put(self, entry: Entry[T]) -> tuple[T | None, bool]:
         """Take what was seen, unless something newer is known or this uid was seen deleted.

@@ -116,7 +116,8 @@ class Job:
 
     `minimum`, `maximum` and `replicas` are of the spec; which of them count depends on the
     elasticity. `sizes` rises; empty: any. `is_waiting` says that the operator holds it and asks;
-    `admitted_number` is the newest admission that it has carried out.
+    `admitted_number` is the newest admission that it has carried out. `is_frozen`: it cannot be
+    written now, so nothing about it is decided, and what it was promised stays its own.
     """
 
     uid: str
@@ -135,6 +136,7 @@ class Job:
     created: int = 0
     is_waiting: bool = True
     is_suspended: bool = False
+    is_frozen: bool = False
     admitted_number: int = 0
     pods: tuple[Pod, ...] = ()
     admission: Admission | None = None

@@ -17,6 +17,8 @@ SPREAD = 5
 def note_all(draft: Draft) -> None:
     """Change admissions so that they say what has happened since they were written."""
     for standing in draft.standings.values():
+        if standing.job.is_frozen:
+            continue
         _note_gone(draft, standing)
         if standing.is_admitted:
             _note_most(draft, standing)
@@ -24,7 +26,8 @@ def note_all(draft: Draft) -> None:
         elif standing.is_waiting:
             _note_waiting(draft, standing)
     for standing in draft.list_admitted():
-        _restore_given(draft, standing)
+        if not standing.job.is_frozen:
+            _restore_given(draft, standing)
 
 
 def _note_gone(draft: Draft, standing: Standing) -> None:

@@ -80,7 +80,9 @@ def _conclude(draft: Draft, lines: _Lines) -> Decision:
     changes = [
         Change(uid, standing.step, standing.admission)
         for uid, standing in draft.standings.items()
-        if standing.step is not None and standing.admission != standing.was
+        if standing.step is not None
+        and standing.admission != standing.was
+        and not standing.job.is_frozen
     ]
     changes.sort(key=lambda change: change.step)
     statuses = tuple(_describe(draft, queue, lines.get(queue, ())) for queue in draft.queues)

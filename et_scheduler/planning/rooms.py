@@ -134,7 +134,8 @@ class Room:
         vector = self.get_vector(shape)
         columns = np.flatnonzero(vector)
         found: Counts = (amounts[:, columns] // vector[columns]).min(axis=1)
-        return np.maximum(found, 0)
+        # A port of a node is there once, whatever else is free.
+        return np.clip(found, 0, 1 if shape.host_ports else None)
 
     def _read(self, rows: Sequence[Amounts]) -> Counts:
         flat = [row.get(name, 0) for row in rows for name in self.resources]

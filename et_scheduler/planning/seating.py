@@ -9,6 +9,7 @@ import numpy as np
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft, Hold
 from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats, take_seats
+from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
@@ -69,8 +70,13 @@ class _Tally:
         self._counts[queue, standing.job.worker] += workers
 
     def write(self, draft: Draft, rows: dict[str, Counts]) -> None:
+        """Anybody may ask for any amount: what 64 bits do not hold counts as UNLIMITED."""
+        totals: dict[str, list[int]] = {queue: [0] * len(row) for queue, row in rows.items()}
         for (queue, shape), count in self._counts.items():
-            rows[queue][1:] += draft.room.get_vector(shape)[1:] * count
+            amounts = draft.room.get_amounts(shape)
+            totals[queue] = [a + count * b for a, b in zip(totals[queue], amounts, strict=True)]
+        for queue, amounts in totals.items():
+            rows[queue][1:] = [min(amount, UNLIMITED) for amount in amounts[1:]]
 
 
 def seat_unbound(draft: Draft) -> None:

@@ -53,7 +53,8 @@ class Standing:
         self.outside = 0
         self.pods_left = len(job.pods)
         self.is_fresh = False
-        self.step: Step | None = None
+        # One change a job and pass: a job that cannot be changed is as one that has had its own.
+        self.step: Step | None = Step.RESERVE if job.is_frozen else None
         self.gang_seats: Seats | None = None
         self.held: tuple[Gang, Seats] | None = None
         self.launcher_parts: tuple[int, ...] = ()
@@ -78,12 +79,14 @@ class Standing:
     @property
     def is_waiting(self) -> bool:
         """Whether it asks for a start."""
-        return self.job.is_waiting and not self.is_admitted and not self.job.is_suspended
+        is_asking = self.job.is_waiting and not self.job.is_suspended and not self.job.is_frozen
+        return is_asking and not self.is_admitted
 
     @property
     def missing(self) -> int:
         """How many workers it waits for although it runs: its least size has risen."""
-        return max(self.least - self.size, 0) if self.is_admitted else 0
+        is_asking = self.is_admitted and not self.job.is_frozen
+        return max(self.least - self.size, 0) if is_asking else 0
 
     @property
     def is_elastic(self) -> bool:

@@ -243,6 +243,23 @@ class FakeApi:
         return result
 
 
+class GuardedApi(FakeApi):
+    """With a guard that is asked before each write, as et_kube/rest has it."""
+
+    guard: Callable[[], None] | None = None
+
+    def guarded(self, guard: Callable[[], None]) -> GuardedApi:
+        """The same, but every write must pass `guard`."""
+        client = GuardedApi(self._cluster, self._log, self._user)
+        client.guard = guard
+        return client
+
+    async def _open(self, verb: str, ref: Ref, *, subresource: str = "", body: Any = None) -> Call:
+        if self.guard is not None and verb in WRITES:
+            self.guard()
+        return await super()._open(verb, ref, subresource=subresource, body=body)
+
+
 class View:
     """What a selector makes of a change: objects enter and leave the view of a watch."""
 

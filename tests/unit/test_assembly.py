@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
 from et_runtime.supervising import run_for_ever
-from tests.fakes.clients import Call, CallLog, FakeApi, Moment
+from tests.fakes.clients import Call, CallLog, GuardedApi, Moment
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.makers import make_job
@@ -25,22 +24,6 @@ from tests.makers import make_job
 SECOND = timedelta(seconds=1)
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
-
-
-class Client(FakeApi):
-    """With a guard that is asked before each write, as et_kube/rest has it."""
-
-    guard: Callable[[], None] | None = None
-
-    def guarded(self, guard: Callable[[], None]) -> Client:
-        client = Client(self._cluster, self._log)
-        client.guard = guard
-        return client
-
-    async def _open(self, verb: str, ref: Ref, **how: Any) -> Call:
-        if self.guard is not None and verb in {"create", "patch", "delete"}:
-            self.guard()
-        return await super()._open(verb, ref, **how)
 
 
 class Rig:
@@ -52,7 +35,7 @@ class Rig:
         self.metrics = Metrics()
         self.operator = Operator(
             Settings("broker:1", namespaces=namespaces, workers=2),
-            Client(self.cluster, self.log),  # type: ignore[arg-type]
+            GuardedApi(self.cluster, self.log),  # type: ignore[arg-type]
             self.store,
             clock=self.clock,
             metrics=self.metrics,

@@ -13,13 +13,15 @@ import pytest
 import yaml
 
 from et_operator.measuring import Metrics
+from et_scheduler.measuring import Metrics as SchedulerMetrics
 from tests.points import POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs" / "api.md"
 DOCS = sorted(path for path in (ROOT / "docs").glob("*.md"))
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
-DEFINITIONS = sorted((ROOT / "crds").glob("[st]*.yaml"))
+DEFINITIONS = [ROOT / "crds" / f"{name}.yaml" for name in ("trainingjobs", "scaleins", "scaleouts")]
+"""Of the kinds that et-operator has too."""
 PLANNING = sorted((ROOT / "et_operator" / "planning").glob("*.py"))
 REPORTERS = {
     "tell": 0,
@@ -82,7 +84,8 @@ def test_every_event_and_condition_that_is_explained_exists():
 def test_the_metrics_are_those_of_the_code():
     kept = {
         family.name + ("_total" if family.type == "counter" else "")
-        for family in Metrics().registry.collect()
+        for metrics in (Metrics(), SchedulerMetrics())
+        for family in metrics.registry.collect()
     }
     page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == kept

@@ -1,0 +1,156 @@
+"""What a pod asks of a node, as `status.shapes` of a TrainingJob has it.
+
+Whoever makes a pod and whoever looks for room for it read it here, so that both mean the same. It
+is computed from a pod as the API server has stored it, or would: with defaults, and with what
+webhooks and the RuntimeClass have added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from et_kube.quantities import MOST, read_amounts
+from et_kube.resources import Json
+
+FIELD = "field:"
+"""How the key of a requirement begins that is about a field of the node, not about a label."""
+MAX_TERMS = 64
+MAX_REQUIREMENTS = 64
+MAX_VALUES = 1024
+MAX_TOLERATIONS = 256
+MAX_PORTS = 256
+MAX_RESOURCES = 64
+_SCHEDULER = "default-scheduler"
+_POD_LEVEL = ("cpu", "memory", "hugepages-")
+_NOWHERE = {"key": "", "operator": "In", "values": []}
+"""A term without a requirement matches no node, as in a node affinity."""
+
+Amounts = dict[str, int]
+
+
+def describe_shape(pod: Json) -> dict[str, Any]:
+    """The document of one pod; raises ValueError (TypeError, AttributeError) for what is no pod."""
+    spec: Json = pod.get("spec") or {}
+    requests = sum_requests(spec)
+    terms, is_cut = _list_terms(spec)
+    reasons = list(_list_unproven(spec))
+    if is_cut or len(requests) > MAX_RESOURCES:
+        reasons.append("more terms of node affinity, or resources, than are looked at")
+    return {
+        "requests": dict(islice(sorted(requests.items()), MAX_RESOURCES)),
+        "terms": [{"requirements": term} for term in terms],
+        "tolerations": list(islice(_list_tolerations(spec), MAX_TOLERATIONS)),
+        "hostPorts": list_host_ports(spec)[:MAX_PORTS],
+        "unproven": ", ".join(reasons),
+    }
+
+
+def sum_requests(spec: Json) -> Amounts:
+    """Effective requests, as kube-scheduler counts them: cpu in thousandths, bytes, pieces.
+
+    The larger of what containers take together and what any init container takes beside the
+    sidecars before it; what the pod asks for as a whole stands instead; overhead comes on top.
+    """
+    running: Counter[str] = Counter()
+    for container in spec.get("containers") or ():
+        running.update(_read_requests(container))
+    sidecars: Counter[str] = Counter()
+    highest: Counter[str] = Counter()
+    for container in spec.get("initContainers") or ():
+        own = _read_requests(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars.update(own)
+            highest |= sidecars
+        else:
+            highest |= sidecars + Counter(own)
+    total = dict((running + sidecars) | highest)
+    whole = _read_requests(spec)
+    total |= {name: n for name, n in whole.items() if name.startswith(_POD_LEVEL)}
+    counted = Counter(total) + Counter(read_amounts(spec.get("overhead")))
+    return {name: min(amount, MOST) for name, amount in counted.items()}
+
+
+def list_host_ports(spec: Json) -> list[str]:
+    """Ports that it takes of its node, as "TCP/80"; addresses of the node are not told apart."""
+    found = {
+        f"{str(port.get('protocol') or 'TCP')[:8]}/{int(port['hostPort'])}"
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+    return sorted(found)
+
+
+def _read_requests(holder: Json) -> Amounts:
+    return read_amounts((holder.get("resources") or {}).get("requests"))
+
+
+def _list_terms(spec: Json) -> tuple[list[list[dict[str, Any]]], bool]:
+    """Requirements by term, of which one must hold; whether something was left out."""
+    common = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in sorted((spec.get("nodeSelector") or {}).items())
+    ]
+    if spec.get("nodeName"):
+        common.append(_build_requirement(f"{FIELD}metadata.name", "In", [spec["nodeName"]]))
+    required = _find_required(spec, "nodeAffinity")
+    if not isinstance(required, Mapping):
+        terms = [common] if common else []
+    else:
+        terms = [common + _list_requirements(t) for t in required.get("nodeSelectorTerms") or ()]
+    is_cut = len(terms) > MAX_TERMS or any(
+        len(term) > MAX_REQUIREMENTS or any(len(one["values"]) > MAX_VALUES for one in term)
+        for term in terms
+    )
+    return ([] if is_cut else terms), is_cut
+
+
+def _list_requirements(term: Json) -> list[dict[str, Any]]:
+    labels = (_read_requirement(one, "") for one in term.get("matchExpressions") or ())
+    fields = (_read_requirement(one, FIELD) for one in term.get("matchFields") or ())
+    return [*labels, *fields] or [dict(_NOWHERE)]
+
+
+def _read_requirement(one: Json, prefix: str) -> dict[str, Any]:
+    return _build_requirement(f"{prefix}{one['key']}", str(one["operator"]), one.get("values"))
+
+
+def _build_requirement(key: str, operator: str, values: Iterable[Any] | None) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": [str(value) for value in values or ()]}
+
+
+def _list_tolerations(spec: Json) -> Iterator[dict[str, Any]]:
+    """Those that open a node; one with an operator that is not known here opens none."""
+    for one in spec.get("tolerations") or ():
+        operator, effect = one.get("operator") or "Equal", one.get("effect") or ""
+        if operator in {"Equal", "Exists"} and effect != "PreferNoSchedule":
+            yield {
+                "key": str(one.get("key") or ""),
+                "value": str(one.get("value") or ""),
+                "anyValue": operator == "Exists",
+                "effect": str(effect),
+            }
+
+
+def _list_unproven(spec: Json) -> Iterator[str]:
+    """What decides too where it may be, and is not described, in words."""
+    for kind, words in (("podAffinity", "pod affinity"), ("podAntiAffinity", "pod anti-affinity")):
+        if _find_required(spec, kind):
+            yield words
+    spreads = spec.get("topologySpreadConstraints") or ()
+    if any(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in spreads):
+        yield "topology spread"
+    if any(v.get("persistentVolumeClaim") or v.get("ephemeral") for v in spec.get("volumes") or ()):
+        yield "volume claims"
+    if spec.get("resourceClaims"):
+        yield "resource claims"
+    if (spec.get("schedulerName") or _SCHEDULER) != _SCHEDULER:
+        yield "another scheduler"
+
+
+def _find_required(spec: Json, kind: str) -> Any:
+    affinity = (spec.get("affinity") or {}).get(kind) or {}
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")

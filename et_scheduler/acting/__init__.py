@@ -1,0 +1,1 @@
+"""Decisions become one patch a job, statuses of queues, Events."""

@@ -1,0 +1,56 @@
+"""What would be decided, for people who look before they let it be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+
+from et_kube.resources import TRAINING_JOBS, Ref
+from et_runtime.recording import Reported
+from et_scheduler.acting.writing import Entries
+from et_scheduler.model.decisions import Change
+
+log = structlog.get_logger()
+
+
+class Observer:
+    """Takes decisions and Events in a writer's place, and logs what is new of them."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, Change] = {}
+
+    def list_resting(self) -> frozenset[str]:
+        """Nobody is left out."""
+        return frozenset()
+
+    def find_wait(self) -> timedelta | None:
+        """Nothing is waited for."""
+        return None
+
+    async def write(self, changes: Sequence[Change], entries: Entries) -> timedelta | None:
+        """Show each decision about a job once; it is made again in every pass.
+
+        The next pass comes when something happens: nothing was written that it could follow.
+        """
+        for change in changes:
+            if self._shown.get(change.uid) == change:
+                continue
+            told = change.admission
+            log.info(
+                "would write",
+                job=str(Ref(TRAINING_JOBS, *entries[change.uid].place)),
+                step=change.step.name,
+                state=told.state.value,
+                workers=told.workers,
+                leaving=told.leaving,
+                reason=told.reason.value,
+                message=told.message,
+            )
+        self._shown = {change.uid: change for change in changes}
+        return None
+
+    def record(self, reported: Reported) -> None:
+        """An Event that would be written."""
+        log.info("would tell", about=str(reported.ref), reason=reported.reason)

@@ -1,0 +1,71 @@
+"""What is shown of queues: written where it differs, at most once in PERIOD for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import structlog
+
+from et_kube.api import Api
+from et_kube.clock import Clock
+from et_kube.errors import KubeError
+from et_kube.resources import TRAINING_QUEUES, Ref
+from et_scheduler.codec.queues import build_queue_patch, encode_queue_status
+from et_scheduler.model.queues import QueueStatus
+from et_scheduler.state.ingesting import Ingest
+from et_scheduler.state.store import Store
+
+log = structlog.get_logger()
+
+PERIOD = timedelta(seconds=5)
+
+
+class Publisher:
+    """Writes the newest statuses that it was given.
+
+    Args:
+        api: whose writes the lease guards.
+        store: what is shown now.
+        ingest: where answers go.
+        clock: for the period.
+    """
+
+    def __init__(self, api: Api, store: Store, ingest: Ingest, clock: Clock) -> None:
+        self._api = api
+        self._store = store
+        self._ingest = ingest
+        self._clock = clock
+        self._statuses: tuple[QueueStatus, ...] = ()
+
+    def offer(self, statuses: Iterable[QueueStatus]) -> None:
+        """Show these from now on; returns at once."""
+        self._statuses = tuple(statuses)
+
+    async def run(self) -> None:
+        """Never ends. One queue that cannot be written holds up no other."""
+        while True:
+            for status in self._statuses:
+                try:
+                    await self._write(status)
+                except (KubeError, ValueError) as error:
+                    log.info("queue status not written", queue=status.name, why=str(error))
+            await self._clock.sleep(PERIOD)
+
+    async def _write(self, status: QueueStatus) -> None:
+        place = ("", status.name)
+        stored = self._store.queues.find(place)
+        uid = self._store.queues.find_uid(place)
+        if stored is None or uid is None:
+            return
+        patch = build_queue_patch(stored.shown, encode_queue_status(status))
+        if patch is None:
+            return
+        entry = self._store.queues.find_entry(place, uid)
+        version = str(entry.version) if entry is not None else ""
+        answer = await self._api.patch(
+            Ref(TRAINING_QUEUES, "", status.name),
+            {"metadata": {"uid": uid, "resourceVersion": version}, "status": patch},
+            subresource="status",
+        )
+        self._ingest.put(TRAINING_QUEUES, answer)

@@ -1,0 +1,67 @@
+"""Flags and environment become Settings; the process's exit code comes from here."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+
+from et_kube import __version__
+from et_kube.errors import KubeError
+from et_scheduler.assembly import run
+from et_scheduler.settings import Settings
+
+FLAGS = {"1": True, "true": True, "": False, "0": False, "false": False}
+"""What an environment variable may say where there is a flag without a value."""
+
+
+def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Every flag has an environment variable of the same name in capitals."""
+    parser = argparse.ArgumentParser(
+        prog="et-scheduler",
+        description="Says how many workers each TrainingJob with a queue may have, and where.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument(
+        "--observe",
+        action="store_true",
+        default=FLAGS.get(environ.get("OBSERVE", "").lower(), True),
+        help="decide and show what would be decided, and write nothing",
+    )
+    parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
+    parser.add_argument(
+        "--log-format", choices=["json", "console"], default=environ.get("LOG_FORMAT", "json")
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default=environ.get("LOG_LEVEL", "info"),
+    )
+    return parser
+
+
+def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
+    """Settings from flags before environment; SystemExit(2) with a sentence for bad ones."""
+    args = build_parser(environ).parse_args(argv)
+    return Settings(
+        own_namespace=environ.get("POD_NAMESPACE", "et-operator"),
+        identity=environ.get("POD_NAME") or socket.gethostname(),
+        is_observing=args.observe,
+        http_port=args.http_port,
+        log_format=args.log_format,
+        log_level=args.log_level,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM; 0 after an orderly stop, 1 with the reason otherwise."""
+    settings = read_settings(sys.argv[1:] if argv is None else argv, os.environ)
+    try:
+        asyncio.run(run(settings))
+    except KubeError as error:
+        sys.stderr.write(f"et-scheduler: {error}\n")
+        return 1
+    return 0

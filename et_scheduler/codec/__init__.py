@@ -1,0 +1,1 @@
+"""JSON of the API server to the model, and admissions and queues' statuses back."""

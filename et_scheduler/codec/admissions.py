@@ -1,0 +1,120 @@
+"""`status.admission` and back. What is written is read again as it was, to the millisecond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from et_kube.resources import Json
+from et_scheduler.codec.reading import (
+    MAX_INTEGER,
+    read_choice,
+    read_integer,
+    read_moment,
+    read_object,
+    read_objects,
+    read_text,
+    read_texts,
+    read_words,
+    write_moment,
+)
+from et_scheduler.model.jobs import (
+    Admission,
+    Elasticity,
+    Eviction,
+    Gift,
+    Placement,
+    Purpose,
+    State,
+)
+from et_scheduler.model.reasons import Reason
+
+MAX_WORKERS = 1024
+MAX_NODES = 200
+MAX_RESERVED = MAX_WORKERS + 1
+MAX_EVICTIONS = 64
+MAX_MESSAGE = 1024
+_MAX_UID = 64
+_MAX_QUEUE = 63
+
+
+def decode_admission(body: object) -> Admission:
+    """Raises ValueError for what we cannot have written, and could not go on from."""
+    if not isinstance(body, Mapping):
+        raise ValueError("is not an object")  # noqa: TRY004 (one error for all)
+    return Admission(
+        number=read_integer(body, "number", most=MAX_INTEGER),
+        state=State(read_text(body, "state")),
+        queue=read_text(body, "queue", _MAX_QUEUE),
+        elasticity=read_choice(body, "elasticity", Elasticity, Elasticity.AUTO),
+        workers=read_integer(body, "workers", most=MAX_WORKERS),
+        leaving=read_texts(body, "leaving", MAX_WORKERS),
+        placement=_decode_placement(read_object(body, "placement")),
+        reserved=read_texts(body, "reserved", MAX_RESERVED),
+        reason=read_choice(body, "reason", Reason, Reason.NONE),
+        message=read_words(body, "message", MAX_MESSAGE),
+        queued_at=read_moment(body, "queuedAt") or 0,
+        since=read_moment(body, "since") or 0,
+        unfit_since=read_moment(body, "unfitSince"),
+        bound_at=read_moment(body, "boundAt"),
+        short_since=read_moment(body, "shortSince"),
+        gave_for=_decode_gift(read_object(body, "gaveFor")),
+        evictions=tuple(map(_decode_eviction, read_objects(body, "evictions", MAX_EVICTIONS))),
+        attempts=read_integer(body, "attempts", most=MAX_INTEGER),
+        retry_at=read_moment(body, "retryAt"),
+        resized_at=read_moment(body, "resizedAt"),
+    )
+
+
+def encode_admission(admission: Admission) -> dict[str, Any]:
+    """The field as a merge patch writes it: what has no value is removed by its null."""
+    placement, gift = admission.placement, admission.gave_for
+    return {
+        "number": admission.number,
+        "state": admission.state.value,
+        "queue": admission.queue or None,
+        "elasticity": admission.elasticity.value,
+        "workers": admission.workers,
+        "leaving": list(admission.leaving[:MAX_WORKERS]) or None,
+        "placement": {
+            "launcher": placement.launcher or None,
+            "only": list(placement.only) or None,
+            "avoid": list(placement.avoid) or None,
+        }
+        if placement != Placement()
+        else None,
+        "reserved": list(admission.reserved[:MAX_RESERVED]) or None,
+        "reason": admission.reason.value or None,
+        "message": admission.message[:MAX_MESSAGE] or None,
+        "queuedAt": write_moment(admission.queued_at or None),
+        "since": write_moment(admission.since or None),
+        "unfitSince": write_moment(admission.unfit_since),
+        "boundAt": write_moment(admission.bound_at),
+        "shortSince": write_moment(admission.short_since),
+        "gaveFor": None if gift is None else {"kind": gift.purpose.value, "uid": gift.uid or None},
+        "evictions": [
+            {"uid": one.uid, "queue": one.queue, "at": write_moment(one.at)}
+            for one in admission.evictions[-MAX_EVICTIONS:]
+        ]
+        or None,
+        "attempts": admission.attempts or None,
+        "retryAt": write_moment(admission.retry_at),
+        "resizedAt": write_moment(admission.resized_at),
+    }
+
+
+def _decode_placement(body: Json) -> Placement:
+    return Placement(
+        read_text(body, "launcher"),
+        read_texts(body, "only", MAX_NODES),
+        read_texts(body, "avoid", MAX_NODES),
+    )
+
+
+def _decode_gift(body: Json) -> Gift | None:
+    return Gift(Purpose(body["kind"]), read_text(body, "uid", _MAX_UID)) if body else None
+
+
+def _decode_eviction(body: Json) -> Eviction:
+    uid, queue = read_text(body, "uid", _MAX_UID), read_text(body, "queue", _MAX_QUEUE)
+    return Eviction(uid, queue, read_moment(body, "at") or 0)

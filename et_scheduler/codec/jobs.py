@@ -1,0 +1,156 @@
+"""TrainingJobs: what their authors ask for, what the operator says of them, what we told them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median_low
+
+from et_kube.resources import Json
+from et_scheduler.codec.admissions import MAX_WORKERS, decode_admission
+from et_scheduler.codec.reading import (
+    MAX_INTEGER,
+    read_choice,
+    read_flag,
+    read_integer,
+    read_list,
+    read_moment,
+    read_object,
+    read_objects,
+    read_text,
+)
+from et_scheduler.codec.shapes import decode_shape
+from et_scheduler.model.jobs import Elasticity, Job
+from et_scheduler.model.shapes import SECOND, Shape
+
+DEFAULT_QUEUE = "default"
+"""Whoever is held without naming a queue waits in this one."""
+LEAST_COOLDOWN = 30
+MOST_COOLDOWN = 900
+COST_FACTOR = 10
+"""A job grows again when so many times the cost of a resize have passed."""
+_MAX_CONDITIONS = 64
+_MAX_RESIZES = 3
+_MAX_UID = 64
+_MAX_QUEUE = 63
+_MAX_STATES = 8192
+_ENDS = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job as it is stored.
+
+    `job` has no pods yet; None where there is nothing to decide about it. `leaving` are workers
+    that have begun to leave. `trouble` says what of a job cannot be read: it is left alone then.
+    """
+
+    job: Job | None = None
+    leaving: frozenset[str] = frozenset()
+    trouble: str = ""
+
+
+NOT_OURS = StoredJob()
+
+
+def decode_job(obj: Json) -> StoredJob:
+    """A job that runs without a queue, has ended or is being deleted is none of ours."""
+    metadata, spec = obj["metadata"], read_object(obj, "spec")
+    status = read_object(obj, "status")
+    is_waiting = _is_waiting(status)
+    if not is_waiting and status.get("admission") is None:
+        return NOT_OURS
+    if status.get("shapes") is None:
+        return NOT_OURS  # the operator speaks first, and has not said what its pods request
+    if metadata.get("deletionTimestamp") or _has_ended(status):
+        return NOT_OURS
+    try:
+        leaving = frozenset(
+            read_text(one, "name")
+            for one in read_objects(status, "workers", _MAX_STATES)
+            if one.get("state") == "Leaving"
+        )
+        return StoredJob(_build(metadata, spec, status, is_waiting=is_waiting), leaving)
+    except (ValueError, LookupError, TypeError) as error:
+        return StoredJob(trouble=f"{type(error).__name__}: {error}"[:256])
+
+
+def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job:
+    worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
+    shapes = read_object(status, "shapes")
+    admission = status.get("admission")
+    job = Job(
+        uid=read_text(metadata, "uid", _MAX_UID),
+        namespace=read_text(metadata, "namespace"),
+        name=read_text(metadata, "name"),
+        queue=read_text(spec, "queue", _MAX_QUEUE) or DEFAULT_QUEUE,
+        launcher=_read_shape(shapes, "launcher"),
+        worker=_read_shape(shapes, "worker"),
+        minimum=_read_workers(worker, "minReplicas", 1),
+        maximum=_read_workers(worker, "maxReplicas", 1),
+        replicas=_read_workers(worker, "replicas", 1),
+        sizes=_read_sizes(spec),
+        priority=read_integer(shapes, "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
+        cooldown=_find_cooldown(spec, status) * SECOND,
+        created=read_moment(metadata, "creationTimestamp") or 0,
+        is_waiting=is_waiting,
+        is_suspended=read_flag(spec, "suspend"),
+        admitted_number=read_integer(status, "admittedNumber", most=MAX_INTEGER),
+        admission=None if admission is None else decode_admission(admission),
+    )
+    return replace(job, elasticity=_find_elasticity(spec, worker, shapes))
+
+
+def _find_elasticity(spec: Json, worker: Json, shapes: Json) -> Elasticity:
+    """Auto needs both bounds, and a launcher that takes other numbers than it started with."""
+    default = Elasticity.AUTO if spec.get("queue") else Elasticity.FIXED
+    asked = read_choice(spec, "elasticity", Elasticity, default)
+    is_possible = (
+        worker.get("minReplicas") is not None
+        and worker.get("maxReplicas") is not None
+        and read_flag(shapes, "elastic")
+    )
+    return asked if is_possible else Elasticity.FIXED
+
+
+def _read_shape(shapes: Json, role: str) -> Shape:
+    if shapes.get(role) is None:
+        raise ValueError(f"status.shapes says nothing of its {role}")
+    return decode_shape(read_object(shapes, role))
+
+
+def _read_workers(worker: Json, key: str, default: int) -> int:
+    return min(read_integer(worker, key, default, most=MAX_INTEGER), MAX_WORKERS)
+
+
+def _read_sizes(spec: Json) -> tuple[int, ...]:
+    sizes = read_list(spec, "sizes", MAX_WORKERS)
+    if any(type(one) is not int or not 1 <= one <= MAX_WORKERS for one in sizes):
+        raise ValueError("sizes has something that is no number of workers")
+    return tuple(sorted(set(sizes)))
+
+
+def _find_cooldown(spec: Json, status: Json) -> int:
+    """Seconds. Ten times what a resize of this job costs, unless its author says otherwise."""
+    asked = read_integer(spec, "resizeCooldownSeconds", -1, least=-1, most=MAX_INTEGER)
+    costs = read_list(status, "resizeSeconds", _MAX_RESIZES)
+    if asked < 0:
+        known = [one for one in costs if type(one) is int and one >= 0]
+        asked = COST_FACTOR * median_low(known) if known else LEAST_COOLDOWN
+    return min(max(asked, LEAST_COOLDOWN), MOST_COOLDOWN)
+
+
+def _is_waiting(status: Json) -> bool:
+    """Whether the operator holds it and asks."""
+    return any(
+        one.get("type") == "Admitted"
+        and one.get("status") == "False"
+        and one.get("reason") == "Waiting"
+        for one in read_objects(status, "conditions", _MAX_CONDITIONS)
+    )
+
+
+def _has_ended(status: Json) -> bool:
+    return any(
+        one.get("type") in _ENDS and one.get("status") == "True"
+        for one in read_objects(status, "conditions", _MAX_CONDITIONS)
+    )

@@ -1,0 +1,103 @@
+"""Pods: where they are, what they take there, whose they are. Nothing else of them is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from sys import intern
+
+from et_kube.resources import TRAINING_JOBS, Json
+from et_scheduler.codec.reading import (
+    MAX_INTEGER,
+    read_integer,
+    read_moment,
+    read_object,
+    read_objects,
+    read_text,
+)
+from et_scheduler.codec.shapes import read_bound_shape, read_whole_shape
+from et_scheduler.model.shapes import Shape
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+_WORKER = re.compile(r"(.+)-worker-\d{1,10}")
+_LAUNCHER = re.compile(r"(.+)-launcher(?:-r\d{1,10})?")
+_MAX_CONDITIONS = 256
+_MAX_UID = 64
+NOTHING = Shape()
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A pod as far as it takes, or wants, room.
+
+    `owner` is the uid of the training job that it is of, "" for the pods of others. `is_pending`
+    says that whoever binds pods looks for a node for it, `since` then. One that has ended has all
+    defaults.
+    """
+
+    node: str = ""
+    shape: Shape = NOTHING
+    owner: str = ""
+    is_launcher: bool = False
+    is_terminating: bool = False
+    is_pending: bool = False
+    priority: int = 0
+    since: int = 0
+
+
+GONE = Tenant()
+
+
+def decode_pod(obj: Json) -> Tenant:
+    """Raises ValueError (KeyError, TypeError) for a pod that cannot be read."""
+    metadata, spec = obj["metadata"], read_object(obj, "spec")
+    status = read_object(obj, "status")
+    if status.get("phase") in _ENDED:
+        return GONE
+    node = intern(read_text(spec, "nodeName"))
+    owner, is_launcher = _find_owner(metadata)
+    is_terminating = bool(metadata.get("deletionTimestamp"))
+    created = read_moment(metadata, "creationTimestamp") or 0
+    if node:
+        shape, since = read_bound_shape(spec), created if owner else 0
+        return Tenant(node, shape, owner, is_launcher, is_terminating, since=since)
+    if owner:
+        return Tenant("", NOTHING, owner, is_launcher, is_terminating, since=created)
+    if is_terminating or spec.get("schedulingGates"):
+        return GONE
+    return Tenant(
+        shape=read_whole_shape(obj),
+        is_pending=True,
+        priority=read_integer(spec, "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
+        since=_find_unplaced(status) or created,
+    )
+
+
+def _find_owner(metadata: Json) -> tuple[str, bool]:
+    """The uid of its training job, whether it is the launcher; ("", False): somebody else's.
+
+    Anybody who makes pods can write any owner: one that is not called as a job's pod is none.
+    """
+    name = read_text(metadata, "name")
+    for one in metadata.get("ownerReferences") or ():
+        if not isinstance(one, Mapping) or not one.get("controller"):
+            continue
+        group = str(one.get("apiVersion")).partition("/")[0]
+        if (group, one.get("kind")) != (TRAINING_JOBS.group, TRAINING_JOBS.kind):
+            continue
+        job, uid = str(one.get("name")), str(one.get("uid"))[:_MAX_UID]
+        launcher, worker = _LAUNCHER.fullmatch(name), _WORKER.fullmatch(name)
+        if launcher is not None and launcher[1] == job:
+            return uid, True
+        if worker is not None and worker[1] == job:
+            return uid, False
+    return "", False
+
+
+def _find_unplaced(status: Json) -> int | None:
+    """Since when kube-scheduler says that no node has room for it."""
+    for one in read_objects(status, "conditions", _MAX_CONDITIONS):
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return read_moment(one, "lastTransitionTime")
+    return None

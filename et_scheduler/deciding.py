@@ -1,0 +1,164 @@
+"""The loop: what happened, a pass over all that is believed, its writes, and again.
+
+Passes come with a pause: events of 50 ms are answered by one, ten come in a second at most, and on
+a large cluster as much time is left between two as one takes. A pass that wrote something is
+followed by another; on a cluster that stands still there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Protocol
+
+import structlog
+
+from et_kube.backoff import RECONCILING
+from et_kube.clock import Clock
+from et_kube.errors import NotLeader
+from et_kube.racing import run_within
+from et_kube.resources import TRAINING_JOBS, Ref
+from et_runtime.recording import Report
+from et_scheduler.acting.writing import Entries, EventSink
+from et_scheduler.measuring import Metrics
+from et_scheduler.model.decisions import Change, Decision
+from et_scheduler.planning.passing import decide
+from et_scheduler.state.store import Store
+from et_scheduler.state.surveying import Survey, Surveyor
+
+log = structlog.get_logger()
+
+COALESCE = timedelta(milliseconds=50)
+PERIOD = timedelta(milliseconds=100)
+IDLE = timedelta(hours=1)
+"""How long to wait where nothing will change by time alone; whatever happens ends it."""
+NOW = timedelta()
+UNLED = timedelta(seconds=1)
+UNREADABLE = "Unreadable"
+
+
+class Scribe(Protocol):
+    """Carries decisions out, or shows them; see acting/writing."""
+
+    def list_resting(self) -> frozenset[str]:
+        """Uids of jobs that are to be left alone now."""
+        ...
+
+    def find_wait(self) -> timedelta | None:
+        """How long until the next of them may be looked at again."""
+        ...
+
+    async def write(self, changes: tuple[Change, ...], entries: Entries) -> timedelta | None:
+        """Write as far as it goes; in how long that makes a pass due, None: it does not."""
+        ...
+
+
+class Decider:
+    """Decides again and again.
+
+    Args:
+        store: what is believed.
+        scribe: what becomes of decisions.
+        recorder: told of jobs that cannot be read.
+        clock: for pauses; its time of day is what decisions are made by.
+        metrics: counts passes.
+        show: given each decision, for those who look at queues.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scribe: Scribe,
+        recorder: EventSink,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        show: Callable[[Decision], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._scribe = scribe
+        self._recorder = recorder
+        self._clock = clock
+        self._metrics = metrics
+        self._show = show
+        self._surveyor = Surveyor(store)
+        self._wanted = asyncio.Event()
+        self._told: dict[str, str] = {}  # troubles by uid
+        self._failures = 0
+
+    def ask(self) -> None:
+        """A pass soon; returns at once."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Never ends."""
+        wait = NOW
+        while True:
+            with suppress(TimeoutError):
+                await run_within(self._clock, wait, self._wanted.wait())
+            await self._clock.sleep(COALESCE)
+            self._wanted.clear()
+            began = self._clock.monotonic()
+            wait = await self.decide_once()
+            passed = timedelta(seconds=self._clock.monotonic() - began)
+            await self._clock.sleep(max(PERIOD - COALESCE - passed, passed))
+
+    async def decide_once(self) -> timedelta:
+        """One pass, unless something is not known; how long to wait for the next.
+
+        Whatever a pass raises that nobody foresaw is logged, counted, and tried again later: who
+        trains goes on meanwhile.
+        """
+        if not self._store.is_current:
+            return IDLE
+        try:
+            wait = await self._decide()
+        except NotLeader as error:
+            log.info("nothing may be written", why=str(error))
+            return UNLED  # whoever runs this is told too, and ends it
+        except Exception:
+            self._failures += 1
+            log.exception("a pass has failed", failures=self._failures)
+            self._metrics.defects.labels("pass").inc()
+            self._metrics.passes.labels("error").inc()
+            await self._clock.sleep(RECONCILING.delay(self._failures, 0.0))
+            return NOW
+        self._failures = 0
+        return wait
+
+    async def _decide(self) -> timedelta:
+        survey = self._surveyor.survey(self._scribe.list_resting())
+        self._tell_troubles(survey)
+        began = self._clock.monotonic()
+        now = round(self._clock.now().timestamp() * 1000)
+        decision = decide(survey.cluster, survey.queues, survey.jobs, now)
+        self._metrics.pass_seconds.observe(self._clock.monotonic() - began)
+        self._metrics.show_queues(decision.queues)
+        self._show(decision)
+        self._metrics.passes.labels("changed" if decision.changes else "unchanged").inc()
+        follows = await self._scribe.write(decision.changes, survey.entries)
+        if follows:
+            await self._clock.sleep(follows)  # whatever happens: the server has asked for it
+            return NOW
+        waits = [follows, self._scribe.find_wait(), self._find_wait(decision, now), IDLE]
+        return min(wait for wait in waits if wait is not None)
+
+    def _find_wait(self, decision: Decision, now: int) -> timedelta | None:
+        if decision.wake_at is None:
+            return None
+        return timedelta(milliseconds=max(decision.wake_at - now, 1))
+
+    def _tell_troubles(self, survey: Survey) -> None:
+        """Once for each trouble of each job that is left alone because it cannot be read."""
+        troubles = {entry.uid: entry.value.trouble for entry in survey.troubled}
+        for entry in survey.troubled:
+            if self._told.get(entry.uid) == entry.value.trouble:
+                continue
+            ref = Ref(TRAINING_JOBS, *entry.place)
+            log.warning("a job cannot be read", job=str(ref), why=entry.value.trouble)
+            self._metrics.defects.labels("object").inc()
+            text = f"et-scheduler leaves this job as it is: {entry.value.trouble}"
+            self._recorder.record(Report(ref, entry.uid, UNREADABLE, text, is_warning=True))
+        self._told = troubles

@@ -1,0 +1,1 @@
+"""What is believed of the cluster: synchronous, no clock, no I/O."""

@@ -1,0 +1,104 @@
+"""All objects that et-scheduler watches, reduced to what decisions need.
+
+A cluster may have a hundred thousand pods: a few words of each are kept, and sums by node, which
+are computed again for the nodes that something has changed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from et_kube.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    TRAINING_JOBS,
+    TRAINING_QUEUES,
+    Json,
+    Resource,
+)
+from et_kube.tables import Table
+from et_scheduler.codec.jobs import StoredJob, decode_job
+from et_scheduler.codec.nodes import decode_node
+from et_scheduler.codec.pods import Tenant, decode_pod
+from et_scheduler.codec.queues import Labels, StoredQueue, decode_namespace, decode_queue
+from et_scheduler.model.cluster import Node
+
+DECODERS: dict[Resource, Callable[[Json], object]] = {
+    TRAINING_JOBS: decode_job,
+    TRAINING_QUEUES: decode_queue,
+    PODS: decode_pod,
+    NODES: decode_node,
+    NAMESPACES: decode_namespace,
+}
+"""What is watched, and what is kept of it."""
+
+NODE = "node"
+PENDING = "pending"
+"""Indexes of pods: by their node, and those that wait for one (True)."""
+
+
+class Store:
+    """One table a kind, and of which kinds nothing is missing.
+
+    `dirty_nodes` and `dirty_jobs` (by uid) are those that may look different since they were last
+    looked at: state/surveying takes them.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: Table[StoredJob] = Table(find_uid)
+        self.queues: Table[StoredQueue] = Table(lambda _: None)
+        self.pods: Table[Tenant] = Table(
+            lambda pod: pod.owner or None,
+            node=lambda pod: pod.node or None,
+            pending=lambda pod: pod.is_pending or None,
+        )
+        self.nodes: Table[Node] = Table(lambda _: None)
+        self.namespaces: Table[Labels] = Table(lambda _: None)
+        self.tables: dict[Resource, Table[Any]] = {
+            TRAINING_JOBS: self.jobs,
+            TRAINING_QUEUES: self.queues,
+            PODS: self.pods,
+            NODES: self.nodes,
+            NAMESPACES: self.namespaces,
+        }
+        self.dirty_nodes: set[str] = set()
+        self.dirty_jobs: set[str] = set()
+        self._behind: set[Resource] = set(self.tables)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every kind was listed, and its watch is not cut."""
+        return not self._behind
+
+    def list_behind(self) -> list[str]:
+        """The kinds of which something may be missing."""
+        return sorted(resource.plural for resource in self._behind)
+
+    def expect_list(self, resource: Resource) -> None:
+        """Nothing is decided until this kind was listed, or its watch goes on."""
+        self._behind.add(resource)
+
+    def note_current(self, resource: Resource) -> None:
+        """What is known of this kind misses nothing."""
+        self._behind.discard(resource)
+
+    def note_changed(self, changed: Iterable[object]) -> None:
+        """These came, went, or are what was there before."""
+        for value in changed:
+            match value:
+                case Tenant():
+                    self.dirty_nodes.add(value.node)
+                    self.dirty_jobs.add(value.owner)
+                case Node():
+                    self.dirty_nodes.add(value.name)
+                case StoredJob():
+                    self.dirty_jobs.add(value.job.uid if value.job is not None else "")
+                case _:
+                    pass
+
+
+def find_uid(stored: StoredJob) -> Hashable | None:
+    """Jobs that something is to be decided about, by their uid."""
+    return stored.job.uid if stored.job is not None else None

@@ -1,0 +1,132 @@
+"""The cluster, its queues and jobs as a pass is given them: built anew where something changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from et_kube.tables import Entry
+from et_scheduler.codec.jobs import StoredJob
+from et_scheduler.codec.pods import Tenant
+from et_scheduler.codec.queues import open_queue
+from et_scheduler.model.cluster import Cluster, Node, PendingPod
+from et_scheduler.model.jobs import Job, Pod
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.shapes import PODS, make_shape
+from et_scheduler.state.store import NODE, PENDING, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a pass decides on, and the versions of the jobs that its writes are pinned to.
+
+    `troubled` are jobs of which something cannot be read.
+    """
+
+    cluster: Cluster
+    queues: tuple[Queue, ...]
+    jobs: tuple[Job, ...]
+    entries: dict[str, Entry[StoredJob]]
+    troubled: tuple[Entry[StoredJob], ...] = ()
+
+
+class Surveyor:
+    """Looks at a store, and remembers what it has looked at until that changes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._nodes: dict[str, Node] = {}
+        self._jobs: dict[str, Job] = {}
+        self._given: dict[str, str] = {}  # namespaces of jobs by their uids
+
+    def survey(self, frozen: Collection[str] = ()) -> Survey:
+        """Everything as it is believed now; the jobs with the uids of `frozen` stay as they are."""
+        entries = {
+            entry.value.job.uid: entry for entry in self._store.jobs if entry.value.job is not None
+        }
+        given = {uid: entry.place[0] for uid, entry in entries.items()}
+        for uid in given.keys() ^ self._given.keys():
+            self._store.dirty_nodes.update(pod.node for pod in self._store.pods.select(uid))
+        self._given = given
+        self._renew_nodes()
+        self._renew_jobs(entries)
+        cluster = Cluster(tuple(self._nodes.values()), tuple(self._list_pending()))
+        queues = tuple(self._list_queues())
+        jobs = tuple(
+            replace(job, is_frozen=True) if uid in frozen else job
+            for uid, job in self._jobs.items()
+        )
+        troubled = tuple(entry for entry in self._store.jobs if entry.value.trouble)
+        return Survey(cluster, queues, jobs, entries, troubled)
+
+    def _renew_nodes(self) -> None:
+        for name in self._store.dirty_nodes:
+            node = self._store.nodes.find(("", name))
+            if node is None:
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = self._fill(node)
+        self._store.dirty_nodes.clear()
+
+    def _fill(self, node: Node) -> Node:
+        """The node with the sums of what others have on it."""
+        taken: Counter[str] = Counter()
+        leaving: Counter[str] = Counter()
+        ports: set[str] = set()
+        for entry in self._store.pods.select_entries(node.name, NODE):
+            pod = entry.value
+            ports |= pod.shape.host_ports
+            if pod.owner and self._given.get(pod.owner) == entry.place[0]:
+                continue  # it comes with its job; an owner of another namespace is none
+            amounts = {**dict(pod.shape.requests), PODS: 1}
+            taken.update(amounts)
+            if pod.is_terminating:
+                leaving.update(amounts)
+        return replace(node, taken=dict(taken), leaving=dict(leaving), ports=frozenset(ports))
+
+    def _renew_jobs(self, entries: dict[str, Entry[StoredJob]]) -> None:
+        for uid in self._jobs.keys() - entries.keys():
+            del self._jobs[uid]
+        for uid, entry in entries.items():
+            if uid not in self._jobs or uid in self._store.dirty_jobs:
+                self._jobs[uid] = self._complete(entry)
+        self._store.dirty_jobs.clear()
+
+    def _complete(self, entry: Entry[StoredJob]) -> Job:
+        """The job with its pods."""
+        stored = entry.value
+        assert stored.job is not None  # noqa: S101 (only such jobs are given)
+        tenants = self._store.pods.select_entries(stored.job.uid)
+        namespace = entry.place[0]
+        pods = (
+            build_pod(one.place[1], one.value, stored)
+            for one in tenants
+            if one.place[0] == namespace
+        )
+        return replace(stored.job, pods=tuple(pods))
+
+    def _list_pending(self) -> Iterable[PendingPod]:
+        for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)
+            pod = entry.value
+            yield PendingPod(entry.uid, pod.shape, pod.priority, pod.since)
+
+    def _list_queues(self) -> Iterable[Queue]:
+        namespaces = [(entry.place[1], entry.value) for entry in self._store.namespaces]
+        return (open_queue(entry.value, namespaces) for entry in self._store.queues)
+
+
+def build_pod(name: str, tenant: Tenant, stored: StoredJob) -> Pod:
+    """A job's pod; with a shape of its own where it takes something else than new ones would."""
+    assert stored.job is not None  # noqa: S101 (only such jobs are given)
+    usual = stored.job.launcher if tenant.is_launcher else stored.job.worker
+    is_unusual = bool(tenant.node) and tenant.shape.requests != usual.requests
+    return Pod(
+        name,
+        tenant.node,
+        tenant.since,
+        is_launcher=tenant.is_launcher,
+        is_draining=name in stored.leaving,
+        is_terminating=tenant.is_terminating,
+        shape=make_shape(dict(tenant.shape.requests)) if is_unusual else None,
+    )

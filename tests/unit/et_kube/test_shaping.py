@@ -1,0 +1,148 @@
+"""What a pod asks of a node, against what Kubernetes documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from et_kube.resources import TRAINING_JOBS
+from et_kube.shaping import describe_shape, sum_requests
+from tests.fakes.schemas import admit, find_definition
+
+Document = dict[str, Any]
+
+
+def container(cpu: str, **more: Any) -> Document:
+    return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SIDECAR = {"restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        ({"containers": [container("1"), container("2")]}, 3000),
+        (
+            {"containers": [container("1")], "initContainers": [container("5"), container("4")]},
+            5000,
+        ),
+        ({"containers": [container("3")], "initContainers": [container("1", **SIDECAR)]}, 4000),
+        (
+            # the second one runs beside the sidecar before it, the first one does not
+            {
+                "containers": [container("1")],
+                "initContainers": [container("4"), container("1", **SIDECAR), container("4")],
+            },
+            5000,
+        ),
+        ({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250),
+        ({"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}}, 4000),
+        ({"containers": [{}]}, 0),
+    ],
+)
+def test_effective_requests(spec: Document, cpu: int) -> None:
+    assert sum_requests(spec).get("cpu", 0) == cpu
+
+
+def test_what_a_pod_requests_as_a_whole_counts_for_what_can_be_requested_so() -> None:
+    both = {"cpu": "1", "nvidia.com/gpu": "2", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"}
+    spec = {"containers": [{"resources": {"requests": both}}], "resources": {"requests": both}}
+    spec["resources"] = {"requests": {"hugepages-2Mi": "8Mi", "nvidia.com/gpu": "9"}}
+    assert sum_requests(spec) == {
+        "cpu": 1000,
+        "nvidia.com/gpu": 2,
+        "hugepages-2Mi": 8 * 2**20,
+        "ephemeral-storage": 2**30,
+    }
+
+
+def describe(**spec: Any) -> Document:
+    return describe_shape({"spec": {"containers": [container("1")], **spec}})
+
+
+def require(*terms: Document) -> Document:
+    required = {REQUIRED: {"nodeSelectorTerms": [*terms]}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def test_a_node_selector_is_part_of_every_term() -> None:
+    one = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    two = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    terms = describe(nodeSelector={"pool": "x"}, **require(one, two))["terms"]
+    pool = {"key": "pool", "operator": "In", "values": ["x"]}
+    assert [term["requirements"] for term in terms] == [
+        [pool, {"key": "a", "operator": "Exists", "values": []}],
+        [pool, {"key": "field:metadata.name", "operator": "In", "values": ["n"]}],
+    ]
+
+
+def test_a_term_without_requirements_matches_nothing_and_no_terms_anything() -> None:
+    assert describe()["terms"] == []
+    [term] = describe(**require({}))["terms"]
+    assert term["requirements"] == [{"key": "", "operator": "In", "values": []}]
+
+
+def test_tolerations_are_those_that_open_a_node() -> None:
+    given = [
+        {"operator": "Exists"},
+        {"key": "a", "value": "b", "effect": "NoSchedule"},
+        {"key": "a", "operator": "Gt", "value": "5"},
+        {"key": "a", "operator": "Exists", "effect": "PreferNoSchedule"},
+    ]
+    assert describe(tolerations=given)["tolerations"] == [
+        {"key": "", "value": "", "anyValue": True, "effect": ""},
+        {"key": "a", "value": "b", "anyValue": False, "effect": "NoSchedule"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"affinity": {"podAntiAffinity": {REQUIRED: [{}]}}}, "pod anti-affinity"),
+        (
+            {
+                "affinity": {
+                    "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}
+                }
+            },
+            "",
+        ),
+        (
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+            "topology spread",
+        ),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, ""),
+        (
+            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]},
+            "volume claims",
+        ),
+        ({"volumes": [{"name": "v", "emptyDir": {}}]}, ""),
+        (
+            {"resourceClaims": [{"name": "x"}], "schedulerName": "mine"},
+            "resource claims, another scheduler",
+        ),
+        (require(*[{}] * 65), "more terms of node affinity, or resources, than are looked at"),
+    ],
+)
+def test_what_is_not_modelled_is_said(spec: Document, words: str) -> None:
+    assert describe(**spec)["unproven"] == words
+
+
+def test_ports_of_the_node_are_found_wherever_they_are_named() -> None:
+    ports = [{"containerPort": 1}, {"containerPort": 2, "hostPort": 2, "protocol": "UDP"}]
+    spec = {"containers": [{"ports": ports}], "initContainers": [{"ports": [{"hostPort": 80}]}]}
+    assert describe_shape({"spec": spec})["hostPorts"] == ["TCP/80", "UDP/2"]
+
+
+def test_the_definition_of_a_job_takes_every_such_document() -> None:
+    definition = find_definition(TRAINING_JOBS)
+    assert definition is not None
+    status = definition["schema"]["openAPIV3Schema"]["properties"]["status"]
+    tolerations = [{"operator": "Exists"}]
+    document = describe(nodeSelector={"a": "b"}, tolerations=tolerations, schedulerName="x")
+    shapes = {"shapes": {"launcher": document, "worker": document}}
+    shaped, faults = admit(shapes, status)
+    assert (shaped, faults) == (shapes, [])

@@ -1,0 +1,191 @@
+"""In which order decisions are written, and what one that is not taken does to the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Refused, Throttled
+from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
+from et_kube.watching import Upserted
+from et_runtime.recording import Reported
+from et_scheduler.acting.publishing import PERIOD, Publisher
+from et_scheduler.acting.writing import Writer
+from et_scheduler.measuring import Metrics
+from et_scheduler.model.decisions import Change, Step
+from et_scheduler.model.jobs import Admission, State
+from et_scheduler.model.queues import QueueStatus
+from et_scheduler.model.reasons import Reason
+from et_scheduler.state.ingesting import Ingest
+from et_scheduler.state.store import Store
+from et_scheduler.state.surveying import Surveyor
+from tests.fakes.clock import FakeClock
+from tests.fakes.documents import merge_patch
+from tests.unit.scheduler.test_codec import make_stored
+
+pytestmark = pytest.mark.usefixtures("quiet_logs")
+
+
+class Server:
+    """Takes patches, but for those that it has an error for."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.errors: dict[str, KubeError] = {}
+        self.patched: list[str] = []
+        self._versions = count(100)
+
+    async def patch(self, ref: Ref, body: Any, *, subresource: str = "") -> Json:
+        assert subresource == "status"
+        if ref.name in self.errors:
+            raise self.errors[ref.name]
+        self.patched.append(ref.name)
+        assert body["metadata"].pop("resourceVersion")
+        new: Any = merge_patch(self.objects[ref.name], body)
+        new["metadata"]["resourceVersion"] = str(next(self._versions))
+        return new  # type: ignore[no-any-return]
+
+    async def get(self, ref: Ref) -> Json:
+        if ref.name not in self.objects:
+            raise NotFound(404, "NotFound", ref.name)
+        found: Json = self.objects[ref.name]
+        return found
+
+
+class Desk:
+    def __init__(self, *names: str) -> None:
+        self.clock = FakeClock()
+        self.server = Server()
+        self.store = Store()
+        self.ingest = Ingest(self.store)
+        self.events: list[Reported] = []
+        self.metrics = Metrics()
+        self.writer = Writer(self.server, self.ingest, self, self.clock, self.metrics)  # type: ignore[arg-type]
+        self.surveyor = Surveyor(self.store)
+        for name in names:
+            job = make_stored()
+            job["metadata"] |= {"name": name, "uid": name, "resourceVersion": "7"}
+            self.server.objects[name] = job
+            self.ingest.take(Upserted(TRAINING_JOBS, job))
+
+    def record(self, reported: Reported) -> None:
+        self.events.append(reported)
+
+    async def write(self, *changes: Change) -> timedelta | None:
+        return await self.writer.write(changes, self.surveyor.survey().entries)
+
+
+def change(name: str, step: Step, reason: Reason = Reason.STARTED) -> Change:
+    return Change(name, step, Admission(1, State.ADMITTED, workers=2, reason=reason, message="x"))
+
+
+CHANGES = (
+    change("reserves", Step.RESERVE),
+    change("gives", Step.GIVE),
+    change("takes", Step.TAKE),
+    change("told", Step.TELL),
+)
+NAMES = tuple(one.uid for one in CHANGES)
+
+
+async def test_each_step_is_written_before_the_next_one() -> None:
+    desk = Desk(*NAMES)
+    assert await desk.write(*CHANGES) == timedelta()
+    assert tuple(desk.server.patched) == NAMES
+    assert [job.admission for job in desk.surveyor.survey().jobs] == [c.admission for c in CHANGES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_after_a_patch_that_was_refused_no_later_step_is_written(name: str) -> None:
+    desk = Desk(*NAMES)
+    desk.server.errors[name] = Refused(422, "Invalid", "a webhook denied the request")
+    assert await desk.write(*CHANGES) == timedelta()
+    assert tuple(desk.server.patched) == NAMES[: NAMES.index(name)]
+    assert desk.writer.list_resting() == {name}
+    assert desk.writer.find_wait() is not None
+    await desk.clock.advance(timedelta(seconds=1))
+    assert desk.writer.list_resting() == frozenset()
+
+
+async def test_a_conflict_is_looked_at_and_tried_again_at_once() -> None:
+    desk = Desk("takes")
+    desk.server.objects["takes"]["metadata"]["resourceVersion"] = "9"
+    desk.server.errors["takes"] = Conflict(409, "Conflict", "it has been modified")
+    await desk.write(CHANGES[2])
+    assert desk.writer.list_resting() == frozenset()
+    assert desk.surveyor.survey().entries["takes"].version == 9
+    for _ in range(2):
+        await desk.write(CHANGES[2])
+    assert desk.writer.list_resting() == {"takes"}
+
+
+async def test_a_job_that_is_gone_is_forgotten() -> None:
+    desk = Desk("takes")
+    desk.server.errors["takes"] = NotFound(404, "NotFound", "takes")
+    await desk.write(CHANGES[2])
+    assert desk.surveyor.survey().jobs == ()
+
+
+async def test_a_server_that_asks_to_wait_is_given_time() -> None:
+    desk = Desk("takes")
+    desk.server.errors["takes"] = Throttled(429, "", "x", timedelta(seconds=3))
+    assert await desk.write(CHANGES[2]) == timedelta(seconds=3)
+
+
+async def test_whoever_does_not_lead_writes_nothing_more() -> None:
+    desk = Desk(*NAMES)
+    desk.server.errors["gives"] = NotLeader("not any more")
+    with pytest.raises(NotLeader):
+        await desk.write(*CHANGES)
+    assert desk.server.patched == ["reserves"]
+
+
+async def test_an_event_comes_with_another_reason_only() -> None:
+    desk = Desk("takes")
+    await desk.write(change("takes", Step.TAKE))
+    await desk.write(change("takes", Step.TELL))
+    await desk.write(change("takes", Step.GIVE, Reason.EVICTED))
+    assert [(e.reason, e.is_warning) for e in desk.events] == [
+        ("Started", False),
+        ("Evicted", True),
+    ]
+
+
+# ------------------------------------------------------------------ queues
+@asynccontextmanager
+async def running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run())
+        yield
+        task.cancel()
+
+
+def make_status(name: str, waiting: int, **allocated: int) -> QueueStatus:
+    return QueueStatus(name, waiting, 0, allocated, {}, ())
+
+
+async def test_a_queue_is_written_where_it_differs_and_not_more_often_than_it_may() -> None:
+    desk = Desk()
+    for name in ("bad", "good"):
+        queue = {"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": {}}
+        desk.server.objects[name] = queue
+        desk.ingest.take(Upserted(TRAINING_QUEUES, queue))
+    desk.server.errors["bad"] = Refused(422, "Invalid", "no")
+    publisher = Publisher(desk.server, desk.store, desk.ingest, desk.clock)  # type: ignore[arg-type]
+    async with running(publisher.run):
+        publisher.offer((make_status("bad", 1), make_status("good", 1, cpu=5)))
+        await desk.clock.advance(PERIOD)
+        for waiting in range(9):
+            publisher.offer((make_status("bad", 1), make_status("good", waiting, gpu=5)))
+            await desk.clock.advance(PERIOD / 10)
+        await desk.clock.advance(PERIOD * 3)
+    assert desk.server.patched == ["good"] * 2
+    stored = desk.store.queues.find(("", "good"))
+    assert stored is not None
+    assert (stored.shown["waiting"], stored.shown["allocated"]) == (8, {"gpu": 5})

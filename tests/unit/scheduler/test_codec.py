@@ -1,0 +1,363 @@
+"""JSON of others and of ours, and what is left out of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from et_kube.resources import TRAINING_JOBS
+from et_scheduler.codec.admissions import decode_admission, encode_admission
+from et_scheduler.codec.jobs import NOT_OURS, decode_job
+from et_scheduler.codec.nodes import decode_node
+from et_scheduler.codec.pods import GONE, decode_pod
+from et_scheduler.codec.queues import decode_queue, open_queue
+from et_scheduler.codec.reading import MAX_INTEGER
+from et_scheduler.codec.shapes import decode_shape
+from et_scheduler.model.jobs import Admission, Elasticity, Eviction, Gift, Placement, Purpose, State
+from et_scheduler.model.queues import DEFAULT_ORDER
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import MINUTE, SECOND, Effect, Operator, Shape
+from et_scheduler.planning.matching import does_match
+from tests.fakes.carriers import make_node, make_service
+from tests.fakes.schemas import admit, find_definition
+from tests.unit.scheduler.rigs import make_held
+
+Document = dict[str, Any]
+MOMENTS = st.integers(1, 10**14)
+MAYBE = st.none() | MOMENTS
+NAMES = st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), max_size=5).map(tuple)
+NAME = st.from_regex(r"[a-z]{1,9}", fullmatch=True)
+NUMBERS = st.integers(0, MAX_INTEGER)
+ADMISSIONS = st.builds(
+    Admission,
+    number=NUMBERS,
+    state=st.sampled_from(State),
+    queue=NAME,
+    elasticity=st.sampled_from(Elasticity),
+    workers=st.integers(0, 1024),
+    leaving=NAMES,
+    placement=st.builds(Placement, launcher=st.just("") | NAME, only=NAMES, avoid=NAMES),
+    reserved=NAMES,
+    reason=st.sampled_from(Reason),
+    message=st.text("abc 12,.", max_size=40),
+    queued_at=st.just(0) | MOMENTS,
+    since=st.just(0) | MOMENTS,
+    unfit_since=MAYBE,
+    bound_at=MAYBE,
+    short_since=MAYBE,
+    gave_for=st.none() | st.builds(Gift, st.sampled_from(Purpose), st.just("") | NAME),
+    evictions=st.lists(st.builds(Eviction, NAME, NAME, MOMENTS), max_size=3).map(tuple),
+    attempts=NUMBERS,
+    retry_at=MAYBE,
+    resized_at=MAYBE,
+)
+
+
+def find_status() -> Document:
+    definition = find_definition(TRAINING_JOBS)
+    assert definition is not None
+    found: Document = definition["schema"]["openAPIV3Schema"]["properties"]["status"]
+    return found
+
+
+def drop_nulls(body: Any) -> Any:
+    """As a merge patch stores them."""
+    if isinstance(body, dict):
+        return {key: drop_nulls(value) for key, value in body.items() if value is not None}
+    return [drop_nulls(item) for item in body] if isinstance(body, list) else body
+
+
+STATUS = find_status()
+
+
+@given(ADMISSIONS)
+def test_an_admission_is_read_as_it_was_written(admission: Admission) -> None:
+    body = drop_nulls(encode_admission(admission))
+    stored, faults = admit({"admission": body}, STATUS)
+    assert faults == []
+    assert stored == {"admission": body}
+    assert decode_admission(stored["admission"]) == admission
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(ADMISSIONS, st.data())
+def test_whatever_is_in_a_field_it_is_read_or_the_job_is_left_alone(
+    admission: Admission, data: st.DataObject
+) -> None:
+    body = drop_nulls(encode_admission(admission))
+    body[data.draw(st.sampled_from(sorted(body)))] = data.draw(JUNK)
+    job = make_stored(admission=body)
+    stored = decode_job(job)
+    assert (stored.job is None) == bool(stored.trouble)
+
+
+def make_stored(
+    spec: Document | None = None, worker: Document | None = None, **status: Any
+) -> Document:
+    job = make_held("job", least=2, most=8, **(spec or {}))
+    job["spec"]["etReplicaSpecs"]["worker"].update(worker or {})
+    shapes = {"launcher": {}, "worker": {"requests": {"cpu": 1000}}, "elastic": True}
+    waiting = [{"type": "Admitted", "status": "False", "reason": "Waiting"}]
+    job["metadata"] |= {
+        "uid": "u",
+        "namespace": "team",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    job["status"] = {"shapes": shapes, "conditions": waiting} | status
+    return job
+
+
+@pytest.mark.parametrize(
+    "key", ["spec", "status", "shapes", "worker", "sizes", "conditions", "workers"]
+)
+@given(junk=JUNK)
+def test_a_job_with_anything_in_it_is_read_or_told(key: str, junk: Any) -> None:
+    job = make_stored()
+    where = {"spec": job, "status": job, "shapes": job["status"], "sizes": job["spec"]}
+    where |= {"worker": job["spec"]["etReplicaSpecs"]}
+    where.get(key, job["status"])[key] = junk
+    try:
+        decode_job(job)
+    except ValueError:
+        assert key in {"spec", "status", "conditions"}  # the store keeps what it knew
+
+
+def read(**how: Any) -> Any:
+    found = decode_job(make_stored(**how))
+    assert found.job is not None, found.trouble
+    return found.job
+
+
+def test_a_job_is_what_its_author_its_operator_and_we_have_said() -> None:
+    told = {"number": 3, "state": "Admitted", "workers": 4}
+    job = read(spec={"sizes": [8, 2, 4], "suspend": True}, admission=told, admittedNumber=3)
+    assert (job.queue, job.minimum, job.maximum, job.replicas) == ("main", 2, 8, 2)
+    assert (job.sizes, job.is_suspended, job.admitted_number) == ((2, 4, 8), True, 3)
+    assert job.admission == Admission(3, State.ADMITTED, workers=4)
+    assert job.worker == Shape((("cpu", 1000),))
+
+
+def test_only_who_is_held_or_was_answered_is_ours() -> None:
+    assert decode_job(make_stored(conditions=[])) is NOT_OURS
+    suspended = [{"type": "Admitted", "status": "False", "reason": "Suspended"}]
+    assert decode_job(make_stored(conditions=suspended)) is NOT_OURS
+    assert decode_job(make_stored(shapes=None)) is NOT_OURS
+    told = {"number": 1, "state": "Admitted"}
+    ended = [{"type": "Succeeded", "status": "True"}]
+    assert decode_job(make_stored(conditions=ended, admission=told)) is NOT_OURS
+    gone = make_stored(admission=told)
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert decode_job(gone) is NOT_OURS
+    assert not read(conditions=[], admission=told).is_waiting
+
+
+def test_who_cannot_be_elastic_counts_as_fixed() -> None:
+    assert read().elasticity is Elasticity.AUTO
+    assert read(worker={"maxReplicas": None}).elasticity is Elasticity.FIXED
+    assert read(spec={"elasticity": "Fixed"}).elasticity is Elasticity.FIXED
+    assert read(shapes={"launcher": {}, "worker": {}}).elasticity is Elasticity.FIXED
+    assert read(spec={"queue": None}).elasticity is Elasticity.FIXED
+    assert read(spec={"queue": None}).queue == "default"
+
+
+@pytest.mark.parametrize(
+    ("asked", "costs", "seconds"),
+    [(None, None, 30), (None, [9, 1, 40], 90), (None, [1], 30), (None, [400], 900), (60, [40], 60)],
+)
+def test_the_cool_down_follows_what_resizes_cost(asked: Any, costs: Any, seconds: int) -> None:
+    job = read(spec={"resizeCooldownSeconds": asked}, resizeSeconds=costs)
+    assert job.cooldown == seconds * SECOND
+
+
+# ------------------------------------------------------------------ nodes
+def test_a_node_has_room_when_it_is_ready_and_nobody_takes_it_away() -> None:
+    node = make_node("n")
+    assert decode_node(node).has_room
+    assert decode_node(node).allocatable == {"cpu": 8000, "memory": 64 * 2**30, "pods": 110}
+    assert not decode_node(node | {"spec": {"unschedulable": True}}).has_room
+    assert not decode_node(node | {"status": {}}).has_room
+    gone = {**node["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert not decode_node(node | {"metadata": gone}).has_room
+
+
+def test_taints_that_keep_pods_away_are_those_of_the_node() -> None:
+    taints = [
+        {"key": "a", "effect": "NoSchedule"},
+        {"key": "b", "value": "v", "effect": "NoExecute"},
+        {"key": "c", "effect": "PreferNoSchedule"},
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+    ]
+    found = decode_node(make_node("n") | {"spec": {"taints": taints}}).taints
+    assert [(t.key, t.effect) for t in found] == [
+        ("a", Effect.NO_SCHEDULE),
+        ("b", Effect.NO_EXECUTE),
+    ]
+
+
+def test_a_pod_that_names_its_node_by_field_finds_it() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
+    pod = make_service("x")
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    pod["spec"]["affinity"] = {"nodeAffinity": required}
+    shape = decode_pod(pod).shape
+    assert does_match(shape, decode_node(make_node("n")))
+    assert not does_match(shape, decode_node(make_node("m")))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"taints": "x"},
+        {"taints": [1]},
+    ],
+)
+def test_a_node_that_cannot_be_read_is_refused(change: Document) -> None:
+    with pytest.raises(ValueError, match="taints"):
+        decode_node(make_node("n") | {"spec": change})
+
+
+# ------------------------------------------------------------------ pods
+def own(pod: Document, job: str = "job", **changes: Any) -> Document:
+    owner = {"kind": "TrainingJob", "apiVersion": "kai.alibabacloud.com/v1alpha1"}
+    owner |= {"name": job, "uid": "u", "controller": True} | changes
+    pod["metadata"]["ownerReferences"] = [owner]
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "owner", "is_launcher"),
+    [
+        (own(make_service("job-worker-3")), "u", False),
+        (own(make_service("job-launcher")), "u", True),
+        (own(make_service("job-launcher-r2")), "u", True),
+        (own(make_service("job-worker-x")), "", False),
+        (own(make_service("other-worker-3")), "", False),
+        (own(make_service("job-worker-3"), controller=False), "", False),
+        (own(make_service("job-worker-3"), kind="Job"), "", False),
+        (make_service("job-worker-3"), "", False),
+    ],
+)
+def test_a_pod_is_of_the_job_that_made_it(pod: Document, owner: str, is_launcher: bool) -> None:
+    found = decode_pod(pod)
+    assert (found.owner, found.is_launcher) == (owner, is_launcher)
+    assert found.is_pending == (not owner)
+
+
+def test_pods_that_take_nothing_are_nothing() -> None:
+    pod = make_service("x")
+    assert decode_pod(pod | {"status": {"phase": "Succeeded"}}) is GONE
+    assert decode_pod(pod | {"spec": {**pod["spec"], "schedulingGates": [{"name": "x"}]}}) is GONE
+    bound = decode_pod(pod | {"spec": {**pod["spec"], "nodeName": "n"}})
+    assert (bound.node, bound.shape.requests, bound.is_pending) == ("n", (("cpu", 1000),), False)
+
+
+def test_a_pod_waits_since_it_was_told_that_there_is_no_room() -> None:
+    pod = make_service("x")
+    pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    began = decode_pod(pod).since
+    told = {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-01-01T00:01:00Z"}
+    assert decode_pod(pod | {"status": {"conditions": [told]}}).since == began + MINUTE
+
+
+def test_equal_requests_of_bound_pods_are_one_object() -> None:
+    one, two = (make_service(name) for name in ("a", "b"))
+    for pod in (one, two):
+        pod["spec"]["nodeName"] = "n"
+    assert decode_pod(one).shape is decode_pod(two).shape
+
+
+@given(JUNK)
+def test_a_shape_of_anything_is_read_or_refused(junk: Any) -> None:
+    for key in ("requests", "terms", "tolerations", "hostPorts", "unproven"):
+        try:
+            decode_shape({key: junk})
+        except (ValueError, LookupError, TypeError):
+            continue
+
+
+def test_every_operator_is_read() -> None:
+    for operator in Operator:
+        term = {"requirements": [{"key": "k", "operator": operator.value, "values": ["1"]}]}
+        assert decode_shape({"terms": [term]}).terms[0][0].operator is operator
+
+
+# ------------------------------------------------------------------ queues
+def make_queue(**spec: Any) -> Document:
+    return {"metadata": {"name": "q"}, "spec": spec}
+
+
+def test_a_queue_that_says_nothing_is_for_all_and_has_no_limit() -> None:
+    queue = decode_queue(make_queue())
+    assert queue.demands is None
+    assert (queue.queue.weight, queue.queue.order, queue.queue.limits) == (1, DEFAULT_ORDER, {})
+
+
+def test_a_limit_of_0_is_a_limit() -> None:
+    limits = {"cpu": "1500m", "nvidia.com/gpu": 0}
+    assert decode_queue(make_queue(limits=limits)).queue.limits == {
+        "cpu": 1500,
+        "nvidia.com/gpu": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"weight": 0},
+        {"weight": 10**7},
+        {"order": "age"},
+        {"limits": {"cpu": "-1"}},
+        {"stopped": "no"},
+        {"namespaces": []},
+        {"namespaces": {"matchExpressions": [{"key": "a", "operator": "Has"}]}},
+        {"limits": {str(n): 1 for n in range(65)}},
+    ],
+)
+def test_a_queue_that_cannot_be_one_is_refused(spec: Document) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_queue(make_queue(**spec))
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ({}, {"a", "b", "c"}),
+        ({"matchLabels": {"team": "x"}}, {"a"}),
+        (
+            {"matchExpressions": [{"key": "team", "operator": "In", "values": ["x", "y"]}]},
+            {"a", "b"},
+        ),
+        ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["x"]}]}, {"b", "c"}),
+        ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, {"a", "b"}),
+        ({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}, {"c"}),
+        (
+            {
+                "matchLabels": {"team": "x"},
+                "matchExpressions": [{"key": "team", "operator": "DoesNotExist"}],
+            },
+            set(),
+        ),
+    ],
+)
+def test_a_queue_is_for_the_namespaces_that_it_selects(selector: Document, names: set[str]) -> None:
+    known = [("a", {"team": "x"}), ("b", {"team": "y"}), ("c", {})]
+    queue = open_queue(decode_queue(make_queue(namespaces=selector)), known)
+    assert queue.namespaces == names
+
+
+def test_what_was_decided_of_a_gift_is_kept_without_its_uid() -> None:
+    admission = replace(Admission(), gave_for=Gift(Purpose.LEVEL))
+    assert decode_admission(drop_nulls(encode_admission(admission))) == admission

@@ -1,0 +1,181 @@
+"""What is believed: sums by node, whose pods are whose, and what a flood of them costs."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from itertools import count
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from et_kube.resources import NODES, PODS, TRAINING_JOBS, Resource
+from et_kube.watching import Deleted, Synced, Upserted
+from et_scheduler.state.ingesting import Ingest
+from et_scheduler.state.store import Store
+from et_scheduler.state.surveying import Surveyor
+from tests.fakes.carriers import make_node, make_service
+from tests.unit.scheduler.test_codec import make_stored, own
+
+Document = dict[str, Any]
+
+
+class Book:
+    """A store that is told things one by one."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.unread: list[str] = []
+        self.ingest = Ingest(self.store, lambda _, obj, __: self.unread.append(str(obj)[:40]))
+        self.surveyor = Surveyor(self.store)
+        self._versions = count(1)
+
+    def tell(self, resource: Resource, obj: Document, namespace: str = "") -> Document:
+        metadata = {"uid": obj["metadata"]["name"], "namespace": namespace} | obj["metadata"]
+        metadata["resourceVersion"] = str(next(self._versions))
+        told = {**obj, "metadata": metadata}
+        self.ingest.take(Upserted(resource, told))
+        return told
+
+    def end(self, resource: Resource, obj: Document) -> None:
+        metadata = {**obj["metadata"], "resourceVersion": str(next(self._versions))}
+        self.ingest.take(Deleted(resource, {**obj, "metadata": metadata}))
+
+    def node(self, name: str = "n") -> Any:
+        cluster = self.surveyor.survey().cluster
+        return next(node for node in cluster.nodes if node.name == name)
+
+
+def on(pod: Document, node: str = "n", **metadata: Any) -> Document:
+    return {
+        **pod,
+        "metadata": {**pod["metadata"], **metadata},
+        "spec": {**pod["spec"], "nodeName": node},
+    }
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["", "n", "m"]), st.integers(1, 3), st.booleans()),
+    max_size=30,
+)
+
+
+@settings(max_examples=40)
+@given(STEPS)
+def test_sums_are_those_of_the_pods_that_are_there(steps: list[tuple[int, str, int, bool]]) -> None:
+    book = Book()
+    for name in ("n", "m"):
+        book.tell(NODES, make_node(name))
+    there: dict[int, tuple[str, int]] = {}
+    gone: set[int] = set()
+    for number, node, cpu, is_gone in steps:
+        if number in gone:
+            continue
+        pod = make_service(f"pod-{number}", cpu)
+        told = book.tell(PODS, on(pod, node) if node else pod, "web")
+        there[number] = (node, cpu)
+        if is_gone:
+            book.end(PODS, told)
+            del there[number]
+            gone.add(number)  # its uid never comes back
+        wanted = Counter[str]()
+        for place, amount in there.values():
+            wanted[place] += amount * 1000
+        for name in ("n", "m"):
+            assert book.node(name).taken.get("cpu", 0) == wanted[name]
+
+
+def test_pods_of_a_job_come_with_it_and_those_of_others_are_sums() -> None:
+    book = Book()
+    book.tell(NODES, make_node("n"))
+    book.tell(PODS, on(own(make_service("job-worker-1"))), "team")
+    book.tell(PODS, on(make_service("web-1", 2), deletionTimestamp="2026-01-01T00:00:00Z"), "web")
+    assert book.node().taken == {"cpu": 3000, "pods": 2}
+    job = book.tell(TRAINING_JOBS, make_stored(), "team")
+    assert book.node().taken == {"cpu": 2000, "pods": 1}
+    assert book.node().leaving == {"cpu": 2000, "pods": 1}
+    [known] = book.surveyor.survey().jobs
+    assert [(pod.name, pod.node) for pod in known.pods] == [("job-worker-1", "n")]
+    book.end(TRAINING_JOBS, job)
+    assert book.node().taken == {"cpu": 3000, "pods": 2}
+
+
+def test_an_owner_in_another_namespace_hides_no_pod() -> None:
+    book = Book()
+    book.tell(NODES, make_node("n"))
+    book.tell(TRAINING_JOBS, make_stored(), "team")
+    book.tell(PODS, on(own(make_service("job-worker-1", 4))), "elsewhere")
+    assert book.node().taken["cpu"] == 4000
+    [known] = book.surveyor.survey().jobs
+    assert known.pods == ()
+
+
+def test_a_pod_of_an_older_template_has_a_shape_of_its_own() -> None:
+    book = Book()
+    book.tell(TRAINING_JOBS, make_stored(), "team")
+    book.tell(PODS, on(own(make_service("job-worker-1", 1))), "team")
+    book.tell(PODS, on(own(make_service("job-worker-2", 3))), "team")
+    [known] = book.surveyor.survey().jobs
+    shapes = [pod.shape.requests if pod.shape else None for pod in known.pods]
+    assert shapes == [None, (("cpu", 3000),)]
+
+
+def test_ports_that_anybody_has_are_taken() -> None:
+    book = Book()
+    book.tell(NODES, make_node("n"))
+    pod = on(make_service("web"))
+    pod["spec"]["containers"][0]["ports"] = [{"hostPort": 80}]
+    book.tell(PODS, pod, "web")
+    assert book.node().ports == {"TCP/80"}
+
+
+def test_an_object_that_cannot_be_read_is_as_it_was() -> None:
+    book = Book()
+    book.tell(NODES, make_node("n"))
+    odd = {**make_node("n"), "spec": {"taints": "x"}}
+    book.tell(NODES, odd)
+    assert len(book.unread) == 1
+    assert book.node().allocatable["cpu"] == 8000
+
+
+def test_lists_take_away_what_is_gone_and_answers_are_not_undone_by_older_ones() -> None:
+    book = Book()
+    told = book.tell(NODES, make_node("n"))
+    book.tell(NODES, make_node("m"))
+    older = {**told, "metadata": {**told["metadata"], "resourceVersion": "0"}}
+    book.ingest.take(Upserted(NODES, {**older, "status": {}}))
+    assert book.node().has_room
+    entry = book.ingest.read(NODES, told)
+    book.ingest.take(Synced(NODES, None, (entry,), "10", 0.0))
+    assert [node.name for node in book.surveyor.survey().cluster.nodes] == ["n"]
+
+
+def test_until_every_kind_was_listed_nothing_is_current() -> None:
+    store = Store()
+    for resource in store.tables:
+        assert not store.is_current
+        store.note_current(resource)
+    assert store.is_current
+
+
+def test_a_flood_of_pods_takes_little_memory_each() -> None:
+    book = Book()
+    for number in range(40):
+        book.tell(NODES, make_node(f"node-{number}"))
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    flood = 3000
+    entries = []
+    for number in range(flood):
+        pod = on(make_service(f"some-deployment-7d4f9c-{number:05}"), f"node-{number % 40}")
+        uid = f"7b1c9a52-0000-4000-8000-{number:012}"
+        metadata = pod["metadata"] | {"uid": uid, "namespace": "web", "labels": {"a": "b" * 50}}
+        metadata["resourceVersion"] = str(number + 1000)
+        entries.append(book.ingest.read(PODS, {**pod, "metadata": metadata}))
+    book.ingest.take(Synced(PODS, None, tuple(entries), "9000", 0.0))
+    entries.clear()
+    book.surveyor.survey()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (after - before) / flood < 1500  # 150 MB with a hundred thousand

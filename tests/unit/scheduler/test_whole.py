@@ -1,0 +1,266 @@
+"""All parts of et-scheduler together, in a cluster in memory."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from et_kube.errors import Conflict, OutcomeUnknown, ServerFailed
+from et_kube.resources import EVENTS, LEASES, PODS, TRAINING_JOBS, TRAINING_QUEUES, Ref
+from et_kube.watching import Cut, Resumed
+from tests.fakes.clients import Call, Moment
+from tests.unit.scheduler.rigs import USER, Rig, make_held
+
+pytestmark = pytest.mark.usefixtures("quiet_logs")
+
+
+async def test_jobs_start_grow_into_what_is_free_and_give_way() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    rig.create(make_held("one", least=2, most=8))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count("one") == 8
+        rig.create(make_held("two", least=4, most=8))
+        await rig.advance(15)
+        assert rig.count("two") == 4
+        assert rig.count("one") == 4
+    assert {call.subresource for call in rig.list_writes()} == {"status"}
+    bodies = [c.body for c in rig.list_writes() if c.ref.resource == TRAINING_JOBS]
+    assert all(set(body["status"]) == {"admission"} for body in bodies)
+    assert all(set(body["metadata"]) == {"uid", "resourceVersion"} for body in bodies)
+
+
+async def test_who_waits_is_told_why_and_the_queue_shows_it() -> None:
+    rig = Rig(nodes=1, cpu=4)
+    rig.create(make_held("big", least=4, elasticity="Fixed"), make_held("late", least=2))
+    async with rig.running():
+        await rig.advance(12)
+    assert rig.get("late")["state"] == "Waiting"
+    assert rig.get("late")["reason"] == "NoRoom"
+    assert "1 CPU" in rig.get("late")["message"]
+    status = rig.cluster.get(Ref(TRAINING_QUEUES, "", "main"))["status"]
+    assert (status["waiting"], status["running"]) == (1, 1)
+    assert status["line"] == ["team/late"]
+    assert status["allocated"] == {"cpu": 4000}
+
+
+async def live(rig: Rig, seconds: float = 30) -> None:
+    async with rig.running():
+        await rig.advance(seconds)
+
+
+def describe(rig: Rig) -> dict[str, tuple[str, int, int]]:
+    return {
+        name: (rig.get(name)["state"], rig.get(name)["workers"], rig.count(name)) for name in NAMES
+    }
+
+
+NAMES = ("one", "two", "six")
+END = {"one": ("Admitted", 2, 2), "two": ("Admitted", 4, 4), "six": ("Waiting", 0, 0)}
+
+
+def make_busy(**rig: Any) -> Rig:
+    """One has grown when two comes, for which it gives way; six never fits beside them."""
+    busy = Rig(nodes=2, cpu=3, **rig)
+    busy.create(make_held("one", least=2, most=6))
+    return busy
+
+
+def add_rest(rig: Rig) -> None:
+    rig.create(make_held("two", least=4, most=4), make_held("six", least=6, most=6))
+
+
+async def live_through(rig: Rig) -> None:
+    async with rig.running():
+        await rig.advance(8)
+        add_rest(rig)
+        await rig.advance(20)
+
+
+async def count_writes() -> int:
+    rig = make_busy()
+    await live_through(rig)
+    assert describe(rig) == END
+    return len(rig.list_writes())
+
+
+async def test_an_error_at_any_write_costs_time_only() -> None:
+    for number in range(await count_writes()):
+        for error in (
+            Conflict(409, "Conflict", "x"),
+            OutcomeUnknown("x"),
+            ServerFailed(500, "", "x"),
+        ):
+            for moment in Moment:
+                rig = make_busy()
+                fail_once(rig, number, error, moment)
+                await live_through(rig)
+                assert describe(rig) == END, (number, error, moment)
+
+
+def fail_once(rig: Rig, number: int, error: BaseException, moment: Moment) -> None:
+    """The write of this number fails, before it is done or after."""
+    seen: list[Call] = []
+
+    def strike(call: Call, now: Moment) -> None:
+        is_ours = call.is_write and call.ref.resource in {TRAINING_JOBS, TRAINING_QUEUES}
+        if now is Moment.BEFORE and is_ours:
+            seen.append(call)
+        if is_ours and now is moment and len(seen) == number + 1 and call is seen[-1]:
+            raise error
+
+    rig.log.faults.append(strike)
+
+
+async def test_a_process_that_dies_at_any_write_is_replaced_by_one_that_goes_on() -> None:
+    for number in range(await count_writes()):
+        for moment in Moment:
+            rig = make_busy()
+            fail_once(rig, number, Death(), moment)
+            for pause in (8, 30):
+                try:
+                    async with rig.running():
+                        await rig.advance(pause)
+                except* Death:
+                    rig.replicas = [rig.make_replica(1)]
+                    async with rig.running():
+                        await rig.advance(pause)
+                if pause == 8:
+                    add_rest(rig)
+                    rig.replicas = [rig.make_replica(2)]
+            assert describe(rig) == END, (number, moment)
+
+
+class Death(BaseException):
+    """The process is gone."""
+
+
+async def test_two_replicas_come_to_the_same_end_as_one() -> None:
+    rig = make_busy(replicas=2)
+    await live_through(rig)
+    assert describe(rig) == END
+
+
+async def test_two_that_both_believe_to_lead_contradict_each_other_by_conflicts_alone() -> None:
+    rig = make_busy(replicas=2)
+    for number, replica in enumerate(rig.replicas):
+        replica._lease._ref = Ref(LEASES, "et-operator", f"lease-{number}")
+    await live_through(rig)
+    assert describe(rig) == END
+
+
+async def test_a_watch_that_is_behind_is_waited_for() -> None:
+    rig = make_busy()
+    async with rig.running():
+        await rig.advance(8)
+        rig.replicas[0]._see(Cut(PODS, None))
+        written = len(rig.list_writes())
+        add_rest(rig)
+        await rig.advance(6)
+        assert len(rig.list_writes()) == written
+        rig.replicas[0]._see(Resumed(PODS, None, rig.clock.monotonic()))
+        await rig.advance(30)
+    assert describe(rig) == END
+
+
+async def test_a_job_that_nobody_may_write_holds_up_no_other() -> None:
+    rig = make_busy()
+    webhook = ServerFailed(500, "InternalError", 'failed calling webhook "x": EOF')
+    rig.refuse(lambda c: c.verb == "patch" and c.ref.name == "bad", webhook)
+    rig.create(make_held("bad"))
+    async with rig.running():
+        await rig.advance(8)
+        add_rest(rig)
+        await rig.advance(30)
+        tried = [c for c in rig.log.calls if c.verb == "patch" and c.ref.name == "bad"]
+        assert 3 < len(tried) < 20
+    assert describe(rig) == END
+
+
+async def test_an_admission_that_cannot_be_read_leaves_the_job_alone_and_is_told_once() -> None:
+    rig = make_busy()
+    ref = Ref(TRAINING_JOBS, "team", "one")
+    async with rig.running():
+        await rig.advance(8)
+        rig.cluster.edit(ref, lambda d: d["status"]["admission"].update(number="many"))
+        rig.create(make_held("two", least=4, most=4))
+        await rig.advance(10)
+    assert rig.get("one")["number"] == "many"
+    assert rig.get("two")["state"] == "Waiting"  # what the first has is taken
+    events = [e for e in rig.cluster.list(EVENTS) if e["reason"] == "Unreadable"]
+    assert [event["regarding"]["name"] for event in events] == ["one"]
+    assert "number" in events[0]["note"]
+
+
+async def test_events_tell_of_new_reasons_only() -> None:
+    rig = make_busy()
+    await live_through(rig)
+    told = [(e["regarding"]["name"], e["reason"]) for e in rig.cluster.list(EVENTS)]
+    assert ("two", "Started") in told
+    assert told.count(("six", "NoRoom")) + told.count(("six", "TooLarge")) == 1
+    assert len(told) < 12
+
+
+async def test_who_observes_writes_nothing_at_all() -> None:
+    rig = make_busy(is_observing=True)
+    async with rig.running():
+        await rig.advance(8)
+        add_rest(rig)
+        await rig.advance(8)
+    assert rig.log.list_writes(USER) == []
+    assert rig.count_passes() < 30
+
+
+async def test_at_rest_nothing_is_asked_and_nothing_decided() -> None:
+    rig = make_busy()
+    async with rig.running():
+        await rig.advance(8)
+        add_rest(rig)
+        await rig.advance(80)
+        calls, passes = len(rig.list_writes()), rig.count_passes()
+        await rig.advance(30)
+        assert len(rig.list_writes()) == calls
+        assert rig.count_passes() <= passes + 3
+
+
+async def test_events_that_come_together_are_answered_together() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    async with rig.running():
+        await rig.advance(2)
+        before = rig.count_passes()
+        for number in range(50):
+            rig.add_services(1, name=f"flood-{number}")
+            await rig.clock.advance(timedelta(milliseconds=20))
+        assert 5 <= rig.count_passes() - before <= 11
+
+
+async def test_a_defect_of_a_pass_is_counted_and_tried_again() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    [replica] = rig.replicas
+    survey = replica._decider._surveyor.survey
+
+    def fail(_: object = ()) -> Any:
+        raise ZeroDivisionError
+
+    async with rig.running():
+        replica._decider._surveyor.survey = fail  # type: ignore[method-assign]
+        rig.create(make_held("one"))
+        await rig.advance(5)
+        assert rig.metrics.defects.labels("pass")._value.get() > 2
+        replica._decider._surveyor.survey = survey  # type: ignore[method-assign]
+        await rig.advance(70)
+        assert rig.count("one") > 0
+
+
+async def test_services_of_others_are_made_room_for() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    rig.create(make_held("one", least=2, most=8))
+    async with rig.running():
+        await rig.advance(8)
+        assert rig.count("one") == 8
+        rig.add_services(3)
+        await rig.advance(5)
+        assert rig.count("one") == 5
+        assert all(pod["spec"].get("nodeName") for pod in rig.cluster.list(PODS, "web"))
