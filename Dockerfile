@@ -1,9 +1,9 @@
-# The operator's image; the broker, a sidecar of launcher pods, is the same image with another command.
+# The operator's image; the broker, a sidecar of launcher pods, and et-scheduler are the same image with another command.
 #
 #   docker build -t REGISTRY/et-operator:TAG .
 #
-# In it: Python, the operator's locked dependencies and the packages et_contract, et_kube,
-# et_operator, et_runtime, launcher and hostdiscovery, all compiled beforehand. No pip, no compiler, no shell script; nothing is written at
+# In it: Python, the locked dependencies of both programs and the packages et_contract, et_kube,
+# et_operator, et_runtime, et_scheduler, launcher and hostdiscovery, all compiled beforehand. No pip, no compiler, no shell script; nothing is written at
 # run time, so that a read-only root file system and any user will do.
 # BASE may be any image with python3 >= 3.11 and its venv module. A tag moves; to build from the very same base again give
 # the digest that your registry has for it: --build-arg BASE=REGISTRY/python@sha256:...
@@ -22,6 +22,7 @@ COPY et_contract /opt/packages/et_contract
 COPY et_kube /opt/packages/et_kube
 COPY et_operator /opt/packages/et_operator
 COPY et_runtime /opt/packages/et_runtime
+COPY et_scheduler /opt/packages/et_scheduler
 COPY launcher /opt/packages/launcher
 COPY hostdiscovery /opt/packages/hostdiscovery
 RUN find /opt/packages -name __pycache__ -prune -exec rm -rf {} + \

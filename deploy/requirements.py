@@ -1,4 +1,4 @@
-"""Which packages of requirements.lock the operator needs, without the tools of its developers.
+"""Which packages of requirements.lock the image needs, without the tools of its developers.
 
 The image build runs this file alone: ``python3 requirements.py pyproject.toml requirements.lock``
 prints the entries, pins and hashes as they are, for ``pip install --require-hashes --no-deps``.
@@ -16,10 +16,12 @@ _ARGUMENTS = 3
 def select_runtime(project: str, lock: str) -> str:
     """Return the entries of ``lock`` that the dependencies named in ``project`` lead to.
 
+    Those are the operator's own, and what et-scheduler needs besides: both run from one image.
     The comments of the lock tell which package each one is there for.
     """
     entries = split_entries(lock)
-    direct = tomllib.loads(project)["project"]["dependencies"]
+    content = tomllib.loads(project)["project"]
+    direct = content["dependencies"] + content.get("optional-dependencies", {}).get("scheduler", [])
     wanted = {
         normalize(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0])
         for requirement in direct

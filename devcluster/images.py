@@ -80,6 +80,7 @@ OPERATOR = Image(
         "et_kube",
         "et_operator",
         "et_runtime",
+        "et_scheduler",
         "launcher",
         "hostdiscovery",
     ),

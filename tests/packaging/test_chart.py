@@ -58,14 +58,14 @@ class Variant:
     namespace: str = "et-operator"
 
 
-def patch(**spec: Any) -> Object:
-    """A patch of the operator's pods."""
+def patch(deployment: str = "et-operator", **spec: Any) -> Object:
+    """A patch of its pods."""
     return {
         "patch": json.dumps(
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
-                "metadata": {"name": "et-operator", "namespace": "et-operator"},
+                "metadata": {"name": deployment, "namespace": "et-operator"},
                 "spec": {"template": {"spec": spec}},
             }
         )
@@ -117,6 +117,20 @@ VARIANTS = {
     ),
     "operator-policy": Variant(
         {"operatorPolicy": {"enabled": True}}, {"components": component("operator-policy")}
+    ),
+    "scheduler": Variant(
+        {"scheduler": {"enabled": True, "settings": {"LOG_LEVEL": "debug"}}},
+        {
+            "components": component("scheduler"),
+            "patches": [
+                patch(
+                    "et-scheduler",
+                    containers=[
+                        {"name": "scheduler", "env": [{"name": "LOG_LEVEL", "value": "debug"}]}
+                    ],
+                )
+            ],
+        },
     ),
     "monitoring": Variant(
         {"monitoring": {"serviceMonitor": {"enabled": True}}},
@@ -255,8 +269,8 @@ def index(text: str) -> dict[Key, Object]:
     assert len(found) == len(objects)
     for value in objects:
         if value["kind"] == "Deployment":  # a patch of kustomize puts its variables first
-            [operator] = value["spec"]["template"]["spec"]["containers"]
-            operator["env"].sort(key=itemgetter("name"))
+            [program] = value["spec"]["template"]["spec"]["containers"]
+            program["env"].sort(key=itemgetter("name"))
     return found
 
 
@@ -295,6 +309,7 @@ def test_the_chart_says_what_kustomize_says(
 @pytest.mark.point("chart")
 def test_a_second_release_has_nothing_of_the_first(helm: Path, tmp_path: Path) -> None:
     policies = {"execPolicy": {"enabled": True}, "operatorPolicy": {"enabled": True}}
+    policies["scheduler"] = {"enabled": True}
     values: Object = {**policies, "namespaces": ["x", "y"]}
     first = render_chart(helm, values, tmp_path, "--namespace=one")
     values = {
@@ -310,6 +325,7 @@ def test_a_second_release_has_nothing_of_the_first(helm: Path, tmp_path: Path) -
     bindings = [v for key, v in second.items() if key[1] == "ValidatingAdmissionPolicyBinding"]
     bound = {value["metadata"]["name"]: value["spec"]["policyName"] for value in bindings}
     names = [f"second-et-operator-{policy}" for policy in ("self", "exec", "debug")]
+    names.append("second-et-scheduler-self")
     assert bound == dict(zip(names, names, strict=True))
 
 

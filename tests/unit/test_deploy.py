@@ -15,12 +15,16 @@ from et_operator.codec.decoding import decode_job
 from et_operator.model.names import build_role_prefix
 from et_operator.planning.manifests.access import build_rules
 from et_operator.settings import Settings
+from et_scheduler.settings import Settings as SchedulerSettings
+from et_scheduler.state.store import Store
 from tests.makers import make_job
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm"
 GROUP = "kai.alibabacloud.com"
+NAMES = ("et-scheduler", "et-operator")
+"""Of the two programs."""
 
 WATCH = {"list", "watch"}
 READ = {"get"} | WATCH
@@ -186,6 +190,52 @@ def test_the_policy_about_the_operator_lets_it_bind_the_roles_of_jobs_and_no_oth
         assert re.search(pattern, name)
     for name in ("deployer", "launcher-admin", "job-launcher-x7k2p-more"):
         assert not re.search(pattern, name)
+
+
+SCHEDULERS_RIGHTS = {
+    ("", "pods"): WATCH,
+    ("", "nodes"): WATCH,
+    ("", "namespaces"): WATCH,
+    (GROUP, "trainingjobs"): READ,
+    (GROUP, "trainingqueues"): WATCH,
+    (GROUP, "trainingjobs/status"): {"patch"},
+    (GROUP, "trainingqueues/status"): {"patch"},
+    ("events.k8s.io", "events"): {"create", "patch"},
+}
+
+
+def test_the_schedulers_rights_are_these_and_no_more():
+    assert spread(find("ClusterRole", "et-scheduler")["rules"]) == SCHEDULERS_RIGHTS
+    for resource in Store().tables:
+        assert SCHEDULERS_RIGHTS[resource.group, resource.plural] >= WATCH
+
+
+def test_the_schedulers_lease_is_the_one_of_its_settings():
+    _, use = find("Role", "et-scheduler-leader")["rules"]
+    settings = SchedulerSettings()
+    assert use["resourceNames"] == [settings.lease_name]
+    assert find("Role", "et-scheduler-leader")["metadata"]["namespace"] == settings.own_namespace
+
+
+def test_the_schedulers_policy_is_about_the_account_that_it_has_and_all_that_it_writes():
+    policy = find("ValidatingAdmissionPolicy", "et-scheduler-self")["spec"]
+    [condition] = policy["matchConditions"]
+    account = "system:serviceaccount:et-operator:et-scheduler"
+    assert condition["expression"] == f"request.userInfo.username == '{account}'"
+    text = policy["validations"][0]["expression"]
+    written = {key for key, verbs in SCHEDULERS_RIGHTS.items() if "patch" in verbs}
+    places = {f"{group}/{plural}" for group, plural in written}
+    assert all(f"'{place}" in text for place in places)
+
+
+def test_the_schedulers_pod_is_as_restricted_as_the_operators():
+    ours, theirs = (find("Deployment", name)["spec"]["template"]["spec"] for name in NAMES)
+    assert ours["securityContext"] == theirs["securityContext"]
+    assert ours["enableServiceLinks"] is False
+    [one], [other] = ours["containers"], theirs["containers"]
+    for field in ("securityContext", "image", "readinessProbe", "livenessProbe"):
+        assert one[field] == other[field]
+    assert one["command"] == ["python3", "-m", "et_scheduler"]
 
 
 @pytest.mark.parametrize(

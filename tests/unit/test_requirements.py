@@ -52,5 +52,5 @@ def test_the_projects_own_lock_yields_its_dependencies_without_tools() -> None:
         (ROOT / "requirements.lock").read_text(),
     )
     names = set(requirements.split_entries(selected))
-    assert {"kubernetes-asyncio", "aiohttp", "yarl"} <= names
+    assert {"kubernetes-asyncio", "aiohttp", "yarl", "numpy"} <= names
     assert not {"ruff", "pytest", "mypy"} & names

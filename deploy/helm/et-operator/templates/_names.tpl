@@ -13,6 +13,15 @@
 {{ .Values.serviceAccount.name | default (include "et-operator.name" .) }}
 {{- end }}
 
+{{- define "et-scheduler.name" -}}
+{{- $name := include "et-operator.name" . -}}
+{{- if contains "et-operator" $name -}}
+{{ $name | replace "et-operator" "et-scheduler" }}
+{{- else -}}
+{{ $name | trunc 53 | trimSuffix "-" }}-scheduler
+{{- end -}}
+{{- end }}
+
 {{- define "et-operator.image" -}}
 {{ .Values.image.repository }}
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag }}{{ end }}
@@ -24,9 +33,22 @@ There is one operator a namespace anyway: its lease has one name. */}}
 app.kubernetes.io/name: et-operator
 {{- end }}
 
+{{- define "et-scheduler.selector" -}}
+app.kubernetes.io/name: et-scheduler
+{{- end }}
+
 {{- /* What Helm's users expect on every object, and deploy/base does not have but for the first. */}}
 {{- define "et-operator.labels" -}}
 {{ include "et-operator.selector" . }}
+{{ include "et-operator.release" . }}
+{{- end }}
+
+{{- define "et-scheduler.labels" -}}
+{{ include "et-scheduler.selector" . }}
+{{ include "et-operator.release" . }}
+{{- end }}
+
+{{- define "et-operator.release" -}}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
