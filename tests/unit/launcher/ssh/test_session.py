@@ -78,6 +78,7 @@ exec {setsid} "$@"
 
 
 @pytest.mark.usefixtures("sh")
+@pytest.mark.parametrize("sh", ["dash", "bash"], indirect=True)  # busybox has a setsid of its own
 def test_a_connection_that_ends_before_its_session_begins_forbids_it(pod: Pod) -> None:
     """Nobody could find it any more."""
     setsid = pod.folder / "bin" / "setsid"
