@@ -52,7 +52,7 @@ class Carrier:
         is_held = not self._is_admitted(status)
         if job["spec"].get("suspend") or (not is_held and admission.get("state") == "Waiting"):
             self._hold(job, pods)
-        elif "shapes" not in status:
+        elif "shapes" not in status or _find_reason(status) == "Suspended":
             self._speak(job)
         elif is_held and admission.get("state") == "Admitted":
             if admission["number"] > status.get("admittedNumber", 0):
@@ -66,8 +66,13 @@ class Carrier:
             self._end(pod)
         is_asking = not job["spec"].get("suspend")
         if not self._find_pods(job):
-            reason = "Waiting" if is_asking else "Suspended"
-            self._write(job, {"conditions": _condition("False", reason)})
+            status: Document = {
+                "conditions": _condition("False", "Waiting" if is_asking else "Suspended")
+            }
+            number = (job.get("status") or {}).get("admission", {}).get("number")
+            if number is not None and not is_asking:
+                status["admittedNumber"] = number  # a suspension spends the admission
+            self._write(job, status)
 
     def _speak(self, job: Document) -> None:
         shapes = {
@@ -187,6 +192,11 @@ def _get_cpu(job: Document, role: str) -> int:
 
 def _parse(quantity: object) -> int:
     return parse_quantity(quantity, 1000)
+
+
+def _find_reason(status: Document) -> str:
+    conditions = status.get("conditions") or ()
+    return next((one["reason"] for one in conditions if one["type"] == "Admitted"), "")
 
 
 def _condition(status: str, reason: str) -> list[Document]:
