@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from pathlib import Path
 
 import structlog
 
@@ -22,9 +23,11 @@ from et_runtime.supervising import run_for_ever, stop_on_signals, supervise
 from et_scheduler.acting.observing import Observer
 from et_scheduler.acting.publishing import Publisher
 from et_scheduler.acting.writing import Writer
+from et_scheduler.codec.snapshots import Snapshot
 from et_scheduler.deciding import Decider
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Decision
+from et_scheduler.replaying import Recording
 from et_scheduler.settings import Settings
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
@@ -98,6 +101,7 @@ class Scheduler:
         sink = observer if settings.is_observing else self._recorder
         writer = Writer(guarded, self._ingest, sink, clock, metrics)
         scribe = observer if settings.is_observing else writer
+        self._recording = Recording(Path(settings.record)) if settings.record else None
         self._decider = Decider(self.store, scribe, sink, clock, metrics, show=self._show)
         self._reflectors = {
             resource: self._build_reflector(api, resource) for resource in self.store.tables
@@ -123,8 +127,10 @@ class Scheduler:
         self._metrics.is_leader.set(1 if self._lease.is_leader else 0)
         self._metrics.behind.set(len(self.store.list_behind()))
 
-    def _show(self, decision: Decision) -> None:
+    def _show(self, snapshot: Snapshot, decision: Decision) -> None:
         self._publisher.offer(decision.queues)
+        if self._recording is not None and decision.changes:
+            self._recording.keep(snapshot)
 
     def _build_reflector(self, api: Rest, resource: Resource) -> Reflector:
         return Reflector(

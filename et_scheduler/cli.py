@@ -8,10 +8,12 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from et_kube import __version__
 from et_kube.errors import KubeError
 from et_scheduler.assembly import run
+from et_scheduler.replaying import replay
 from et_scheduler.settings import Settings
 
 FLAGS = {"1": True, "true": True, "": False, "0": False, "false": False}
@@ -31,6 +33,17 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default=FLAGS.get(environ.get("OBSERVE", "").lower(), True),
         help="decide and show what would be decided, and write nothing",
     )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        default=environ.get("RECORD", ""),
+        help="keep what passes were decided on that changed something, a line of JSON each",
+    )
+    parser.add_argument(
+        "--replay",
+        metavar="FILE",
+        help="decide the passes of such a file again, print what is decided, and end",
+    )
     parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
     parser.add_argument(
         "--log-format", choices=["json", "console"], default=environ.get("LOG_FORMAT", "json")
@@ -45,11 +58,16 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
 
 def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     """Settings from flags before environment; SystemExit(2) with a sentence for bad ones."""
-    args = build_parser(environ).parse_args(argv)
+    return build_settings(build_parser(environ).parse_args(argv), environ)
+
+
+def build_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
+    """The same from flags that were parsed."""
     return Settings(
         own_namespace=environ.get("POD_NAMESPACE", "et-operator"),
         identity=environ.get("POD_NAME") or socket.gethostname(),
         is_observing=args.observe,
+        record=args.record,
         http_port=args.http_port,
         log_format=args.log_format,
         log_level=args.log_level,
@@ -58,10 +76,14 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM; 0 after an orderly stop, 1 with the reason otherwise."""
-    settings = read_settings(sys.argv[1:] if argv is None else argv, os.environ)
+    args = build_parser(os.environ).parse_args(sys.argv[1:] if argv is None else argv)
     try:
-        asyncio.run(run(settings))
-    except KubeError as error:
+        if args.replay:
+            with Path(args.replay).open(encoding="utf-8") as lines:
+                replay(lines)
+        else:
+            asyncio.run(run(build_settings(args, os.environ)))
+    except (KubeError, OSError, ValueError) as error:
         sys.stderr.write(f"et-scheduler: {error}\n")
         return 1
     return 0

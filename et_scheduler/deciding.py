@@ -22,6 +22,7 @@ from et_kube.racing import run_within
 from et_kube.resources import TRAINING_JOBS, Ref
 from et_runtime.recording import Report
 from et_scheduler.acting.writing import Entries, EventSink
+from et_scheduler.codec.snapshots import Snapshot
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change, Decision
 from et_scheduler.planning.passing import decide
@@ -64,7 +65,7 @@ class Decider:
         recorder: told of jobs that cannot be read.
         clock: for pauses; its time of day is what decisions are made by.
         metrics: counts passes.
-        show: given each decision, for those who look at queues.
+        show: given each decision, and what it was decided on.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Decider:
         clock: Clock,
         metrics: Metrics,
         *,
-        show: Callable[[Decision], None] = lambda _: None,
+        show: Callable[[Snapshot, Decision], None] = lambda _, __: None,
     ) -> None:
         self._store = store
         self._scribe = scribe
@@ -136,7 +137,7 @@ class Decider:
         decision = decide(survey.cluster, survey.queues, survey.jobs, now)
         self._metrics.pass_seconds.observe(self._clock.monotonic() - began)
         self._metrics.show_queues(decision.queues)
-        self._show(decision)
+        self._show(Snapshot(survey.cluster, survey.queues, survey.jobs, now), decision)
         self._metrics.passes.labels("changed" if decision.changes else "unchanged").inc()
         follows = await self._scribe.write(decision.changes, survey.entries)
         if follows:

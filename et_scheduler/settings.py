@@ -19,6 +19,8 @@ class Settings:
     retry_period: timedelta = timedelta(seconds=2)
     is_observing: bool = False
     """Decide and show, and write nothing: no admission, no status, no Event, no lease."""
+    record: str = ""
+    """File that passes are kept in; empty: none."""
     http_port: int = 8080
     """/healthz, /readyz, /metrics."""
     log_format: str = "json"

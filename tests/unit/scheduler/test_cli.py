@@ -1,10 +1,24 @@
-"""Flags, environment and their defaults."""
+"""Flags, environment, and files of passes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from et_scheduler.cli import main, read_settings
+from et_scheduler.codec.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from et_scheduler.model.cluster import Cluster, PendingPod
+from et_scheduler.model.jobs import Admission, Pod
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.shapes import Effect, Operator, Requirement, Shape, Taint, Toleration
+from et_scheduler.replaying import Recording
+from tests.unit.scheduler.makers import make_job, make_node
+from tests.unit.scheduler.rigs import Rig, make_held
+from tests.unit.scheduler.test_codec import ADMISSIONS
 
 
 def test_flags_stand_before_the_environment() -> None:
@@ -34,3 +48,50 @@ def test_a_bad_setting_is_refused_by_name(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit):
         main(["--log-level", "loud"])
     assert "--log-level" in capsys.readouterr().err
+
+
+async def test_what_was_recorded_is_decided_again_in_the_same_way(
+    tmp_path: Path, quiet_logs: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "passes"
+    rig = Rig(nodes=2, cpu=4, record=str(record))
+    rig.create(make_held("one", least=2, most=4), make_held("two", least=9, most=9))
+    async with rig.running():
+        await rig.advance(5)
+    assert main(["--replay", str(record)]) == 0
+    told = capsys.readouterr().out
+    assert "TAKE team/one: Admitted, 4 workers" in told
+    assert "team/two waits: TooLarge" in told
+    assert "queue main: 1 run, 1 wait, has {'cpu': 4000}" in told
+
+
+def test_a_file_that_is_no_record_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("x\n", "[]\n", '{"cluster": {"nodes": [{"name": 1}]}}\n', '{"now": 1}\n'):
+        (tmp_path / "odd").write_text(text)
+        assert main(["--replay", str(tmp_path / "odd")]) == 1
+    assert main(["--replay", str(tmp_path / "none")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 5
+
+
+@given(st.integers(0, 2**40), ADMISSIONS)
+def test_a_snapshot_is_read_as_it_was_written(now: int, admission: Admission) -> None:
+    requirement = Requirement("pool", Operator.IN, ("a", "b"))
+    toleration = Toleration("k", "v", Effect.NO_EXECUTE)
+    shape = Shape((("cpu", 5),), ((requirement,), ()), (toleration,), frozenset({"TCP/1"}), "x")
+    node = make_node("n", taints=(Taint("k", "v", Effect.NO_EXECUTE),), ports=frozenset({"TCP/1"}))
+    pods = (Pod("w", "n", 5, is_draining=True, shape=shape), Pod("l", is_launcher=True))
+    job = replace(make_job("j", sizes=(1, 2)), worker=shape, pods=pods, admission=admission)
+    cluster = Cluster((node,), (PendingPod("u", shape, -5, now),))
+    queue = Queue("q", limits={"cpu": 0}, namespaces=frozenset({"a"}))
+    snapshot = Snapshot(cluster, (queue,), (job,), now)
+    assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
+
+
+def test_a_record_does_not_grow_for_ever(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "passes", most=10)
+    for now in range(5):
+        recording.keep(Snapshot(Cluster(), (), (), now))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["passes", "passes.old"]
+    Recording(tmp_path / "no" / "such").keep(Snapshot(Cluster(), (), (), 1))

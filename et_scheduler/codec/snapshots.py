@@ -1,0 +1,88 @@
+"""What a pass was given, as one line of JSON, and back: a report of a defect is a file of them.
+
+Fields that have their default are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from et_contract.texts import parse_json
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.jobs import Job
+from et_scheduler.model.queues import Queue
+
+MAX_LINE = 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The arguments of `decide`."""
+
+    cluster: Cluster
+    queues: tuple[Queue, ...]
+    jobs: tuple[Job, ...]
+    now: int
+
+
+def encode_snapshot(snapshot: Snapshot) -> str:
+    """One line, without its end."""
+    return json.dumps(_pack(snapshot), separators=(",", ":"))
+
+
+def decode_snapshot(line: str) -> Snapshot:
+    """Raises ValueError for what is no snapshot."""
+    try:
+        found: Snapshot = _unpack(Snapshot, parse_json(line, MAX_LINE))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a snapshot: {type(error).__name__}: {error}") from error
+    return found
+
+
+def _pack(value: Any) -> Any:
+    if is_dataclass(value):
+        pairs = ((one, getattr(value, one.name)) for one in fields(value) if one.init)
+        return {one.name: _pack(held) for one, held in pairs if held != _find_default(one)}
+    if isinstance(value, Mapping):
+        return {key: _pack(held) for key, held in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return [_pack(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _find_default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def _unpack(hint: Any, body: Any) -> Any:
+    """The value of this type; the types are those of the model, whose fields know nothing else."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        return None if body is None else _unpack(next(a for a in inner if a is not NoneType), body)
+    if origin is tuple:
+        kinds = inner[:1] * len(body) if inner[-1] is Ellipsis else inner
+        return tuple(_unpack(kind, item) for kind, item in zip(kinds, body, strict=True))
+    if origin is frozenset:
+        return frozenset(str(item) for item in body)
+    if origin is Mapping:
+        return {str(key): _unpack(inner[1], item) for key, item in body.items()}
+    if is_dataclass(hint):
+        known = _find_kinds(hint)  # type: ignore[arg-type] # a class, and so hashable
+        return hint(**{key: _unpack(known[key], item) for key, item in body.items()})  # type: ignore[operator]
+    if issubclass(hint, StrEnum):
+        return hint(body)
+    if type(body) is not hint:
+        raise TypeError(f"{body!r} is no {hint.__name__}")
+    return body
+
+
+@cache
+def _find_kinds(hint: Any) -> Mapping[str, Any]:
+    kinds = get_type_hints(hint)
+    return {one.name: kinds[one.name] for one in fields(hint) if one.init}

@@ -1,0 +1,69 @@
+"""Passes in a file: kept while they are decided, and decided again for whoever looks into one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+import structlog
+
+from et_scheduler.codec.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from et_scheduler.model.decisions import Change, Decision
+from et_scheduler.planning.passing import decide
+
+log = structlog.get_logger()
+
+MOST_BYTES = 2**28
+"""A record that has grown so large is begun anew; the one before it is kept beside it."""
+
+
+class Recording:
+    """Writes the passes that changed something to a file, a line each.
+
+    What the disk does not take is logged, and costs nobody anything.
+    """
+
+    def __init__(self, path: Path, most: int = MOST_BYTES) -> None:
+        self._path = path
+        self._most = most
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Add one; returns when it is written."""
+        try:
+            if self._path.exists() and self._path.stat().st_size > self._most:
+                self._path.replace(self._path.with_name(self._path.name + ".old"))
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(encode_snapshot(snapshot) + "\n")
+        except OSError as error:
+            log.warning("a pass could not be recorded", file=str(self._path), why=str(error))
+
+
+def replay(lines: Iterable[str], out: TextIO | None = None) -> None:
+    """Decide each pass again, and print what is decided; raises ValueError for a bad line."""
+    out = out or sys.stdout
+    for number, line in enumerate(lines, 1):
+        snapshot = decode_snapshot(line)
+        decision = decide(snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now)
+        sizes = f"{len(snapshot.jobs)} jobs, {len(snapshot.cluster.nodes)} nodes"
+        out.write(f"pass {number} at {snapshot.now}: {sizes}\n")
+        out.writelines(f"  {text}\n" for text in describe(snapshot, decision))
+
+
+def describe(snapshot: Snapshot, decision: Decision) -> Iterable[str]:
+    """What was decided, and why who waits does."""
+    names = {job.uid: f"{job.namespace}/{job.name}" for job in snapshot.jobs}
+    yield from (_describe_change(names[change.uid], change) for change in decision.changes)
+    for uid, told in sorted(decision.explanations.items(), key=lambda item: names[item[0]]):
+        yield f"{names[uid]} waits: {told.reason.value}: {told.message}"
+    for queue in decision.queues:
+        has, due = dict(queue.allocated), dict(queue.deserved)
+        yield f"queue {queue.name}: {queue.running} run, {queue.waiting} wait, has {has} of {due}"
+
+
+def _describe_change(name: str, change: Change) -> str:
+    told = change.admission
+    leaving = f", without {', '.join(told.leaving)}" if told.leaving else ""
+    why = f" ({told.reason.value}: {told.message})" if told.reason else ""
+    return f"{change.step.name} {name}: {told.state.value}, {told.workers} workers{leaving}{why}"
