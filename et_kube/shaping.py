@@ -85,7 +85,9 @@ def list_host_ports(spec: Json) -> list[str]:
 
 
 def _read_requests(holder: Json) -> Amounts:
-    return read_amounts((holder.get("resources") or {}).get("requests"))
+    """A limit without a request is one, as the API server fills in."""
+    resources = holder.get("resources") or {}
+    return read_amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def _list_terms(spec: Json) -> tuple[list[list[dict[str, Any]]], bool]:

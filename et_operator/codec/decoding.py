@@ -19,6 +19,7 @@ from et_contract.texts import clean
 from et_kube.errors import InvalidObject
 from et_kube.resources import Json
 from et_kube.times import parse_time
+from et_operator.codec.admissions import decode_admission
 from et_operator.codec.children import find_controller
 from et_operator.codec.fields import Fields, attempt
 from et_operator.codec.statuses import decode_status
@@ -29,6 +30,7 @@ from et_operator.codec.templates import (
     decode_worker_template,
     find_restarting,
 )
+from et_operator.model.admissions import Elasticity
 from et_operator.model.jobs import (
     MANY_WORKERS,
     AttachMode,
@@ -116,6 +118,7 @@ def decode_job(obj: Json) -> TrainingJob:
         warnings=ignored,
         is_foreign=is_foreign,
         unread={} if is_foreign else {k: v for k, v in problems.items() if k not in FOR_PEOPLE},
+        admission=decode_admission(body.get("admission"))[0],
     )
 
 
@@ -196,6 +199,8 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         "ttl_after_finished": spec.get_seconds("ttlSecondsAfterFinished", minimum=0),
         "drain_timeout": spec.get_seconds("drainTimeoutSeconds", minimum=1),
         "stall_policy": spec.get_choice("driverStalledPolicy", StallPolicy),
+        "queue": spec.get_text("queue"),
+        "elasticity": spec.get_choice("elasticity", Elasticity),
     }
     name = job.require_object("metadata").require_text("name")
     template = decode_launcher_template(launcher, build_access_name(name))

@@ -17,7 +17,7 @@ from et_contract.documents import MAX_WORKERS
 from et_kube.errors import InvalidObject
 from et_kube.resources import Json
 from et_kube.times import format_time, parse_time
-from et_operator.codec.fields import attempt
+from et_operator.codec.fields import Fields, attempt
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import JobStatus, ReplicaStatuses, ScalingRecord
 from et_operator.model.names import MAX_EPOCH, MAX_INDEX
@@ -111,7 +111,7 @@ def _encode(value: Any, *, in_list: bool) -> Any:
             return format_time(value)
         case Enum():
             return value.value
-        case bool() | int() | float() | str():
+        case bool() | int() | float() | str() | Mapping():
             return value
         case _:
             return _encode_object(value, in_list=in_list)
@@ -130,6 +130,8 @@ def _decode(hint: Any, value: Any, path: str) -> Any:
         [hint] = [arm for arm in get_args(hint) if arm is not NoneType]
     if get_origin(hint) is tuple:
         return _decode_list(get_args(hint)[0], value, path)
+    if get_origin(hint) is Mapping:
+        return dict(Fields(value, path).body)
     if is_dataclass(hint):
         return _decode_object(hint, value, path)
     return _decode_scalar(hint, value, path)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import TRAINING_JOBS, Json, Ref
+from et_operator.model.admissions import Admission, Elasticity, Shapes
 from et_operator.model.conditions import Condition
 from et_operator.model.phases import JobPhase
 
@@ -122,6 +123,10 @@ class JobSpec:
     """Which one its command starts, as et_contract/starters.py names it."""
     is_elastic: bool = True
     """Whether workers may join and leave while that runs."""
+    queue: str = ""
+    """The TrainingQueue that it waits in; "" for a job that starts at once."""
+    elasticity: Elasticity | None = None
+    """Who chooses its number of workers, where its author says so."""
 
     @property
     def least_workers(self) -> int | None:
@@ -142,11 +147,17 @@ class WorkerId:
 
 
 class ScalingKind(StrEnum):
-    """What asked for the change; REPLICAS is `kubectl scale` or an HPA."""
+    """What asked for the change; REPLICAS is `kubectl scale` or an HPA, QUEUE et-scheduler."""
 
     IN = "ScaleIn"
     OUT = "ScaleOut"
     REPLICAS = "Replicas"
+    QUEUE = "Queue"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether no object of its own asked for it, but a number that is there already."""
+        return self in {ScalingKind.REPLICAS, ScalingKind.QUEUE}
 
 
 class Leaving(StrEnum):
@@ -305,6 +316,9 @@ class JobStatus:
     `launcher_uid` is the pod of `epoch`, "" until it was seen; `keys_secret` the Secret of ssh keys
     that was made for the job, "" until it was. `launch_backoff` is what the next launcher waits
     for, `lost_launchers` what the limit of those is about that the platform ended.
+    `admitted_number` is that of the newest admission that was carried out, or spent, and `shapes`
+    what the pods of a job with a queue ask of nodes; `resize_seconds` is how long the last times
+    took that it grew, the newest last.
     """
 
     phase: JobPhase | None = None
@@ -332,6 +346,9 @@ class JobStatus:
     launch_backoff: Backoff | None = None
     lost_launchers: Backoff | None = None
     keys_secret: str = ""
+    admitted_number: int = 0
+    shapes: Shapes | None = None
+    resize_seconds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +361,8 @@ class TrainingJob:
 
     `unread` are the fields of its status, by their names on the wire, that hold decisions and
     cannot be read, each with the reason: as written by a newer operator, or by hand.
+
+    `admission` is et-scheduler's word; None where it has said none that can be read.
     """
 
     key: JobKey
@@ -360,6 +379,7 @@ class TrainingJob:
     warnings: tuple[str, ...] = ()
     is_foreign: bool = False
     unread: Mapping[str, str] = field(default_factory=dict)
+    admission: Admission | None = None
 
     @property
     def owner(self) -> Owner:

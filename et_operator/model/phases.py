@@ -9,6 +9,7 @@ class JobPhase(StrEnum):
     """Phase of a TrainingJob."""
 
     CREATED = "Created"
+    WAITING = "Waiting"
     RUNNING = "Running"
     SCALING = "Scaling"
     RESTARTING = "Restarting"

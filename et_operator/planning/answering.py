@@ -22,7 +22,7 @@ from et_operator.planning.drafts import Draft, find_pause, is_refused
 from et_operator.planning.finishing import has_finished
 from et_operator.planning.following import is_only_followed
 from et_operator.planning.manifests.owning import build_owner
-from et_operator.planning.scaling import find_refusal, is_fixed, list_turns
+from et_operator.planning.turns import find_refusal, is_fixed, list_turns
 from et_operator.planning.views import has_passed
 
 MOST_ANSWERS = 64

@@ -15,6 +15,7 @@ from et_kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     TRAINING_JOBS,
+    Json,
 )
 from et_operator.model.actions import Action, Create, CreateKeys, get_subject
 from et_operator.model.jobs import Runtime, WorkerRecord, WorkerState
@@ -25,6 +26,7 @@ from et_operator.model.names import (
     build_network_name,
     build_runtime_name,
 )
+from et_operator.planning.admitting import find_placement
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
 from et_operator.planning.granting import grant_rights, withdraw_rights
 from et_operator.planning.launching import can_launch, is_launcher_missing
@@ -36,6 +38,7 @@ from et_operator.planning.manifests.access import (
 from et_operator.planning.manifests.keys import build_keys, has_keys
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
+from et_operator.planning.manifests.placement import place
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
 from et_operator.planning.publishing import write_config
@@ -176,7 +179,9 @@ def _build_launcher(draft: Draft, runtime: Runtime) -> Create:
         runtime=runtime,
         pull_secrets=view.snapshot.shipped.pull_secrets,
     )
-    return Create(PODS, launcher)
+    placement = find_placement(draft.view.job)
+    only = [placement.launcher] if placement.launcher else []
+    return Create(PODS, place(launcher, only, placement.avoid))
 
 
 def _needs_launcher(draft: Draft) -> bool:
@@ -202,6 +207,8 @@ def _create_workers(
         return
     job, epoch = draft.view.job, draft.view.status.epoch
     common = build_worker(job, draft.spec.worker, 0, epoch=epoch, runtime=runtime)
+    chosen, anywhere = _place_workers(draft, common)
+    awaited = _select_awaited(draft)
     metadata = common["metadata"]
     others = {k: v for k, v in metadata["annotations"].items() if k != ANNOTATION_RETRIES}
     for record in records:
@@ -212,7 +219,24 @@ def _create_workers(
             "labels": {**metadata["labels"], LABEL_INDEX: str(index)},
             "annotations": {**others, **retries},
         }
-        yield Create(PODS, {**common, "metadata": {**metadata, **own}})
+        body = chosen if awaited is None or record.name in awaited else anywhere
+        yield Create(PODS, {**body, "metadata": {**metadata, **own}})
+
+
+def _place_workers(draft: Draft, worker: Json) -> tuple[Json, Json]:
+    """The worker on the nodes that were chosen for a start or a growth, and as a replacement."""
+    placement = find_placement(draft.view.job)
+    chosen = place(worker, placement.only, placement.avoid)
+    return chosen, place(worker, (), placement.avoid)
+
+
+def _select_awaited(draft: Draft) -> frozenset[str] | None:
+    """Names of workers that nodes were chosen for; None at a start, when it is all of them."""
+    status = draft.view.status
+    if not status.launcher_uid:
+        return None
+    scaling = status.scaling
+    return frozenset(w.name for w in scaling.added) if scaling is not None else frozenset()
 
 
 def _is_runtime_missing(view: View) -> bool:

@@ -10,6 +10,7 @@ from et_operator.model.conditions import is_true
 from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
 from et_operator.model.names import Role
 from et_operator.model.pods import Pod
+from et_operator.planning.admitting import WAITING, is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
@@ -58,11 +59,13 @@ def is_suspended(status: JobStatus) -> bool:
 
 
 def check_suspension(draft: Draft) -> None:
-    """Record that the job is suspended, or that it goes on."""
+    """Record that the job is suspended, by its author or in its queue, or that it goes on."""
     if draft.spec.suspend and not is_suspended(draft.status):
         _suspend(draft)
     elif not draft.spec.suspend and is_suspended(draft.status):
         _resume(draft)
+    elif draft.spec.suspend:
+        _note_why(draft)
 
 
 def delete_all(view: View) -> list[Action]:
@@ -111,8 +114,19 @@ def _suspend(draft: Draft) -> None:
     draft.change(start_time=None, launch_backoff=None, lost_launchers=None)
     if _are_keys_doubtful(draft):
         draft.change(keys_secret="")
-    draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
-    draft.tell("Suspended", "all pods are ended until the job is resumed")
+    _note_why(draft)
+    if not is_held(draft.view.snapshot.job):
+        draft.tell("Suspended", "all pods are ended until the job is resumed")
+    elif draft.status.epoch:
+        draft.tell("Evicted", "all pods are ended until the job is admitted again")
+
+
+def _note_why(draft: Draft) -> None:
+    """A job that waits may be suspended, and one that is resumed may have to wait."""
+    if is_held(draft.view.snapshot.job):
+        draft.set_condition("Suspended", "True", WAITING, "waits in a queue")
+    else:
+        draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
 
 
 def _are_keys_doubtful(draft: Draft) -> bool:
@@ -128,7 +142,9 @@ def _resume(draft: Draft) -> None:
     Its pods have the keys that the job has: the operator may delete none that are of no use any
     more. With another runtime come other keys, as that reads them.
     """
-    draft.set_condition("Suspended", "False", "JobResumed", "resumed by spec.suspend")
+    draft.set_condition("Suspended", "False", "JobResumed", "the job may have pods")
+    if is_queued(draft.view.job):
+        draft.change(decided_replicas=draft.spec.worker.replicas)
     if draft.status.epoch == 0:
         return
     draft.change(epoch=draft.status.epoch + 1, launcher_uid="", start_time=draft.now)

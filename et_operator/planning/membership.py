@@ -114,6 +114,8 @@ def rank_victims(draft: Draft) -> list[Pod]:
 
 def explain_victim(draft: Draft, pod: Pod) -> str:
     """Why this worker and not another."""
+    if pod.name in draft.view.leavers:
+        return f"{pod.name}: named by et-scheduler"
     if not pod.is_container_running:
         return f"{pod.name}: not running"
     if draft.view.has_notice(pod):
@@ -154,9 +156,10 @@ def _is_over(draft: Draft, uid: str) -> bool:
     return pod is None or (pod.is_deleting and draft.view.is_gone(pod))
 
 
-def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, int, float, int]:
+def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, bool, int, float, int]:
     is_late = draft.view.has_notice(pod)
     return (
+        pod.name not in draft.view.leavers,
         pod.is_container_running,
         not is_late,
         pod.deletion_cost,

@@ -42,8 +42,10 @@ from et_operator.planning.launching import (
 from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
 from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.publishing import number_config
+from et_operator.planning.queueing import note_admission
 from et_operator.planning.replacing import check_hopeless
-from et_operator.planning.scaling import advance_scaling, put_away_scaling, write_replicas
+from et_operator.planning.replicas import write_replicas
+from et_operator.planning.scaling import advance_scaling, put_away_scaling
 from et_operator.planning.stalling import check_stall
 from et_operator.planning.status import describe, is_worth_writing
 from et_operator.planning.views import View
@@ -101,6 +103,7 @@ def decide_live(draft: Draft) -> None:
     if has_finished(draft.status):
         return
     go_on_or_pause(draft)
+    note_admission(draft)
     if is_suspended(draft.status):
         advance_scaling(draft)  # which only changes the number
         return

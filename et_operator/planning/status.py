@@ -12,6 +12,7 @@ from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
 from et_operator.planning import defects
+from et_operator.planning.admitting import KIND, WAITING
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
@@ -20,9 +21,9 @@ from et_operator.planning.launching import NEEDS_PYTHON
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing
-from et_operator.planning.scaling import describe_held_number
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_stall
+from et_operator.planning.turns import describe_held_number
 from et_operator.planning.views import View, is_image_unfit
 
 SETTLING = timedelta(seconds=5)
@@ -288,4 +289,12 @@ _PHASES = (
 def _find_phase(status: JobStatus) -> JobPhase:
     """The first condition in this order that is True says it."""
     true = (phase for kind, phase in _PHASES if is_true(status.conditions, kind))
-    return next(true, JobPhase.CREATED)
+    phase = next(true, JobPhase.CREATED)
+    if phase is JobPhase.SUSPENDED and _is_waiting_in_line(status):
+        return JobPhase.WAITING
+    return phase
+
+
+def _is_waiting_in_line(status: JobStatus) -> bool:
+    admitted = find_condition(status.conditions, KIND)
+    return admitted is not None and admitted.reason == WAITING

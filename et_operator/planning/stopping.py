@@ -47,7 +47,7 @@ def stop_scaling(draft: Draft, reason: str, message: str) -> None:
     won = sum(_keep_added(draft, added) for added in scaling.added)
     outcome = Outcome(succeeded=False, reason=reason, message=message)
     reached = scaling.base + won - lost
-    if scaling.kind is ScalingKind.REPLICAS and reason in _NUMBER_STAYS:
+    if scaling.kind.is_number and reason in _NUMBER_STAYS:
         draft.change(decided_replicas=scaling.target)
         end_scaling(draft, outcome)
         return
@@ -73,15 +73,20 @@ def end_scaling(draft: Draft, outcome: Outcome, final: int | None = None) -> Non
 
 def name_scaling(scaling: ScalingRecord) -> str:
     """What people know it by."""
-    if scaling.kind is ScalingKind.REPLICAS:
-        return f"the change of worker.replicas to {scaling.target}"
+    if scaling.kind.is_number:
+        return f"the change of {name_number(scaling)} to {scaling.target}"
     return f"{scaling.kind.value} {scaling.name}"
+
+
+def name_number(scaling: ScalingRecord) -> str:
+    """Where the number is that a scaling follows, or writes."""
+    return "admission.workers" if scaling.kind is ScalingKind.QUEUE else "worker.replicas"
 
 
 def _is_kept_whole(scaling: ScalingRecord, reason: str) -> bool:
     """Whether all the workers that it was to bring are wanted still."""
     if reason == PREEMPTED:
-        return scaling.kind is ScalingKind.REPLICAS
+        return scaling.kind.is_number
     return reason == SUPERSEDED and scaling.base < scaling.target
 
 

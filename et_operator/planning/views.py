@@ -13,6 +13,7 @@ from et_operator.model.names import Role, build_launcher_name
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
+from et_operator.planning.admitting import apply_admission, find_leavers
 
 _DISRUPTIONS = frozenset(
     {"Evicted", "NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"},
@@ -37,7 +38,7 @@ class View:
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self.snapshot = snapshot
         self.now = now
-        self.job = snapshot.job
+        self.job = apply_admission(snapshot.job)
         self.status: JobStatus = snapshot.job.status
 
     @property
@@ -65,6 +66,11 @@ class View:
         """Uids of the workers that the recorded scaling lets leave."""
         scaling = self.status.scaling
         return frozenset(victim.uid for victim in scaling.victims) if scaling else frozenset()
+
+    @cached_property
+    def leavers(self) -> frozenset[str]:
+        """Names of the workers that et-scheduler wants to go first."""
+        return find_leavers(self.job)
 
     @cached_property
     def pods(self) -> dict[str, Pod]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median_low
 
@@ -33,6 +34,7 @@ _MAX_RESIZES = 3
 _MAX_UID = 64
 _MAX_QUEUE = 63
 _MAX_STATES = 8192
+_MAX_ROLES = 2
 _ENDS = frozenset({"Succeeded", "Failed"})
 
 
@@ -77,19 +79,20 @@ def decode_job(obj: Json) -> StoredJob:
 def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job:
     worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
     shapes = read_object(status, "shapes")
+    pods = {read_text(one, "role"): one for one in read_objects(shapes, "pods", _MAX_ROLES)}
     admission = status.get("admission")
     job = Job(
         uid=read_text(metadata, "uid", _MAX_UID),
         namespace=read_text(metadata, "namespace"),
         name=read_text(metadata, "name"),
         queue=read_text(spec, "queue", _MAX_QUEUE) or DEFAULT_QUEUE,
-        launcher=_read_shape(shapes, "launcher"),
-        worker=_read_shape(shapes, "worker"),
+        launcher=_read_shape(pods, "launcher"),
+        worker=_read_shape(pods, "worker"),
         minimum=_read_workers(worker, "minReplicas", 1),
         maximum=_read_workers(worker, "maxReplicas", 1),
         replicas=_read_workers(worker, "replicas", 1),
         sizes=_read_sizes(spec),
-        priority=read_integer(shapes, "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
+        priority=read_integer(pods["worker"], "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
         cooldown=_find_cooldown(spec, status) * SECOND,
         created=read_moment(metadata, "creationTimestamp") or 0,
         is_waiting=is_waiting,
@@ -112,10 +115,10 @@ def _find_elasticity(spec: Json, worker: Json, shapes: Json) -> Elasticity:
     return asked if is_possible else Elasticity.FIXED
 
 
-def _read_shape(shapes: Json, role: str) -> Shape:
-    if shapes.get(role) is None:
+def _read_shape(pods: Mapping[str, Json], role: str) -> Shape:
+    if role not in pods:
         raise ValueError(f"status.shapes says nothing of its {role}")
-    return decode_shape(read_object(shapes, role))
+    return decode_shape(pods[role])
 
 
 def _read_workers(worker: Json, key: str, default: int) -> int:

@@ -75,13 +75,12 @@ class Carrier:
             self._write(job, status)
 
     def _speak(self, job: Document) -> None:
-        shapes = {
-            role: {"requests": {"cpu": _get_cpu(job, role)}} for role in ("launcher", "worker")
-        }
-        self._write(
-            job,
-            {"shapes": {**shapes, "elastic": True}, "conditions": _condition("False", "Waiting")},
-        )
+        pods = [
+            {"role": role, "requests": {"cpu": _get_cpu(job, role)}}
+            for role in ("launcher", "worker")
+        ]
+        shapes = {"pods": pods, "elastic": True}
+        self._write(job, {"shapes": shapes, "conditions": _condition("False", "Waiting")})
 
     def _size(self, job: Document, admission: Document, pods: list[Document]) -> None:
         leaving = set(admission.get("leaving") or ())

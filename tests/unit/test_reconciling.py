@@ -47,7 +47,7 @@ from et_operator.planning.answering import MOST_ANSWERS
 from et_operator.planning.drafts import FAILURES_TOLD, SINGLE_READS
 from et_operator.planning.manifests.access import build_role_binding
 from et_operator.planning.manifests.runtimes import build_runtime
-from et_operator.planning.scaling import REFUSALS
+from et_operator.planning.replicas import REFUSALS
 from et_operator.reconciling import STALE, Reconciler, find_shortest
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store

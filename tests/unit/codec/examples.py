@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from et_operator.model.admissions import Shapes
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import (
     Backoff,
@@ -80,6 +81,9 @@ FULL_JOB_STATUS = JobStatus(
     launcher_uid="uid-l",
     launch_backoff=Backoff(1, NOON),
     lost_launchers=Backoff(1, NOON),
+    admitted_number=2,
+    resize_seconds=(12, 9),
+    shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),
 )
 
 FULL_SCALING_STATUS = ScalingStatus(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from types import NoneType, UnionType
@@ -34,6 +35,8 @@ def build(hint: Any) -> st.SearchStrategy[Any]:
         return st.none() | build(inner)
     if get_origin(hint) is tuple:
         return st.lists(build(get_args(hint)[0]), max_size=2).map(tuple)
+    if get_origin(hint) is Mapping:
+        return st.just({"role": "worker", "requests": {"cpu": 1000}})
     if hint in LEAVES:
         return LEAVES[hint]
     if issubclass(hint, Enum):

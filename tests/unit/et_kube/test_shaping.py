@@ -143,6 +143,13 @@ def test_the_definition_of_a_job_takes_every_such_document() -> None:
     status = definition["schema"]["openAPIV3Schema"]["properties"]["status"]
     tolerations = [{"operator": "Exists"}]
     document = describe(nodeSelector={"a": "b"}, tolerations=tolerations, schedulerName="x")
-    shapes = {"shapes": {"launcher": document, "worker": document}}
+    roles = ("launcher", "worker")
+    shapes = {"shapes": {"pods": [{"role": role, **document} for role in roles]}}
     shaped, faults = admit(shapes, status)
     assert (shaped, faults) == (shapes, [])
+
+
+def test_a_limit_without_a_request_is_one():
+    resources = {"limits": {"nvidia.com/gpu": "1", "cpu": "2"}, "requests": {"cpu": "1"}}
+    requests = sum_requests({"containers": [{"resources": resources}]})
+    assert requests == {"cpu": 1000, "nvidia.com/gpu": 1}

@@ -108,7 +108,8 @@ def make_stored(
 ) -> Document:
     job = make_held("job", least=2, most=8, **(spec or {}))
     job["spec"]["etReplicaSpecs"]["worker"].update(worker or {})
-    shapes = {"launcher": {}, "worker": {"requests": {"cpu": 1000}}, "elastic": True}
+    pods = [{"role": "launcher"}, {"role": "worker", "requests": {"cpu": 1000}}]
+    shapes = {"pods": pods, "elastic": True}
     waiting = [{"type": "Admitted", "status": "False", "reason": "Waiting"}]
     job["metadata"] |= {
         "uid": "u",
@@ -167,7 +168,10 @@ def test_who_cannot_be_elastic_counts_as_fixed() -> None:
     assert read().elasticity is Elasticity.AUTO
     assert read(worker={"maxReplicas": None}).elasticity is Elasticity.FIXED
     assert read(spec={"elasticity": "Fixed"}).elasticity is Elasticity.FIXED
-    assert read(shapes={"launcher": {}, "worker": {}}).elasticity is Elasticity.FIXED
+    assert (
+        read(shapes={"pods": [{"role": "launcher"}, {"role": "worker"}]}).elasticity
+        is Elasticity.FIXED
+    )
     assert read(spec={"queue": None}).elasticity is Elasticity.FIXED
     assert read(spec={"queue": None}).queue == "default"
 

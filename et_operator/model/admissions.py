@@ -1,0 +1,60 @@
+"""What et-scheduler lets a job with a queue have, and what the operator tells it of the job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from et_kube.resources import Json
+
+
+class Elasticity(StrEnum):
+    """Who chooses the number of workers of a job with a queue: et-scheduler, or its author."""
+
+    AUTO = "Auto"
+    FIXED = "Fixed"
+
+
+class AdmissionState(StrEnum):
+    """Whether a job may have pods."""
+
+    WAITING = "Waiting"
+    ADMITTED = "Admitted"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Names of nodes for pods that are made from now on; what is empty binds nobody."""
+
+    launcher: str = ""
+    only: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`status.admission`, as far as it is carried out.
+
+    `number` rises with each admission: one that was spent starts nothing any more. `leaving` are
+    names of workers that go first.
+    """
+
+    number: int
+    state: AdmissionState
+    elasticity: Elasticity = Elasticity.AUTO
+    workers: int = 0
+    leaving: tuple[str, ...] = ()
+    placement: Placement = Placement()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """What one launcher and one worker ask of a node: documents of et_kube/shaping, by `role`.
+
+    A list, for a merge patch would leave in an object what a former template asked for. `elastic`:
+    whether the job's command takes other numbers of workers than it started with.
+    """
+
+    pods: tuple[Json, ...]
+    elastic: bool = True

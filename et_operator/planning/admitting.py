@@ -1,0 +1,97 @@
+"""Jobs with a queue: whether et-scheduler lets them have pods, and how many.
+
+The operator speaks first: it holds the job, and says what its pods ask of a node. What it is
+answered becomes, here and nowhere else, a spec that is suspended or has another number of workers;
+all other rules read that one and know nothing of queues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from et_operator.model.admissions import Admission, AdmissionState, Elasticity, Placement
+from et_operator.model.conditions import find_condition, is_true
+from et_operator.model.jobs import JobSpec, JobStatus, TrainingJob
+
+KIND = "Admitted"
+WAITING = "Waiting"
+"""Reason of the conditions of a job that is held: et-scheduler answers who has it."""
+
+
+def is_queued(job: TrainingJob) -> bool:
+    """Whether et-scheduler decides about this job.
+
+    A job that runs without its word does so until its next start, whatever its spec says since; one
+    that was admitted stays so until its pods are gone.
+    """
+    if job.spec is None:
+        return False
+    if is_running(job.status):
+        return find_condition(job.status.conditions, KIND) is not None
+    return bool(job.spec.queue)
+
+
+def is_running(status: JobStatus) -> bool:
+    """Whether the job was started and is not suspended since."""
+    return status.epoch > 0 and not is_true(status.conditions, "Suspended")
+
+
+def is_admitted(job: TrainingJob) -> bool:
+    """Whether a job with a queue may have pods.
+
+    Each admission starts a job once. One that cannot be read, or that somebody removed, changes
+    nothing of a job that runs.
+    """
+    status, admission = job.status, job.admission
+    is_under_way = is_running(status) and is_true(status.conditions, KIND)
+    if admission is None:
+        return is_under_way
+    if admission.state is not AdmissionState.ADMITTED:
+        return False
+    return admission.number > status.admitted_number or is_under_way
+
+
+def apply_admission(job: TrainingJob) -> TrainingJob:
+    """The job as if its author had asked for what it was admitted to."""
+    if job.spec is None or not is_queued(job):
+        return job
+    if not is_admitted(job):
+        return replace(job, spec=replace(job.spec, suspend=True))
+    if job.admission is None:
+        return _limit(job, job.spec, job.status.decided_replicas or job.spec.worker.replicas)
+    return _limit(job, job.spec, _count_workers(job.spec, job.admission))
+
+
+def is_held(job: TrainingJob) -> bool:
+    """Whether it has no pods because et-scheduler has not said so, or not any more."""
+    is_wanted = job.spec is not None and not job.spec.suspend
+    return is_wanted and is_queued(job) and not is_admitted(job)
+
+
+def find_leavers(job: TrainingJob) -> frozenset[str]:
+    """Names of the workers that et-scheduler wants to go first."""
+    return frozenset(job.admission.leaving) if job.admission and is_queued(job) else frozenset()
+
+
+def find_placement(job: TrainingJob) -> Placement:
+    """On which nodes pods that are created now may look for a place."""
+    return job.admission.placement if job.admission and is_queued(job) else Placement()
+
+
+def _count_workers(spec: JobSpec, admission: Admission) -> int:
+    if admission.elasticity is Elasticity.AUTO:
+        return max(admission.workers, 1)
+    return max(min(spec.worker.replicas, admission.workers), 1)
+
+
+def _limit(job: TrainingJob, spec: JobSpec, number: int) -> TrainingJob:
+    """With this number, which the bounds of the spec never contradict."""
+    worker = spec.worker
+    least, most = worker.min_replicas, worker.max_replicas
+    worker = replace(
+        worker,
+        replicas=number,
+        min_replicas=None if least is None else min(least, number),
+        max_replicas=None if most is None else max(most, number),
+    )
+    return replace(job, spec=replace(spec, worker=worker))

@@ -1,0 +1,78 @@
+"""What is recorded of a job in a queue: what its pods ask for, and what it was told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from et_kube.shaping import describe_shape
+from et_operator.model.admissions import Shapes
+from et_operator.model.conditions import find_condition
+from et_operator.model.names import Role
+from et_operator.planning.admitting import KIND, WAITING, is_held, is_queued
+from et_operator.planning.drafts import Draft
+from et_operator.planning.manifests.launcher import build_launcher
+from et_operator.planning.manifests.workers import build_worker
+
+ANSWER_WITHIN = timedelta(seconds=30)
+"""A scheduler that is there answers sooner."""
+_ASKED = "et-scheduler was asked, and has not answered yet"
+_UNREADABLE = "what a pod of its templates requests cannot be read, correct its resources"
+_UNANSWERED = "et-scheduler does not answer: is it installed, does it run (docs/operations.md)?"
+
+
+def note_admission(draft: Draft) -> None:
+    """Record what et-scheduler has said, or that it is asked.
+
+    An admission is spent when it starts the job, and when its author suspends the job.
+    """
+    job = draft.view.snapshot.job
+    if not is_queued(job):
+        draft.clear_condition(KIND, "NoQueue", "the job is in no queue")
+        return
+    _note_shapes(draft)
+    if is_held(job):
+        draft.set_condition(KIND, "False", WAITING, _describe_wait(draft))
+        return
+    number = job.admission.number if job.admission is not None else 0
+    draft.change(admitted_number=max(number, draft.status.admitted_number))
+    if job.spec is not None and job.spec.suspend:
+        draft.set_condition(KIND, "False", "Suspended", "the job waits in no line while suspended")
+    else:
+        message = f"the job may have {draft.spec.worker.replicas} workers"
+        draft.set_condition(KIND, "True", "Admitted", message)
+
+
+def _describe_wait(draft: Draft) -> str:
+    """Et-scheduler's own words, unless they are about an admission that was spent."""
+    if draft.status.shapes is None:
+        return _UNREADABLE
+    job, told = draft.view.snapshot.job, find_condition(draft.status.conditions, KIND)
+    admission = job.admission
+    if admission is not None and admission.message:
+        return admission.message
+    is_asked = told is not None and told.reason == WAITING
+    since = told.last_transition_time if told is not None and is_asked else draft.now
+    return _ASKED if draft.must_wait(since, ANSWER_WITHIN) else _UNANSWERED
+
+
+def _note_shapes(draft: Draft) -> None:
+    """Found anew where the spec has changed: et-scheduler plans with what is to be created next."""
+    view, status = draft.view, draft.status
+    if status.observed_generation == view.job.generation and find_condition(
+        status.conditions, KIND
+    ):
+        return
+    runtime = status.runtime or view.snapshot.shipped.runtime
+    pull_secrets = view.snapshot.shipped.pull_secrets
+    launcher = build_launcher(
+        view.job, draft.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
+    )
+    worker = build_worker(view.job, draft.spec.worker, 0, epoch=status.epoch, runtime=runtime)
+    roles = ((Role.LAUNCHER, launcher), (Role.WORKER, worker))
+    try:
+        pods = tuple({"role": role.value, **describe_shape(pod)} for role, pod in roles)
+    except (ValueError, TypeError, AttributeError) as error:
+        draft.change(shapes=None)
+        draft.tell("ShapeUnknown", f"{_UNREADABLE}: {error}", is_warning=True)
+        return
+    draft.change(shapes=Shapes(pods, draft.spec.is_elastic))

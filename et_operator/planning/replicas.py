@@ -1,0 +1,69 @@
+"""The number in the job's spec: whose it is, and what must be written there."""
+
+from __future__ import annotations
+
+from et_kube.resources import TRAINING_JOBS
+from et_operator.model.actions import Action, Patch
+from et_operator.model.jobs import ScalingKind, ScalingRecord
+from et_operator.model.names import ANNOTATION_APPLIED_SCALING
+from et_operator.planning.turns import find_bound
+from et_operator.planning.views import View
+
+REFUSALS = 5
+"""So often in a row, within about three seconds, a number of replicas is refused by a server that
+means it: a webhook that restarts, or a right that has just been granted, refuses less often."""
+
+
+def write_replicas(view: View) -> list[Action]:
+    """The one patch of `worker.replicas` with the annotation that says for whom, if it is due."""
+    scaling, job = view.status.scaling, view.job
+    number = find_due_number(view)
+    if scaling is None or number is None:
+        return []
+    body: dict[str, object] = {"spec": {"etReplicaSpecs": {"worker": {"replicas": number}}}}
+    if scaling.kind is not ScalingKind.REPLICAS:
+        body["metadata"] = {"annotations": {ANNOTATION_APPLIED_SCALING: scaling.uid}}
+    return [Patch(job.key.ref, job.uid, body, job.resource_version)]
+
+
+def find_due_number(view: View) -> int | None:
+    """What `worker.replicas` must become; None: it is as it must be.
+
+    Only the number that this scaling itself found or wrote is replaced: the newest number wins.
+    """
+    scaling, spec = view.status.scaling, view.job.spec
+    if scaling is None or spec is None or scaling.kind is ScalingKind.QUEUE:
+        return None
+    current, is_written = spec.worker.replicas, is_applied(view, scaling)
+    if current != (scaling.target if is_written else scaling.base):
+        return None
+    if scaling.outcome is None:
+        return None if is_written else scaling.target
+    final = scaling.final
+    if final is None or final == current or find_bound(spec.worker, final) is not None:
+        return None
+    return None if find_refusal_since(view, scaling) else final  # what the spec says is met then
+
+
+def is_applied(view: View, scaling: ScalingRecord) -> bool:
+    """Whether the number in the spec is this scaling's own doing."""
+    if scaling.kind.is_number:
+        return True
+    return view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid
+
+
+def is_superseded(view: View, scaling: ScalingRecord) -> bool:
+    """Whether somebody has put another number there since."""
+    number = view.job.spec.worker.replicas if view.job.spec else scaling.base
+    expected = scaling.target if is_applied(view, scaling) else scaling.base
+    return number != expected
+
+
+def find_refusal_since(view: View, scaling: ScalingRecord) -> str:
+    """The server's words, if it refuses this scaling's number again and again."""
+    refusal = view.snapshot.refusals.get(TRAINING_JOBS)
+    if refusal is None or not refusal.is_meant:
+        return ""
+    if refusal.at < scaling.started or refusal.count < REFUSALS:
+        return ""
+    return refusal.message

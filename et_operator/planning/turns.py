@@ -1,0 +1,107 @@
+"""Whose turn it is: the next ScaleIn or ScaleOut, and why one cannot be started."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime
+
+from et_contract.documents import MAX_WORKERS
+from et_operator.model.jobs import MANY_WORKERS, ScalingKind, WorkerSpec
+from et_operator.model.names import ANNOTATION_APPLIED_SCALING
+from et_operator.model.scalings import Scaling
+from et_operator.planning.admitting import is_queued
+from et_operator.planning.concluding import find_untold, needs_no_word
+from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import is_suspended
+from et_operator.planning.scripting import find_script_refusal
+from et_operator.planning.views import View
+
+IN_QUEUE = (
+    "the job is in a queue, and et-scheduler says how many workers it may have: change its "
+    "minReplicas and maxReplicas, or worker.replicas where its elasticity is Fixed"
+)
+"""What a ScaleIn or ScaleOut of such a job is told."""
+
+
+def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] | None:
+    """Why this scaling cannot be started on a job of `base` workers; None if it can."""
+    if scaling.invalid:
+        return "InvalidSpec", scaling.invalid
+    if draft.view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid:
+        return "RecordLost", "it was begun, and the job's record of it is lost: the number stays"
+    if script := find_script_refusal(draft.spec, scaling):
+        return "ScriptRefused", script
+    if is_queued(draft.view.job):
+        return "InQueue", IN_QUEUE
+    if is_fixed(draft):
+        return "NotElastic", f"{_describe_fixed(draft)}; suspend it, scale it, and resume it"
+    names = {pod.name for pod in draft.select_roster()}
+    unknown = [name for name in scaling.pod_names if name not in names]
+    if unknown:
+        return "UnknownPods", f"not workers of this job, or leaving already: {', '.join(unknown)}"
+    return find_bound(draft.spec.worker, find_target(scaling, base))
+
+
+def is_fixed(draft: Draft) -> bool:
+    """Whether the number of workers can only change between two launchers."""
+    has_launcher = bool(draft.status.launcher_uid) and not is_suspended(draft.status)
+    return has_launcher and not draft.view.is_elastic
+
+
+def describe_held_number(draft: Draft) -> str:
+    """That the spec's number of workers is not met now, and why; "" where it is."""
+    wanted, decided = draft.spec.worker.replicas, draft.status.decided_replicas
+    if decided in {None, wanted} or draft.status.scaling is not None or not is_fixed(draft):
+        return ""
+    now = f"worker.replicas is {wanted}, and {decided} take part"
+    return f"{now}: {_describe_fixed(draft)}; suspend and resume it, and the new number holds"
+
+
+def _describe_fixed(draft: Draft) -> str:
+    what = "the launcher that runs" if draft.spec.is_elastic else draft.spec.launcher
+    return f"{what} starts all its processes at once: no worker joins or leaves then"
+
+
+def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
+    """The oldest scaling (of this kind) that has not ended.
+
+    One that could not be written to yet comes last: it is not begun before (see _start_next).
+    """
+    waiting = (s for s in view.snapshot.scalings if kind in {None, s.kind})
+    waiting = (s for s in waiting if is_waiting_for_turn(view, s))
+    return min(waiting, key=_find_place, default=None)
+
+
+def list_turns(view: View) -> deque[Scaling]:
+    """All that have not ended, in the order in which find_next gives them."""
+    waiting = (s for s in view.snapshot.scalings if is_waiting_for_turn(view, s))
+    return deque(sorted(waiting, key=_find_place))
+
+
+def _find_place(scaling: Scaling) -> tuple[bool, tuple[datetime, int, str]]:
+    return not scaling.is_accepted, scaling.order
+
+
+def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:
+    """Whether it may still be started: not ended, not being deleted, meant for this very job."""
+    is_over = needs_no_word(scaling) or find_untold(view, scaling) is not None
+    return not is_over and not scaling.is_of_other(view.job.uid)
+
+
+def find_target(scaling: Scaling, base: int) -> int:
+    """How many workers a job of `base` workers is to have."""
+    amount = len(set(scaling.pod_names)) or scaling.count or 0
+    return base - amount if scaling.kind is ScalingKind.IN else base + amount
+
+
+def find_bound(worker: WorkerSpec, number: int) -> tuple[str, str] | None:
+    """The bound that so many workers would break; None if they may be."""
+    least, most = worker.min_replicas, worker.max_replicas
+    if number > MAX_WORKERS:
+        return "AboveMax", f"{number} workers: {MANY_WORKERS}"
+    if most is not None and number > most:
+        return "AboveMax", f"{number} workers would be more than maxReplicas {most}"
+    if number >= (least or 1):
+        return None
+    bound = f"minReplicas {least}" if least else "1, as minReplicas is not given"
+    return "BelowMin", f"{number} workers would be fewer than {bound}"

@@ -1,0 +1,230 @@
+"""Jobs with a queue: held until et-scheduler has spoken, resized when it says another number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from et_kube.resources import PODS, Json
+from et_operator.model.actions import Create
+from et_operator.model.admissions import Admission, AdmissionState, Elasticity, Placement
+from et_operator.model.conditions import find_condition, is_true
+from et_operator.model.jobs import ScalingKind, TrainingJob
+from et_operator.model.names import Role
+from et_operator.model.phases import JobPhase, ScalingPhase
+from et_operator.model.plans import Plan
+from tests.planning_makers import World, make_job, make_scaling
+
+ADMITTED, WAITING = AdmissionState.ADMITTED, AdmissionState.WAITING
+
+
+class Noting(World):
+    """It keeps the pods that it was asked to create."""
+
+    def __init__(self, job: TrainingJob) -> None:
+        super().__init__(job)
+        self.bodies: dict[str, Json] = {}
+
+    def apply(self, result: Plan) -> None:
+        for action in result.actions:
+            if isinstance(action, Create) and action.resource == PODS:
+                self.bodies[action.manifest["metadata"]["name"]] = action.manifest
+        super().apply(result)
+
+
+def make_world(**changes: Any) -> World:
+    return World(make_job(2, queue="vision", **changes))
+
+
+def answer(world: World, number: int, workers: int, **changes: Any) -> None:
+    """What et-scheduler says now."""
+    state = changes.pop("state", ADMITTED)
+    admission = Admission(number, state, workers=workers, **changes)
+    world.job = replace(world.job, admission=admission)
+
+
+def start(world: World, workers: int = 2) -> None:
+    world.settle()
+    answer(world, 1, workers)
+    world.start()
+
+
+def count_workers(world: World) -> int:
+    return sum(pod.role is Role.WORKER for pod in world.pods.values())
+
+
+def test_a_job_with_a_queue_is_held_and_says_what_its_pods_ask_for():
+    world = make_world()
+    world.go_on()
+    assert world.pods == {}
+    assert world.status.phase is JobPhase.WAITING
+    admitted = find_condition(world.status.conditions, "Admitted")
+    assert admitted is not None
+    assert (admitted.status, admitted.reason) == ("False", "Waiting")
+    assert world.status.shapes is not None
+    assert [shape["role"] for shape in world.status.shapes.pods] == ["launcher", "worker"]
+
+
+def test_a_scheduler_that_does_not_answer_is_named_after_a_while():
+    world = make_world()
+    world.settle()
+    assert world.requeue_after is not None
+    world.wait(31)
+    world.settle()
+    admitted = find_condition(world.status.conditions, "Admitted")
+    assert admitted is not None
+    assert "does not answer" in admitted.message
+    assert admitted.reason == "Waiting"
+
+
+def test_an_admitted_job_starts_with_what_it_may_have_and_not_with_what_its_spec_says():
+    world = make_world()
+    start(world, workers=4)
+    assert count_workers(world) == 4
+    assert world.status.admitted_number == 1
+    assert is_true(world.status.conditions, "Admitted")
+    assert world.replicas == 2
+    assert world.status.phase is JobPhase.RUNNING
+
+
+def test_it_grows_and_shrinks_with_its_admission_and_worker_replicas_is_never_written():
+    world = make_world()
+    start(world)
+    answer(world, 1, 4)
+    world.go_on()
+    assert count_workers(world) == 4
+    answer(world, 1, 1, leaving=("job-worker-0", "job-worker-1", "job-worker-2"))
+    world.go_on()
+    assert [p.name for p in world.pods.values() if p.role is Role.WORKER] == ["job-worker-3"]
+    assert world.replicas == 2
+    assert not any("replicas" in line for line in world.log)
+
+
+def test_who_is_evicted_waits_for_a_newer_admission():
+    world = make_world()
+    start(world)
+    answer(world, 1, 0, state=WAITING, message="behind vision/big")
+    world.go_on()
+    assert world.pods == {}
+    assert world.status.phase is JobPhase.WAITING
+    admitted = find_condition(world.status.conditions, "Admitted")
+    assert admitted is not None
+    assert admitted.message == "behind vision/big"
+    answer(world, 1, 2)
+    world.go_on()
+    assert world.pods == {}
+    answer(world, 2, 3)
+    world.go_on()
+    assert count_workers(world) == 3
+    assert world.status.epoch == 2
+
+
+def test_a_suspended_job_has_spent_its_admission():
+    world = make_world()
+    start(world)
+    world.edit(suspend=True)
+    world.go_on()
+    assert world.pods == {}
+    assert world.status.phase is JobPhase.SUSPENDED
+    world.edit(suspend=False)
+    world.go_on()
+    assert world.pods == {}
+    assert world.status.phase is JobPhase.WAITING
+    answer(world, 2, 2)
+    world.go_on()
+    assert count_workers(world) == 2
+
+
+def test_what_cannot_be_read_changes_nothing_of_a_job_that_runs():
+    world = make_world()
+    start(world, workers=3)
+    before = world.writes
+    world.job = replace(world.job, admission=None)
+    world.go_on()
+    assert count_workers(world) == 3
+    assert world.writes == before
+
+
+def test_a_job_that_runs_without_a_queue_does_so_until_its_next_start():
+    world = World(make_job(2))
+    world.start()
+    world.edit(queue="vision")
+    world.go_on()
+    assert count_workers(world) == 2
+    world.edit(suspend=True)
+    world.go_on()
+    world.edit(suspend=False)
+    world.go_on()
+    assert world.pods == {}
+    assert world.status.phase is JobPhase.WAITING
+
+
+def test_a_job_that_was_admitted_stays_so_when_its_queue_is_taken_out_of_its_spec():
+    world = make_world()
+    start(world, workers=3)
+    world.edit(queue="")
+    world.go_on()
+    assert count_workers(world) == 3
+
+
+def test_the_author_of_a_fixed_job_may_have_fewer_at_once_and_more_when_it_is_admitted():
+    world = make_world()
+    world.settle()
+    answer(world, 1, 2, elasticity=Elasticity.FIXED)
+    world.start()
+    world.edit(replicas=1)
+    world.go_on()
+    assert count_workers(world) == 1
+    world.edit(replicas=3)
+    world.go_on()
+    assert count_workers(world) == 2
+    answer(world, 1, 3, elasticity=Elasticity.FIXED)
+    world.go_on()
+    assert count_workers(world) == 3
+
+
+@pytest.mark.parametrize("kind", [ScalingKind.IN, ScalingKind.OUT])
+def test_a_scaling_of_a_job_in_a_queue_is_told_who_decides(kind: ScalingKind):
+    world = make_world()
+    start(world)
+    scaling = world.add(make_scaling(kind, "wish", count=1))
+    world.go_on()
+    status = world.scalings[scaling.uid].status
+    assert status.phase is ScalingPhase.FAILED
+    assert status.conditions[-1].reason == "InQueue"
+    assert count_workers(world) == 2
+
+
+def test_pods_are_bound_to_the_nodes_that_were_chosen_and_replacements_kept_off_reserved_ones():
+    world = Noting(make_job(2, queue="vision"))
+    bodies = world.bodies
+    world.settle()
+    placement = Placement(launcher="n1", only=("n1", "n2"), avoid=("n9",))
+    answer(world, 1, 2, placement=placement)
+    world.start()
+    assert read_nodes(bodies["job-launcher"]) == [("In", ["n1"]), ("NotIn", ["n9"])]
+    assert read_nodes(bodies["job-worker-0"]) == [("In", ["n1", "n2"]), ("NotIn", ["n9"])]
+    world.delete("job-worker-0")
+    world.go_on()
+    assert read_nodes(bodies["job-worker-2"]) == [("NotIn", ["n9"])]
+
+
+def read_nodes(pod: Json) -> list[tuple[str, list[str]]]:
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return [(one["operator"], one["values"]) for one in term["matchExpressions"]]
+
+
+def test_requests_that_cannot_be_read_are_told_and_hold_up_nothing_else():
+    job = make_job(2, queue="vision")
+    assert job.spec is not None
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "many"}}}
+    worker = replace(job.spec.worker, template={"spec": {"containers": [container]}})
+    world = World(replace(job, spec=replace(job.spec, worker=worker)))
+    world.go_on()
+    admitted = find_condition(world.status.conditions, "Admitted")
+    assert admitted is not None
+    assert "cannot be read" in admitted.message
+    assert [event.reason for event in world.events].count("ShapeUnknown") == 1
