@@ -25,6 +25,7 @@ from launcher.agent.processes import Processes
 from launcher.protocol import effects
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.fences import Fenced
+from launcher.protocol.timeouts import bound_wait
 
 EXIT_MISCONFIGURED = 78
 EXIT_IO = 74
@@ -102,7 +103,7 @@ class Server:
         due = [self._agent.deadline(), self._accept_at]
         due += [connection.close_at for connection in self._connections.values()]
         at = min((each for each in due if each is not None), default=None)
-        return None if at is None else max(0.0, at - self._now())
+        return bound_wait(None if at is None else at - self._now())
 
     def _guard(self, act: Callable[[], None]) -> None:
         """A defect here must not end the training that runs under us."""

@@ -13,6 +13,7 @@ from time import monotonic
 
 from et_contract import frames
 from launcher.protocol.signals import Signals
+from launcher.protocol.timeouts import bound_wait
 from launcher.shim.connecting import Line
 from launcher.shim.holding import Hold
 
@@ -149,8 +150,8 @@ class Attachment:
             poll.register(fd, select.POLLOUT if len(self._claim.unwritten(stream)) else 0)
         dues = (self._kill_at, self._leave_at, self._spawn_until)
         times = [self._line.due_in(now), *(due and due - now for due in dues)]
-        known = [max(0.0, seconds) for seconds in times if seconds is not None]
-        return poll.poll(min(known) * 1000 + 1 if known else None)
+        wait = bound_wait(min((each for each in times if each is not None), default=None))
+        return poll.poll(None if wait is None else wait * 1000 + 1)
 
     def _dispatch(self, fd: int, events: int) -> None:
         now = monotonic()

@@ -472,6 +472,17 @@ def test_the_second_and_third_sigterm_hasten(worker: Worker) -> None:
     assert worker.wait() == 0
 
 
+def test_a_grace_of_months_ends_nobody(worker: Worker) -> None:
+    peer = worker.start().hello()
+    claim, _ = peer.start("echo before; read x < /dev/null; sleep 1000")
+    peer.say(frames.GRACE, {"seconds": 10_000_000, "grace": 10_000_000})
+    peer.close()
+    worker.wait_until(lambda: "connection 1 is gone" in worker.log)
+    again = worker.connect().hello(connection=2)
+    again.send(claim.opening())
+    assert again.expect(frames.SPAWNED)
+
+
 def test_a_short_grace_ends_a_session_that_ignores_sigterm(worker: Worker) -> None:
     peer = worker.start(EDL_GRACE_SECONDS="2").hello()
     claim = peer.spawn(f"trap '' TERM; echo up; while :; do {GONE}")

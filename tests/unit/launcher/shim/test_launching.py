@@ -313,6 +313,21 @@ def test_a_command_that_ignores_term_is_killed_within_the_grace(
     assert process.wait(20) == 137
 
 
+def test_a_command_that_ignores_the_signal_of_its_image_gets_term(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    trap = "trap '' INT; trap 'echo saved; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+    environ = {**os.environ, "EDL_GRACE_SECONDS": "2"}
+    process = run_launcher(start, paths, "sh", "-c", trap, prefix=namespace, env=environ)
+    peer = launched(broker)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    os.kill(children_of(process.pid)[0], signal.SIGINT)
+    assert ended(peer) == 3
+    assert process.stdout.read() == b"saved\n"
+
+
 @pytest.mark.parametrize("name", ["INT", "HUP", "USR1"])
 def test_other_signals_are_passed_on(
     broker: FakeBroker, start: Start, paths: placing.Paths, name: str
