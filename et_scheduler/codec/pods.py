@@ -32,8 +32,8 @@ class Tenant:
     """A pod as far as it takes, or wants, room.
 
     `owner` is the uid of the training job that it is of, "" for the pods of others. `is_pending`
-    says that whoever binds pods looks for a node for it, `since` then. One that has ended has all
-    defaults.
+    says that whoever binds pods looks for a node for it. `since`: then, or, of a job's pod, when it
+    was created. One that has ended has all defaults.
     """
 
     node: str = ""
@@ -62,15 +62,16 @@ def decode_pod(obj: Json) -> Tenant:
     if node:
         shape, since = read_bound_shape(spec), created if owner else 0
         return Tenant(node, shape, owner, is_launcher, is_terminating, since=since)
-    if owner:
-        return Tenant("", NOTHING, owner, is_launcher, is_terminating, since=created)
     if is_terminating or spec.get("schedulingGates"):
-        return GONE
+        return Tenant("", NOTHING, owner, is_launcher, is_terminating, since=created)
     return Tenant(
-        shape=read_whole_shape(obj),
+        "",
+        read_whole_shape(obj),
+        owner,
+        is_launcher,
         is_pending=True,
         priority=read_integer(spec, "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
-        since=_find_unplaced(status) or created,
+        since=created if owner else _find_unplaced(status) or created,
     )
 
 

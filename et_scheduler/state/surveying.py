@@ -77,13 +77,21 @@ class Surveyor:
         for entry in self._store.pods.select_entries(node.name, NODE):
             pod = entry.value
             ports |= pod.shape.host_ports
-            if pod.owner and self._given.get(pod.owner) == entry.place[0]:
-                continue  # it comes with its job; an owner of another namespace is none
+            if self._is_given(entry):
+                continue
             amounts = {**dict(pod.shape.requests), PODS: 1}
             taken.update(amounts)
             if pod.is_terminating:
                 leaving.update(amounts)
         return replace(node, taken=dict(taken), leaving=dict(leaving), ports=frozenset(ports))
+
+    def _is_given(self, entry: Entry[Tenant]) -> bool:
+        """Whether it comes with its job. An owner in another namespace is none.
+
+        The pods of jobs without a queue are as all others.
+        """
+        owner = entry.value.owner
+        return bool(owner) and self._given.get(owner) == entry.place[0]
 
     def _renew_jobs(self, entries: dict[str, Entry[StoredJob]]) -> None:
         for uid in self._jobs.keys() - entries.keys():
@@ -109,7 +117,8 @@ class Surveyor:
     def _list_pending(self) -> Iterable[PendingPod]:
         for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)
             pod = entry.value
-            yield PendingPod(entry.uid, pod.shape, pod.priority, pod.since)
+            if not self._is_given(entry):
+                yield PendingPod(entry.uid, pod.shape, pod.priority, pod.since)
 
     def _list_queues(self) -> Iterable[Queue]:
         namespaces = [(entry.place[1], entry.value) for entry in self._store.namespaces]

@@ -22,12 +22,14 @@ class Carrier:
         self._cluster = cluster
         self._is_slow = is_slow
         self._made = 0
+        self.is_binding = True
 
     def carry(self) -> None:
         """One round over all jobs, then over all pods without a node."""
         for job in self._cluster.scan(TRAINING_JOBS):
             self._carry_job(job)
-        self.bind()
+        if self.is_binding:
+            self.bind()
 
     def let_go(self) -> None:
         """Pods that were asked to go are gone."""
@@ -75,10 +77,12 @@ class Carrier:
             self._write(job, status)
 
     def _speak(self, job: Document) -> None:
-        pods = [
+        pods: list[Document] = [
             {"role": role, "requests": {"cpu": _get_cpu(job, role)}}
             for role in ("launcher", "worker")
         ]
+        worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+        pods[1]["priority"] = worker.get("priority", 0)
         shapes = {"pods": pods, "elastic": True}
         self._write(job, {"shapes": shapes, "conditions": _condition("False", "Waiting")})
 

@@ -257,13 +257,13 @@ def own(pod: Document, job: str = "job", **changes: Any) -> Document:
 def test_a_pod_is_of_the_job_that_made_it(pod: Document, owner: str, is_launcher: bool) -> None:
     found = decode_pod(pod)
     assert (found.owner, found.is_launcher) == (owner, is_launcher)
-    assert found.is_pending == (not owner)
+    assert found.is_pending
 
 
 def test_pods_that_take_nothing_are_nothing() -> None:
     pod = make_service("x")
     assert decode_pod(pod | {"status": {"phase": "Succeeded"}}) is GONE
-    assert decode_pod(pod | {"spec": {**pod["spec"], "schedulingGates": [{"name": "x"}]}}) is GONE
+    assert decode_pod(pod | {"spec": {**pod["spec"], "schedulingGates": [{"name": "x"}]}}) == GONE
     bound = decode_pod(pod | {"spec": {**pod["spec"], "nodeName": "n"}})
     assert (bound.node, bound.shape.requests, bound.is_pending) == ("n", (("cpu", 1000),), False)
 

@@ -101,6 +101,16 @@ def test_pods_of_a_job_come_with_it_and_those_of_others_are_sums() -> None:
     assert book.node().taken == {"cpu": 3000, "pods": 2}
 
 
+def test_pods_of_jobs_without_a_queue_wait_as_those_of_others() -> None:
+    book = Book()
+    book.tell(PODS, own(make_service("job-worker-1")), "team")
+    assert [pod.uid for pod in book.surveyor.survey().cluster.pending] == ["job-worker-1"]
+    book.tell(TRAINING_JOBS, make_stored(), "team")
+    survey = book.surveyor.survey()
+    assert survey.cluster.pending == ()
+    assert [pod.name for pod in survey.jobs[0].pods] == ["job-worker-1"]
+
+
 def test_an_owner_in_another_namespace_hides_no_pod() -> None:
     book = Book()
     book.tell(NODES, make_node("n"))

@@ -264,3 +264,47 @@ async def test_services_of_others_are_made_room_for() -> None:
         await rig.advance(5)
         assert rig.count("one") == 5
         assert all(pod["spec"].get("nodeName") for pod in rig.cluster.list(PODS, "web"))
+
+
+async def test_a_job_goes_for_one_that_counts_more_and_comes_back() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    rig.create_queue("first", priority=5)
+    rig.create(make_held("old", least=6, most=6))
+    async with rig.running():
+        await rig.advance(5)
+        number, queued = rig.get("old")["number"], rig.get("old")["queuedAt"]
+        rig.create(make_held("new", least=8, most=8, queue="first"))
+        await rig.advance(20)
+        assert rig.get("new")["state"] == "Waiting"  # nobody goes in the first ten minutes
+        await rig.clock.advance(timedelta(minutes=10))
+        await rig.advance(10)
+        assert (rig.count("old"), rig.count("new")) == (0, 8)
+        told = rig.get("old")
+        assert (told["state"], told["queuedAt"]) == ("Waiting", queued)
+        assert [one["queue"] for one in told["evictions"]] == ["first"]
+        rig.cluster.delete(Ref(TRAINING_JOBS, "team", "new"))
+        while rig.cluster.collect_garbage():
+            pass
+        rig.carrier.let_go()
+        await rig.advance(10)
+        assert rig.count("old") == 6
+        assert rig.get("old")["number"] > number
+
+
+async def test_a_gang_that_does_not_come_to_stand_is_taken_back_and_tried_again() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    rig.carrier.is_binding = False
+    rig.create(make_held("one", least=4, most=4))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.get("one")["state"] == "Admitted"
+        await rig.clock.advance(timedelta(seconds=55))
+        await rig.advance(5)
+        told = rig.get("one")
+        assert (told["state"], told["attempts"]) == ("Waiting", 1)
+        assert rig.cluster.list(PODS, "team") == []
+        rig.carrier.is_binding = True
+        await rig.clock.advance(timedelta(seconds=40))
+        await rig.advance(5)
+    assert rig.count("one") == 4
+    assert "attempts" not in rig.get("one")
