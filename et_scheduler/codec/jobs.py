@@ -43,11 +43,14 @@ class StoredJob:
     """A job as it is stored.
 
     `job` has no pods yet; None where there is nothing to decide about it. `leaving` are workers
-    that have begun to leave. `trouble` says what of a job cannot be read: it is left alone then.
+    that have begun to leave. `priority_class` is what a worker's template names ("": none) where
+    the priority itself is not said; None where it is. `trouble` says what of a job cannot be read:
+    it is left alone then.
     """
 
     job: Job | None = None
     leaving: frozenset[str] = frozenset()
+    priority_class: str | None = None
     trouble: str = ""
 
 
@@ -71,7 +74,8 @@ def decode_job(obj: Json) -> StoredJob:
             for one in read_objects(status, "workers", _MAX_STATES)
             if one.get("state") == "Leaving"
         )
-        return StoredJob(_build(metadata, spec, status, is_waiting=is_waiting), leaving)
+        job = _build(metadata, spec, status, is_waiting=is_waiting)
+        return StoredJob(job, leaving, _find_priority_class(spec, status))
     except (ValueError, LookupError, TypeError) as error:
         return StoredJob(trouble=f"{type(error).__name__}: {error}"[:256])
 
@@ -101,6 +105,16 @@ def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job
         admission=None if admission is None else decode_admission(admission),
     )
     return replace(job, elasticity=_find_elasticity(spec, worker, shapes))
+
+
+def _find_priority_class(spec: Json, status: Json) -> str | None:
+    """What stands for a priority that nobody knows before a pod is made."""
+    for one in read_objects(read_object(status, "shapes"), "pods", _MAX_ROLES):
+        if one.get("role") == "worker" and one.get("priority") is not None:
+            return None
+    worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
+    template = read_object(read_object(worker, "template"), "spec")
+    return read_text(template, "priorityClassName")
 
 
 def _find_elasticity(spec: Json, worker: Json, shapes: Json) -> Elasticity:

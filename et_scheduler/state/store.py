@@ -13,6 +13,7 @@ from et_kube.resources import (
     NAMESPACES,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     TRAINING_JOBS,
     TRAINING_QUEUES,
     Json,
@@ -22,6 +23,7 @@ from et_kube.tables import Table
 from et_scheduler.codec.jobs import StoredJob, decode_job
 from et_scheduler.codec.nodes import decode_node
 from et_scheduler.codec.pods import Tenant, decode_pod
+from et_scheduler.codec.priorities import PriorityClass, decode_priority_class
 from et_scheduler.codec.queues import Labels, StoredQueue, decode_namespace, decode_queue
 from et_scheduler.model.cluster import Node
 
@@ -31,6 +33,7 @@ DECODERS: dict[Resource, Callable[[Json], object]] = {
     PODS: decode_pod,
     NODES: decode_node,
     NAMESPACES: decode_namespace,
+    PRIORITY_CLASSES: decode_priority_class,
 }
 """What is watched, and what is kept of it."""
 
@@ -56,12 +59,14 @@ class Store:
         )
         self.nodes: Table[Node] = Table(lambda _: None)
         self.namespaces: Table[Labels] = Table(lambda _: None)
+        self.priority_classes: Table[PriorityClass] = Table(lambda _: None)
         self.tables: dict[Resource, Table[Any]] = {
             TRAINING_JOBS: self.jobs,
             TRAINING_QUEUES: self.queues,
             PODS: self.pods,
             NODES: self.nodes,
             NAMESPACES: self.namespaces,
+            PRIORITY_CLASSES: self.priority_classes,
         }
         self.dirty_nodes: set[str] = set()
         self.dirty_jobs: set[str] = set()
@@ -95,8 +100,19 @@ class Store:
                     self.dirty_nodes.add(value.name)
                 case StoredJob():
                     self.dirty_jobs.add(value.job.uid if value.job is not None else "")
+                case PriorityClass():
+                    self.dirty_jobs.update(entry.uid for entry in self.jobs)
                 case _:
                     pass
+
+    def find_priority(self, name: str) -> int:
+        """Of pods that name this PriorityClass, or none; 0 where there is none."""
+        found = self.priority_classes.find(("", name)) if name else None
+        if found is not None:
+            return found.value
+        defaults = [entry.value.value for entry in self.priority_classes if entry.value.is_default]
+        # With several the server takes the lowest; a class that is missing has no pods at all.
+        return min(defaults) if defaults and not name else 0
 
 
 def find_uid(stored: StoredJob) -> Hashable | None:

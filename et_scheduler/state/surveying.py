@@ -112,7 +112,10 @@ class Surveyor:
             for one in tenants
             if one.place[0] == namespace
         )
-        return replace(stored.job, pods=tuple(pods))
+        job = replace(stored.job, pods=tuple(pods))
+        if stored.priority_class is None:
+            return job
+        return replace(job, priority=self._store.find_priority(stored.priority_class))
 
     def _list_pending(self) -> Iterable[PendingPod]:
         for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)

@@ -196,6 +196,7 @@ SCHEDULERS_RIGHTS = {
     ("", "pods"): WATCH,
     ("", "nodes"): WATCH,
     ("", "namespaces"): WATCH,
+    ("scheduling.k8s.io", "priorityclasses"): WATCH,
     (GROUP, "trainingjobs"): READ,
     (GROUP, "trainingqueues"): WATCH,
     (GROUP, "trainingjobs/status"): {"patch"},

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from et_kube.resources import NODES, PODS, TRAINING_JOBS, Resource
+from et_kube.resources import NODES, PODS, PRIORITY_CLASSES, TRAINING_JOBS, Resource
 from et_kube.watching import Deleted, Synced, Upserted
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
@@ -109,6 +109,27 @@ def test_pods_of_jobs_without_a_queue_wait_as_those_of_others() -> None:
     survey = book.surveyor.survey()
     assert survey.cluster.pending == ()
     assert [pod.name for pod in survey.jobs[0].pods] == ["job-worker-1"]
+
+
+def test_a_priority_that_is_not_said_is_that_of_the_class() -> None:
+    book = Book()
+    job = make_stored()
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+
+    def find() -> int:
+        book.tell(TRAINING_JOBS, job, "team")
+        return book.surveyor.survey().jobs[0].priority
+
+    assert find() == 0
+    book.tell(PRIORITY_CLASSES, {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True})
+    book.tell(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 900})
+    assert find() == 5
+    template["priorityClassName"] = "high"
+    assert find() == 900
+    template["priorityClassName"] = "none"
+    assert find() == 0
+    job["status"]["shapes"]["pods"][1]["priority"] = 7
+    assert find() == 7
 
 
 def test_an_owner_in_another_namespace_hides_no_pod() -> None:

@@ -1,0 +1,75 @@
+"""Operator and et-scheduler together: what one writes the other reads, and carries out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from et_kube.resources import EVENTS, PODS, TRAINING_JOBS, Ref
+from et_operator.assembly import Operator
+from et_operator.measuring import Metrics
+from et_operator.settings import Settings
+from et_operator.state.store import Store
+from et_runtime.supervising import run_for_ever
+from tests.fakes.clients import GuardedApi
+from tests.unit.scheduler.rigs import Rig, make_held
+
+pytestmark = pytest.mark.usefixtures("quiet_logs")
+
+
+class Pair(Rig):
+    """With the operator in the place of its stand-in; pods are bound, and run at once."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        self.operator = Operator(
+            Settings("broker:1", workers=4),
+            GuardedApi(self.cluster, self.log),  # type: ignore[arg-type]
+            Store(),
+            clock=self.clock,
+            metrics=Metrics(),
+        )
+
+    async def advance(self, seconds: float, *, is_carried: bool = True) -> None:
+        for _ in range(round(seconds * 2)):
+            self.carrier.bind()
+            self.carrier.let_go()
+            await self.clock.advance(timedelta(seconds=0.5))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            every = [run_for_ever(one.tasks) for one in (*self.replicas, self.operator)]
+            tasks = [group.create_task(one) for one in every]
+            yield
+            for task in tasks:
+                task.cancel()
+
+    def find_status(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.cluster.get(Ref(TRAINING_JOBS, "team", name))["status"]
+        return found
+
+
+async def test_a_job_is_held_answered_started_and_makes_room() -> None:
+    pair = Pair(nodes=2, cpu=4)
+    pair.create(make_held("one", least=2, most=6))
+    async with pair.running():
+        await pair.advance(10)
+        assert pair.get("one")["state"] == "Admitted"
+        assert pair.find_status("one")["admittedNumber"] == 1
+        size = pair.get("one")["workers"]
+        assert pair.count("one") == size > 2
+        pair.create(make_held("late", least=9, most=9))
+        await pair.advance(5)
+        status = pair.find_status("late")
+        assert status["phase"] == "Waiting"
+        assert status["admission"]["reason"] == "TooLarge"
+        assert not [p for p in pair.cluster.list(PODS) if p["metadata"]["name"].startswith("late")]
+        spec = pair.cluster.get(Ref(TRAINING_JOBS, "team", "one"))["spec"]["etReplicaSpecs"]
+        assert spec["worker"]["replicas"] == 2
+    assert [e["note"] for e in pair.cluster.list(EVENTS) if e["reason"] == "Unreadable"] == []
