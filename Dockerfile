@@ -5,7 +5,7 @@
 # In it: Python, the locked dependencies of both programs and the packages et_contract, et_kube,
 # et_operator, et_runtime, et_scheduler, launcher and hostdiscovery, all compiled beforehand. No pip, no compiler, no shell script; nothing is written at
 # run time, so that a read-only root file system and any user will do.
-# BASE may be any image with python3 >= 3.11 and its venv module. A tag moves; to build from the very same base again give
+# BASE may be any image with python3 >= 3.11, its venv module and libstdc++, which numpy needs. A tag moves; to build from the very same base again give
 # the digest that your registry has for it: --build-arg BASE=REGISTRY/python@sha256:...
 ARG BASE=python:3.11-slim-bookworm
 

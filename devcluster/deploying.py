@@ -11,12 +11,12 @@ from devcluster.failures import DevclusterError
 from devcluster.settings import CHECKOUT, Cluster
 
 _NAMESPACE = "et-operator"
-_DEPLOYMENT = "deployment/et-operator"
+_DEPLOYMENTS = ("deployment/et-operator", "deployment/et-scheduler")
 _ROLLOUT_SECONDS = 120
 
 
 def deploy(cluster: Cluster) -> None:
-    """Build the operator's image, load it, apply deploy/ and return once the new operator runs.
+    """Build the image, load it, apply deploy/ and return once operator and scheduler run.
 
     Raises DevclusterError with what its pods say if it does not.
     """
@@ -30,21 +30,17 @@ def deploy(cluster: Cluster) -> None:
     overlay = _write_overlay(cluster, ociimages.read_digest(archive))
     with reporting.step("applying deploy/"):
         run([*_kubectl(cluster), "apply", "--server-side", "--force-conflicts", "-k", overlay])
-    with reporting.step("waiting for the operator"):
-        command = [
-            "-n",
-            _NAMESPACE,
-            "rollout",
-            "status",
-            _DEPLOYMENT,
-            f"--timeout={_ROLLOUT_SECONDS}s",
-        ]
-        result = attempt([*_kubectl(cluster), *command])
+    for deployment in _DEPLOYMENTS:
+        _wait_for(cluster, deployment)
+
+
+def _wait_for(cluster: Cluster, deployment: str) -> None:
+    with reporting.step(f"waiting for {deployment}"):
+        status = ["rollout", "status", deployment, f"--timeout={_ROLLOUT_SECONDS}s"]
+        result = attempt([*_kubectl(cluster), "-n", _NAMESPACE, *status])
     if result.returncode:
-        message = (
-            f"The operator does not come up: {result.stderr.strip()}\n{_describe_pods(cluster)}"
-        )
-        raise DevclusterError(message)
+        message = f"{deployment} does not come up: {result.stderr.strip()}"
+        raise DevclusterError(f"{message}\n{_describe_pods(cluster, deployment)}")
 
 
 def run_kubectl(cluster: Cluster, arguments: list[str]) -> int:
@@ -77,6 +73,7 @@ def _write_overlay(cluster: Cluster, digest: str) -> Path:
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [os.path.relpath(CHECKOUT / "deploy", folder)],
+        "components": [os.path.relpath(CHECKOUT / "deploy/components/scheduler", folder)],
         "patches": [{"patch": json.dumps(patch), "target": {"kind": "Deployment"}}],
     }
     (folder / "kustomization.yaml").write_text(json.dumps(content, indent=1))
@@ -91,11 +88,11 @@ def _kubectl(cluster: Cluster) -> list[str | Path]:
     ]
 
 
-def _describe_pods(cluster: Cluster) -> str:
+def _describe_pods(cluster: Cluster, deployment: str) -> str:
     command = [*_kubectl(cluster), "-n", _NAMESPACE]
     parts = [
         attempt([*command, "get", "pods", "-o", "wide"]).stdout,
         attempt([*command, "get", "events", "--sort-by=.lastTimestamp"]).stdout[-2000:],
-        attempt([*command, "logs", _DEPLOYMENT, "--all-containers", "--tail=20"]).stdout,
+        attempt([*command, "logs", deployment, "--all-containers", "--tail=20"]).stdout,
     ]
     return "\n".join(part.rstrip() for part in parts if part.strip())

@@ -65,7 +65,9 @@ class Image:
 
 
 _DEBIAN = Base("debian-base", "minbase", ("usr-is-merged",))
-_PYTHON = Base("python-base", "essential", ("python3", "python3-venv", "usr-is-merged"))
+_PYTHON = Base(
+    "python-base", "essential", ("libstdc++6", "python3", "python3-venv", "usr-is-merged")
+)
 OPERATOR = Image(
     OPERATOR_IMAGE,
     _PYTHON,
