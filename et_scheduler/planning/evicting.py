@@ -68,7 +68,7 @@ def _can_lose(draft: Draft, waiter: Standing, group: Group, donors: Donors) -> b
         return False
     if queue == draft.get_queue(waiter) or queue not in draft.queues:
         return True
-    spare = draft.ledger.allocated[queue] - draft.ledger.deserved[queue]
+    spare = draft.ledger.find_spare(queue)
     least = donors.smallest[group]
     return bool(((spare >= least) | (least == 0)).all())
 
@@ -163,8 +163,7 @@ def _keeps_queue(draft: Draft, mine: str, victim: Standing, spare: dict[str, lis
     if queue == mine or queue not in draft.queues:
         return True
     if queue not in spare:
-        ledger = draft.ledger
-        spare[queue] = (ledger.allocated[queue] - ledger.deserved[queue]).tolist()
+        spare[queue] = draft.ledger.find_spare(queue).tolist()
     own = draft.room.get_amounts(victim.job.launcher)
     each = draft.room.get_amounts(victim.job.worker)
     return all(

@@ -33,6 +33,7 @@ class Ledger:
         self.least = {name: np.zeros_like(self.total) for name in self.queues}
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}
         self.deserved = {name: np.zeros_like(self.total) for name in self.queues}
+        self._is_contended = np.zeros(len(self.resources), dtype=np.bool_)
 
     def settle(self) -> None:
         """Compute what each deserves from what all request."""
@@ -41,8 +42,19 @@ class Ledger:
                 Claim(name, queue.weight, queue.priority, self._cut(name, column))
                 for name, queue in self.queues.items()
             ]
-            for name, amount in share(int(self.total[column]), claims).items():
+            total = int(self.total[column])
+            self._is_contended[column] = sum(claim.request for claim in claims) > total
+            for name, amount in share(total, claims).items():
                 self.deserved[name][column] = amount
+
+    def find_spare(self, queue: str) -> Counts:
+        """What it has above what it is due; anything of a resource that there is enough of.
+
+        Of that each queue is due all that it requests, so that losing a job would always be too
+        much: a launcher's few bytes would keep whole nodes.
+        """
+        spare = self.allocated[queue] - self.deserved[queue]
+        return np.where(self._is_contended, spare, UNLIMITED)
 
     def get_ratio(self, queue: str, more: Counts | None = None) -> int:
         """allocated/deserved of the resource where it is largest, in parts of SCALE."""

@@ -11,7 +11,7 @@ from et_scheduler.model.decisions import Decision, Step
 from et_scheduler.model.jobs import Admission, Elasticity, Eviction, Gift, Pod, Purpose, State
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import HOUR, MINUTE, SECOND
+from et_scheduler.model.shapes import HOUR, MINUTE, SECOND, make_shape
 from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import (
     MAIN,
@@ -476,3 +476,14 @@ def test_levelling_needs_proof_of_placement() -> None:
         run_on(make_job("b", 1, 4, 4), "node-02"),
     ]
     assert not decide_on(nodes, jobs)
+
+
+def test_a_resource_that_there_is_enough_of_keeps_nobody_from_going() -> None:
+    nodes = tuple(make_node(f"n{i}", 4, more={"memory": 2**36}) for i in range(2))
+    small = make_shape({"memory": 2**26})
+    old = run_on(make_job("old", 4, 4, launcher=small), "n0", "n0", "n1", "n1")
+    new = make_job("new", 6, 16, queue="first", launcher=small)
+    queues = (Queue("main"), Queue("first", priority=5))
+    told = decide_on(nodes, [old, new], queues)
+    assert told["old"].state is State.WAITING
+    assert [one.queue for one in told["old"].evictions] == ["first"]
