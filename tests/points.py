@@ -165,6 +165,8 @@ POINTS = (
     Point("forced", "a worker that never commits is ended, the others go on", TRAINING),
     Point("slow-import", "a new worker that is late costs nothing within the time-out", TRAINING),
     Point("early-end", "a worker that ends with 0 early ends the others: Horovod's rule", TRAINING),
+    Point("shares", "a job grows into an idle queue, gives back, grows again", TRAINING),
+    Point("gang", "a gang waits whole, and starts when there is room", TRAINING),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
 

@@ -107,7 +107,8 @@ class World:
     # ---- training
     def steps(self, job: str) -> list[Step]:
         """All steps printed so far by rank 0, over all launchers of the job, in order."""
-        text = "".join(self.log(p.metadata.name) for p in self.pods("launcher"))
+        own = (p for p in self.pods("launcher") if p.metadata.labels["training-job-name"] == job)
+        text = "".join(self.log(p.metadata.name) for p in own)
         found = parse_steps(text)
         return [step for step in found if None not in (step.number, step.loss, step.size)]
 

@@ -1,0 +1,85 @@
+"""Jobs that share what a queue may have, with real Horovod, real pods and et-scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.world import GROUP, World, build_job, find_condition, scale_out, train
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def queue(world: World) -> Iterator[str]:
+    """The name of a queue that has room for four workers and a launcher, or two and two of each."""
+    name = f"q-{world.namespace}"[:63].rstrip("-")
+    body = {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "TrainingQueue",
+        "metadata": {"name": name},
+        "spec": {"limits": {"cpu": "460m"}},
+    }
+    world.custom.create_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", body)
+    yield name
+    world.custom.delete_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", name)
+
+
+def build_member(name: str, queue: str, *, least: int, most: int, steps: int) -> dict[str, Any]:
+    """A job in the queue; each worker takes a tenth of a CPU, the launcher's broker a fiftieth."""
+    command = train("--steps", str(steps), "--step-seconds", "0.2", np=least, maximum=most)
+    job = build_job(name, command=command, workers=least, minimum=least, maximum=most, queue=queue)
+    [container] = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
+    container["resources"] = {"requests": {"cpu": "100m"}}
+    return job
+
+
+def find_admission(world: World, job: str) -> dict[str, Any]:
+    """What et-scheduler has told the job."""
+    admission: dict[str, Any] = world.status("trainingjobs", job).get("admission") or {}
+    return admission
+
+
+@pytest.mark.point("shares")
+def test_a_job_takes_what_is_idle_gives_it_back_and_takes_it_again(
+    world: World, queue: str
+) -> None:
+    world.create(build_member("large", queue, least=1, most=4, steps=100_000))
+    world.wait_for_size("large", 4)
+
+    world.create(build_member("small", queue, least=2, most=2, steps=60))
+    world.wait_for_size("small", 2, 120)
+    world.wait_for_size("large", 2)
+    assert find_admission(world, "large")["workers"] == 2
+
+    world.wait_for_phase("small", "Succeeded", timeout=120)
+    world.wait_for_size("large", 4, 120)
+    numbers = [step.number for step in world.steps("large")]
+    assert numbers == list(range(1, len(numbers) + 1)), "a resize costs no step"
+    assert world.status("trainingjobs", "large")["epoch"] == 1
+    assert world.get("trainingjobs", "large")["spec"]["etReplicaSpecs"]["worker"]["replicas"] == 1
+
+
+@pytest.mark.point("gang")
+def test_a_gang_waits_whole_and_says_for_what(world: World, queue: str) -> None:
+    world.create(build_member("first", queue, least=3, most=3, steps=100_000))
+    world.wait_for_size("first", 3)
+    world.create(build_member("second", queue, least=2, most=2, steps=20))
+    world.wait(
+        lambda: find_admission(world, "second").get("reason") == "AtLimit",
+        "et-scheduler says why the second job waits",
+    )
+    assert world.phase("second") == "Waiting"
+    told = find_condition(world.status("trainingjobs", "second"), "Admitted")
+    assert told["status"] == "False"
+    assert queue in told["message"]
+    assert [p.metadata.name for p in world.pods() if "second" in p.metadata.name] == []
+
+    world.create(scale_out("wish", "first", 1))
+    refused = world.wait_for_scaling("scaleouts", "wish")
+    assert refused["conditions"][-1]["reason"] == "InQueue"
+
+    world.delete("trainingjobs", "first")
+    world.wait_for_phase("second", "Succeeded", timeout=180)
