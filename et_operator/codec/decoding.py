@@ -173,8 +173,12 @@ def _decode_owners(metadata: Json) -> tuple[tuple[Json, ...], str | None, str]:
 
 
 def _is_foreign(status: Json) -> bool:
-    """Whether another operator has begun with the job: its status has none of our fields."""
-    return bool(status) and not any(key in status for key in _OUR_FIELDS)
+    """Whether another operator has begun with the job: its status has none of our fields.
+
+    What et-scheduler says, perhaps to a status that somebody has emptied, is no operator's.
+    """
+    said = status.keys() - {"admission"}
+    return bool(said) and not any(key in said for key in _OUR_FIELDS)
 
 
 def _decode_spec(job: Fields, annotations: Json) -> JobSpec:

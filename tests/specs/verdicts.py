@@ -57,7 +57,9 @@ def judge_job(job: Object, pods: int) -> Verdict | None:
         return Verdict.WAITS
     if phase in {JobPhase.RUNNING, JobPhase.SCALING, JobPhase.RESTARTING}:
         return Verdict.RUNS
-    if phase == JobPhase.SUSPENDED or (phase == JobPhase.CREATED and pods >= count_pods(job)):
+    if phase in {JobPhase.SUSPENDED, JobPhase.WAITING} or (
+        phase == JobPhase.CREATED and pods >= count_pods(job)
+    ):
         return Verdict.WAITS
     return None
 

@@ -190,6 +190,7 @@ def test_the_predecessors_annotation_suspends():
         ({"phase": "Running", "conditions": [], "restartCount": 0}, True),
         ({"conditions": [{"type": "Created", "status": "True"}]}, True),
         ({"phase": "Created", "epoch": 0}, False),
+        ({"admission": {"number": 1, "state": "Admitted"}}, False),
         ({"observedGeneration": 1, "phase": "Failed"}, False),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ wait $!
 SIGINT and SIGQUIT ignored."""
 ENVIRONMENT = "export PATH='{path}'\nexport FROM_POD='it'\\''s\nthe pod'\n"
 SESSION = paths.SSH_WORKER.rpartition("/")[2].replace("worker.sh", "session.sh")
+
+
+def read_signals(lines: Iterable[str]) -> set[int]:
+    """Standard signals that lines of /proc/PID/status name; those of the C library are its own."""
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith("Sig")]
+    assert len(masks) == 2
+    return {number for number in range(1, 32) if any(mask >> (number - 1) & 1 for mask in masks)}
 
 
 class Pod:
