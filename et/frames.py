@@ -13,21 +13,21 @@ from et.reading import explain_end, has_ended
 from et.screens import format_duration, style_phase
 from et.steps import Progress, Step
 from et.stories import describe_outcomes, name_scaling
-from et_operator.model.jobs import ScalingKind, ScalingRecord, TrainingJob, WorkerState
+from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerState
 from et_operator.model.scalings import Scaling
 
 SHOWN = 6
 """Scalings that are shown, the newest."""
 BAR = 20
 USUAL = frozenset(
-    {"Created", "Running", "HostsListed", "Scaling", "Suspended", "Succeeded", "Failed"}
+    {"Created", "Running", "HostsListed", "Admitted", "Scaling", "Suspended", "Succeeded", "Failed"}
 )
 """Conditions that are no trouble when they are true; the end is shown on its own."""
 
 
 @dataclass(slots=True)
 class View:
-    """One job. `changes` are those of `worker.replicas` itself, which leave no object behind."""
+    """One job. `changes` are those of a number itself, which leave no object behind."""
 
     job: TrainingJob
     progress: Progress = field(default_factory=Progress)
@@ -40,7 +40,7 @@ class View:
         """The job as it is now."""
         self.job = job
         record = job.status.scaling
-        if record is not None and record.kind is ScalingKind.REPLICAS:
+        if record is not None and record.kind.is_number:
             self.changes[record.started] = record
 
 

@@ -14,7 +14,8 @@ from et.reading import explain_end, has_ended, read_job
 from et.screens import Screen
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.jobs import ScalingKind, ScalingRecord, TrainingJob, WorkerOutcome
+from et_operator.model.admissions import Elasticity
+from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerOutcome
 from et_operator.model.scalings import Scaling
 
 
@@ -34,6 +35,7 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
     job = decode_job(found)
     if has_ended(job):
         raise EtError(f"{name} has ended ({job.status.phase}): {explain_end(job)}")
+    check_queue(job, wish)
     quiet = Screen(screen.err, screen.err) if as_json else screen
     if wish.to is not None:
         return await _set_replicas(cluster, screen, quiet, job, wish, as_json=as_json)
@@ -48,6 +50,20 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
     if as_json:
         screen.show_json(waiting.newest)
     return waiting.has_succeeded or wish.wait is None
+
+
+def check_queue(job: TrainingJob, wish: Wish) -> None:
+    """Raises EtError where et-scheduler says how many workers the job has."""
+    queue = job.spec.queue if job.spec is not None else ""
+    if not queue:
+        return
+    is_fixed = job.spec is not None and job.spec.elasticity is Elasticity.FIXED
+    if not (is_fixed and wish.to is not None):
+        advice = "set its number with --to" if is_fixed else "change its minReplicas or maxReplicas"
+        raise EtError(
+            f"{job.key.name} is in queue {queue}, where et-scheduler says how many workers it has: "
+            f"{advice}"
+        )
 
 
 def complete_names(job: str, names: Sequence[str]) -> list[str]:
@@ -162,7 +178,7 @@ class ReplicasWait:
         return self._conclude(job)
 
     def _is_mine(self, record: ScalingRecord) -> bool:
-        return record.kind is ScalingKind.REPLICAS and record.target == self.target
+        return record.kind.is_number and record.target == self.target
 
     def _is_over(self, job: TrainingJob) -> bool:
         """Whether nothing is left to be decided, or nothing will be."""

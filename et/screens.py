@@ -18,6 +18,7 @@ PIPE_WIDTH = 100_000
 """Columns of a pipe: whoever reads it cuts lines himself."""
 PHASES = {
     "Created": "yellow",
+    "Waiting": "magenta",
     "Running": "green",
     "Scaling": "cyan",
     "Restarting": "yellow",

@@ -8,9 +8,11 @@ from datetime import timedelta
 import pytest
 
 from et.errors import EtError
-from et.scaling import Wish, complete_names, scale
+from et.scaling import Wish, check_queue, complete_names, scale
 from et_kube.errors import NotFound
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_operator.model.admissions import Elasticity
+from tests.planning_makers import make_job
 from tests.simulation.lives import start
 from tests.simulation.worlds import World
 from tests.unit.et.rigs import join, make_screen, read
@@ -132,6 +134,27 @@ async def test_a_job_that_has_ended_or_is_not_there_is_not_scaled(world: World):
     with pytest.raises((EtError, NotFound), match="nobody"):
         await scale(join(world), make_screen(), "nobody", Wish(by=1), as_json=False)
     assert world.get(TRAINING_JOBS, "train")
+
+
+@pytest.mark.parametrize(
+    ("elasticity", "wish", "advice"),
+    [
+        (None, Wish(to=3), "change its minReplicas"),
+        (None, Wish(by=1), "change its minReplicas"),
+        (Elasticity.FIXED, Wish(by=-1), "--to"),
+        (Elasticity.FIXED, Wish(to=3), ""),
+    ],
+)
+def test_the_number_of_a_job_in_a_queue_is_its_schedulers(
+    elasticity: Elasticity | None, wish: Wish, advice: str
+):
+    job = make_job(2, queue="vision", elasticity=elasticity)
+    if advice:
+        with pytest.raises(EtError, match=advice):
+            check_queue(job, wish)
+    else:
+        check_queue(job, wish)
+    check_queue(make_job(2), wish)
 
 
 def test_workers_may_be_named_in_short():
