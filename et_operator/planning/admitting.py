@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from et_operator.model.admissions import Admission, AdmissionState, Elasticity, Placement
-from et_operator.model.conditions import find_condition, is_true
+from et_operator.model.conditions import is_true
 from et_operator.model.jobs import JobSpec, JobStatus, TrainingJob
 
 KIND = "Admitted"
@@ -27,7 +27,7 @@ def is_queued(job: TrainingJob) -> bool:
     if job.spec is None:
         return False
     if is_running(job.status):
-        return find_condition(job.status.conditions, KIND) is not None
+        return is_true(job.status.conditions, KIND)
     return bool(job.spec.queue)
 
 

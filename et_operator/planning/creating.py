@@ -18,6 +18,7 @@ from et_kube.resources import (
     Json,
 )
 from et_operator.model.actions import Action, Create, CreateKeys, get_subject
+from et_operator.model.conditions import is_true
 from et_operator.model.jobs import Runtime, WorkerRecord, WorkerState
 from et_operator.model.names import (
     ANNOTATION_RETRIES,
@@ -180,8 +181,8 @@ def _build_launcher(draft: Draft, runtime: Runtime) -> Create:
         pull_secrets=view.snapshot.shipped.pull_secrets,
     )
     placement = find_placement(draft.view.job)
-    only = [placement.launcher] if placement.launcher else []
-    return Create(PODS, place(launcher, only, placement.avoid))
+    is_chosen = bool(placement.launcher) and not _is_restart(draft)
+    return Create(PODS, place(launcher, [placement.launcher] if is_chosen else (), placement.avoid))
 
 
 def _needs_launcher(draft: Draft) -> bool:
@@ -230,10 +231,15 @@ def _place_workers(draft: Draft, worker: Json) -> tuple[Json, Json]:
     return chosen, place(worker, (), placement.avoid)
 
 
+def _is_restart(draft: Draft) -> bool:
+    """Whether the job had a launcher in this admission: the nodes of its start may be gone."""
+    return is_true(draft.view.status.conditions, "Restarting")
+
+
 def _select_awaited(draft: Draft) -> frozenset[str] | None:
     """Names of workers that nodes were chosen for; None at a start, when it is all of them."""
     status = draft.view.status
-    if not status.launcher_uid:
+    if not status.launcher_uid and not _is_restart(draft):
         return None
     scaling = status.scaling
     return frozenset(w.name for w in scaling.added) if scaling is not None else frozenset()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from et_kube.shaping import describe_shape
+from et_operator.codec.fields import attempt
 from et_operator.model.admissions import Shapes
 from et_operator.model.conditions import find_condition
 from et_operator.model.names import Role
 from et_operator.planning.admitting import KIND, WAITING, is_held, is_queued
 from et_operator.planning.drafts import Draft
+from et_operator.planning.finishing import is_suspended
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.workers import build_worker
 
@@ -33,9 +35,12 @@ def note_admission(draft: Draft) -> None:
     if is_held(job):
         draft.set_condition(KIND, "False", WAITING, _describe_wait(draft))
         return
+    is_suspended_by_author = job.spec is not None and job.spec.suspend
+    if is_suspended(draft.status) and not is_suspended_by_author:
+        return  # its last launcher may have something to tell: nothing is spent before a start
     number = job.admission.number if job.admission is not None else 0
     draft.change(admitted_number=max(number, draft.status.admitted_number))
-    if job.spec is not None and job.spec.suspend:
+    if is_suspended_by_author:
         draft.set_condition(KIND, "False", "Suspended", "the job waits in no line while suspended")
     else:
         message = f"the job may have {draft.spec.worker.replicas} workers"
@@ -69,10 +74,12 @@ def _note_shapes(draft: Draft) -> None:
     )
     worker = build_worker(view.job, draft.spec.worker, 0, epoch=status.epoch, runtime=runtime)
     roles = ((Role.LAUNCHER, launcher), (Role.WORKER, worker))
-    try:
-        pods = tuple({"role": role.value, **describe_shape(pod)} for role, pod in roles)
-    except (ValueError, TypeError, AttributeError) as error:
-        draft.change(shapes=None)
-        draft.tell("ShapeUnknown", f"{_UNREADABLE}: {error}", is_warning=True)
+    pods, problem = attempt(
+        lambda: tuple({"role": role.value, **describe_shape(pod)} for role, pod in roles), "spec"
+    )
+    if pods is not None:
+        draft.change(shapes=Shapes(pods, draft.spec.is_elastic))
         return
-    draft.change(shapes=Shapes(pods, draft.spec.is_elastic))
+    draft.tell("ShapeUnknown", f"{_UNREADABLE}: {problem}", is_warning=True)
+    if is_held(draft.view.snapshot.job):  # what runs has the shapes that it was admitted with
+        draft.change(shapes=None)

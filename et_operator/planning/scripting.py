@@ -91,14 +91,25 @@ def close_script(view: View, record: ScalingRecord) -> tuple[ScalingRecord, str]
     attempt, live = record.script, view.find_scaling(record)
     if live is None or not live.script or (attempt is not None and attempt.code is not None):
         return record, ""
-    config = view.snapshot.config
-    ordered = {order.id for order in config.scripts} if config is not None else set()
-    if attempt is not None and build_order_id(record, attempt) in ordered:
+    if attempt is not None and _may_be_ordered(view, record, attempt, live):
         return record, "whether its script has run is not known"
     if attempt is None or attempt.number == 1:
         return replace(record, script=None), "its script was not run"
     former = replace(attempt, number=attempt.number - 1)
     return replace(record, script=former), "its script was not tried again"
+
+
+def _may_be_ordered(
+    view: View, record: ScalingRecord, attempt: ScriptAttempt, live: Scaling
+) -> bool:
+    """Whether a config has, or may have had, this attempt.
+
+    One that is missing cannot tell, nor one from which orders went because their right did.
+    """
+    config, spec = view.snapshot.config, view.job.spec
+    if config is None or spec is None or find_script_refusal(spec, live):
+        return True
+    return build_order_id(record, attempt) in {order.id for order in config.scripts}
 
 
 def has_failed_for_good(record: ScalingRecord, live: Scaling) -> bool:

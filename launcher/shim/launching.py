@@ -33,7 +33,9 @@ MIRROR_SECONDS = 1.0
 SAY_SECONDS = 30.0
 """How often people are told what is waited for."""
 AGAIN_SECONDS = 10.0
-"""From being told to the second signal for a command that has not ended."""
+"""From being told to the SIGINT for a command that has not ended."""
+LAST_SECONDS = 2.0
+"""Before KILL, TERM for a command that has not ended on another signal."""
 RESERVE_SECONDS = 5.0
 """What is left of the pod's grace period when the command is killed."""
 REPORT_SECONDS = 5.0
@@ -178,9 +180,10 @@ class Launcher:
             self._signal_command(number)
 
     def _end(self, number: int, now: float) -> None:
-        """The pod ends: the command gets `number`, another signal and KILL, within our grace.
+        """The pod ends: the command gets `number`, INT and KILL, for us to end within our grace.
 
-        The other is INT after TERM, and TERM, which more programs understand, after any other.
+        Where `number` is not TERM, that comes shortly before KILL: what has ignored the signal of
+        its image may save on this one, and what saves on that has had the time for it.
         """
         self._reap(now)  # a command that has ended already did so by itself
         if self._command is None and self._code is None:
@@ -189,8 +192,10 @@ class Launcher:
             self._is_told_to_end = True
             kill = max(self._grace - RESERVE_SECONDS, self._grace / 2)
             again = min(AGAIN_SECONDS, kill / 2)
-            second = signal.SIGINT if number == signal.SIGTERM else signal.SIGTERM
-            self._ending = [(now + again, second), (now + kill, signal.SIGKILL)]
+            self._ending = [(now + again, signal.SIGINT), (now + kill, signal.SIGKILL)]
+            if number != signal.SIGTERM:
+                last = kill - min(LAST_SECONDS, kill / 4)
+                self._ending.insert(1, (now + last, signal.SIGTERM))
             self._signal_command(number)
 
     def _signal_command(self, number: int) -> None:

@@ -101,7 +101,10 @@ run_session() {
 # The session's own process: what it becomes has the environment and the folder of the container.
 start_session() {
     write "$$" "$run/sessions/$id" || refuse "cannot write in $run"
-    may_run || refuse "the worker takes no process any more"
+    may_run || {
+        rm -f "$run/sessions/$id" # it has not begun, and its refusal is no end of its command
+        refuse "the worker takes no process any more"
+    }
     cd "$(cat "$run/folder")" || exit 255
     . "$run/environment"
     exec sh -c "$4"

@@ -15,6 +15,7 @@ from et_operator.model.jobs import ScalingKind, TrainingJob
 from et_operator.model.names import Role
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
+from et_operator.model.pods import Termination
 from tests.planning_makers import World, make_job, make_scaling
 
 ADMITTED, WAITING = AdmissionState.ADMITTED, AdmissionState.WAITING
@@ -228,3 +229,65 @@ def test_requests_that_cannot_be_read_are_told_and_hold_up_nothing_else():
     assert admitted is not None
     assert "cannot be read" in admitted.message
     assert [event.reason for event in world.events].count("ShapeUnknown") == 1
+
+
+@pytest.mark.parametrize("was_started", [False, True])
+def test_a_job_whose_queue_is_taken_away_while_it_waits_starts_and_stays(was_started: bool):
+    world = make_world()
+    world.settle()
+    if was_started:
+        start(world)
+        world.edit(suspend=True)
+        world.go_on()
+        world.edit(suspend=False)
+        world.go_on()
+        assert world.status.phase is JobPhase.WAITING
+    epoch = world.status.epoch
+    world.edit(queue="")
+    world.go_on(12)
+    assert world.status.phase is JobPhase.RUNNING
+    assert world.status.epoch == epoch + 1
+    assert count_workers(world) == 2
+
+
+def test_an_admission_is_not_spent_while_the_last_launcher_may_still_tell_its_end():
+    world = make_world()
+    start(world)
+    answer(world, 1, 0, state=WAITING)
+    world.settle()
+    ended = Termination(143, "Error", "the tail")
+    world.put("job-launcher", is_container_running=False, termination=ended)
+    world.settle()
+    answer(world, 2, 2)
+    world.settle()
+    assert world.status.admitted_number == 1
+    world.wait(61)
+    world.go_on(12)
+    assert world.status.admitted_number == 2
+    assert count_workers(world) == 2
+
+
+def test_a_launcher_that_is_lost_comes_again_wherever_there_is_room():
+    world = Noting(make_job(2, queue="vision"))
+    world.settle()
+    answer(world, 1, 2, placement=Placement(launcher="n1", only=("n1",), avoid=("n9",)))
+    world.start()
+    world.delete("job-launcher")
+    world.reap("job-launcher")
+    world.go_on(12)
+    [again] = [body for name, body in world.bodies.items() if name.startswith("job-launcher-r")]
+    assert read_nodes(again) == [("NotIn", ["n9"])]
+
+
+def test_a_template_that_cannot_be_read_takes_no_running_job_out_of_the_books():
+    world = make_world()
+    start(world)
+    shapes = world.status.shapes
+    assert shapes is not None
+    assert world.job.spec is not None
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "-1"}}}
+    template = {"spec": {"containers": [container]}}
+    world.edit(worker=replace(world.job.spec.worker, template=template))
+    world.go_on()
+    assert world.status.shapes == shapes
+    assert "ShapeUnknown" in [event.reason for event in world.events]

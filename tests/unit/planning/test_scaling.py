@@ -791,3 +791,18 @@ def test_a_phase_that_somebody_made_unreadable_is_what_the_last_condition_says()
     world.scalings["more-uid"] = replace(scaling, status=replace(scaling.status, phase=None))
     world.settle()
     assert world.scaling_phase("more") == "Scaling"
+
+
+def test_of_a_script_whose_right_was_taken_away_meanwhile_nobody_knows_whether_it_has_run() -> None:
+    world = start(3, scripts=ScriptRight.SHELL)
+    world.add(make_scaling(IN, "s", count=1, script="/s.sh; deregister"))
+    world.settle()
+    world.serve()
+    world.settle()
+    world.edit(scripts=ScriptRight.FILES)
+    world.settle()
+    world.edit(suspend=True)
+    world.go_on()
+    status = world.scalings["s-uid"].status
+    assert "whether its script has run is not known" in status.conditions[-1].message
+    assert status.script_attempts == 1

@@ -318,13 +318,31 @@ def test_a_command_that_ignores_the_signal_of_its_image_gets_term(
 ):
     namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     trap = "trap '' INT; trap 'echo saved; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
-    environ = {**os.environ, "EDL_GRACE_SECONDS": "2"}
+    environ = {**os.environ, "EDL_GRACE_SECONDS": "4"}
     process = run_launcher(start, paths, "sh", "-c", trap, prefix=namespace, env=environ)
     peer = launched(broker)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     os.kill(children_of(process.pid)[0], signal.SIGINT)
     assert ended(peer) == 3
+    assert process.stdout.read() == b"saved\n"
+
+
+def test_a_command_that_saves_on_the_signal_of_its_image_has_most_of_the_grace(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    """It may have no word for TERM: half the time to KILL has gone when it has saved."""
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    save = """trap 'trap "" INT; sleep 1.2; echo saved; exit 0' INT
+    echo ready; while :; do sleep 0.05; done"""
+    environ = {**os.environ, "EDL_GRACE_SECONDS": "4"}
+    process = run_launcher(start, paths, "sh", "-c", save, prefix=namespace, env=environ)
+    peer = launched(broker)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    os.kill(children_of(process.pid)[0], signal.SIGINT)
+    assert peer.body(frames.ENDED) == {"code": 0, "toldToEnd": True}
+    peer.close()
     assert process.stdout.read() == b"saved\n"
 
 
