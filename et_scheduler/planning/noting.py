@@ -73,14 +73,13 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
 
 def _note_admitted(draft: Draft, standing: Standing) -> None:
     admission = standing.admission
-    is_bound = standing.has_launcher and len(standing.workers) >= standing.floor
     if admission.bound_at is None:
-        if is_bound:
+        if standing.is_bound:
             draft.change(standing, Step.TELL, bound_at=draft.now, attempts=0, short_since=None)
         else:
             _check_start(draft, standing)
         return
-    if is_bound:
+    if standing.is_bound:
         if admission.short_since is not None:
             draft.change(standing, Step.TELL, short_since=None)
         _check_growth(draft, standing)
@@ -91,24 +90,24 @@ def _note_admitted(draft: Draft, standing: Standing) -> None:
 
 
 def _check_start(draft: Draft, standing: Standing) -> None:
-    """A gang that does not stand in time is taken back whole, and blocks nobody."""
+    """A gang that does not stand in time is taken back whole, and blocks nobody.
+
+    Its time begins anew with each pod that it needs: a large one is not created at once.
+    """
     rules, admission = draft.rules, standing.admission
     queue = draft.queues.get(admission.queue)
     is_autoscaled = queue is not None and queue.is_autoscaled
     wait = rules.autoscaled_within if is_autoscaled else rules.bound_within
-    workers = (*standing.workers, *standing.unbound)
-    if len(workers) < standing.floor:
-        if draft.has_passed(admission.since, wait) and not workers:
-            text = "the operator created no worker in time"
-            take_back(draft, standing, Reason.NEVER_CREATED, text)
+    gang = sorted(pod.created for pod in (*standing.workers, *standing.unbound))[: standing.floor]
+    launchers = [pod.created for pod in standing.launchers]
+    if not draft.has_passed(max((*gang, *launchers, admission.since)), wait):
         return
-    created = sorted(pod.created for pod in workers)[standing.floor - 1] if standing.floor else 0
-    launchers = [pod.created for pod in standing.job.pods if pod.is_launcher]
-    created = max(created, *launchers, admission.since)
-    if draft.has_passed(created, wait):
-        bound = len(standing.workers)
-        text = f"{bound} of {standing.floor} workers had found a node after {wait // 1000} s"
-        take_back(draft, standing, Reason.NOT_BOUND, text, is_attempt=True)
+    if len(gang) < standing.floor or not (gang or launchers):
+        reason, found = Reason.NEVER_CREATED, f"the operator had created {len(gang)}"
+    else:
+        reason, found = Reason.NOT_BOUND, f"{len(standing.workers)} had found a node"
+    text = f"of {standing.floor} workers {found} after {wait // 1000} s"
+    take_back(draft, standing, reason, text, is_attempt=True)
 
 
 def _check_growth(draft: Draft, standing: Standing) -> None:
@@ -127,15 +126,21 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
 def take_back(
     draft: Draft, standing: Standing, reason: Reason, text: str, *, is_attempt: bool = False
 ) -> None:
-    """Back into the line at the old place; all pods go. Each failed attempt doubles the wait."""
+    """Back into the line at the old place; all pods go. Each failed attempt doubles the wait.
+
+    Who fails again is behind all who have come: many who never stand would else take turns at the
+    front, for no wait is longer than all their attempts together.
+    """
     admission, rules = standing.admission, draft.rules
-    retry_at = admission.retry_at
+    retry_at, queued_at = admission.retry_at, admission.queued_at
     if is_attempt:
         wait = min(rules.retry_least << min(admission.attempts, 16), rules.retry_most)
         parts = crc32(standing.job.uid.encode()) % 100
         retry_at = draft.now + wait + wait * parts // 100 // SPREAD
+        queued_at = draft.now if admission.attempts else queued_at
     attempts = admission.attempts + is_attempt
-    send_back(draft, standing, reason, text, attempts=attempts, retry_at=retry_at)
+    changes = {"attempts": attempts, "retry_at": retry_at, "queued_at": queued_at}
+    send_back(draft, standing, reason, text, **changes)
 
 
 def send_back(

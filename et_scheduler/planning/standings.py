@@ -77,6 +77,20 @@ class Standing:
         return min(self.least, self.size)
 
     @property
+    def launchers(self) -> list[Pod]:
+        """Its launcher once that is created; none where it comes after the workers."""
+        if not self.has_launcher:
+            return []
+        return [pod for pod in self.job.pods if pod.is_launcher and not pod.is_terminating]
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether its least size has nodes, and its launcher, once that is created."""
+        if len(self.workers) < self.floor or not (self.workers or self.has_launcher):
+            return False
+        return all(pod.node for pod in self.launchers)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it asks for a start."""
         is_asking = self.job.is_waiting and not self.job.is_suspended and not self.job.is_frozen

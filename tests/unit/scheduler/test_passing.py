@@ -16,6 +16,7 @@ from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import (
     MAIN,
     NOW,
+    apply,
     cpus,
     decide_on,
     make_job,
@@ -24,6 +25,7 @@ from tests.unit.scheduler.makers import (
     run_on,
 )
 
+ONE = make_nodes(1)
 TWO = make_nodes(2)
 BOTH = (Queue("main"), Queue("other"))
 SOON = NOW - MINUTE
@@ -331,11 +333,53 @@ def test_its_next_attempt_waits() -> None:
     assert decision.wake_at == NOW + SECOND
 
 
-def test_nothing_created_in_a_minute_counts_as_no_attempt() -> None:
-    job = replace(half_bound(), pods=())  # type: ignore[type-var]
+@pytest.mark.parametrize("made", [0, 1])
+def test_what_was_created_in_part_or_not_at_all_is_an_attempt(made: int) -> None:
+    job = half_bound()
+    job = replace(job, pods=job.pods[:made])  # type: ignore[type-var,attr-defined]
     told = decide_on(TWO, [job])["a"]
     assert told.reason is Reason.NEVER_CREATED
-    assert told.attempts == 0
+    assert told.message == "of 2 workers the operator had created 0 after 60 s"
+    assert told.attempts == 1
+    assert told.retry_at is not None
+
+
+def test_a_gang_that_is_being_created_has_time() -> None:
+    job = half_bound()
+    pods = (job.pods[0], replace(job.pods[1], created=NOW - SECOND))  # type: ignore[attr-defined]
+    assert "a" not in decide_on(TWO, [replace(job, pods=pods)])  # type: ignore[type-var]
+
+
+def test_a_launcher_that_comes_after_the_workers_is_waited_for() -> None:
+    job = run_on(make_job("a", 2, 2), "node-00", "node-00", since=SOON, bound_at=None)
+    told = decide_on(TWO, [replace(job, pods=job.pods[1:])])["a"]
+    assert told.state is State.ADMITTED
+    assert told.bound_at == NOW
+
+
+def test_a_launcher_without_a_node_is_not_bound() -> None:
+    job = run_on(make_job("a", 2, 2), "node-00", "node-00", since=SOON - SECOND, bound_at=None)
+    pods = (replace(job.pods[0], node=""), *job.pods[1:])
+    told = decide_on(TWO, [replace(job, pods=pods)])["a"]
+    assert told.reason is Reason.NOT_BOUND
+
+
+def test_who_fails_again_is_behind_who_has_come_since() -> None:
+    job = half_bound()
+    again = replace(job.admission, attempts=1)  # type: ignore[attr-defined]
+    assert decide_on(TWO, [replace(job, admission=again)])["a"].queued_at == NOW  # type: ignore[type-var]
+
+
+def test_many_who_never_stand_keep_nobody_from_starting() -> None:
+    stuck = [make_job(f"stuck-{i}", 2, 2, 4, created=SOON) for i in range(20)]
+    jobs, one = apply(stuck, decide(Cluster(ONE), MAIN, stuck, NOW)), make_job("one", 2, 2, 4)
+    jobs.append(one)
+    for passed in range(0, HOUR, 10 * SECOND):
+        decision = decide(Cluster(ONE), MAIN, jobs, NOW + SECOND + passed)
+        jobs = apply(jobs, decision)
+        if jobs[-1].admission is not None and jobs[-1].admission.state is State.ADMITTED:
+            return
+    raise AssertionError("they take turns for ever")
 
 
 def test_growth_that_finds_no_node_is_given_back() -> None:
