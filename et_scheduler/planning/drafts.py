@@ -48,7 +48,8 @@ class Draft:
         shapes = {shape for job in found for shape in (job.launcher, job.worker)}
         shapes |= {pod.shape for job in found for pod in job.pods if pod.shape is not None}
         shapes |= {pod.shape for pod in cluster.pending}
-        self.room = Room(cluster.nodes, shapes)
+        limited = {name for queue in self.queues.values() for name in queue.limits}
+        self.room = Room(cluster.nodes, shapes, limited)
         self.total = self.room.total()
         self.ledger = Ledger(self.queues, self.room.resources, self._get_shared_total())
         self.holds: dict[str, Hold] = {}

@@ -38,6 +38,7 @@ class Failures:
 
     def _sort(self, standing: Standing, gang: Gang) -> Hashable:
         worker = gang.worker
-        where = (worker.terms, worker.tolerations, worker.host_ports)
+        is_offered = self._draft.room.is_offered(worker)  # what is not, no measure shows
+        where = (worker.terms, worker.tolerations, worker.host_ports, is_offered)
         queue = self._draft.get_queue(standing)
         return (queue, standing.job.priority, gang.launcher, where)

@@ -19,16 +19,26 @@ from et_scheduler.planning.matching import Mask, Sorts
 
 Counts = NDArray[np.int64]
 """One number for each node, by its place."""
+_MOST = 2**60
+"""What anybody says is on a node counts for no more: sums of it still fit 64 bits."""
 
 
 class Room:
-    """The nodes in the order of their names, and the resources that anybody here requests."""
+    """The nodes in the order of their names, and the resources that anybody here requests.
 
-    def __init__(self, nodes: Iterable[Node], shapes: Iterable[Shape]) -> None:
+    Anybody may request any name. One that no node has, and that is not `limited`, has no column:
+    who requests it fits nowhere, and that is all there is to know about it.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], shapes: Iterable[Shape], limited: Iterable[str] = ()
+    ) -> None:
         self.nodes: Sequence[Node] = sorted(nodes, key=lambda node: node.name)
         self.places = {node.name: place for place, node in enumerate(self.nodes)}
         requested = {name for shape in shapes for name, _ in shape.requests}
-        self.resources = (PODS, *sorted(requested - {PODS}))
+        self._offered = {name for node in self.nodes for name in node.allocatable}
+        known = self._offered.union(limited)
+        self.resources = (PODS, *sorted(requested & known - {PODS}))
         self.columns = {name: column for column, name in enumerate(self.resources)}
         self.allocatable = self._read([node.allocatable for node in self.nodes])
         self.foreign = self._read([node.taken for node in self.nodes])
@@ -66,8 +76,15 @@ class Room:
     def get_mask(self, shape: Shape) -> Mask:
         """On which nodes such a pod may be at all."""
         if shape not in self._masks:
-            self._masks[shape] = self._sorts.match(shape)
+            if self.is_offered(shape):
+                self._masks[shape] = self._sorts.match(shape)
+            else:
+                self._masks[shape] = np.zeros(len(self.nodes), dtype=np.bool_)
         return self._masks[shape]
+
+    def is_offered(self, shape: Shape) -> bool:
+        """Whether all that it requests is on some node, of whatever amount."""
+        return all(name in self._offered for name, _ in shape.requests)
 
     def total(self) -> Counts:
         """What the nodes that have room can give in all, by column."""
@@ -138,7 +155,7 @@ class Room:
         return np.clip(found, 0, 1 if shape.host_ports else None)
 
     def _read(self, rows: Sequence[Amounts]) -> Counts:
-        flat = [row.get(name, 0) for row in rows for name in self.resources]
+        flat = [min(row.get(name, 0), _MOST) for row in rows for name in self.resources]
         return np.array(flat, dtype=np.int64).reshape(len(rows), len(self.resources))
 
 

@@ -106,6 +106,25 @@ def test_what_is_held_is_free_for_nobody_else() -> None:
     assert room.count_fits(shape, later=True).tolist() == [4]
 
 
+def test_names_that_no_node_has_are_no_columns() -> None:
+    """Anybody may invent thousands of them, and each column is as long as the cluster."""
+    odd = [make_shape({"cpu": 1, f"example.org/{number}": 1}) for number in range(500)]
+    node = Node("n", {"cpu": 4, "memory": 4, "example.org/gpu": 2, "pods": 9})
+    room = Room([node], [make_shape({"cpu": 1}), *odd], {"example.org/7", "example.org/none"})
+    assert room.resources == ("pods", "cpu", "example.org/7")
+    for shape in (odd[7], odd[8]):
+        assert room.count_fits(shape).tolist() == [0]
+        assert room.count_empty(shape).tolist() == [0]
+
+
+def test_what_is_said_to_be_on_a_node_is_bounded() -> None:
+    """Anybody may bind pods to a node by its name, and each says what it takes."""
+    node = Node("n", {"cpu": 4, "pods": 9}, taken={"cpu": 2**70}, leaving={"cpu": 2**70})
+    room = Room([node], [make_shape({"cpu": 1})])
+    assert room.count_fits(make_shape({"cpu": 1})).tolist() == [0]
+    assert room.count_fits(make_shape({"cpu": 1}), later=True).tolist() == [4]
+
+
 def test_the_tightest_node_is_used_first() -> None:
     shape = make_shape({"cpu": 1})
     room = Room([Node("a", {"cpu": 8, "pods": 9}), Node("b", {"cpu": 2, "pods": 9})], [shape])

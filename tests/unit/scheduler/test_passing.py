@@ -28,6 +28,7 @@ from tests.unit.scheduler.makers import (
 ONE = make_nodes(1)
 TWO = make_nodes(2)
 BOTH = (Queue("main"), Queue("other"))
+AUTOSCALED = (Queue("main", is_autoscaled=True),)
 SOON = NOW - MINUTE
 
 
@@ -61,6 +62,37 @@ def test_what_an_empty_cluster_would_not_hold_is_too_large() -> None:
     assert told.reason is Reason.TOO_LARGE
     assert told.message == "needs 3 workers of 8 CPU; an empty cluster holds 2 workers"
     assert not told.reserved
+
+
+def test_who_asks_for_what_no_node_has_waits_alone() -> None:
+    odd = make_shape({"cpu": 1000, "example.org/none": 1})
+    jobs = [
+        make_job("a", 1, 1, worker=odd, priority=1),
+        make_job("b", 1, 1, launcher=odd, priority=1),
+        make_job("c", 1, 1, created=NOW + 1),
+    ]
+    decision = decide(Cluster(TWO), MAIN, jobs, NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    assert [told[uid].state for uid in "abc"] == [State.WAITING, State.WAITING, State.ADMITTED]
+    assert told["a"].reason is told["b"].reason is Reason.TOO_LARGE
+    assert decision.queues[0].allocated == {"cpu": 1000}
+
+
+def test_its_failure_is_nobody_elses() -> None:
+    """Where nodes may come it is tried: what else fits is no larger than it in anything known."""
+    odd = make_shape({"cpu": 1000, "example.org/none": 1})
+    first = make_job("a", 1, 1, worker=odd, created=NOW - 2)
+    second = make_job("b", 1, 1, worker=odd, created=NOW - 1)
+    told = decide_on(TWO, [first, second, make_job("c", 1, 1)], AUTOSCALED)
+    assert told["b"].state is State.WAITING
+    assert told["c"].state is State.ADMITTED
+
+
+def test_a_limit_holds_of_what_no_node_has_yet() -> None:
+    odd = make_shape({"cpu": 1000, "example.org/none": 1})
+    queue = Queue("main", limits={"example.org/none": 1}, is_autoscaled=True)
+    decision = decide(Cluster(TWO), [queue], [make_job("a", 2, 2, worker=odd)], NOW)
+    assert decision.changes[0].admission.reason is Reason.AT_LIMIT
 
 
 def test_sizes_are_kept() -> None:
@@ -475,7 +507,6 @@ def test_room_that_is_given_back_is_nobody_elses() -> None:
 
 
 # ---------------------------------------------------------------- nodes to come
-AUTOSCALED = (Queue("main", is_autoscaled=True),)
 
 
 def test_one_job_at_a_time_lets_an_autoscaler_see_its_pods() -> None:
