@@ -12,20 +12,30 @@ from et_scheduler.planning.standings import Standing
 Order = Callable[[Standing, Draft], int]
 """A key of a job: lower is earlier."""
 
+
+def _find_age(standing: Standing, draft: Draft) -> int:
+    """Since when it asks: who runs has used up the place from which it was started."""
+    if standing.is_admitted:
+        return (
+            draft.now if standing.admission.unfit_since is None else standing.admission.unfit_since
+        )
+    return standing.admission.queued_at
+
+
 ORDERS: Mapping[str, Order] = {
     "priority": lambda standing, _: -standing.job.priority,
     "fairness": lambda standing, _: standing.dominate(standing.size) if standing.size else 0,
-    "age": lambda standing, _: standing.admission.queued_at,
+    "age": _find_age,
     "size": lambda standing, _: standing.dominate(standing.least),
 }
 
 
 def rank_job(draft: Draft, standing: Standing) -> tuple[object, ...]:
-    """Its place in its queue's line; who runs below his least size comes first."""
+    """Its place in its queue's line, who asks for a larger least size as who asks for a start."""
     queue = draft.queues[draft.get_queue(standing)]
     keys = [ORDERS[name](standing, draft) for name in queue.order if name in ORDERS]
     job = standing.job
-    return (not standing.is_admitted, *keys, job.created, job.namespace, job.name, job.uid)
+    return (*keys, job.created, job.namespace, job.name, job.uid)
 
 
 def list_lines(draft: Draft) -> dict[str, list[Standing]]:

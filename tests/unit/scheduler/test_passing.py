@@ -9,7 +9,7 @@ import pytest
 from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.decisions import Decision, Step
 from et_scheduler.model.jobs import Admission, Elasticity, Eviction, Gift, Pod, Purpose, State
-from et_scheduler.model.queues import Queue
+from et_scheduler.model.queues import DEFAULT_ORDER, Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import HOUR, MINUTE, SECOND, make_shape
 from et_scheduler.planning.passing import decide
@@ -447,6 +447,21 @@ def test_a_larger_least_size_waits_in_line_for_the_difference() -> None:
     told = decide_on(make_nodes(1, cpu=4), [job])["a"]
     assert told.workers == 3
     assert told.number == 1, "no start"
+
+
+@pytest.mark.parametrize(
+    ("priority", "order"), [(1, DEFAULT_ORDER), (0, DEFAULT_ORDER), (0, ("age",))]
+)
+def test_the_difference_waits_as_a_start_does(priority: int, order: tuple[str, ...]) -> None:
+    """Behind one of higher priority, one that has less, one that has asked for longer."""
+    told = Admission(queue="main", queued_at=SOON)
+    jobs = [
+        run_on(make_job("a", 3, 6), "node-00", workers=1),
+        make_job("b", 2, 2, priority=priority, admission=told),
+    ]
+    after = decide_on(make_nodes(1, cpu=3), jobs, (Queue("main", order=order),))
+    assert after["b"].state is State.ADMITTED
+    assert "a" not in after or after["a"].workers == 1
 
 
 def test_it_is_told_where_there_is_no_room_for_the_difference() -> None:
