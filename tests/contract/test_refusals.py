@@ -11,10 +11,19 @@ import yaml
 
 from et_kube.api import JSON_PATCH
 from et_kube.errors import Refused
-from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
+from et_kube.resources import (
+    SCALE_INS,
+    SCALE_OUTS,
+    TRAINING_JOBS,
+    TRAINING_QUEUES,
+    Json,
+    Ref,
+    Resource,
+)
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
 from et_operator.model.jobs import ScalingKind
+from et_scheduler.codec.queues import decode_queue
 from tests.contract.bad_manifests import ALL, Bad, scale_in, scale_out
 from tests.contract.bad_shapes import BAD_SHAPES
 from tests.contract.conftest import Site, open_real_site
@@ -24,7 +33,7 @@ from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS
 pytestmark = [pytest.mark.cluster, pytest.mark.point("refusals")]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-KINDS = {kind.kind: kind for kind in (TRAINING_JOBS, SCALE_INS, SCALE_OUTS)}
+KINDS = {kind.kind: kind for kind in (TRAINING_JOBS, SCALE_INS, SCALE_OUTS, TRAINING_QUEUES)}
 
 
 @pytest.fixture
@@ -73,6 +82,13 @@ EXAMPLE_TEXTS = {
 async def test_the_examples_are_accepted_and_understood(real: Site, name: str):
     for manifest in yaml.safe_load_all(EXAMPLE_TEXTS[name]):
         stored = await real.create(find_kind(manifest), manifest)
+        if manifest["kind"] == TRAINING_QUEUES.kind:
+            metadata = stored["metadata"]
+            await real.api.delete(
+                Ref(TRAINING_QUEUES, "", metadata["name"]), uid=metadata["uid"]
+            )  # it is in no namespace that goes with this test
+            assert decode_queue(stored).queue.name == metadata["name"]
+            continue
         decoded = (
             decode_job(stored) if manifest["kind"] == "TrainingJob" else decode_scaling(stored)
         )
