@@ -53,8 +53,9 @@ class Site:
         return Ref(resource, self.namespace, name)
 
     async def create(self, resource: Resource, manifest: Json) -> Json:
-        """Create it in this case's namespace."""
-        return await self.api.create(resource, self.namespace, manifest)
+        """Create it in this case's namespace, if its kind is in namespaces."""
+        namespace = self.namespace if resource.namespaced else None
+        return await self.api.create(resource, namespace, manifest)
 
     async def eventually(self, is_so: Callable[[], Awaitable[bool]]) -> None:
         """Wait for what a controller of the cluster will do."""
