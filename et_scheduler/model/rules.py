@@ -16,8 +16,10 @@ class Rules:
     `bound_within`: all of a gang, or it is taken back; `grown_within`: workers above that.
     `retry_least` doubles up to `retry_most`. `service_counts`: so long a pending pod of others
     makes jobs shrink. `given_back`: a worker that is unbound for so long beside such a pod.
-    `short_most`: a job below its least size is evicted then. `worth`: no growth by less of what the
-    job has; `level_worth`: nobody shrinks for the level of all by less.
+    `short_most`: a job below its least size is evicted then. `coming_most`: after it, room that
+    comes is not relied on; a worker has ten minutes to leave, unless its job says otherwise.
+    `worth`: no growth by less of what the job has; `level_worth`: nobody shrinks for the level of
+    all by less.
     """
 
     reserve_after: int = MINUTE
@@ -31,5 +33,6 @@ class Rules:
     service_counts: int = 5 * MINUTE
     given_back: int = 10 * SECOND
     short_most: int = 10 * MINUTE
+    coming_most: int = 12 * MINUTE
     worth: int = 10
     level_worth: int = 20

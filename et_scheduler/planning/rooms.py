@@ -7,7 +7,8 @@ changed by sums alone, so that whatever was tried is taken back by its opposite.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 import numpy as np
@@ -130,6 +131,15 @@ class Room:
         amounts = np.outer(pods, self.get_vector(shape))
         np.add.at(self.now, list(places), amounts)
         self._add(places, amounts)
+
+    @contextmanager
+    def without_coming(self) -> Iterator[None]:
+        """Meanwhile what others leave does not count; what is given in it does."""
+        coming = np.maximum(self.later - self.now, 0)
+        places = np.flatnonzero(coming.any(axis=1)).tolist()
+        self._add(places, -coming[places])
+        yield
+        self._add(places, coming[places])
 
     def _add(self, places: Sequence[int], amounts: Counts) -> None:
         np.add.at(self.later, list(places), amounts)

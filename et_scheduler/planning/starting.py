@@ -68,20 +68,41 @@ def try_start(draft: Draft, standing: Standing, gang: Gang) -> bool:
         admit(draft, standing, gang, seats)
         return True
     coming = coming or find_seats(draft.room, gang, allowed, later=True)
-    is_reserved = standing.job.uid in draft.holds
-    if coming is not None:
-        hold_seats(draft.room, gang, coming)
-    else:
-        coming, is_reserved = ask_for_room(draft, standing, gang), True
+    asked = None
     if coming is None:
+        asked = ask_for_room(draft, standing, gang)
+    elif is_late(draft, standing):
+        with draft.room.without_coming():
+            asked = ask_for_room(draft, standing, gang)
+    found = asked or coming
+    if found is None:
         note_unfit(draft, standing, gang)
         return False
-    standing.held = (gang, coming)
-    if is_reserved:
-        set_hold(draft, standing, coming.list_places())
-    draft.explain(standing, *tell_room_comes(draft, standing, gang))
-    _note_fit(draft, standing)
+    wait_for(draft, standing, gang, found, is_asked=asked is not None)
     return True
+
+
+def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_asked: bool) -> None:
+    """These seats are kept for it: others leave them, or were asked to in this pass."""
+    if not is_asked:
+        hold_seats(draft.room, gang, seats)
+    standing.held = (gang, seats)
+    if is_asked or standing.job.uid in draft.holds:
+        set_hold(draft, standing, seats.list_places())
+    draft.explain(standing, *tell_room_comes(draft, standing, gang))
+    if is_asked or not _is_told(standing) or standing.admission.unfit_since is None:
+        draft.change(standing, Step.TELL, unfit_since=draft.now)
+
+
+def is_late(draft: Draft, standing: Standing) -> bool:
+    """Whether it has been told for too long that room comes: others are asked then."""
+    since = standing.admission.unfit_since
+    return _is_told(standing) and draft.has_passed(since, draft.rules.coming_most)
+
+
+def _is_told(standing: Standing) -> bool:
+    """Whether it waits for room that comes already; who runs is told no reason."""
+    return standing.is_admitted or standing.admission.reason is Reason.ROOM_COMES
 
 
 def ask_for_room(draft: Draft, standing: Standing, gang: Gang) -> Seats | None:
@@ -140,7 +161,8 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
 
 def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
     """It fits nowhere: since when decides whether nodes are reserved for it."""
-    if standing.admission.unfit_since is None:
+    admission = standing.admission
+    if admission.unfit_since is None or admission.reason is Reason.ROOM_COMES:
         draft.change(standing, Step.TELL, unfit_since=draft.now)
     draft.explain(standing, *tell_no_room(draft, standing, gang))
 
@@ -161,8 +183,3 @@ def set_hold(draft: Draft, standing: Standing, places: Sequence[int]) -> None:
             if not other.places:
                 del draft.holds[other.standing.job.uid]
     draft.holds[standing.job.uid] = Hold(standing, list(places))
-
-
-def _note_fit(draft: Draft, standing: Standing) -> None:
-    if standing.admission.unfit_since is not None:
-        draft.change(standing, Step.TELL, unfit_since=None)

@@ -8,7 +8,15 @@ import pytest
 
 from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.decisions import Decision, Step
-from et_scheduler.model.jobs import Admission, Elasticity, Eviction, Gift, Pod, Purpose, State
+from et_scheduler.model.jobs import (
+    Admission,
+    Elasticity,
+    Eviction,
+    Gift,
+    Pod,
+    Purpose,
+    State,
+)
 from et_scheduler.model.queues import DEFAULT_ORDER, Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import HOUR, MINUTE, SECOND, make_shape
