@@ -49,7 +49,7 @@ class Donors:
                 workers[group] += entries
             if is_evictable(draft, standing):
                 self.evictable[group].append(standing)
-                amounts = draft.get_amounts(standing, standing.size)
+                amounts = draft.get_held(standing, standing.size)
                 least = self.smallest.get(group, amounts)
                 self.smallest[group] = np.minimum(least, amounts)
                 wholes[group] += entries + self._list_launchers(standing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,10 +71,44 @@ class Draft:
         self.levelling: bool | None = None
 
     def get_amounts(self, standing: Standing, workers: int, *, launcher: bool = True) -> Counts:
-        """What the job takes with so many workers; places for pods left out."""
+        """What so many new workers of the job would take; places for pods left out."""
         amounts = self.room.get_vector(standing.job.worker) * workers
         if launcher:
             amounts = amounts + self.room.get_vector(standing.job.launcher)
+        amounts[0] = 0
+        return amounts
+
+    def count_held(self, standing: Standing, workers: int) -> Counter[Shape]:
+        """What the job counts for with so many workers: those that are there as they are.
+
+        What no node could hold does not come, and counts only where nodes may come.
+        """
+        there = standing.workers[:workers]
+        counts = standing.count_shapes(there)
+        coming = {standing.coming: workers - len(there)} if workers > len(there) else {}
+        launcher = standing.launcher
+        if launcher is not None:
+            counts[launcher.shape or standing.job.launcher] += 1
+        else:
+            coming[standing.job.launcher] = coming.get(standing.job.launcher, 0) + 1
+        queue = self.queues.get(self.get_queue(standing))
+        for shape, count in coming.items():
+            if self.room.could_hold(shape) or (queue is not None and queue.is_autoscaled):
+                counts[shape] += count
+        return counts
+
+    def get_held(self, standing: Standing, workers: int) -> Counts:
+        """The same as amounts; places for pods left out."""
+        return self._sum(self.count_held(standing, workers))
+
+    def get_taken(self, standing: Standing, pods: Iterable[Pod]) -> Counts:
+        """What these bound workers take; places for pods left out."""
+        return self._sum(standing.count_shapes(pods))
+
+    def _sum(self, counts: Mapping[Shape, int]) -> Counts:
+        amounts = np.zeros_like(self.total)
+        for shape, count in counts.items():
+            amounts += self.room.get_vector(shape) * count
         amounts[0] = 0
         return amounts
 
@@ -112,10 +147,14 @@ class Draft:
 
     def resize(self, standing: Standing, workers: int) -> None:
         """Book the difference for the queue; `admission.workers` is changed by the caller."""
+        before = self.get_held(standing, standing.size)
+        self.book_more(standing, self.get_held(standing, workers) - before)
+
+    def book_more(self, standing: Standing, amounts: Counts) -> None:
+        """Its queue has so much more."""
         queue = self.get_queue(standing)
         if queue in self.queues:
-            more = self.get_amounts(standing, workers - standing.size, launcher=False)
-            self.ledger.allocated[queue] += more
+            self.ledger.allocated[queue] += amounts
 
     def shrink(
         self, standing: Standing, pods: Iterable[Pod], gift: Gift | None, reason: str
@@ -125,6 +164,7 @@ class Draft:
         Between two allowed sizes the lower counts, so that more may leave than were asked for.
         """
         leaving = list(pods)
+        before = self.get_held(standing, standing.size)
         names = {pod.name for pod in leaving}
         stay = [pod for pod in standing.workers if pod.name not in names]
         workers = max(find_floor(standing.job, len(stay)), min(standing.floor, len(stay)))
@@ -132,7 +172,7 @@ class Draft:
         for pod in extra:
             self.expect_worker(standing, pod)
         standing.workers = stay[:workers]
-        self.resize(standing, workers)
+        self.book_more(standing, self.get_held(standing, workers) - before)
         self.change(
             standing,
             Step.GIVE,
@@ -217,9 +257,14 @@ class Draft:
         return f"a job of queue {standing.job.queue}"
 
     def note_parts(self, standing: Standing) -> None:
-        """Compute the shares of the cluster of its launcher and of each worker."""
-        standing.launcher_parts = self._get_parts(standing.job.launcher)
-        standing.worker_parts = self._get_parts(standing.job.worker)
+        """Compute the shares of the cluster of its launcher and of each worker, on average."""
+        launcher = standing.launcher
+        own = launcher.shape if launcher is not None else None
+        standing.launcher_parts = self._get_parts(own or standing.job.launcher)
+        counts = standing.count_shapes(standing.workers) or {standing.job.worker: 1}
+        parts = ([count * n for n in self._get_parts(one)] for one, count in counts.items())
+        workers = sum(counts.values())
+        standing.worker_parts = tuple(sum(column) // workers for column in zip(*parts, strict=True))
 
     def _get_parts(self, shape: Shape) -> tuple[int, ...]:
         if shape not in self._parts:

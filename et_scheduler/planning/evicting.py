@@ -164,13 +164,8 @@ def _keeps_queue(draft: Draft, mine: str, victim: Standing, spare: dict[str, lis
         return True
     if queue not in spare:
         spare[queue] = draft.ledger.find_spare(queue).tolist()
-    own = draft.room.get_amounts(victim.job.launcher)
-    each = draft.room.get_amounts(victim.job.worker)
-    return all(
-        left >= one + victim.size * more
-        for left, one, more in list(zip(spare[queue], own, each, strict=True))[1:]
-        if one or more
-    )
+    amounts = draft.get_held(victim, victim.size).tolist()
+    return all(left >= one for left, one in zip(spare[queue], amounts, strict=True) if one)
 
 
 def _count_out(draft: Draft, victim: Standing, sign: int) -> None:
@@ -189,5 +184,5 @@ def _book(draft: Draft, victim: Standing, sign: int) -> None:
     """Its queue has so much less."""
     queue = draft.get_queue(victim)
     if queue in draft.queues:
-        draft.ledger.allocated[queue] -= sign * draft.get_amounts(victim, victim.size)
-        draft.ledger.least[queue] -= sign * draft.get_amounts(victim, victim.floor)
+        draft.ledger.allocated[queue] -= sign * draft.get_held(victim, victim.size)
+        draft.ledger.least[queue] -= sign * draft.get_held(victim, victim.floor)

@@ -86,7 +86,7 @@ class Search:
             standing = self.draft.standings[uid]
             for pod in pods:
                 self.draft.expect_worker(standing, pod, -1)
-            self._book(standing, len(pods))
+            self._book(standing, pods)
         self.held.clear()
         self.given.clear()
 
@@ -101,7 +101,7 @@ class Search:
         """Who was found; they are booked as before until somebody asks them to go."""
         given = dict(self.given)
         for uid, pods in given.items():
-            self._book(self.draft.standings[uid], len(pods))
+            self._book(self.draft.standings[uid], pods)
         self.given.clear()
         return given
 
@@ -150,14 +150,11 @@ class Search:
     def _give(self, standing: Standing, pod: Pod) -> None:
         self.given[standing.job.uid].append(pod)
         self.draft.expect_worker(standing, pod)
-        self._book(standing, -1)
+        self._book(standing, [pod], -1)
 
-    def _book(self, standing: Standing, workers: int) -> None:
+    def _book(self, standing: Standing, pods: list[Pod], sign: int = 1) -> None:
         """What its queue has is less while it is tried, so that no queue gives too much."""
-        queue = self.draft.get_queue(standing)
-        if queue in self.draft.queues:
-            more = self.draft.get_amounts(standing, workers, launcher=False)
-            self.draft.ledger.allocated[queue] += more
+        self.draft.book_more(standing, sign * self.draft.get_taken(standing, pods))
 
     def _hold(self, seats: dict[int, int], place: int, pods: int, shape: Shape) -> int:
         self.draft.room.hold((place,), (pods,), shape)

@@ -237,7 +237,8 @@ def fill_from_least(draft: Draft, standings: Mapping[str, Standing]) -> Mapping[
     fill = Fill(draft, room, sizes, is_real=False)
     for standing in standings.values():
         queue = draft.get_queue(standing)
-        less = draft.get_amounts(standing, standing.floor - standing.size, launcher=False)
+        held = draft.get_held(standing, standing.size)
+        less = draft.get_held(standing, standing.floor) - held
         fill.more[queue] = fill.more[queue] + less if queue in fill.more else less
     fill.run(standings.values())
     return fill.sizes

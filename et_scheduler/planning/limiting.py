@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import find_owed
 
@@ -22,8 +23,8 @@ def keep_limits(draft: Draft) -> None:
         given: dict[str, int] = {one.job.uid: 0 for one in donors}
         while (surplus > 0).any() and donors:
             donor = max(donors, key=lambda one: (_rank(one, given), one.job.uid))
-            worker = draft.get_amounts(donor, 1, launcher=False)
-            if given[donor.job.uid] >= donor.surplus or not ((surplus > 0) & (worker > 0)).any():
+            worker = _find_next(draft, donor, given[donor.job.uid])
+            if not ((surplus > 0) & (worker > 0)).any():
                 donors.remove(donor)
                 continue
             given[donor.job.uid] += 1
@@ -35,6 +36,12 @@ def keep_limits(draft: Draft) -> None:
 
 def _rank(standing: Standing, given: dict[str, int]) -> int:
     return standing.dominate(standing.size - given[standing.job.uid])
+
+
+def _find_next(draft: Draft, standing: Standing, given: int) -> Counts:
+    """What the next worker takes that it gives; nothing where it can give no more."""
+    left = standing.workers[: len(standing.workers) - given] if given < standing.surplus else []
+    return draft.get_taken(standing, left[-1:])
 
 
 def _may_give(draft: Draft, standing: Standing, queue: str) -> bool:

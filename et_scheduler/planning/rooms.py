@@ -47,6 +47,7 @@ class Room:
         self.later = self.now + self._read([node.leaving for node in self.nodes])
         self._sorts = Sorts(self.nodes)
         self._masks: dict[Shape, Mask] = {}
+        self._holdable: dict[Shape, bool] = {}
         self._vectors: dict[Shape, Counts] = {}
         self._amounts: dict[Shape, list[int]] = {}
         self._changed: list[int] = []
@@ -86,6 +87,13 @@ class Room:
     def is_offered(self, shape: Shape) -> bool:
         """Whether all that it requests is on some node, of whatever amount."""
         return all(name in self._offered for name, _ in shape.requests)
+
+    def could_hold(self, shape: Shape) -> bool:
+        """Whether any node is large enough for one, whatever else keeps it from there."""
+        if shape not in self._holdable:
+            is_large = (self.allocatable >= self.get_vector(shape)).all(axis=1).any()
+            self._holdable[shape] = self.is_offered(shape) and bool(is_large)
+        return self._holdable[shape]
 
     def total(self) -> Counts:
         """What the nodes that have room can give in all, by column."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -49,10 +50,11 @@ def book(draft: Draft) -> None:
         queue = draft.get_queue(standing)
         if queue not in draft.queues or standing.job.is_suspended:
             continue
-        requested.add(queue, standing, max(standing.most, standing.size))
+        workers = max(standing.most, standing.size)
+        requested.add(queue, draft.count_held(standing, workers))
         if standing.is_admitted:
-            allocated.add(queue, standing, standing.size)
-            least.add(queue, standing, standing.floor)
+            allocated.add(queue, draft.count_held(standing, standing.size))
+            least.add(queue, draft.count_held(standing, standing.floor))
     requested.write(draft, ledger.requested)
     allocated.write(draft, ledger.allocated)
     least.write(draft, ledger.least)
@@ -65,9 +67,9 @@ class _Tally:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, Shape], int] = defaultdict(int)
 
-    def add(self, queue: str, standing: Standing, workers: int) -> None:
-        self._counts[queue, standing.job.launcher] += 1
-        self._counts[queue, standing.job.worker] += workers
+    def add(self, queue: str, counts: Mapping[Shape, int]) -> None:
+        for shape, count in counts.items():
+            self._counts[queue, shape] += count
 
     def write(self, draft: Draft, rows: dict[str, Counts]) -> None:
         """Anybody may ask for any amount: what 64 bits do not hold counts as UNLIMITED."""
@@ -90,7 +92,7 @@ def seat_unbound(draft: Draft) -> None:
         launcher = None if _has_bound_launcher(standing) else standing.job.launcher
         if missing <= 0 and launcher is None:
             continue
-        gang = Gang(launcher, standing.job.worker, max(missing, 0))
+        gang = Gang(launcher, standing.coming, max(missing, 0))
         seats = _find_any(draft, gang, _get_told(draft, standing))
         if seats is not None:
             take_seats(draft.room, gang, seats)

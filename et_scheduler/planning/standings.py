@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Admission, Elasticity, Job, Pod, State
+from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.sizes import find_elasticity, find_least, find_most
 
@@ -117,6 +122,33 @@ class Standing:
     def surplus(self) -> int:
         """How many bound workers it could give."""
         return max(len(self.workers) - self.floor, 0) if self.can_give else 0
+
+    @property
+    def launcher(self) -> Pod | None:
+        """Its launcher, if that is there, stays, and has a node."""
+        found = (pod for pod in self.job.pods if pod.is_launcher and pod.node)
+        return next(found, None) if self.has_launcher else None
+
+    @property
+    def coming(self) -> Shape:
+        """What a worker counts for that it may have and that is not there.
+
+        No more than those that are there take: an edit of the template changes none of them, and
+        nobody else is to pay for what its author asks for now.
+        """
+        pods = self.job.pods if self.is_admitted else ()
+        own = {pod.shape for pod in pods if pod.node and not pod.is_launcher}
+        if not own or None in own:
+            return self.job.worker
+        largest: Counter[str] = Counter()
+        for shape in own:
+            largest |= Counter(dict(shape.requests) if shape is not None else {})
+        least = Counter(dict(self.job.worker.requests)) & largest
+        return replace(self.job.worker, requests=tuple(sorted(least.items())))
+
+    def count_shapes(self, pods: Iterable[Pod]) -> Counter[Shape]:
+        """How many of these workers take what."""
+        return Counter(pod.shape or self.job.worker for pod in pods)
 
     def dominate(self, workers: int) -> int:
         """Its share of the cluster with so many workers, where it is largest; parts of SCALE."""

@@ -333,6 +333,53 @@ def test_a_lowered_limit_shrinks_and_evicts_nobody() -> None:
     assert "b" not in told
 
 
+@pytest.mark.parametrize("cpu", [0, 8, 10**6])
+def test_an_edited_template_changes_nothing_for_others(cpu: int) -> None:
+    """Its pods take what they took; only its own next workers are asked for by what it says now."""
+    edited = run_on(make_job("a", 1, 1), "node-00")
+    pods = tuple(pod if pod.is_launcher else replace(pod, shape=cpus(1)) for pod in edited.pods)
+    edited = replace(edited, worker=cpus(cpu), launcher=cpus(cpu), pods=pods)
+    edited = replace(edited, pods=tuple(replace(p, shape=p.shape or make_shape({})) for p in pods))
+    jobs = [edited, run_on(make_job("b", 1, 8), *["node-01"] * 4), make_job("c", 2, 2)]
+    decision = decide(Cluster(TWO), (Queue("main", limits={"cpu": 7000}),), jobs, NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    assert told["c"].state is State.ADMITTED
+    assert "b" not in told
+    assert decision.queues[0].allocated == {"cpu": 7000}
+
+
+def test_a_worker_that_is_missing_counts_for_no_more_than_the_others_take() -> None:
+    job = run_on(make_job("a", 2, 2), "node-00", "node-00")
+    pods = tuple(replace(pod, shape=cpus(1)) for pod in job.pods if pod.name != "a-1")
+    job = replace(job, worker=cpus(6), pods=pods)
+    limit = (Queue("main", limits={"cpu": 6000}),)
+    decision = decide(Cluster(TWO), limit, [job, make_job("b", 3, 3)], NOW)
+    assert {change.uid: change.admission for change in decision.changes}["b"].workers == 3
+
+
+def test_what_no_node_could_hold_counts_nothing() -> None:
+    """It was admitted with another template, and has no pods yet."""
+    job = replace(run_on(make_job("a", 2, 2, cpu=99), "node-00"), pods=())
+    limit = (Queue("main", limits={"cpu": 6000}),)
+    decision = decide(Cluster(TWO), limit, [job, make_job("b", 3, 3)], NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    assert told["b"].state is State.ADMITTED
+
+
+def test_who_gives_is_booked_by_what_goes() -> None:
+    """Were it by his template, his queue would seem to have nothing left, and all could start."""
+    giver = run_on(make_job("a", 1, 4), *["node-00"] * 4)
+    pods = tuple(pod if pod.is_launcher else replace(pod, shape=cpus(2)) for pod in giver.pods)
+    giver = replace(giver, worker=cpus(99), pods=pods)
+    waiting = [make_job(name, 2, 2, cpu=4, created=NOW + 1) for name in "bcd"]
+    jobs = [giver, *waiting]
+    limit = (Queue("main", limits={"cpu": 12_000}),)
+    decision = decide(Cluster(TWO), limit, jobs, NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    assert [told[uid].state for uid in "bcd"] == [State.WAITING] * 3
+    assert told["a"].workers == 2
+
+
 def test_growth_stays_within_the_limit() -> None:
     told = decide_on(TWO, [make_job("a", 1, 16)], (Queue("main", limits={"cpu": 5000}),))
     assert told["a"].workers == 5
