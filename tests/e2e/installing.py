@@ -14,6 +14,7 @@ from tests.e2e.world import ROOT, World, devcluster
 
 NAMESPACE = "et-operator"
 NAME = "et-operator"
+OPERATORS = "app.kubernetes.io/name=et-operator"
 
 
 @contextmanager
@@ -76,7 +77,8 @@ def scale_operator(world: World, replicas: int) -> None:
         wait_for_operator()
     else:
         world.wait(
-            lambda: not world.core.list_namespaced_pod(NAMESPACE).items, "no operator is left"
+            lambda: not world.core.list_namespaced_pod(NAMESPACE, label_selector=OPERATORS).items,
+            "no operator is left",
         )
 
 
