@@ -20,7 +20,7 @@ from et_scheduler.codec.reading import (
     read_text,
 )
 from et_scheduler.codec.shapes import decode_shape
-from et_scheduler.model.jobs import Elasticity, Job
+from et_scheduler.model.jobs import Elasticity, Job, State
 from et_scheduler.model.shapes import SECOND, Shape
 
 DEFAULT_QUEUE = "default"
@@ -45,7 +45,7 @@ class StoredJob:
     `job` has no pods yet; None where there is nothing to decide about it. `leaving` are workers
     that have begun to leave. `priority_class` is what a worker's template names ("": none) where
     the priority itself is not said; None where it is. `trouble` says what of a job cannot be read:
-    it is left alone then.
+    it is left alone then. If it was admitted, `job` is frozen, and counts by its pods.
     """
 
     job: Job | None = None
@@ -64,10 +64,11 @@ def decode_job(obj: Json) -> StoredJob:
     is_waiting = _is_waiting(status)
     if not is_waiting and status.get("admission") is None:
         return NOT_OURS
-    if status.get("shapes") is None:
-        return NOT_OURS  # the operator speaks first, and has not said what its pods request
     if metadata.get("deletionTimestamp") or _has_ended(status):
         return NOT_OURS
+    is_silent = status.get("shapes") is None
+    if is_silent and (is_waiting or spec.get("suspend") is True):
+        return NOT_OURS  # the operator speaks first, and has not said what its pods request
     try:
         leaving = frozenset(
             read_text(one, "name")
@@ -77,7 +78,39 @@ def decode_job(obj: Json) -> StoredJob:
         job = _build(metadata, spec, status, is_waiting=is_waiting)
         return StoredJob(job, leaving, _find_priority_class(spec, status))
     except (ValueError, LookupError, TypeError) as error:
-        return StoredJob(trouble=f"{type(error).__name__}: {error}"[:256])
+        trouble = f"{type(error).__name__}: {error}"[:256]
+        return StoredJob(_build_frozen(metadata, spec, status), trouble=trouble)
+
+
+def _build_frozen(metadata: Json, spec: Json, status: Json) -> Job | None:
+    """What an admitted job is of which no more can be read; None for all others.
+
+    It trains on. Were it left out, an edit that cannot be read would free what it has of its
+    queue's limit.
+    """
+    try:
+        admission = decode_admission(status.get("admission"))
+        if admission.state is not State.ADMITTED:
+            return None
+        return Job(
+            uid=read_text(metadata, "uid", _MAX_UID),
+            namespace=read_text(metadata, "namespace"),
+            name=read_text(metadata, "name"),
+            queue=admission.queue or DEFAULT_QUEUE,
+            launcher=Shape(),
+            worker=Shape(),
+            minimum=admission.workers,
+            maximum=admission.workers,
+            replicas=admission.workers,
+            elasticity=Elasticity.FIXED,
+            is_waiting=_is_waiting(status),
+            is_suspended=spec.get("suspend") is True,
+            is_frozen=True,
+            admitted_number=read_integer(status, "admittedNumber", most=MAX_INTEGER),
+            admission=admission,
+        )
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job:

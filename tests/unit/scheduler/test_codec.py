@@ -164,6 +164,27 @@ def test_only_who_is_held_or_was_answered_is_ours() -> None:
     assert not read(conditions=[], admission=told).is_waiting
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"shapes": None},
+        {"shapes": {"pods": [{"role": "launcher"}]}},
+        {"spec": {"sizes": ["x"]}},
+        {"worker": {"minReplicas": "x"}},
+    ],
+)
+def test_who_was_admitted_stays_in_the_books_whatever_cannot_be_read(how: Document) -> None:
+    """His edit would free what his pods have of the limit of his queue."""
+    told = {"number": 1, "state": "Admitted", "queue": "main", "workers": 3}
+    stored = decode_job(make_stored(conditions=[], admission=told, admittedNumber=1, **how))
+    assert stored.trouble
+    assert stored.job is not None
+    assert stored.job.is_frozen
+    assert stored.job.admission == Admission(1, State.ADMITTED, "main", workers=3)
+    back = {"number": 1, "state": "Waiting", "queue": "main"}
+    assert decode_job(make_stored(admission=back, **how)).job is None
+
+
 def test_who_cannot_be_elastic_counts_as_fixed() -> None:
     assert read().elasticity is Elasticity.AUTO
     assert read(worker={"maxReplicas": None}).elasticity is Elasticity.FIXED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -12,6 +13,10 @@ from hypothesis import strategies as st
 
 from et_kube.resources import NODES, PODS, PRIORITY_CLASSES, TRAINING_JOBS, Resource
 from et_kube.watching import Deleted, Synced, Upserted
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import Shape, make_shape
+from et_scheduler.planning.passing import decide
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
 from et_scheduler.state.surveying import Surveyor
@@ -150,6 +155,25 @@ def test_a_pod_of_an_older_template_has_a_shape_of_its_own() -> None:
     [known] = book.surveyor.survey().jobs
     shapes = [pod.shape.requests if pod.shape else None for pod in known.pods]
     assert shapes == [None, (("cpu", 3000),)]
+
+
+def test_who_cannot_be_read_and_runs_counts_by_its_pods() -> None:
+    book = Book()
+    book.tell(NODES, make_node("n"))
+    book.tell(PODS, on(own(make_service("job-worker-1", 3))), "team")
+    book.tell(PODS, on(own(make_service("job-worker-2", 3))), "team")
+    book.tell(PODS, on(own(make_service("job-launcher", 1))), "team")
+    told = {"number": 1, "state": "Admitted", "queue": "main", "workers": 2}
+    odd = make_stored(conditions=[], admission=told, admittedNumber=1, shapes={"pods": "x"})
+    book.tell(TRAINING_JOBS, odd, "team")
+    survey = book.surveyor.survey()
+    waiting = replace(survey.jobs[0], uid="w", worker=make_shape({"cpu": 1000}), launcher=Shape())
+    waiting = replace(waiting, name="w", admission=None, pods=(), is_frozen=False, is_waiting=True)
+    queues = (Queue("main", limits={"cpu": 7000}),)
+    decision = decide(survey.cluster, queues, [*survey.jobs, waiting], 10**12)
+    assert decision.queues[0].allocated == {"cpu": 7000}
+    assert decision.explanations["w"].reason is Reason.AT_LIMIT
+    assert {change.uid for change in decision.changes} == {"w"}
 
 
 def test_ports_that_anybody_has_are_taken() -> None:
