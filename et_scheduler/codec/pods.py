@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import intern
 
-from et_kube.resources import TRAINING_JOBS, Json
+from et_kube.resources import GROUP, TRAINING_JOBS, Json
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
     read_integer,
@@ -20,8 +20,10 @@ from et_scheduler.codec.shapes import read_bound_shape, read_whole_shape
 from et_scheduler.model.shapes import Shape
 
 _ENDED = frozenset({"Succeeded", "Failed"})
-_WORKER = re.compile(r"(.+)-worker-\d{1,10}")
-_LAUNCHER = re.compile(r"(.+)-launcher(?:-r\d{1,10})?")
+_NAMES = {
+    "worker": re.compile(r"(.+)-worker-\d{1,10}"),
+    "launcher": re.compile(r"(.+)-launcher(?:-r\d{1,10})?"),
+}
 _MAX_CONDITIONS = 256
 _MAX_UID = 64
 NOTHING = Shape()
@@ -78,9 +80,12 @@ def decode_pod(obj: Json) -> Tenant:
 def _find_owner(metadata: Json) -> tuple[str, bool]:
     """The uid of its training job, whether it is the launcher; ("", False): somebody else's.
 
-    Anybody who makes pods can write any owner: one that is not called as a job's pod is none.
+    Anybody who makes pods can write any owner: one that is not called as a job's pod is none, nor
+    is one without the operator's labels, which the operator would never see, and never end.
     """
-    name = read_text(metadata, "name")
+    name, labels = read_text(metadata, "name"), read_object(metadata, "labels")
+    if labels.get("group-name") != GROUP:
+        return "", False
     for one in metadata.get("ownerReferences") or ():
         if not isinstance(one, Mapping) or not one.get("controller"):
             continue
@@ -88,11 +93,11 @@ def _find_owner(metadata: Json) -> tuple[str, bool]:
         if (group, one.get("kind")) != (TRAINING_JOBS.group, TRAINING_JOBS.kind):
             continue
         job, uid = str(one.get("name")), str(one.get("uid"))[:_MAX_UID]
-        launcher, worker = _LAUNCHER.fullmatch(name), _WORKER.fullmatch(name)
-        if launcher is not None and launcher[1] == job:
-            return uid, True
-        if worker is not None and worker[1] == job:
-            return uid, False
+        role = labels.get("training-job-role")
+        pattern = _NAMES.get(role) if isinstance(role, str) else None
+        found = pattern.fullmatch(name) if pattern is not None else None
+        if found is not None and found[1] == job == labels.get("training-job-name"):
+            return uid, role == "launcher"
     return "", False
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from et_kube.quantities import parse_quantity
 from et_kube.resources import GROUP, NODES, PODS, TRAINING_JOBS, Ref
+from et_operator.model.names import Role, build_labels
 from tests.fakes.cluster import FakeCluster
 
 Document = dict[str, Any]
@@ -116,6 +117,7 @@ class Carrier:
             rules = [{"key": key, "operator": "In", "values": only}]
         pod = make_service(name, _get_cpu(job, role) / 1000)
         pod["metadata"]["ownerReferences"] = [owner]
+        pod["metadata"]["labels"] = build_labels(metadata["name"], Role(role))
         terms = {"nodeSelectorTerms": [{"matchExpressions": rules}]}
         required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         pod["spec"]["affinity"] = {"nodeAffinity": required}

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from et_kube.resources import TRAINING_JOBS
+from et_operator.model.names import Role, build_labels
 from et_scheduler.codec.admissions import decode_admission, encode_admission
 from et_scheduler.codec.jobs import NOT_OURS, decode_job
 from et_scheduler.codec.nodes import decode_node
@@ -259,6 +260,13 @@ def own(pod: Document, job: str = "job", **changes: Any) -> Document:
     owner = {"kind": "TrainingJob", "apiVersion": "kai.alibabacloud.com/v1alpha1"}
     owner |= {"name": job, "uid": "u", "controller": True} | changes
     pod["metadata"]["ownerReferences"] = [owner]
+    role = Role.LAUNCHER if "-launcher" in pod["metadata"]["name"] else Role.WORKER
+    pod["metadata"]["labels"] = build_labels("job", role)
+    return pod
+
+
+def mark(pod: Document, **labels: str | None) -> Document:
+    pod["metadata"]["labels"] |= {name.replace("_", "-"): value for name, value in labels.items()}
     return pod
 
 
@@ -273,6 +281,10 @@ def own(pod: Document, job: str = "job", **changes: Any) -> Document:
         (own(make_service("job-worker-3"), controller=False), "", False),
         (own(make_service("job-worker-3"), kind="Job"), "", False),
         (make_service("job-worker-3"), "", False),
+        (mark(own(make_service("job-worker-3")), group_name=None), "", False),
+        (mark(own(make_service("job-worker-3")), training_job_name="other"), "", False),
+        (mark(own(make_service("job-worker-3")), training_job_role="launcher"), "", False),
+        (mark(own(make_service("job-launcher")), training_job_role="worker"), "", False),
     ],
 )
 def test_a_pod_is_of_the_job_that_made_it(pod: Document, owner: str, is_launcher: bool) -> None:
