@@ -109,8 +109,9 @@ def _weigh(draft: Draft) -> Counts:
             np.add.at(
                 rigid, list(counts), np.outer(list(counts.values()), draft.room.get_vector(shape))
             )
-        parts = rigid[:, 1:] * SCALE // np.maximum(draft.room.allocatable[:, 1:], 1)
-        draft.weights = parts.max(axis=1, initial=0)
+        parts = rigid[:, 1:] / np.maximum(draft.room.allocatable[:, 1:], 1)
+        heaviest = np.minimum(parts.max(axis=1, initial=0), SCALE)
+        draft.weights = (heaviest * SCALE).astype(np.int64)  # bytes times SCALE would not fit
     return draft.weights
 
 

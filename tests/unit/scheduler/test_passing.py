@@ -632,3 +632,16 @@ def test_a_resource_that_there_is_enough_of_keeps_nobody_from_going() -> None:
     told = decide_on(nodes, [old, new], queues)
     assert told["old"].state is State.WAITING
     assert [one.queue for one in told["old"].evictions] == ["first"]
+
+
+def test_the_node_with_the_least_that_stays_is_reserved_however_large_amounts_are() -> None:
+    gib = 2**30
+    nodes = tuple(make_node(f"node-{n}", more={"memory": 64 * gib}) for n in range(2))
+    rigid = [
+        run_on(make_job(f"rigid-{n}", 1, 1, worker=make_shape({"memory": size * gib})), f"node-{n}")
+        for n, size in enumerate((12, 5))
+    ]
+    big = wait_on("big", 1, 1, unfit=NOW - 2 * MINUTE)
+    big = replace(big, worker=make_shape({"memory": 60 * gib}))  # type: ignore[type-var]
+    told = decide_on(nodes, [*rigid, big])  # type: ignore[list-item]
+    assert told["big"].reserved == ("node-1",)
