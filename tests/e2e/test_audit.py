@@ -22,6 +22,9 @@ HELD_WITHOUT_A_USE = {
     Right("rbac.authorization.k8s.io", "rolebindings", "get"): (
         "one is read again where the answer to its creation was lost; nobody can hold its name"
     ),
+    Right("rbac.authorization.k8s.io", "roles", "get"): (
+        "the same, and where a write to it met a conflict: not in every run"
+    ),
 }
 ASKED_BY_THE_SERVER = {
     Right("", "pods/exec", "create"): (
