@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         if code and key in {"check", "cluster-up", "images", "deploy"}:
             print(f"==> {title} failed with exit code {code}: what follows needs it, stopping")
             break
-    for key, result in read_points():
+    for key, result in read_points(POINTS_FILE):
         results.setdefault(key, []).append(result)
     leave(has_failed=any(not result.passed for found in results.values() for result in found))
     return close(results, OLDEST_POINTS if is_oldest else POINTS)
@@ -120,13 +120,14 @@ def build_environment() -> dict[str, str]:
     }
 
 
-def read_points() -> Iterator[tuple[str, Result]]:
-    """What the tests themselves noted."""
-    if not POINTS_FILE.exists():
+def read_points(path: Path) -> Iterator[tuple[str, Result]]:
+    """What the tests themselves noted, a line each; only what failed has a `why`."""
+    if not path.exists():
         return
-    for line in POINTS_FILE.read_text().splitlines():
+    for line in path.read_text().splitlines():
         body = json.loads(line)
-        result = Result(body["test"], body["outcome"] == "passed", body["seconds"], body["why"])
+        passed, why = body["outcome"] == "passed", body.get("why", "")
+        result = Result(body["test"], passed, body["seconds"], why)
         for key in body["points"]:
             yield key, result
 

@@ -1,5 +1,6 @@
 """The closing table of `make test` must not be green when something did not run."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from points import POINTS, Point
-from run import Result, build_row, close
+from run import ROOT, Result, build_row, close, read_points
 
 
 def prove_all() -> dict[str, list[Result]]:
@@ -47,3 +48,27 @@ def test_what_a_failed_test_said_stands_below_the_table(
     failed = Result("tests/e2e/test_faults.py::test_x", passed=False, seconds=90, why="not yet")
     assert close({"one": [failed]}, [Point("one", "a promise", "Kubernetes")]) == 1
     assert "tests/e2e/test_faults.py::test_x: not yet" in capsys.readouterr().out.splitlines()
+
+
+def test_what_failed_says_why(tmp_path: Path) -> None:
+    noted = tmp_path / "points.jsonl"
+    noted.write_text(
+        '{"points": ["a", "b"], "test": "t", "outcome": "failed", "seconds": 2, "why": "no room"}\n'
+    )
+
+    failed = Result("t", passed=False, seconds=2, why="no room")
+    assert list(read_points(noted)) == [("a", failed), ("b", failed)]
+
+
+def test_the_line_that_a_script_notes_is_read(tmp_path: Path) -> None:
+    script = (ROOT / "tests/old_python.sh").read_text()
+    [template] = re.findall(r"printf '(.*)\\n'", script)
+    noted = tmp_path / "points.jsonl"
+    noted.write_text(template % ("3.7", 5) + "\n")
+
+    [(key, result)] = read_points(noted)
+    assert (key, result.passed, result.seconds) == ("old-python", True, 5)
+
+
+def test_nothing_noted_is_nothing_read(tmp_path: Path) -> None:
+    assert list(read_points(tmp_path / "points.jsonl")) == []
