@@ -54,16 +54,17 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
 
 def check_queue(job: TrainingJob, wish: Wish) -> None:
     """Raises EtError where et-scheduler says how many workers the job has."""
-    queue = job.spec.queue if job.spec is not None else ""
-    if not queue:
+    spec = job.spec
+    if spec is None or not spec.queue:
         return
-    is_fixed = job.spec is not None and job.spec.elasticity is Elasticity.FIXED
-    if not (is_fixed and wish.to is not None):
-        advice = "set its number with --to" if is_fixed else "change its minReplicas or maxReplicas"
-        raise EtError(
-            f"{job.key.name} is in queue {queue}, where et-scheduler says how many workers it has: "
-            f"{advice}"
-        )
+    is_fixed = spec.elasticity is Elasticity.FIXED
+    if is_fixed and wish.to is not None:
+        return
+    advice = "set its number with --to" if is_fixed else "change its minReplicas or maxReplicas"
+    raise EtError(
+        f"{job.key.name} is in queue {spec.queue}, where et-scheduler says how many workers it "
+        f"has: {advice}"
+    )
 
 
 def complete_names(job: str, names: Sequence[str]) -> list[str]:

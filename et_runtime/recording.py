@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import KubeError, NotFound
+from et_kube.reports import Report
 from et_kube.resources import EVENTS, Json, Ref
 from et_kube.times import format_micro_time
 from et_runtime.lanes import Lanes
@@ -57,46 +58,6 @@ class Recent(OrderedDict[K, V], Generic[K, V]):
         self.move_to_end(key)
         while len(self) > MAX_REMEMBERED:
             self.popitem(last=False)
-
-
-class Reported(Protocol):
-    """What whoever decides hands in: about which object (of this uid), the word, the sentence."""
-
-    @property
-    def ref(self) -> Ref:
-        """The object that it is about."""
-        ...
-
-    @property
-    def uid(self) -> str:
-        """Of that object."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """One word, for programs."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """A sentence, for people."""
-        ...
-
-    @property
-    def is_warning(self) -> bool:
-        """Whether somebody should look."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The same as it is kept; becomes an Event on `ref`."""
-
-    ref: Ref
-    uid: str
-    reason: str
-    message: str
-    is_warning: bool = False
 
 
 @dataclass(slots=True)
@@ -144,10 +105,9 @@ class Recorder:
         self._waiting: Counter[str] = Counter()  # of _queued, by namespace
         self._sequence = 0
 
-    def record(self, reported: Reported) -> None:
+    def record(self, report: Report) -> None:
         """Take a report to be written soon, or counted, or dropped; returns at once."""
-        message = cut(reported.message, MAX_NOTE)  # as much as is kept of it
-        report = Report(reported.ref, reported.uid, reported.reason, message, reported.is_warning)
+        report = replace(report, message=cut(report.message, MAX_NOTE))  # as much as is kept of it
         now = self._clock.now()
         series = self._series.get(report) or Series(report, first=now, last=now)
         self._series[report] = series

@@ -19,8 +19,8 @@ from et_kube.backoff import RECONCILING
 from et_kube.clock import Clock
 from et_kube.errors import NotLeader
 from et_kube.racing import run_within
+from et_kube.reports import Report
 from et_kube.resources import TRAINING_JOBS, Ref
-from et_runtime.recording import Report
 from et_scheduler.acting.writing import Entries, EventSink
 from et_scheduler.codec.snapshots import Snapshot
 from et_scheduler.measuring import Metrics

@@ -11,6 +11,7 @@ from typing import Any
 from et_contract.documents import MAX_WORKERS, HostConfig, MemberState, decode_config
 from et_contract.documents import Report as BrokerReport
 from et_contract.names import CONFIG_KEY
+from et_kube.reports import Report
 from et_kube.resources import (
     CONFIG_MAPS,
     PODS,
@@ -44,7 +45,7 @@ from et_operator.model.names import (
     MAX_INDEX,
     Role,
 )
-from et_operator.model.plans import Plan, Report
+from et_operator.model.plans import Plan
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot

@@ -22,6 +22,7 @@ from et_kube.errors import (
     Refused,
     ServerFailed,
 )
+from et_kube.reports import Report
 from et_kube.resources import CONFIG_MAPS, PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.acting.comparing import check_creation, check_status
 from et_operator.acting.keying import make_keys
@@ -36,7 +37,7 @@ from et_operator.model.actions import (
     stands_alone,
 )
 from et_operator.model.jobs import JobStatus, TrainingJob
-from et_operator.model.plans import Plan, Report
+from et_operator.model.plans import Plan
 
 LONGEST = 10.0
 """Seconds in which actions of a plan are begun. Where each takes its time (a webhook hangs), a pass
@@ -163,7 +164,7 @@ class Executor:
         self._records = records
         self._encode_status = encode_status
         self._make_keys = make_keys
-        self._pod_requests = requests_at_once
+        self._requests_at_once = requests_at_once
         self._now = now
 
     async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
@@ -231,7 +232,7 @@ class Executor:
         answers: dict[int, Answer] = {}
         end = self._now() + LONGEST
         queue = iter(enumerate(batch))
-        runners = min(self._pod_requests, len(batch))
+        runners = min(self._requests_at_once, len(batch))
         async with asyncio.TaskGroup() as group:
             for _ in range(runners):
                 group.create_task(self._drain(queue, answers, end))

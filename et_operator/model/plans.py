@@ -5,31 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from et_kube.reports import Report
 from et_kube.resources import Ref
 from et_operator.model.actions import Action
 from et_operator.model.jobs import JobStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Becomes an Event on `ref` once what the plan writes to that object was written."""
-
-    ref: Ref
-    uid: str
-    reason: str
-    message: str
-    is_warning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """Status first (if it differs), then the actions in order, then the reports.
 
-    If the status write fails, none of the actions runs. Consecutive creations of pods may run in
-    parallel, and so may consecutive deletions of pods; anything else keeps its order. An action
-    that fails stops the ones after it. But where it is this very object that the server, or
+    If the status write fails, none of the actions runs. Consecutive creations may run in parallel,
+    those of pods among themselves, and so may deletions of pods; anything else keeps its order. An
+    action that fails stops the ones after it. But where it is this very object that the server, or
     somebody's webhook, does not want to be touched, what stands alone (see actions.stands_alone) is
     not stopped, and stops nothing.
+
+    A report becomes an Event once what the plan writes to its object was written.
 
     `premises` are objects that the decision rests on and that its write does not pin: each is read
     live first, and where one is not as it was believed to be, nothing of the plan is done. One

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from et_kube.reports import Report
 from et_kube.resources import Ref
 from et_operator.codec.encoding import encode_scaling_status_patch
 from et_operator.model.actions import Action, Delete, Patch, Subject
 from et_operator.model.conditions import Condition, find_condition
 from et_operator.model.jobs import Outcome, ScalingRecord
 from et_operator.model.phases import ScalingPhase
-from et_operator.model.plans import Plan, Report
+from et_operator.model.plans import Plan
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Refusal
 from et_operator.model.texts import MAX_MESSAGE, cut

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from et_kube.reports import Report
 from et_operator.model.conditions import Condition, find_condition, with_condition
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.plans import Plan, Report
+from et_operator.model.plans import Plan
 
 KIND = "PlanningFailed"
 """The condition's type and the Event's reason; planning/status clears it in the next good pass."""

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from et_kube.reports import Report
 from et_kube.resources import PODS, TRAINING_JOBS, Ref, Resource
 from et_operator.model.actions import Action, Subject, get_subject, stands_alone
 from et_operator.model.conditions import Condition, find_condition, with_condition
 from et_operator.model.jobs import Backoff, JobSpec, JobStatus, WorkerRecord, WorkerState
-from et_operator.model.plans import Report
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Refusal, Snapshot
 from et_operator.model.texts import MAX_MESSAGE, cut

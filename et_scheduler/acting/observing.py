@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import structlog
 
+from et_kube.reports import Report
 from et_kube.resources import TRAINING_JOBS, Ref
-from et_runtime.recording import Reported
 from et_scheduler.acting.writing import Entries
 from et_scheduler.model.decisions import Change
 
@@ -51,6 +51,6 @@ class Observer:
         self._shown = {change.uid: change for change in changes}
         return None
 
-    def record(self, reported: Reported) -> None:
+    def record(self, report: Report) -> None:
         """An Event that would be written."""
-        log.info("would tell", about=str(reported.ref), reason=reported.reason)
+        log.info("would tell", about=str(report.ref), reason=report.reason)

@@ -20,9 +20,9 @@ from et_kube.api import Api
 from et_kube.backoff import RECONCILING
 from et_kube.clock import Clock
 from et_kube.errors import ApiError, Conflict, KubeError, NotFound, NotLeader, Throttled
+from et_kube.reports import Report
 from et_kube.resources import TRAINING_JOBS, Ref
 from et_kube.tables import Entry
-from et_runtime.recording import Report, Reported
 from et_scheduler.codec.admissions import encode_admission
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.measuring import Metrics
@@ -45,7 +45,7 @@ Entries = Mapping[str, Entry[StoredJob]]
 class EventSink(Protocol):
     """Takes what people are to be told; see et_runtime/recording."""
 
-    def record(self, reported: Reported) -> None:
+    def record(self, report: Report) -> None:
         """Returns at once, and raises nothing."""
         ...
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from et_kube.clock import Clock
 from et_kube.errors import KubeError
+from et_kube.reports import Report
 from et_kube.resources import Resource
 from et_operator.acting.executing import Executor
 from et_operator.assembly import WATCHED
@@ -18,7 +19,6 @@ from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.plans import Report
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.reconciling import Reconciler
 from et_operator.state.ingesting import Ingest

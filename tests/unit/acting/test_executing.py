@@ -19,6 +19,7 @@ from et_kube.errors import (
     Throttled,
     Unreachable,
 )
+from et_kube.reports import Report
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -34,7 +35,7 @@ from et_kube.resources import (
 from et_operator.acting.executing import Execution, Executor, KeysMade, Written
 from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch, get_ref
 from et_operator.model.jobs import JobKey, JobStatus, TrainingJob
-from et_operator.model.plans import Plan, Report
+from et_operator.model.plans import Plan
 
 JOB = TrainingJob(
     key=JobKey("team", "job"),

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from et_kube.errors import KubeError, NotFound, Unreachable
+from et_kube.reports import Report
 from et_kube.resources import TRAINING_JOBS, Json, Ref, Resource
-from et_operator.model.plans import Report
 from et_runtime.recording import BURST, MAX_QUEUED, WRITERS, Recorder, cut
 from tests.fakes.clock import FakeClock
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Refused, Throttled
+from et_kube.reports import Report
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
 from et_kube.watching import Upserted
-from et_runtime.recording import Reported
 from et_scheduler.acting.publishing import PERIOD, Publisher
 from et_scheduler.acting.writing import Writer
 from et_scheduler.measuring import Metrics
@@ -64,7 +64,7 @@ class Desk:
         self.server = Server()
         self.store = Store()
         self.ingest = Ingest(self.store)
-        self.events: list[Reported] = []
+        self.events: list[Report] = []
         self.metrics = Metrics()
         self.writer = Writer(self.server, self.ingest, self, self.clock, self.metrics)  # type: ignore[arg-type]
         self.surveyor = Surveyor(self.store)
@@ -74,8 +74,8 @@ class Desk:
             self.server.objects[name] = job
             self.ingest.take(Upserted(TRAINING_JOBS, job))
 
-    def record(self, reported: Reported) -> None:
-        self.events.append(reported)
+    def record(self, report: Report) -> None:
+        self.events.append(report)
 
     async def write(self, *changes: Change) -> timedelta | None:
         return await self.writer.write(changes, self.surveyor.survey().entries)
