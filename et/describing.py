@@ -16,11 +16,11 @@ from et.listing import describe_scaling
 from et.reading import read_events, read_job, read_pods, read_scalings
 from et.screens import Screen, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
+from et_contract.pods import Role
 from et_kube.resources import Json
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.jobs import TrainingJob, WorkerState
-from et_operator.model.names import Role
 from et_operator.model.pods import Pod
 
 

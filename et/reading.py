@@ -7,12 +7,12 @@ from contextlib import aclosing
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
+from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import NotFound
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_scaling
 from et_operator.codec.pods import decode_pod
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.names import LABEL_JOB, Role
 from et_operator.model.pods import Pod
 
 EVENTS = Resource("", "v1", "events", "Event")

@@ -12,9 +12,9 @@ from et.following import See, follow_within
 from et.manifests import build_scaling
 from et.reading import explain_end, has_ended, read_job
 from et.screens import Screen
+from et_contract.admissions import Elasticity
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.admissions import Elasticity
 from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerOutcome
 from et_operator.model.scalings import Scaling
 

@@ -17,9 +17,9 @@ from et.logs import Beginning, LogLine, Place, PodLog, merge
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
 from et.screens import Screen
+from et_contract.pods import Role
 from et_kube.retrying import TRANSIENT, ask_again
 from et_operator.codec.decoding import decode_job
-from et_operator.model.names import Role
 from et_operator.model.pods import Pod
 
 LOOK = timedelta(seconds=2)

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from et_contract.admissions import AdmissionState
 from et_runtime.measuring import SECONDS, Measures
-from et_scheduler.model.jobs import Admission, State
+from et_scheduler.model.jobs import Admission
 from et_scheduler.model.queues import QueueStatus
 
 WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
@@ -78,12 +79,12 @@ class Metrics(Measures):
     def note_change(self, was: Admission, told: Admission) -> None:
         """Count one admission that was written."""
         is_new = told.number > was.number
-        if told.state is State.ADMITTED and is_new:
+        if told.state is AdmissionState.ADMITTED and is_new:
             self.starts.inc()
             self.wait_seconds.observe(max(told.since - told.queued_at, 0) / 1000)
-        elif told.state is State.ADMITTED and told.workers != was.workers:
+        elif told.state is AdmissionState.ADMITTED and told.workers != was.workers:
             self.resizes.labels("larger" if told.workers > was.workers else "smaller").inc()
-        elif told.state is State.WAITING and was.state is State.ADMITTED:
+        elif told.state is AdmissionState.WAITING and was.state is AdmissionState.ADMITTED:
             self.evictions.labels(told.reason.value or "Suspended").inc()
 
     def show_queues(self, statuses: Iterable[QueueStatus]) -> None:

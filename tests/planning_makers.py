@@ -11,6 +11,7 @@ from typing import Any
 from et_contract.documents import MAX_WORKERS, HostConfig, MemberState, decode_config
 from et_contract.documents import Report as BrokerReport
 from et_contract.names import CONFIG_KEY
+from et_contract.pods import LABEL_ROLE, MAX_INDEX, Role
 from et_kube.reports import Report
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -36,15 +37,7 @@ from et_operator.model.jobs import (
     WorkerSpec,
     WorkerState,
 )
-from et_operator.model.names import (
-    ANNOTATION_ELASTIC,
-    ANNOTATION_RETRIES,
-    LABEL_EPOCH,
-    LABEL_INDEX,
-    LABEL_ROLE,
-    MAX_INDEX,
-    Role,
-)
+from et_operator.model.names import ANNOTATION_ELASTIC, ANNOTATION_RETRIES, LABEL_EPOCH, LABEL_INDEX
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scalings import Scaling, ScalingStatus

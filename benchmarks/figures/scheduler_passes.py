@@ -8,9 +8,10 @@ from random import Random
 
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
+from et_contract.admissions import AdmissionState
 from et_kube.clock import Clock
 from et_scheduler.model.cluster import Cluster, Node
-from et_scheduler.model.jobs import Job, Pod, State
+from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import CPU, MEMORY, MINUTE, PODS, Shape, make_shape
 from et_scheduler.planning.passing import decide
@@ -127,7 +128,7 @@ def draw_job(random: Random, index: int, kinds: list[Shape], asked: int) -> Job:
 def carry_out(job: Job, binder: Binder, pods: dict[str, list[SimPod]], now: int) -> Job:
     """As the operator would, all at once."""
     admission = job.admission
-    if admission is None or admission.state is not State.ADMITTED:
+    if admission is None or admission.state is not AdmissionState.ADMITTED:
         for pod in pods.pop(job.uid, ()):
             binder.remove(pod)
         return replace(job, is_waiting=True)

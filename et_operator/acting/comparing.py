@@ -13,11 +13,12 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
+from et_contract.pods import LABEL_JOB, LABEL_ROLE
 from et_kube.errors import Refused
 from et_kube.resources import PODS, ROLES, Json, Resource
 from et_operator.codec.children import decode_bound_role, find_owner, is_sealed
 from et_operator.codec.decoding import FOR_PEOPLE
-from et_operator.model.names import LABEL_JOB, LABEL_ROLE, LABELS_OURS
+from et_operator.model.names import LABELS_OURS
 from et_operator.model.texts import name_some
 
 PAUSE = timedelta(seconds=10)

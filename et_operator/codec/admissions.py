@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from et_contract.admissions import MAX_NODES, AdmissionState, Elasticity, Placement
 from et_contract.documents import MAX_WORKERS
 from et_contract.texts import clean
 from et_kube.errors import InvalidObject
 from et_operator.codec.fields import Fields, attempt
-from et_operator.model.admissions import Admission, AdmissionState, Elasticity, Placement
+from et_operator.model.admissions import Admission
 
-MAX_NODES = 200
-"""Names of nodes that are written into a pod: more of them bind it no better."""
 _PATH = "status.admission"
 _MAX_MESSAGE = 1024
 

@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from et_contract import starters
+from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
+from et_contract.pods import MAX_JOB_NAME
 from et_contract.texts import clean
 from et_kube.errors import InvalidObject
 from et_kube.resources import Json
@@ -30,7 +32,6 @@ from et_operator.codec.templates import (
     decode_worker_template,
     find_restarting,
 )
-from et_operator.model.admissions import Elasticity
 from et_operator.model.jobs import (
     MANY_WORKERS,
     AttachMode,
@@ -50,7 +51,6 @@ from et_operator.model.names import (
     ANNOTATION_APPLIED_SCALING,
     ANNOTATION_LAUNCHER,
     ANNOTATION_SCRIPTS,
-    MAX_JOB_NAME,
     build_access_name,
 )
 from et_operator.model.scalings import Scaling, ScalingStatus

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from et_contract import paths
+from et_contract.pods import LABEL_ROLE, Role, read_launcher_epoch, read_worker_index
 from et_contract.texts import clean
 from et_kube.resources import Json
 from et_kube.times import parse_time
@@ -36,7 +37,7 @@ def decode_pod(obj: Json) -> Pod | None:
     metadata: Json = obj.get("metadata") or {}
     labels: Json = metadata.get("labels") or {}
     try:
-        role = names.Role(str(labels.get(names.LABEL_ROLE)))
+        role = Role(str(labels.get(LABEL_ROLE)))
     except ValueError:
         return None
     spec: Json = obj.get("spec") or {}
@@ -47,7 +48,7 @@ def decode_pod(obj: Json) -> Pod | None:
         uid=metadata.get("uid", ""),
         resource_version=metadata.get("resourceVersion", ""),
         role=role,
-        index=names.read_worker_index(str(metadata.get("name"))),
+        index=read_worker_index(str(metadata.get("name"))),
         epoch=_find_epoch(role, metadata, labels),
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         phase="Pending",
@@ -66,10 +67,10 @@ def decode_pod(obj: Json) -> Pod | None:
     return _add_status(pod, spec, obj.get("status") or {})
 
 
-def _find_epoch(role: names.Role, metadata: Json, labels: Json) -> int | None:
+def _find_epoch(role: Role, metadata: Json, labels: Json) -> int | None:
     """Of a launcher what its name says; of a worker what its label says, a floor and no more."""
-    if role is names.Role.LAUNCHER:
-        return names.read_launcher_epoch(str(metadata.get("name")))
+    if role is Role.LAUNCHER:
+        return read_launcher_epoch(str(metadata.get("name")))
     return _parse_integer(labels.get(names.LABEL_EPOCH))
 
 

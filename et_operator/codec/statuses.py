@@ -14,13 +14,13 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from et_contract.documents import MAX_WORKERS
+from et_contract.pods import MAX_EPOCH, MAX_INDEX
 from et_kube.errors import InvalidObject
 from et_kube.resources import Json
 from et_kube.times import format_time, parse_time
 from et_operator.codec.fields import Fields, attempt
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import JobStatus, ReplicaStatuses, ScalingRecord
-from et_operator.model.names import MAX_EPOCH, MAX_INDEX
 
 Status = TypeVar("Status")
 

@@ -3,32 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from et_contract.admissions import ANYWHERE, AdmissionState, Elasticity, Placement
 from et_kube.resources import Json
-
-
-class Elasticity(StrEnum):
-    """Who chooses the number of workers of a job with a queue: et-scheduler, or its author."""
-
-    AUTO = "Auto"
-    FIXED = "Fixed"
-
-
-class AdmissionState(StrEnum):
-    """Whether a job may have pods."""
-
-    WAITING = "Waiting"
-    ADMITTED = "Admitted"
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Names of nodes for pods that are made from now on; what is empty binds nobody."""
-
-    launcher: str = ""
-    only: tuple[str, ...] = ()
-    avoid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +21,7 @@ class Admission:
     elasticity: Elasticity = Elasticity.AUTO
     workers: int = 0
     leaving: tuple[str, ...] = ()
-    placement: Placement = Placement()
+    placement: Placement = ANYWHERE
     message: str = ""
 
 

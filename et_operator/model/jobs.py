@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import TRAINING_JOBS, Json, Ref
-from et_operator.model.admissions import Admission, Elasticity, Shapes
+from et_operator.model.admissions import Admission, Shapes
 from et_operator.model.conditions import Condition
 from et_operator.model.phases import JobPhase
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from enum import StrEnum
 
 from et_contract.names import build_config_name, build_report_name
+from et_contract.pods import LABEL_GROUP, LABEL_JOB, LABEL_ROLE, Role
 from et_kube.resources import GROUP
 
-LABEL_GROUP = "group-name"
-LABEL_JOB = "training-job-name"
-LABEL_ROLE = "training-job-role"
 LABEL_INDEX = "replica-index"
 LABEL_EPOCH = "kai.alibabacloud.com/epoch"
 LABEL_RUNTIME = "kai.alibabacloud.com/runtime"
@@ -34,49 +30,6 @@ LABELS_OURS = {LABEL_GROUP: GROUP}
 """On everything that the operator makes in users' namespaces, and what its watches select by."""
 SELECTOR_OURS = ",".join(f"{key}={value}" for key, value in LABELS_OURS.items())
 """The same as a label selector."""
-
-MAX_POD_NAME = 63
-INDEX_DIGITS = 6
-MAX_JOB_NAME = MAX_POD_NAME - len("-worker-") - INDEX_DIGITS
-"""49: `<job>-worker-<6 digits>` must be a DNS label, for Horovod uses it as a host name."""
-MAX_INDEX = 10**INDEX_DIGITS - 1
-"""The last worker's; after it the numbers begin anew, past those that are in use."""
-_MAX_EPOCH_DIGITS = 9
-MAX_EPOCH = 10**_MAX_EPOCH_DIGITS - 1
-_WORKER = re.compile(rf".+-worker-(0|[1-9]\d{{0,{INDEX_DIGITS - 1}}})")
-_LAUNCHER = re.compile(rf".+-launcher(?:-r([1-9]\d{{0,{_MAX_EPOCH_DIGITS - 1}}}))?")
-
-
-class Role(StrEnum):
-    """What a pod of a job is for."""
-
-    LAUNCHER = "launcher"
-    WORKER = "worker"
-
-
-def build_worker_name(job: str, index: int) -> str:
-    """`<job>-worker-<index>`; an index is never used twice in a job's life."""
-    return f"{job}-worker-{index}"
-
-
-def read_worker_index(name: str) -> int | None:
-    """The index in a worker's name, 0 to MAX_INDEX; None where it has none.
-
-    A name cannot be changed, a label can: nothing is concluded from a number in a label.
-    """
-    found = _WORKER.fullmatch(name)
-    return int(found[1]) if found else None
-
-
-def read_launcher_epoch(name: str) -> int | None:
-    """The epoch in a launcher's name (see build_launcher_name); None where it has none."""
-    found = _LAUNCHER.fullmatch(name)
-    return None if found is None else int(found[1] or 0) + 1
-
-
-def build_launcher_name(job: str, epoch: int) -> str:
-    """`<job>-launcher` for the first epoch, `<job>-launcher-r<epoch - 1>` for later ones."""
-    return f"{job}-launcher" if epoch <= 1 else f"{job}-launcher-r{epoch - 1}"
 
 
 def build_document_names(job: str) -> tuple[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from et_contract.pods import Role
 from et_operator.model.jobs import Owner
-from et_operator.model.names import Role
 
 
 @dataclass(frozen=True, slots=True)

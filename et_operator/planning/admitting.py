@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from et_operator.model.admissions import Admission, AdmissionState, Elasticity, Placement
+from et_contract.admissions import ADMITTED, AdmissionState, Elasticity, Placement
+from et_operator.model.admissions import Admission
 from et_operator.model.conditions import is_true
 from et_operator.model.jobs import JobSpec, JobStatus, TrainingJob
-
-KIND = "Admitted"
-WAITING = "Waiting"
-"""Reason of the conditions of a job that is held: et-scheduler answers who has it."""
 
 
 def is_queued(job: TrainingJob) -> bool:
@@ -27,7 +24,7 @@ def is_queued(job: TrainingJob) -> bool:
     if job.spec is None:
         return False
     if is_running(job.status):
-        return is_true(job.status.conditions, KIND)
+        return is_true(job.status.conditions, ADMITTED)
     return bool(job.spec.queue)
 
 
@@ -43,7 +40,7 @@ def is_admitted(job: TrainingJob) -> bool:
     nothing of a job that runs.
     """
     status, admission = job.status, job.admission
-    is_under_way = is_running(status) and is_true(status.conditions, KIND)
+    is_under_way = is_running(status) and is_true(status.conditions, ADMITTED)
     if admission is None:
         return is_under_way
     if admission.state is not AdmissionState.ADMITTED:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from et_contract.admissions import WAITING
+from et_contract.pods import Role
 from et_operator.model.actions import Action, Delete
 from et_operator.model.conditions import is_true
 from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
-from et_operator.model.names import Role
 from et_operator.model.pods import Pod
-from et_operator.planning.admitting import WAITING, is_held, is_queued
+from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling

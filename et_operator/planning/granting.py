@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from et_contract.pods import LABEL_ROLE, Role, build_worker_name, read_worker_index
 from et_kube.resources import PODS, ROLE_BINDINGS, ROLES, Json, Ref
 from et_operator.model.actions import Action, Create, Patch
 from et_operator.model.jobs import WorkerState
-from et_operator.model.names import LABEL_ROLE, Role, build_worker_name, read_worker_index
 from et_operator.model.snapshots import Child
 from et_operator.planning.manifests.access import (
     build_no_rules,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_contract.documents import MemberState
+from et_contract.pods import MAX_INDEX, build_worker_name
 from et_kube.resources import PODS
 from et_operator.model.jobs import (
     Leaving,
@@ -20,7 +21,6 @@ from et_operator.model.jobs import (
     WorkerRecord,
     WorkerState,
 )
-from et_operator.model.names import MAX_INDEX, build_worker_name
 from et_operator.model.pods import Pod
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
 from et_operator.planning.drafts import Draft

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from et_contract.admissions import ADMITTED, WAITING
+from et_contract.pods import Role
 from et_kube.shaping import describe_shape
 from et_operator.codec.fields import attempt
 from et_operator.model.admissions import Shapes
 from et_operator.model.conditions import find_condition
-from et_operator.model.names import Role
-from et_operator.planning.admitting import KIND, WAITING, is_held, is_queued
+from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import is_suspended
 from et_operator.planning.manifests.launcher import build_launcher
@@ -29,11 +30,11 @@ def note_admission(draft: Draft) -> None:
     """
     job = draft.view.snapshot.job
     if not is_queued(job):
-        draft.clear_condition(KIND, "NoQueue", "the job is in no queue")
+        draft.clear_condition(ADMITTED, "NoQueue", "the job is in no queue")
         return
     _note_shapes(draft)
     if is_held(job):
-        draft.set_condition(KIND, "False", WAITING, _describe_wait(draft))
+        draft.set_condition(ADMITTED, "False", WAITING, _describe_wait(draft))
         return
     is_suspended_by_author = job.spec is not None and job.spec.suspend
     if is_suspended(draft.status) and not is_suspended_by_author:
@@ -41,17 +42,19 @@ def note_admission(draft: Draft) -> None:
     number = job.admission.number if job.admission is not None else 0
     draft.change(admitted_number=max(number, draft.status.admitted_number))
     if is_suspended_by_author:
-        draft.set_condition(KIND, "False", "Suspended", "the job waits in no line while suspended")
+        draft.set_condition(
+            ADMITTED, "False", "Suspended", "the job waits in no line while suspended"
+        )
     else:
         message = f"the job may have {draft.spec.worker.replicas} workers"
-        draft.set_condition(KIND, "True", "Admitted", message)
+        draft.set_condition(ADMITTED, "True", ADMITTED, message)
 
 
 def _describe_wait(draft: Draft) -> str:
     """Et-scheduler's own words, unless they are about an admission that was spent."""
     if draft.status.shapes is None:
         return _UNREADABLE
-    job, told = draft.view.snapshot.job, find_condition(draft.status.conditions, KIND)
+    job, told = draft.view.snapshot.job, find_condition(draft.status.conditions, ADMITTED)
     admission = job.admission
     if admission is not None and admission.message:
         return admission.message
@@ -64,7 +67,7 @@ def _note_shapes(draft: Draft) -> None:
     """Found anew where the spec has changed: et-scheduler plans with what is to be created next."""
     view, status = draft.view, draft.status
     if status.observed_generation == view.job.generation and find_condition(
-        status.conditions, KIND
+        status.conditions, ADMITTED
     ):
         return
     runtime = status.runtime or view.snapshot.shipped.runtime

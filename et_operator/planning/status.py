@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from et_contract.admissions import ADMITTED, WAITING
 from et_contract.documents import DRIVER_STALLED
 from et_kube.resources import PODS
 from et_operator.model.conditions import find_condition, is_true
@@ -12,7 +13,6 @@ from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
 from et_operator.planning import defects
-from et_operator.planning.admitting import KIND, WAITING
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
@@ -296,5 +296,5 @@ def _find_phase(status: JobStatus) -> JobPhase:
 
 
 def _is_waiting_in_line(status: JobStatus) -> bool:
-    admitted = find_condition(status.conditions, KIND)
+    admitted = find_condition(status.conditions, ADMITTED)
     return admitted is not None and admitted.reason == WAITING

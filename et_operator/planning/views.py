@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from et_contract.documents import Member, MemberState, Report
+from et_contract.pods import Role, build_launcher_name
 from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord, UntoldEnd
-from et_operator.model.names import Role, build_launcher_name
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot

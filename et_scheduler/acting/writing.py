@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from et_contract.admissions import AdmissionState
 from et_kube.api import Api
 from et_kube.backoff import RECONCILING
 from et_kube.clock import Clock
@@ -27,7 +28,7 @@ from et_scheduler.codec.admissions import encode_admission
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change
-from et_scheduler.model.jobs import Admission, State
+from et_scheduler.model.jobs import Admission
 from et_scheduler.model.reasons import Reason
 from et_scheduler.state.ingesting import Ingest
 
@@ -172,7 +173,7 @@ class Writer:
             "admission written",
             job=str(ref),
             state=told.state.value,
-            workers=told.workers if told.state is State.ADMITTED else 0,
+            workers=told.workers if told.state is AdmissionState.ADMITTED else 0,
             reason=told.reason.value,
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from et_contract.admissions import MAX_NODES, AdmissionState, Elasticity, Placement
+from et_contract.documents import MAX_WORKERS
 from et_kube.resources import Json
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
@@ -18,19 +20,9 @@ from et_scheduler.codec.reading import (
     read_words,
     write_moment,
 )
-from et_scheduler.model.jobs import (
-    Admission,
-    Elasticity,
-    Eviction,
-    Gift,
-    Placement,
-    Purpose,
-    State,
-)
+from et_scheduler.model.jobs import Admission, Eviction, Gift, Purpose
 from et_scheduler.model.reasons import Reason
 
-MAX_WORKERS = 1024
-MAX_NODES = 200
 MAX_RESERVED = MAX_WORKERS + 1
 MAX_EVICTIONS = 64
 MAX_MESSAGE = 1024
@@ -44,7 +36,7 @@ def decode_admission(body: object) -> Admission:
         raise ValueError("is not an object")  # noqa: TRY004 (one error for all)
     return Admission(
         number=read_integer(body, "number", most=MAX_INTEGER),
-        state=State(read_text(body, "state")),
+        state=AdmissionState(read_text(body, "state")),
         queue=read_text(body, "queue", _MAX_QUEUE),
         elasticity=read_choice(body, "elasticity", Elasticity, Elasticity.AUTO),
         workers=read_integer(body, "workers", most=MAX_WORKERS),

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median_low
 
+from et_contract.admissions import ADMITTED, WAITING, AdmissionState, Elasticity
+from et_contract.documents import MAX_WORKERS
 from et_kube.resources import Json
-from et_scheduler.codec.admissions import MAX_WORKERS, decode_admission
+from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
     read_choice,
@@ -20,7 +22,7 @@ from et_scheduler.codec.reading import (
     read_text,
 )
 from et_scheduler.codec.shapes import decode_shape
-from et_scheduler.model.jobs import Elasticity, Job, State
+from et_scheduler.model.jobs import Job
 from et_scheduler.model.shapes import SECOND, Shape
 
 DEFAULT_QUEUE = "default"
@@ -90,7 +92,7 @@ def _build_frozen(metadata: Json, spec: Json, status: Json) -> Job | None:
     """
     try:
         admission = decode_admission(status.get("admission"))
-        if admission.state is not State.ADMITTED:
+        if admission.state is not AdmissionState.ADMITTED:
             return None
         return Job(
             uid=read_text(metadata, "uid", _MAX_UID),
@@ -192,9 +194,9 @@ def _find_cooldown(spec: Json, status: Json) -> int:
 def _is_waiting(status: Json) -> bool:
     """Whether the operator holds it and asks."""
     return any(
-        one.get("type") == "Admitted"
+        one.get("type") == ADMITTED
         and one.get("status") == "False"
-        and one.get("reason") == "Waiting"
+        and one.get("reason") == WAITING
         for one in read_objects(status, "conditions", _MAX_CONDITIONS)
     )
 

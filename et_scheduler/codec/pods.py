@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import intern
 
+from et_contract.pods import LABEL_GROUP, LABEL_JOB, LABEL_ROLE, Role, is_called
 from et_kube.resources import GROUP, TRAINING_JOBS, Json
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
@@ -20,10 +20,6 @@ from et_scheduler.codec.shapes import read_bound_shape, read_whole_shape
 from et_scheduler.model.shapes import Shape
 
 _ENDED = frozenset({"Succeeded", "Failed"})
-_NAMES = {
-    "worker": re.compile(r"(.+)-worker-\d{1,10}"),
-    "launcher": re.compile(r"(.+)-launcher(?:-r\d{1,10})?"),
-}
 _MAX_CONDITIONS = 256
 _MAX_UID = 64
 NOTHING = Shape()
@@ -84,7 +80,7 @@ def _find_owner(metadata: Json) -> tuple[str, bool]:
     is one without the operator's labels, which the operator would never see, and never end.
     """
     name, labels = read_text(metadata, "name"), read_object(metadata, "labels")
-    if labels.get("group-name") != GROUP:
+    if labels.get(LABEL_GROUP) != GROUP:
         return "", False
     for one in metadata.get("ownerReferences") or ():
         if not isinstance(one, Mapping) or not one.get("controller"):
@@ -93,11 +89,9 @@ def _find_owner(metadata: Json) -> tuple[str, bool]:
         if (group, one.get("kind")) != (TRAINING_JOBS.group, TRAINING_JOBS.kind):
             continue
         job, uid = str(one.get("name")), str(one.get("uid"))[:_MAX_UID]
-        role = labels.get("training-job-role")
-        pattern = _NAMES.get(role) if isinstance(role, str) else None
-        found = pattern.fullmatch(name) if pattern is not None else None
-        if found is not None and found[1] == job == labels.get("training-job-name"):
-            return uid, role == "launcher"
+        role = str(labels.get(LABEL_ROLE))
+        if labels.get(LABEL_JOB) == job and is_called(name, job, role):
+            return uid, role == Role.LAUNCHER
     return "", False
 
 

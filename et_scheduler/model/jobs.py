@@ -5,22 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from et_contract.admissions import ANYWHERE, AdmissionState, Elasticity, Placement
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import SECOND, Shape
-
-
-class State(StrEnum):
-    """Whether a job may have pods."""
-
-    WAITING = "Waiting"
-    ADMITTED = "Admitted"
-
-
-class Elasticity(StrEnum):
-    """Whether the scheduler chooses the number of workers, or the job's author does."""
-
-    AUTO = "Auto"
-    FIXED = "Fixed"
 
 
 class Purpose(StrEnum):
@@ -50,19 +37,6 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Names of nodes that new workers must be on (none: any), and must not be on.
-
-    `launcher` is the node of a launcher that starts: were it anywhere on `only`, it could take the
-    place of the last worker.
-    """
-
-    launcher: str = ""
-    only: tuple[str, ...] = ()
-    avoid: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Admission:
     """`status.admission`: all that the scheduler decides about a job, and remembers of it.
 
@@ -72,12 +46,12 @@ class Admission:
     """
 
     number: int = 0
-    state: State = State.WAITING
+    state: AdmissionState = AdmissionState.WAITING
     queue: str = ""
     elasticity: Elasticity = Elasticity.AUTO
     workers: int = 0
     leaving: tuple[str, ...] = ()
-    placement: Placement = Placement()
+    placement: Placement = ANYWHERE
     reserved: tuple[str, ...] = ()
     reason: Reason = Reason.NONE
     message: str = ""

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from et_contract.admissions import Placement
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Gift, Job, Placement, Pod
+from et_scheduler.model.jobs import Gift, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Explanation, Reason
 from et_scheduler.model.rules import Rules

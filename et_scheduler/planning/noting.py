@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Gift, Purpose, State
+from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.standings import Standing
@@ -57,13 +58,13 @@ def _note_most(draft: Draft, standing: Standing) -> None:
 def _note_waiting(draft: Draft, standing: Standing) -> None:
     """A place in line begins when the job is first held, and after each suspension."""
     admission = standing.admission
-    is_spent = admission.state is State.ADMITTED
+    is_spent = admission.state is AdmissionState.ADMITTED
     if is_spent or admission.queue != standing.job.queue:
         begun = draft.now if is_spent else admission.queued_at or draft.now
         draft.change(
             standing,
             Step.TELL,
-            state=State.WAITING,
+            state=AdmissionState.WAITING,
             queue=standing.job.queue,
             workers=0,
             queued_at=begun,
@@ -150,7 +151,7 @@ def send_back(
     draft.change(
         standing,
         Step.GIVE,
-        state=State.WAITING,
+        state=AdmissionState.WAITING,
         since=draft.now,
         workers=0,
         leaving=(),

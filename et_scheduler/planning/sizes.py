@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from et_scheduler.model.jobs import Elasticity, Job, State
+from et_contract.admissions import AdmissionState, Elasticity
+from et_scheduler.model.jobs import Job
 
 
 def find_elasticity(job: Job) -> Elasticity:
     """What was fixed when it was admitted holds until it is held again."""
     admission = job.admission
-    if admission is not None and admission.state is State.ADMITTED and not job.is_waiting:
+    if admission is not None and admission.state is AdmissionState.ADMITTED and not job.is_waiting:
         return admission.elasticity
     return job.elasticity
 

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Admission, Elasticity, Job, Pod, State
+from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.sizes import find_elasticity, find_least, find_most
@@ -48,7 +49,7 @@ class Standing:
         self.was = job.admission
         self.admission = job.admission or Admission()
         is_spent = job.is_waiting and self.admission.number <= job.admitted_number
-        is_admitted = self.admission.state is State.ADMITTED
+        is_admitted = self.admission.state is AdmissionState.ADMITTED
         self.is_admitted = is_admitted and not job.is_suspended and not is_spent
         self.least, self.most = find_least(job), find_most(job)
         self.has_launcher = False

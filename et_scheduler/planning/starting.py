@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Gift, Purpose, State
+from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft, Hold
 from et_scheduler.planning.evicting import find_seats_with_victims
@@ -139,7 +140,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         standing,
         Step.TAKE,
         number=standing.admission.number + 1,
-        state=State.ADMITTED,
+        state=AdmissionState.ADMITTED,
         queue=queue,
         elasticity=standing.job.elasticity,
         workers=workers,

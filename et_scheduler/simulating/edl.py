@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.decisions import Change, Decision, Step
-from et_scheduler.model.jobs import Admission, Job, State
+from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import CPU, SECOND
 from et_scheduler.planning.rooms import Room
@@ -46,7 +47,7 @@ def decide_as_edl(cluster: Cluster, _: Iterable[Queue], jobs: Iterable[Job], now
 
 def _start(job: Job, now: int) -> Change:
     size = job.minimum
-    admission = Admission(1, State.ADMITTED, job.queue, workers=size, since=now)
+    admission = Admission(1, AdmissionState.ADMITTED, job.queue, workers=size, since=now)
     return Change(job.uid, Step.TAKE, admission)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from et_contract.admissions import Placement
 from et_scheduler.model.cluster import Node
-from et_scheduler.model.jobs import Placement
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.rooms import Room
 

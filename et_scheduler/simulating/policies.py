@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from et_contract.admissions import AdmissionState, Placement
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.decisions import Change, Decision, Step
-from et_scheduler.model.jobs import Admission, Job, Placement, State
+from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.planning.fitting import Gang, find_seats, take_seats
 from et_scheduler.planning.passing import decide
@@ -70,7 +71,7 @@ def _admit(job: Job, size: int, placement: Placement, now: int) -> Admission:
     return replace(
         job.admission or Admission(),
         number=number,
-        state=State.ADMITTED,
+        state=AdmissionState.ADMITTED,
         queue=job.queue,
         workers=size,
         placement=placement,

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
+from et_contract.admissions import AdmissionState, Placement
 from et_scheduler.model.cluster import Cluster, Node, PendingPod
 from et_scheduler.model.decisions import Change, Decision
-from et_scheduler.model.jobs import Admission, Job, Placement, State
+from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import Shape
 from et_scheduler.simulating.clock import Clock
@@ -122,7 +123,7 @@ class World:
         sim = self.jobs[change.uid]
         admission = change.admission
         was_held = sim.job.is_waiting
-        if admission.state is State.ADMITTED:
+        if admission.state is AdmissionState.ADMITTED:
             number = max(sim.job.admitted_number, admission.number)
             sim.job = replace(
                 sim.job, admission=admission, is_waiting=False, admitted_number=number

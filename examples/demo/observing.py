@@ -18,11 +18,11 @@ from et.logs import PodLog
 from et.reading import SCALINGS, find_launcher, read_events, read_pods
 from et.screens import escape
 from et.steps import Step, count_repeats, list_sizes, parse_step
+from et_contract.pods import Role
 from et_kube.errors import AlreadyExists, NotFound
 from et_kube.resources import PODS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.names import Role
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 LIVE_SECONDS = 2.0

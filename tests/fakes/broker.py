@@ -29,9 +29,9 @@ from et_contract.names import (
     build_report_key,
     build_report_name,
 )
+from et_contract.pods import LABEL_JOB, LABEL_ROLE
 from et_kube.errors import NotFound
 from et_kube.resources import CONFIG_MAPS, PODS, Json, Ref
-from et_operator.model.names import LABEL_JOB, LABEL_ROLE
 from tests.fakes.cluster import FakeCluster
 
 ABORTED = 134

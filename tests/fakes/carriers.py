@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from et_contract.pods import Role
 from et_kube.quantities import parse_quantity
 from et_kube.resources import GROUP, NODES, PODS, TRAINING_JOBS, Ref
-from et_operator.model.names import Role, build_labels
+from et_operator.model.names import build_labels
 from tests.fakes.cluster import FakeCluster
 
 Document = dict[str, Any]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from et_contract.names import CONFIG_KEY
+from et_contract.pods import LABEL_ROLE
 from et_kube.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -24,7 +25,7 @@ from et_kube.resources import (
     Json,
     Ref,
 )
-from et_operator.model.names import LABEL_EPOCH, LABEL_ROLE
+from et_operator.model.names import LABEL_EPOCH
 from tests.fakes.broker import FakeBroker
 from tests.fakes.clients import Call, CallLog, Moment
 from tests.fakes.cluster import FakeCluster

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from et_contract.pods import LABEL_ROLE
 from et_kube.resources import CONFIG_MAPS, PODS, SCALE_INS, TRAINING_JOBS, Json, Ref
-from et_operator.model.names import LABEL_EPOCH, LABEL_ROLE
+from et_operator.model.names import LABEL_EPOCH
 from tests.fakes.broker import FakeBroker
 from tests.fakes.clients import CallLog, FakeApi
 from tests.fakes.clock import FakeClock

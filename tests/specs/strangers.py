@@ -11,14 +11,8 @@ from typing import Any
 
 from et_contract.documents import encode_config, encode_report
 from et_contract.names import CONFIG_KEY, build_report_key
-from et_operator.model.names import (
-    LABEL_EPOCH,
-    LABEL_INDEX,
-    LABEL_ROLE,
-    LABEL_RUNTIME,
-    Role,
-    build_job_labels,
-)
+from et_contract.pods import LABEL_ROLE, Role
+from et_operator.model.names import LABEL_EPOCH, LABEL_INDEX, LABEL_RUNTIME, build_job_labels
 from tests import fuzzing
 from tests.makers import Document, make_config_map, make_pod
 from tests.specs.odds import draw

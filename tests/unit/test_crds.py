@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin
 import pytest
 import yaml
 
+from et_contract.pods import MAX_JOB_NAME
 from et_kube.resources import TRAINING_JOBS
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.statuses import describe_fields
@@ -24,7 +25,6 @@ from et_operator.model.jobs import (
     RestartPolicy,
     StallPolicy,
 )
-from et_operator.model.names import MAX_JOB_NAME
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.scalings import ScalingStatus
 from tests.contract.bad_manifests import Bad, first, job, pod, role

@@ -24,11 +24,12 @@ from et_contract.documents import (
     decode_report,
     encode_report,
 )
+from et_contract.pods import Role
 from et_kube.errors import KubeError
 from et_kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS, TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.jobs import JobKey
-from et_operator.model.names import Role, build_labels
+from et_operator.model.names import build_labels
 from tests.fakes.clients import Call
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster

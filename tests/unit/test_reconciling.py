@@ -15,6 +15,7 @@ import pytest
 from et_contract.documents import Report as BrokerReport
 from et_contract.documents import encode_report
 from et_contract.names import build_report_key
+from et_contract.pods import Role
 from et_kube.api import Listing
 from et_kube.errors import ApiError, OutcomeUnknown, Refused, ServerFailed, Throttled, Unauthorized
 from et_kube.reports import Report
@@ -41,7 +42,7 @@ from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.names import Role, build_labels, build_runtime_name
+from et_operator.model.names import build_labels, build_runtime_name
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.answering import MOST_ANSWERS

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from et_contract import names, paths
+from et_contract.pods import Role, build_launcher_name
 from et_kube.resources import Json
 from et_operator.model.jobs import JobSpec, JobStatus, Runtime, TrainingJob
-from et_operator.model.names import ANNOTATION_ELASTIC, Role, build_launcher_name
+from et_operator.model.names import ANNOTATION_ELASTIC
 from et_operator.planning.manifests.access import find_account
 from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (

@@ -6,15 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from et_contract import names, paths
+from et_contract.pods import Role
 from et_kube.resources import Json
 from et_operator.codec.templates import RESTARTING
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.names import (
-    ANNOTATION_CONTAINER,
-    LABEL_EPOCH,
-    Role,
-    build_labels,
-)
+from et_operator.model.names import ANNOTATION_CONTAINER, LABEL_EPOCH, build_labels
 from et_operator.planning.manifests.owning import build_owner
 from et_operator.planning.manifests.runtimes import build_runtime_mount
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from et_contract.pods import LABEL_GROUP, LABEL_JOB, Role
 from et_kube.resources import CONFIG_MAPS, GROUP, PODS, ROLE_BINDINGS, ROLES, Resource
 from et_operator.acting.comparing import KNOWN_BY, find_altered, find_dropped
-from et_operator.model.names import LABEL_GROUP, LABEL_JOB, Role, build_labels
+from et_operator.model.names import build_labels
 from et_operator.planning.manifests.access import build_no_rules, build_role, build_role_binding
 from et_operator.planning.manifests.owning import build_owner
 from tests.planning_makers import make_job

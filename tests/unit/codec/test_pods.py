@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from et_contract.pods import Role
 from et_operator.codec.pods import decode_pod
-from et_operator.model.names import Role, build_labels
+from et_operator.model.names import build_labels
 from et_operator.model.pods import Pod, Termination
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from et.errors import EtError
 from et.scaling import Wish, check_queue, complete_names, scale
+from et_contract.admissions import Elasticity
 from et_kube.errors import NotFound
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
-from et_operator.model.admissions import Elasticity
 from tests.planning_makers import make_job
 from tests.simulation.lives import start
 from tests.simulation.worlds import World

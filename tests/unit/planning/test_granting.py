@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from et_contract.pods import Role
 from et_kube.resources import CONFIG_MAPS, PODS, ROLES, Resource
 from et_operator.model.actions import Create
 from et_operator.model.jobs import AttachMode, ScalingKind
-from et_operator.model.names import Role
 from et_operator.model.snapshots import Refusal
 from tests.planning_makers import World, make_job, make_scaling
 

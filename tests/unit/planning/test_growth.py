@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from et_contract.pods import Role
 from et_operator.model.jobs import ScalingKind
-from et_operator.model.names import Role
 from et_operator.planning.planner import plan
 from tests.counting import count_steps
 from tests.planning_makers import World, make_job, make_scaling

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from et_contract.admissions import AdmissionState, Elasticity, Placement
+from et_contract.pods import Role
 from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create
-from et_operator.model.admissions import Admission, AdmissionState, Elasticity, Placement
+from et_operator.model.admissions import Admission
 from et_operator.model.conditions import find_condition, is_true
 from et_operator.model.jobs import ScalingKind, TrainingJob
-from et_operator.model.names import Role
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination

@@ -18,6 +18,7 @@ from et_contract.documents import (
     ScriptOrder,
     encode_report,
 )
+from et_contract.pods import MAX_INDEX, MAX_JOB_NAME, build_worker_name
 from et_operator.codec.decoding import MAX_ENV, MAX_SLOTS
 from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
@@ -34,7 +35,6 @@ from et_operator.model.jobs import (
     WorkerRecord,
     WorkerState,
 )
-from et_operator.model.names import MAX_INDEX, MAX_JOB_NAME, build_worker_name
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
 from et_operator.planning.manifests.hosts import build_config_data

@@ -6,9 +6,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, Node
 from et_scheduler.model.decisions import Decision
-from et_scheduler.model.jobs import Admission, Job, Pod, State
+from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import CPU, MINUTE, PODS, SECOND, Shape, make_shape
 from et_scheduler.planning.passing import decide
@@ -47,7 +48,7 @@ def run_on(job: Job, *nodes: str, since: int = LONG_AGO, **admission: Any) -> Jo
     fields |= {"queued_at": since, "since": since, "bound_at": since}
     pods = [Pod(f"{job.name}-launcher", nodes[0], since, is_launcher=True)]
     pods += [Pod(f"{job.name}-{i}", node, since + i) for i, node in enumerate(nodes)]
-    told = Admission(1, State.ADMITTED, **(fields | admission))
+    told = Admission(1, AdmissionState.ADMITTED, **(fields | admission))
     return replace(
         job, pods=tuple(pods), admission=told, is_waiting=False, admitted_number=1, created=since
     )

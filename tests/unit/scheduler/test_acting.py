@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from et_contract.admissions import AdmissionState
 from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Refused, Throttled
 from et_kube.reports import Report
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
@@ -19,7 +20,7 @@ from et_scheduler.acting.publishing import PERIOD, Publisher
 from et_scheduler.acting.writing import Writer
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change, Step
-from et_scheduler.model.jobs import Admission, State
+from et_scheduler.model.jobs import Admission
 from et_scheduler.model.queues import QueueStatus
 from et_scheduler.model.reasons import Reason
 from et_scheduler.state.ingesting import Ingest
@@ -82,7 +83,9 @@ class Desk:
 
 
 def change(name: str, step: Step, reason: Reason = Reason.STARTED) -> Change:
-    return Change(name, step, Admission(1, State.ADMITTED, workers=2, reason=reason, message="x"))
+    return Change(
+        name, step, Admission(1, AdmissionState.ADMITTED, workers=2, reason=reason, message="x")
+    )
 
 
 CHANGES = (

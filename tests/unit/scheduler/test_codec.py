@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from et_contract.admissions import AdmissionState, Elasticity, Placement
+from et_contract.pods import Role
 from et_kube.resources import TRAINING_JOBS
-from et_operator.model.names import Role, build_labels
+from et_operator.model.names import build_labels
 from et_scheduler.codec.admissions import decode_admission, encode_admission
 from et_scheduler.codec.jobs import NOT_OURS, decode_job
 from et_scheduler.codec.nodes import decode_node
@@ -18,7 +20,7 @@ from et_scheduler.codec.pods import GONE, decode_pod
 from et_scheduler.codec.queues import decode_queue, open_queue
 from et_scheduler.codec.reading import MAX_INTEGER
 from et_scheduler.codec.shapes import decode_shape
-from et_scheduler.model.jobs import Admission, Elasticity, Eviction, Gift, Placement, Purpose, State
+from et_scheduler.model.jobs import Admission, Eviction, Gift, Purpose
 from et_scheduler.model.queues import DEFAULT_ORDER
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import MINUTE, SECOND, Effect, Operator, Shape
@@ -36,7 +38,7 @@ NUMBERS = st.integers(0, MAX_INTEGER)
 ADMISSIONS = st.builds(
     Admission,
     number=NUMBERS,
-    state=st.sampled_from(State),
+    state=st.sampled_from(AdmissionState),
     queue=NAME,
     elasticity=st.sampled_from(Elasticity),
     workers=st.integers(0, 1024),
@@ -147,7 +149,7 @@ def test_a_job_is_what_its_author_its_operator_and_we_have_said() -> None:
     job = read(spec={"sizes": [8, 2, 4], "suspend": True}, admission=told, admittedNumber=3)
     assert (job.queue, job.minimum, job.maximum, job.replicas) == ("main", 2, 8, 2)
     assert (job.sizes, job.is_suspended, job.admitted_number) == ((2, 4, 8), True, 3)
-    assert job.admission == Admission(3, State.ADMITTED, workers=4)
+    assert job.admission == Admission(3, AdmissionState.ADMITTED, workers=4)
     assert job.worker == Shape((("cpu", 1000),))
 
 
@@ -181,7 +183,7 @@ def test_who_was_admitted_stays_in_the_books_whatever_cannot_be_read(how: Docume
     assert stored.trouble
     assert stored.job is not None
     assert stored.job.is_frozen
-    assert stored.job.admission == Admission(1, State.ADMITTED, "main", workers=3)
+    assert stored.job.admission == Admission(1, AdmissionState.ADMITTED, "main", workers=3)
     back = {"number": 1, "state": "Waiting", "queue": "main"}
     assert decode_job(make_stored(admission=back, **how)).job is None
 

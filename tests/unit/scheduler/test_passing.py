@@ -6,17 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.decisions import Decision, Step
-from et_scheduler.model.jobs import (
-    Admission,
-    Elasticity,
-    Eviction,
-    Gift,
-    Pod,
-    Purpose,
-    State,
-)
+from et_scheduler.model.jobs import Admission, Eviction, Gift, Pod, Purpose
 from et_scheduler.model.queues import DEFAULT_ORDER, Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import HOUR, MINUTE, SECOND, make_shape
@@ -47,7 +40,7 @@ def explain(decision: Decision, uid: str) -> str:
 # ---------------------------------------------------------------- starts and growth
 def test_a_gang_starts_where_it_fits_and_grows_into_what_is_left() -> None:
     told = decide_on(TWO, [make_job("a", least=2, most=10)])["a"]
-    assert told.state is State.ADMITTED
+    assert told.state is AdmissionState.ADMITTED
     assert told.workers == 10
     assert told.number == 1
     assert told.queued_at == NOW
@@ -60,7 +53,7 @@ def test_a_gang_that_does_not_fit_gets_nothing_and_a_sentence() -> None:
     ]
     decision = decide(Cluster(TWO), MAIN, jobs, NOW)
     assert [change.uid for change in decision.changes] == ["b"]
-    assert decision.changes[0].admission.state is State.WAITING
+    assert decision.changes[0].admission.state is AdmissionState.WAITING
     assert decision.changes[0].admission.unfit_since == NOW
     assert explain(decision, "b") == "needs 2 workers of 4 CPU, 1 fit now; main has 12 CPU"
 
@@ -81,7 +74,11 @@ def test_who_asks_for_what_no_node_has_waits_alone() -> None:
     ]
     decision = decide(Cluster(TWO), MAIN, jobs, NOW)
     told = {change.uid: change.admission for change in decision.changes}
-    assert [told[uid].state for uid in "abc"] == [State.WAITING, State.WAITING, State.ADMITTED]
+    assert [told[uid].state for uid in "abc"] == [
+        AdmissionState.WAITING,
+        AdmissionState.WAITING,
+        AdmissionState.ADMITTED,
+    ]
     assert told["a"].reason is told["b"].reason is Reason.TOO_LARGE
     assert decision.queues[0].allocated == {"cpu": 1000}
 
@@ -92,8 +89,8 @@ def test_its_failure_is_nobody_elses() -> None:
     first = make_job("a", 1, 1, worker=odd, created=NOW - 2)
     second = make_job("b", 1, 1, worker=odd, created=NOW - 1)
     told = decide_on(TWO, [first, second, make_job("c", 1, 1)], AUTOSCALED)
-    assert told["b"].state is State.WAITING
-    assert told["c"].state is State.ADMITTED
+    assert told["b"].state is AdmissionState.WAITING
+    assert told["c"].state is AdmissionState.ADMITTED
 
 
 def test_a_limit_holds_of_what_no_node_has_yet() -> None:
@@ -145,7 +142,7 @@ def test_elastic_workers_give_way_for_a_gang_and_it_holds_their_room() -> None:
     assert told["a"].workers == 14
     assert len(told["a"].leaving) == 2
     assert told["a"].gave_for == Gift(Purpose.GANG, "b")
-    assert told["b"].state is State.WAITING
+    assert told["b"].state is AdmissionState.WAITING
     assert told["b"].reserved
     assert told["b"].reason is Reason.ROOM_COMES
 
@@ -206,14 +203,14 @@ def test_lower_priority_goes_whole_where_shrinking_is_not_enough() -> None:
     victim = run_on(make_job("a", 2, 2, 8), "node-00", "node-01")
     decision = decide(Cluster(TWO), MAIN, [victim, make_job("b", 1, cpu=8, priority=1)], NOW)
     told = {change.uid: change.admission for change in decision.changes}
-    assert told["a"].state is State.WAITING
+    assert told["a"].state is AdmissionState.WAITING
     assert told["a"].evictions == (Eviction("b", "main", NOW),)
     assert told["a"].queued_at == victim.admission.queued_at  # type: ignore[union-attr]
     assert told["b"].reason is Reason.ROOM_COMES
     held = replace(victim, is_waiting=True, pods=(), admission=told["a"])
     waiter = replace(make_job("b", 1, cpu=8, priority=1), admission=told["b"])
     after = decide_on(TWO, [held, waiter], now=NOW + SECOND)
-    assert after["b"].state is State.ADMITTED
+    assert after["b"].state is AdmissionState.ADMITTED
     assert after["a"].reason in (Reason.NO_ROOM, Reason.BEHIND_EVICTOR)
 
 
@@ -301,7 +298,7 @@ def test_a_reserved_gang_starts_when_its_nodes_are_free() -> None:
     nodes = make_nodes(2)
     big = wait_on("big", 2, 8, unfit=NOW - MINUTE, reserved=("node-00", "node-01"))
     told = decide_on(nodes, [big, make_job("a", 1, created=NOW - HOUR)])  # type: ignore[list-item]
-    assert told["big"].state is State.ADMITTED
+    assert told["big"].state is AdmissionState.ADMITTED
     assert not told["big"].reserved
 
 
@@ -319,7 +316,7 @@ def test_a_reserved_gang_starts_when_its_nodes_are_free() -> None:
 )
 def test_a_queue(queue: Queue, reason: Reason) -> None:
     told = decide_on(TWO, [make_job("a", 2)], (queue,))["a"]
-    assert told.state is State.WAITING
+    assert told.state is AdmissionState.WAITING
     assert told.reason is reason
 
 
@@ -343,7 +340,7 @@ def test_an_edited_template_changes_nothing_for_others(cpu: int) -> None:
     jobs = [edited, run_on(make_job("b", 1, 8), *["node-01"] * 4), make_job("c", 2, 2)]
     decision = decide(Cluster(TWO), (Queue("main", limits={"cpu": 7000}),), jobs, NOW)
     told = {change.uid: change.admission for change in decision.changes}
-    assert told["c"].state is State.ADMITTED
+    assert told["c"].state is AdmissionState.ADMITTED
     assert "b" not in told
     assert decision.queues[0].allocated == {"cpu": 7000}
 
@@ -363,7 +360,7 @@ def test_what_no_node_could_hold_counts_nothing() -> None:
     limit = (Queue("main", limits={"cpu": 6000}),)
     decision = decide(Cluster(TWO), limit, [job, make_job("b", 3, 3)], NOW)
     told = {change.uid: change.admission for change in decision.changes}
-    assert told["b"].state is State.ADMITTED
+    assert told["b"].state is AdmissionState.ADMITTED
 
 
 def test_who_gives_is_booked_by_what_goes() -> None:
@@ -376,7 +373,7 @@ def test_who_gives_is_booked_by_what_goes() -> None:
     limit = (Queue("main", limits={"cpu": 12_000}),)
     decision = decide(Cluster(TWO), limit, jobs, NOW)
     told = {change.uid: change.admission for change in decision.changes}
-    assert [told[uid].state for uid in "bcd"] == [State.WAITING] * 3
+    assert [told[uid].state for uid in "bcd"] == [AdmissionState.WAITING] * 3
     assert told["a"].workers == 2
 
 
@@ -392,8 +389,8 @@ def test_the_queue_that_has_least_of_its_due_is_next() -> None:
         make_job("c", 8, queue="other"),
     ]
     told = decide_on(TWO, jobs, BOTH)
-    assert told["c"].state is State.ADMITTED
-    assert told["b"].state is State.WAITING
+    assert told["c"].state is AdmissionState.ADMITTED
+    assert told["b"].state is AdmissionState.WAITING
 
 
 # ---------------------------------------------------------------- fallback
@@ -405,7 +402,7 @@ def half_bound(**changes: object) -> object:
 
 def test_a_gang_that_is_not_bound_in_a_minute_is_taken_back() -> None:
     told = decide_on(TWO, [half_bound()])["a"]  # type: ignore[list-item]
-    assert told.state is State.WAITING
+    assert told.state is AdmissionState.WAITING
     assert told.reason is Reason.NOT_BOUND
     assert told.attempts == 1
     assert told.retry_at is not None
@@ -440,7 +437,7 @@ def test_a_gang_that_is_being_created_has_time() -> None:
 def test_a_launcher_that_comes_after_the_workers_is_waited_for() -> None:
     job = run_on(make_job("a", 2, 2), "node-00", "node-00", since=SOON, bound_at=None)
     told = decide_on(TWO, [replace(job, pods=job.pods[1:])])["a"]
-    assert told.state is State.ADMITTED
+    assert told.state is AdmissionState.ADMITTED
     assert told.bound_at == NOW
 
 
@@ -464,7 +461,7 @@ def test_many_who_never_stand_keep_nobody_from_starting() -> None:
     for passed in range(0, HOUR, 10 * SECOND):
         decision = decide(Cluster(ONE), MAIN, jobs, NOW + SECOND + passed)
         jobs = apply(jobs, decision)
-        if jobs[-1].admission is not None and jobs[-1].admission.state is State.ADMITTED:
+        if jobs[-1].admission is not None and jobs[-1].admission.state is AdmissionState.ADMITTED:
             return
     raise AssertionError("they take turns for ever")
 
@@ -478,7 +475,7 @@ def test_growth_that_finds_no_node_is_given_back() -> None:
 def test_a_job_below_its_least_is_evicted_after_ten_minutes() -> None:
     job = run_on(make_job("a", 2, 2), "node-00", workers=2, short_since=NOW - 10 * MINUTE)
     told = decide_on(make_nodes(1, cpu=1), [job])["a"]
-    assert told.state is State.WAITING
+    assert told.state is AdmissionState.WAITING
     assert told.reason is Reason.BELOW_MINIMUM
 
 
@@ -489,7 +486,7 @@ def test_no_start_while_pods_of_the_last_life_are_there() -> None:
 
 
 def test_a_resumed_job_is_last_in_line_with_a_higher_number() -> None:
-    told = Admission(3, State.ADMITTED, "main", workers=2, queued_at=SOON, since=SOON)
+    told = Admission(3, AdmissionState.ADMITTED, "main", workers=2, queued_at=SOON, since=SOON)
     job = make_job("a", admission=told, admitted_number=3)
     after = decide_on(TWO, [job])["a"]
     assert after.number == 4
@@ -515,7 +512,7 @@ def test_the_difference_waits_as_a_start_does(priority: int, order: tuple[str, .
         make_job("b", 2, 2, priority=priority, admission=told),
     ]
     after = decide_on(make_nodes(1, cpu=3), jobs, (Queue("main", order=order),))
-    assert after["b"].state is State.ADMITTED
+    assert after["b"].state is AdmissionState.ADMITTED
     assert "a" not in after or after["a"].workers == 1
 
 
@@ -568,12 +565,12 @@ def test_room_that_is_given_back_is_nobody_elses() -> None:
     donor = replace(donor, admission=told["a"], pods=pods)
     waiter = replace(waiter, admission=told["b"])
     after = decide_on(TWO, [donor, waiter, make_job("c", 1, created=NOW + 1)], now=NOW + SECOND)
-    assert after["c"].state is State.WAITING
+    assert after["c"].state is AdmissionState.WAITING
     pods = tuple(pod for pod in pods if pod.name not in told["a"].leaving)
     donor = replace(donor, pods=pods)
     after = decide_on(TWO, [donor, waiter, make_job("c", 1, created=NOW + 1)], now=NOW + SECOND)
-    assert after["b"].state is State.ADMITTED
-    assert after["c"].state is State.WAITING
+    assert after["b"].state is AdmissionState.ADMITTED
+    assert after["c"].state is AdmissionState.WAITING
 
 
 # ---------------------------------------------------------------- nodes to come
@@ -582,9 +579,9 @@ def test_room_that_is_given_back_is_nobody_elses() -> None:
 def test_one_job_at_a_time_lets_an_autoscaler_see_its_pods() -> None:
     jobs = [make_job("a", 3, cpu=8), make_job("b", 4, cpu=8, created=NOW + 1)]
     told = decide_on(TWO, jobs, AUTOSCALED)
-    assert told["a"].state is State.ADMITTED
+    assert told["a"].state is AdmissionState.ADMITTED
     assert told["a"].placement.only == ()
-    assert told["b"].state is State.WAITING
+    assert told["b"].state is AdmissionState.WAITING
     begun = replace(jobs[0], admission=told["a"], is_waiting=False, admitted_number=1)
     pods = tuple(Pod(f"a-{i}", "", NOW) for i in range(3))
     begun = replace(begun, pods=(*pods, Pod("l", "node-00", NOW, is_launcher=True)))
@@ -630,7 +627,7 @@ def test_a_resource_that_there_is_enough_of_keeps_nobody_from_going() -> None:
     new = make_job("new", 6, 16, queue="first", launcher=small)
     queues = (Queue("main"), Queue("first", priority=5))
     told = decide_on(nodes, [old, new], queues)
-    assert told["old"].state is State.WAITING
+    assert told["old"].state is AdmissionState.WAITING
     assert [one.queue for one in told["old"].evictions] == ["first"]
 
 

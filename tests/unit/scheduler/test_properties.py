@@ -10,9 +10,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, Node
 from et_scheduler.model.decisions import Decision, Step
-from et_scheduler.model.jobs import Job, State
+from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import HOUR, SECOND, Shape
@@ -100,7 +101,7 @@ class Watch:
         for change in decision.changes:
             job = world.jobs[change.uid].job
             admission = change.admission
-            if admission.state is State.ADMITTED:
+            if admission.state is AdmissionState.ADMITTED:
                 assert job.minimum <= admission.workers <= job.maximum
                 assert not job.sizes or admission.workers in job.sizes
             if admission.evictions and admission.evictions[-1].at == world.clock.now:
