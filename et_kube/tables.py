@@ -10,7 +10,7 @@ restore has bumped the revision, lists have higher versions and their objects lo
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -20,6 +20,14 @@ Place = tuple[str, str]
 """Namespace ("" for kinds without one) and name."""
 
 REMEMBERED_DELETIONS = 20_000
+
+
+def identify(obj: object) -> tuple[Place, str]:
+    """Place and uid of an object of which nothing is sure; empty texts where it has none."""
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    known = metadata if isinstance(metadata, Mapping) else {}
+    place = (str(known.get("namespace", "")), str(known.get("name", "")))
+    return place, str(known.get("uid", ""))
 
 
 @dataclass(frozen=True, slots=True)

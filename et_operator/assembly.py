@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from datetime import timedelta
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import structlog
 
 from et_contract.frames import PROTOCOL_VERSION
-from et_kube import __version__
-from et_kube.clock import Clock, SystemClock
-from et_kube.connecting import connect
-from et_kube.errors import NotLeader
-from et_kube.leasing import Lease
+from et_kube.clock import Clock
 from et_kube.resources import (
     CONFIG_MAPS,
     GROUP,
@@ -39,28 +33,23 @@ from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.snapshots import RuntimeFiles
-from et_operator.reconciling import Reconciler, note_unreadable
+from et_operator.reconciling import Reconciler
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.sweeping import Sweeper
 from et_runtime.lanes import Lanes
-from et_runtime.logging import configure_logging
+from et_runtime.leading import build_lease, lead_again_and_again
 from et_runtime.recording import WRITERS, Recorder
-from et_runtime.serving import build_app, serve
-from et_runtime.supervising import run_for_ever, stop_on_signals, supervise
+from et_runtime.running import run_program
+from et_runtime.supervising import run_for_ever
+from et_runtime.watches import Watches
 from et_runtime.workqueue import WorkQueue
 
-STOP_GRACE = timedelta(seconds=20)
 SHARES = 4
 """One namespace has no more than this part of the workers."""
 SLOW_SHARES = 2
 """All namespaces that are slow have no more than this part of the workers together."""
-SET_BACK = 60.0
-"""Seconds within which lists that were set back are of one restore of etcd."""
-SILENCE = 180.0
-"""Seconds without a word from the API server after which a replica is not ready."""
-
 CONTROLLER = f"{GROUP}/et-operator"
 """Who reports, in Events."""
 
@@ -113,28 +102,12 @@ log = structlog.get_logger()
 
 async def run(settings: Settings) -> None:
     """Be the operator until SIGTERM or SIGINT."""
-    configure_logging(settings.log_format, settings.log_level)
-    clock = SystemClock()
-    metrics = Metrics()
-    store = Store()
+    metrics, store = Metrics(), Store()
 
-    def observe(verb: str, resource: Resource, code: int, seconds: float) -> None:
-        metrics.note_request(verb, resource.plural, code, seconds)
+    def build(api: Rest, clock: Clock) -> Operator:
+        return Operator(settings, api, store, clock=clock, metrics=metrics)
 
-    with stop_on_signals() as stop:
-        async with connect() as connection:
-            api = Rest(connection, observe=observe)
-            operator = Operator(settings, api, store, clock=clock, metrics=metrics)
-            app = build_app(
-                metrics,
-                healthy=lambda: "",
-                ready=operator.describe_trouble,
-                refresh=operator.measure,
-            )
-            async with serve(app, settings.http_port):
-                log.info("operator started", version=__version__, identity=settings.identity)
-                await supervise(operator.tasks, stop=stop, clock=clock, grace=STOP_GRACE)
-                log.info("operator stopped")
+    await run_program(settings, metrics, build)
 
 
 class Operator:
@@ -147,8 +120,8 @@ class Operator:
         self._clock = clock
         self._metrics = metrics
         self._store = store
-        self._ingest = Ingest(self._store, note_unreadable(metrics), self._note_set_back)
-        self._set_back_at = -math.inf
+        self._watches = Watches(clock, store.coverage.expect_list)
+        self._ingest = Ingest(store, metrics.note_unreadable, self._watches.note_set_back)
         self._queue: WorkQueue[JobKey] = WorkQueue(
             clock,
             lanes=Lanes(
@@ -160,16 +133,7 @@ class Operator:
             on_wait=metrics.queue_seconds.observe,
             on_take=lambda cause: metrics.causes.labels(cause).inc(),
         )
-        self._lease = Lease(
-            api,
-            clock,
-            namespace=settings.own_namespace,
-            name=settings.lease_name,
-            identity=settings.identity,
-            duration=settings.lease_duration,
-            renew_deadline=settings.renew_deadline,
-            retry_period=settings.retry_period,
-        )
+        self._lease = build_lease(api, clock, settings)
         guarded = api.guarded(self._lease.guard)
         self._recorder = Recorder(
             guarded,
@@ -195,17 +159,13 @@ class Operator:
             shipped=shipped,
             metrics=metrics,
         )
-        self._reflectors = {
-            (resource, namespace): self._build_reflector(api, resource, namespace, selector)
-            for resource, selector in WATCHED.items()
-            for namespace in (settings.namespaces or (None,))
-            if resource.namespaced or not settings.namespaces
-        }
+        for resource, selector in WATCHED.items():
+            for namespace in settings.namespaces or (None,):
+                if resource.namespaced or namespace is None:
+                    reflector = self._build_reflector(api, resource, namespace, selector)
+                    self._watches.add(resource, namespace, reflector)
         self.tasks = {
-            **{
-                f"watch {resource.plural} {namespace or ''}": reflector.run
-                for (resource, namespace), reflector in self._reflectors.items()
-            },
+            **self._watches.tasks,
             "lead": self._lead_again_and_again,
             "queue": self._queue.run,
         }
@@ -216,28 +176,14 @@ class Operator:
         A namespace that cannot be seen, for its admin has taken our rights there, is no reason to
         keep the others from a new replica.
         """
-        troubles = self._find_troubles()
+        troubles = dict(self._watches.find_troubles())
         is_of_use = None not in troubles and set(troubles) < set(self._settings.namespaces)
         return "" if is_of_use or not troubles else next(iter(troubles.values()))
-
-    def _find_troubles(self) -> dict[str | None, str]:
-        """Why what happens is not seen, by namespace; None stands for all of them."""
-        now = self._clock.monotonic()
-        troubles: dict[str | None, str] = {}
-        for (resource, namespace), reflector in self._reflectors.items():
-            kind = resource.plural
-            if not reflector.is_synced:
-                troubles[namespace] = f"the list of {kind} is not complete yet"
-            elif reflector.last_contact is not None and now - reflector.last_contact > SILENCE:
-                troubles[namespace] = (
-                    f"no word about {kind} from the API server for {SILENCE:.0f} s"
-                )
-        return troubles
 
     def measure(self) -> None:
         """Bring the gauges up to date, just before they are read."""
         self._metrics.queue_depth.set(self._queue.depth)
-        self._metrics.unseen.set(len(self._find_troubles()))
+        self._metrics.unseen.set(len(dict(self._watches.find_troubles())))
         self._metrics.is_leader.set(1 if self._lease.is_leader else 0)
         phases = Counter(
             entry.value.status.phase.value if entry.value.status.phase else "New"
@@ -246,16 +192,6 @@ class Operator:
         self._metrics.jobs.clear()
         for phase, count in phases.items():
             self._metrics.jobs.labels(phase).set(count)
-
-    def _note_set_back(self) -> None:
-        """One kind was set back, so all were: a watch that was far behind would not notice it."""
-        now = self._clock.monotonic()
-        if now - self._set_back_at < SET_BACK:
-            return  # these lists tell the same
-        self._set_back_at = now
-        log.warning("etcd was set back: everything is listed anew")
-        for reflector in self._reflectors.values():
-            reflector.relist()
 
     def _build_reflector(
         self, api: Rest, resource: Resource, namespace: str | None, selector: str
@@ -302,11 +238,7 @@ class Operator:
         return set()
 
     async def _lead_again_and_again(self) -> None:
-        while True:
-            try:
-                await self._lease.lead(self._lead)
-            except NotLeader as error:
-                log.warning("no longer the leader", reason=str(error))
+        await lead_again_and_again(self._lease, self._lead)
 
     async def _lead(self) -> None:
         """One term: nothing is planned for a namespace before its lists were taken anew in it.
@@ -315,9 +247,7 @@ class Operator:
         cannot be listed waits by itself.
         """
         log.info("leading", identity=self._settings.identity)
-        for (resource, namespace), reflector in self._reflectors.items():
-            self._store.coverage.expect_list(resource, namespace)
-            reflector.relist()
+        self._watches.list_anew()
         workers = {f"worker {n}": self._reconciler.work for n in range(self._settings.workers)}
         writers = {f"events {n}": self._recorder.run for n in range(WRITERS)}
         await run_for_ever({**workers, **writers, "sweep": self._sweeper.run})

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 
-from et_kube import __version__
 from et_kube.errors import KubeError
 from et_operator.assembly import run
 from et_operator.settings import Settings
+from et_runtime.settings import add_process_flags, read_process_settings
 
 EXIT_USAGE = 2
 
@@ -23,7 +22,6 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         prog="et-operator",
         description="Runs elastic training jobs (TrainingJob, ScaleIn, ScaleOut) on Kubernetes.",
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument(
         "--broker-image",
         default=environ.get("BROKER_IMAGE", ""),
@@ -39,16 +37,8 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default=environ.get("NAMESPACES", ""),
         help="comma-separated namespaces to work in; default: the whole cluster",
     )
-    parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
     parser.add_argument("--workers", type=int, default=environ.get("WORKERS", "32"))
-    parser.add_argument(
-        "--log-format", choices=["json", "console"], default=environ.get("LOG_FORMAT", "json")
-    )
-    parser.add_argument(
-        "--log-level",
-        choices=["debug", "info", "warning", "error"],
-        default=environ.get("LOG_LEVEL", "info"),
-    )
+    add_process_flags(parser, environ)
     return parser
 
 
@@ -62,12 +52,8 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         broker_image=args.broker_image,
         broker_pull_secrets=split_list(args.broker_pull_secrets),
         namespaces=split_list(args.namespaces),
-        own_namespace=environ.get("POD_NAMESPACE", "et-operator"),
-        identity=environ.get("POD_NAME") or socket.gethostname(),
         workers=args.workers,
-        http_port=args.http_port,
-        log_format=args.log_format,
-        log_level=args.log_level,
+        **read_process_settings(args, environ),
     )
 
 

@@ -14,7 +14,7 @@ import structlog
 from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import AlreadyExists, ApiError, NotFound, NotLeader, OutcomeUnknown, Unreachable
-from et_kube.resources import PODS, Json, Ref, Resource
+from et_kube.resources import PODS, Json, Ref
 from et_operator.acting.executing import Execution, Executor, Failure, is_in_the_way
 from et_operator.acting.refusals import find_done, find_failed, note_refusal
 from et_operator.codec.children import find_owner
@@ -35,7 +35,7 @@ from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.defects import plan_defect
 from et_operator.planning.drafts import REFUSED_LATELY
 from et_operator.planning.planner import plan, plan_orphans
-from et_operator.state.ingesting import Ingest, OnUnreadable, identify
+from et_operator.state.ingesting import Ingest
 from et_operator.state.store import DECODERS, Answers, Holder, Piece, Store
 from et_operator.state.views import build_snapshot
 from et_runtime.workqueue import WorkQueue
@@ -48,19 +48,6 @@ WRITE = "write"
 MISSING = NotFound(404, "NotFound", "what was to be deleted is not there")
 
 log = structlog.get_logger()
-
-
-def note_unreadable(metrics: Metrics) -> OnUnreadable:
-    """What an Ingest calls: a log line, and a count."""
-
-    def note(resource: Resource, obj: Json, error: Exception) -> None:
-        (namespace, name), _ = identify(obj)
-        what = f"{resource.kind} {namespace}/{name}"
-        why = f"{type(error).__name__}: {error}"
-        log.error("an object cannot be read and is left out", what=what, why=why)
-        metrics.defects.labels("object").inc()
-
-    return note
 
 
 class Reconciler:
@@ -78,7 +65,7 @@ class Reconciler:
         metrics: Metrics,
     ) -> None:
         self._store = store
-        self._ingest = Ingest(store, note_unreadable(metrics))
+        self._ingest = Ingest(store, metrics.note_unreadable)
         self._api = api
         self._executor = executor
         self._queue = queue

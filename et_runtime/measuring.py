@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
+from et_kube.resources import Json, Resource
+from et_kube.tables import identify
+
 SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 """Buckets of durations."""
+MAX_TEXT = 512
+"""Characters of others' words in a log line."""
+
+log = structlog.get_logger()
 
 
 class Measures:
@@ -52,6 +60,14 @@ class Measures:
         self.requests.labels(verb, resource, str(code)).inc()
         if verb != "watch":
             self.request_seconds.labels(verb, resource).observe(seconds)
+
+    def note_unreadable(self, resource: Resource, obj: Json, error: Exception) -> None:
+        """An object that cannot be read is left out: a log line, and a count."""
+        (namespace, name), _ = identify(obj)
+        what = f"{resource.kind} {namespace}/{name}"[:MAX_TEXT]
+        why = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+        log.error("an object cannot be read and is left out", what=what, why=why)
+        self.defects.labels("object").inc()
 
     def render(self) -> bytes:
         """The text that Prometheus scrapes."""

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from datetime import timedelta
 from pathlib import Path
 
 import structlog
 
-from et_kube import __version__
-from et_kube.clock import Clock, SystemClock
-from et_kube.connecting import connect
-from et_kube.errors import NotLeader
-from et_kube.leasing import Lease
-from et_kube.resources import GROUP, Json, Resource
+from et_kube.clock import Clock
+from et_kube.resources import GROUP, Resource
 from et_kube.rest import Rest
 from et_kube.watching import Reflector, Sighting
-from et_runtime.logging import configure_logging
+from et_runtime.leading import build_lease, lead_again_and_again
 from et_runtime.recording import WRITERS, Recorder
-from et_runtime.serving import build_app, serve
-from et_runtime.supervising import run_for_ever, stop_on_signals, supervise
+from et_runtime.running import run_program
+from et_runtime.supervising import run_for_ever
+from et_runtime.watches import Watches
 from et_scheduler.acting.observing import Observer
 from et_scheduler.acting.publishing import Publisher
 from et_scheduler.acting.writing import Writer
@@ -32,11 +27,6 @@ from et_scheduler.settings import Settings
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
 
-STOP_GRACE = timedelta(seconds=20)
-SET_BACK = 60.0
-"""Seconds within which lists that were set back are of one restore of etcd."""
-SILENCE = 180.0
-"""Seconds without a word from the API server after which a replica is not ready."""
 CONTROLLER = f"{GROUP}/et-scheduler"
 """Who reports, in Events."""
 
@@ -45,27 +35,12 @@ log = structlog.get_logger()
 
 async def run(settings: Settings) -> None:
     """Be the scheduler until SIGTERM or SIGINT."""
-    configure_logging(settings.log_format, settings.log_level)
-    clock = SystemClock()
     metrics = Metrics()
 
-    def observe(verb: str, resource: Resource, code: int, seconds: float) -> None:
-        metrics.note_request(verb, resource.plural, code, seconds)
+    def build(api: Rest, clock: Clock) -> Scheduler:
+        return Scheduler(settings, api, clock=clock, metrics=metrics)
 
-    with stop_on_signals() as stop:
-        async with connect() as connection:
-            api = Rest(connection, observe=observe)
-            scheduler = Scheduler(settings, api, clock=clock, metrics=metrics)
-            app = build_app(
-                metrics,
-                healthy=lambda: "",
-                ready=scheduler.describe_trouble,
-                refresh=scheduler.measure,
-            )
-            async with serve(app, settings.http_port):
-                log.info("scheduler started", version=__version__, identity=settings.identity)
-                await supervise(scheduler.tasks, stop=stop, clock=clock, grace=STOP_GRACE)
-                log.info("scheduler stopped")
+    await run_program(settings, metrics, build)
 
 
 class Scheduler:
@@ -76,18 +51,9 @@ class Scheduler:
         self._clock = clock
         self._metrics = metrics
         self.store = Store()
-        self._ingest = Ingest(self.store, self._note_unreadable, self._note_set_back)
-        self._set_back_at = -math.inf
-        self._lease = Lease(
-            api,
-            clock,
-            namespace=settings.own_namespace,
-            name=settings.lease_name,
-            identity=settings.identity,
-            duration=settings.lease_duration,
-            renew_deadline=settings.renew_deadline,
-            retry_period=settings.retry_period,
-        )
+        self._watches = Watches(clock, lambda kind, _: self.store.expect_list(kind))
+        self._ingest = Ingest(self.store, metrics.note_unreadable, self._watches.note_set_back)
+        self._lease = build_lease(api, clock, settings)
         guarded = api.guarded(self._lease.guard)
         self._recorder = Recorder(
             guarded,
@@ -103,24 +69,14 @@ class Scheduler:
         scribe = observer if settings.is_observing else writer
         self._recording = Recording(Path(settings.record)) if settings.record else None
         self._decider = Decider(self.store, scribe, sink, clock, metrics, show=self._show)
-        self._reflectors = {
-            resource: self._build_reflector(api, resource) for resource in self.store.tables
-        }
+        for resource in self.store.tables:
+            self._watches.add(resource, None, self._build_reflector(api, resource))
         lead = self._decider.run if settings.is_observing else self._lead_again_and_again
-        self.tasks = {
-            **{f"watch {r.plural}": reflector.run for r, reflector in self._reflectors.items()},
-            "lead": lead,
-        }
+        self.tasks = {**self._watches.tasks, "lead": lead}
 
     def describe_trouble(self) -> str:
         """What keeps this replica from being useful; "" when nothing does."""
-        now = self._clock.monotonic()
-        for resource, reflector in self._reflectors.items():
-            if not reflector.is_synced:
-                return f"the list of {resource.plural} is not complete yet"
-            if reflector.last_contact is not None and now - reflector.last_contact > SILENCE:
-                return f"no word about {resource.plural} from the API server for {SILENCE:.0f} s"
-        return ""
+        return next((why for _, why in self._watches.find_troubles()), "")
 
     def measure(self) -> None:
         """Bring the gauges up to date, just before they are read."""
@@ -148,37 +104,12 @@ class Scheduler:
         if self._ingest.take(sighting):
             self._decider.ask()
 
-    def _note_unreadable(self, resource: Resource, obj: Json, error: Exception) -> None:
-        metadata = obj.get("metadata") or {}
-        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-        why = f"{type(error).__name__}: {error}"
-        log.warning("an object cannot be read", kind=resource.kind, name=name[:512], why=why[:512])
-        self._metrics.defects.labels("object").inc()
-
-    def _note_set_back(self) -> None:
-        """One kind was set back, so all were: a watch that was far behind would not notice it."""
-        now = self._clock.monotonic()
-        if now - self._set_back_at < SET_BACK:
-            return  # these lists tell the same
-        self._set_back_at = now
-        log.warning("etcd was set back: everything is listed anew")
-        self._list_anew()
-
-    def _list_anew(self) -> None:
-        for resource, reflector in self._reflectors.items():
-            self.store.expect_list(resource)
-            reflector.relist()
-
     async def _lead_again_and_again(self) -> None:
-        while True:
-            try:
-                await self._lease.lead(self._lead)
-            except NotLeader as error:
-                log.warning("no longer the leader", reason=str(error))
+        await lead_again_and_again(self._lease, self._lead)
 
     async def _lead(self) -> None:
         """One term: nothing is decided before every list was taken anew in it."""
         log.info("leading", identity=self._settings.identity)
-        self._list_anew()
+        self._watches.list_anew()
         writers = {f"events {n}": self._recorder.run for n in range(WRITERS)}
         await run_for_ever({"decide": self._decider.run, "queues": self._publisher.run, **writers})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from et_kube import __version__
 from et_kube.errors import KubeError
+from et_runtime.settings import add_process_flags, read_process_settings
 from et_scheduler.assembly import run
 from et_scheduler.replaying import replay
 from et_scheduler.settings import Settings
@@ -26,7 +25,6 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         prog="et-scheduler",
         description="Says how many workers each TrainingJob with a queue may have, and where.",
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument(
         "--observe",
         action="store_true",
@@ -44,15 +42,7 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="FILE",
         help="decide the passes of such a file again, print what is decided, and end",
     )
-    parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
-    parser.add_argument(
-        "--log-format", choices=["json", "console"], default=environ.get("LOG_FORMAT", "json")
-    )
-    parser.add_argument(
-        "--log-level",
-        choices=["debug", "info", "warning", "error"],
-        default=environ.get("LOG_LEVEL", "info"),
-    )
+    add_process_flags(parser, environ)
     return parser
 
 
@@ -64,13 +54,9 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
 def build_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
     """The same from flags that were parsed."""
     return Settings(
-        own_namespace=environ.get("POD_NAMESPACE", "et-operator"),
-        identity=environ.get("POD_NAME") or socket.gethostname(),
         is_observing=args.observe,
         record=args.record,
-        http_port=args.http_port,
-        log_format=args.log_format,
-        log_level=args.log_level,
+        **read_process_settings(args, environ),
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
-from et_kube.tables import Entry, Place
+from et_kube.tables import Entry, identify
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
@@ -179,14 +179,6 @@ class Ingest:
         """The jobs whose pods mount it: without it none of these comes to run."""
         place = (runtime.namespace, runtime.child.name)
         return (job.key for job in self._store.jobs.select(place, "runtime"))
-
-
-def identify(obj: Any) -> tuple[Place, str]:
-    """Place and uid of an object of which nothing is sure; empty texts where it has none."""
-    meta = obj.get("metadata") if isinstance(obj, Mapping) else None
-    known = meta if isinstance(meta, Mapping) else {}
-    place = (str(known.get("namespace", "")), str(known.get("name", "")))
-    return place, str(known.get("uid", ""))
 
 
 def decode_entry(resource: Resource, obj: Json) -> Entry[Any] | None:

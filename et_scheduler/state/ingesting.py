@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from et_kube.resources import Json, Resource
-from et_kube.tables import Entry
+from et_kube.tables import Entry, identify
 from et_kube.watching import Cut, Deleted, Resumed, Sighting, Synced, Upserted
 from et_scheduler.state.store import DECODERS, Store
 
@@ -69,7 +69,7 @@ class Ingest:
         except Exception as error:  # noqa: BLE001 (one object must not keep the others out)
             if self._on_unreadable is not None:
                 self._on_unreadable(resource, obj, error)
-            return self._store.tables[resource].find_entry(*_identify(obj))
+            return self._store.tables[resource].find_entry(*identify(obj))
 
     def forget(self, resource: Resource, place: tuple[str, str], uid: str, at: float) -> None:
         """It was found missing by then (clock.monotonic)."""
@@ -95,11 +95,3 @@ class Ingest:
         old = table.remove(place, metadata["uid"], int(metadata["resourceVersion"]))
         self._store.note_changed((old,))
         return old is not None
-
-
-def _identify(obj: Any) -> tuple[tuple[str, str], str]:
-    """Place and uid of an object of which nothing is sure."""
-    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
-    known = metadata if isinstance(metadata, Mapping) else {}
-    place = (str(known.get("namespace", "")), str(known.get("name", "")))
-    return place, str(known.get("uid", ""))

@@ -34,7 +34,7 @@ class Rig:
         self.store = Store()
         self.metrics = Metrics()
         self.operator = Operator(
-            Settings("broker:1", namespaces=namespaces, workers=2),
+            Settings(broker_image="broker:1", namespaces=namespaces, workers=2),
             GuardedApi(self.cluster, self.log),  # type: ignore[arg-type]
             self.store,
             clock=self.clock,

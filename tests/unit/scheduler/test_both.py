@@ -28,7 +28,7 @@ class Pair(Rig):
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
         self.operator = Operator(
-            Settings("broker:1", workers=4),
+            Settings(broker_image="broker:1", workers=4),
             GuardedApi(self.cluster, self.log),  # type: ignore[arg-type]
             Store(),
             clock=self.clock,

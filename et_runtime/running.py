@@ -1,0 +1,63 @@
+"""A program from its start to SIGTERM: what every one of ours does around its own tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol
+
+import structlog
+
+from et_kube import __version__
+from et_kube.clock import Clock, SystemClock
+from et_kube.connecting import connect
+from et_kube.resources import Resource
+from et_kube.rest import Rest
+from et_runtime.logging import configure_logging
+from et_runtime.measuring import Measures
+from et_runtime.serving import build_app, serve
+from et_runtime.settings import ProcessSettings
+from et_runtime.supervising import Tasks, stop_on_signals, supervise
+
+STOP_GRACE = timedelta(seconds=20)
+
+log = structlog.get_logger()
+
+
+class Program(Protocol):
+    """All parts of one replica, wired."""
+
+    @property
+    def tasks(self) -> Tasks:
+        """What runs until the process is told to stop, by name."""
+
+    def describe_trouble(self) -> str:
+        """What keeps this replica from being useful; "" when nothing does."""
+
+    def measure(self) -> None:
+        """Bring the gauges up to date, just before they are read."""
+
+
+async def run_program(
+    settings: ProcessSettings, metrics: Measures, build: Callable[[Rest, Clock], Program]
+) -> None:
+    """Connect, build the program, and run it until SIGTERM or SIGINT."""
+    configure_logging(settings.log_format, settings.log_level)
+    clock = SystemClock()
+
+    def observe(verb: str, resource: Resource, code: int, seconds: float) -> None:
+        metrics.note_request(verb, resource.plural, code, seconds)
+
+    with stop_on_signals() as stop:
+        async with connect() as connection:
+            program = build(Rest(connection, observe=observe), clock)
+            app = build_app(
+                metrics,
+                healthy=lambda: "",
+                ready=program.describe_trouble,
+                refresh=program.measure,
+            )
+            async with serve(app, settings.http_port):
+                log.info("started", version=__version__, identity=settings.identity)
+                await supervise(program.tasks, stop=stop, clock=clock, grace=STOP_GRACE)
+                log.info("stopped")

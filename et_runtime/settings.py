@@ -1,0 +1,51 @@
+"""What every process of ours is told: who it is, where it reports, how it logs."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from et_kube import __version__
+
+_LEVELS = ("debug", "info", "warning", "error")
+_FORMATS = ("json", "console")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """The part of a program's settings that all programs have; docs/operations.md tells each."""
+
+    identity: str
+    """Name of this replica in the leader lease."""
+    lease_name: str
+    own_namespace: str = "et-operator"
+    lease_duration: timedelta = timedelta(seconds=15)
+    renew_deadline: timedelta = timedelta(seconds=10)
+    retry_period: timedelta = timedelta(seconds=2)
+    http_port: int = 8080
+    """/healthz, /readyz, /metrics."""
+    log_format: str = "json"
+    """json or console."""
+    log_level: str = "info"
+
+
+def add_process_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+    """Every flag has an environment variable of the same name in capitals."""
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
+    parser.add_argument("--log-format", choices=_FORMATS, default=environ.get("LOG_FORMAT", "json"))
+    parser.add_argument("--log-level", choices=_LEVELS, default=environ.get("LOG_LEVEL", "info"))
+
+
+def read_process_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Values of ProcessSettings: from these flags, and from what the pod is told of itself."""
+    told = {
+        "own_namespace": environ.get("POD_NAMESPACE", "et-operator"),
+        "identity": environ.get("POD_NAME") or socket.gethostname(),
+    }
+    known = {field.name for field in fields(ProcessSettings)}
+    return told | {name: value for name, value in vars(args).items() if name in known}
