@@ -199,7 +199,8 @@ class Broker:
         running = self._relay.find_running()
         ranks = count_ranks(running)
         self._note_ranks(ranks)
-        idle_since = self.hosts.last_idle_read(ranks) if self._has_begun else None
+        is_heard = self._has_begun and self.ledger.report.ended is None
+        idle_since = self.hosts.last_idle_read(ranks) if is_heard else None
         self._nudging.advance(idle_since, now)
         self._pulse.advance(running, now)
         self._watch_pulse()

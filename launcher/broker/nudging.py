@@ -4,7 +4,9 @@ It tells rank 0 of a change once, swallows every error in doing so, and does not
 rank 0 has registered (horovod/runner/elastic/driver.py:210-238); rank 0 forgets what it was told
 during a reset (horovod/common/elastic.py, on_reset). A pseudo host with 0 slots under a new name
 changes the list, so that horovodrun looks and tells again; it never gets a rank, and where the
-ranks would stay as they are nobody is told.
+ranks would stay as they are nobody is told. When rank 0 can hear is not to be seen from here: a
+script may load its data for an hour first. So a change is told again for as long as it has had no
+effect. It costs horovodrun a look, and rank 0, where it can hear, a line in a queue.
 
 And when hosts have only left, workers do not synchronize their state (`skip_sync`,
 horovod/common/elastic.py:151-175). A spare that takes a rank over waits for just that, and the
@@ -22,22 +24,25 @@ from et_contract.hosts import Host, nudge_host
 
 FIRST_SECONDS = 10.0
 EVERY_SECONDS = 15.0
-LIMIT = 8
+"""Between nudges while a change is new."""
+LATER_SECONDS = 60.0
+NEW_SECONDS = 120.0
+"""Since it was first read."""
 
 
 @dataclass(slots=True)
 class Nudging:
     """Which pseudo host is on the list, if one is.
 
-    A round of nudges begins when horovodrun first reads a list that was changed, and ends when the
-    hosts that were taken off run nothing any more and those that came run something; the numbers go
-    on, for a name is used once.
+    A round of nudges begins when horovodrun first reads a list that was changed. It ends when the
+    hosts that were taken off run nothing any more and those that came run something, with another
+    change, which begins one of its own, or with the user's command. The numbers go on, for a name
+    is used once.
     """
 
     number: int = 0
     """Of the last one."""
     is_shown: bool = False
-    _given: int = 0
     _round: float | None = None
     _next_at: float | None = None
 
@@ -64,19 +69,18 @@ class Nudging:
             now: monotonic seconds.
         """
         self._follow(served_at)
-        if self._next_at is None or now < self._next_at:
+        if self._round is None or self._next_at is None or now < self._next_at:
             return
         self.number += 1
         self.is_shown = True
-        self._given += 1
-        self._next_at = now + EVERY_SECONDS if self._given < LIMIT else None
+        is_new = now < self._round + NEW_SECONDS
+        self._next_at = now + (EVERY_SECONDS if is_new else LATER_SECONDS)
 
     def _follow(self, served_at: float | None) -> None:
         if served_at is None:
             self._round = self._next_at = None
         elif self._round is None or served_at > self._round:
             self._round = served_at
-            self._given = 0
             self._next_at = served_at + FIRST_SECONDS
 
     def due(self) -> float | None:

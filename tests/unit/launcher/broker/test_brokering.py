@@ -387,6 +387,35 @@ def test_where_ranks_are_known_the_end_of_anything_else_tells_nothing():
     assert bench.asked() == []
 
 
+@pytest.mark.parametrize("seconds", [100, 300, 3000])
+def test_a_training_that_loads_its_data_first_hears_of_a_host_that_came_meanwhile(seconds: int):
+    bench = make_started()
+    bench.configure({2: ACTIVE}, replicas=3)
+    bench.welcome(2)
+    pass_quietly(bench, seconds)  # rank 0 has not registered: nobody is told
+    known = bench.read()
+    pass_quietly(bench, 60)
+    assert bench.read() != known
+
+
+def test_a_command_that_has_ended_is_told_of_nothing():
+    bench = make_started()
+    bench.configure({2: ACTIVE}, replicas=3)
+    bench.welcome(2)
+    bench.read()
+    bench.peer(PID1, frames.ENDED, code=0)
+    known = bench.text
+    pass_quietly(bench, 60)
+    assert bench.text == known
+
+
+def pass_quietly(bench: Bench, seconds: int) -> None:
+    """Seconds in which horovodrun reads the list, and nothing happens."""
+    for _ in range(seconds):
+        bench.wait(1.0)
+        bench.read()
+
+
 def test_a_pseudo_host_leaves_only_with_the_next_change():
     bench = make_started()
     bench.configure({2: ACTIVE}, replicas=3)

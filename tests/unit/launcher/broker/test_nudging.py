@@ -16,10 +16,16 @@ def run_until(nudging: Nudging, served_at: float | None, seconds: int) -> list[t
     return seen
 
 
-def test_some_nudges_and_no_more():
-    seen = run_until(Nudging(), 0.0, 400)
-    assert [at for at, _ in seen] == [10, 25, 40, 55, 70, 85, 100, 115]
-    assert [name for _, name in seen] == [f"edl-nudge-{n}" for n in range(1, 9)]
+def test_a_change_is_told_again_for_as_long_as_it_has_no_effect_later_each_minute():
+    seen = run_until(Nudging(), 0.0, 3600)
+    assert [at for at, _ in seen] == [*range(10, 130, 15), *range(130, 3600, 60)]
+    assert [name for _, name in seen] == [f"edl-nudge-{n + 1}" for n in range(len(seen))]
+
+
+def test_a_change_that_has_its_effect_is_told_no_more():
+    nudging = Nudging()
+    assert run_until(nudging, 0.0, 500)
+    assert run_until(nudging, None, 500) == [(0, f"edl-nudge-{nudging.number}")]
 
 
 def test_none_without_a_change():
