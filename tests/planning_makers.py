@@ -253,8 +253,7 @@ class World:
 
     def delete(self, name: str, grace: int = 30) -> None:
         """Somebody deletes the pod; it dies when `reap` says so."""
-        asked = self.now + timedelta(seconds=30)
-        self.put(name, deletion_requested=asked, deletion_grace_seconds=grace)
+        self.put(name, deletion_requested=self.now, deletion_grace_seconds=grace)
 
     def reap(self, *names: str) -> None:
         """Pods that are being deleted vanish."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from et_contract.pods import Role
 from et_operator.model.jobs import Owner
@@ -87,10 +87,24 @@ class Pod:
         """Whether somebody asked for its deletion."""
         return self.deletion_requested is not None
 
+    @property
+    def grace_end(self) -> datetime | None:
+        """Until when its deletion lets it run; None where nobody deletes it, or that is not told.
+
+        A deletion of ours is believed before the event comes that tells its grace.
+        """
+        if self.deletion_requested is None or self.deletion_grace_seconds is None:
+            return None
+        return self.deletion_requested + timedelta(seconds=self.deletion_grace_seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as far as the loss of its pods is concerned."""
+    """A node as far as the loss of its pods is concerned.
+
+    `is_ready`: its kubelet says so. One that says of itself that it is not is heard, and ends its
+    pods; `is_unreachable` are those that nobody hears, or that somebody has declared lost.
+    """
 
     name: str
     is_ready: bool = True

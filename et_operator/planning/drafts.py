@@ -127,6 +127,13 @@ class Draft:
         self.wake_at(end)
         return True
 
+    def wake_for_overdue(self) -> None:
+        """Look again when a pod that is being deleted counts as silent (View.is_silent)."""
+        for pod in self.view.snapshot.pods:
+            end = self.view.find_overdue(pod)
+            if end is not None and not self.view.is_gone(pod):
+                self.wake_at(end)
+
     def rest_on(self, resource: Resource, name: str) -> None:
         """What was just decided cannot be taken back: this object must be as it is believed.
 

@@ -298,7 +298,7 @@ def _is_ended_by_platform(view: View, pod: Pod) -> bool:
     """
     if is_disrupted(pod) or is_failed_by_node(pod) or pod.pod_reason:
         return True
-    return _is_told_to_end(view) and (not pod.is_probed or view.is_node_lost(pod))
+    return _is_told_to_end(view) and (not pod.is_probed or view.is_node_sick(pod))
 
 
 def _is_told_to_end(view: View) -> bool:

@@ -63,6 +63,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     draft = Draft(snapshot, now)
     if snapshot.complete_since is None or is_left_alone(draft.view):
         return Plan()
+    draft.wake_for_overdue()
     decide(draft)
     if draft.has_decided:
         describe(draft)

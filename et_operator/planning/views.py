@@ -29,6 +29,8 @@ _UNSEEN = frozenset({"ContainerStatusUnknown", "Unknown"})
 _UNSTARTED = frozenset({"ContainerCannotRun", "RunContainerError", "StartError"})
 """Reasons of a container that could not be started, for its image's or its node's fault."""
 _COMMAND_NOT_FOUND = 127
+OVERDUE = timedelta(seconds=60)
+"""So long after the end of a pod's grace a kubelet that is not in order may take to end it."""
 _NAMES_PID_1 = re.compile(r"""python3|["'`]sh["'`]""")
 
 
@@ -186,9 +188,21 @@ class View:
         """Whether the whole pod has ended, or is being deleted where nobody ends it.
 
         That is on a lost node, or on none: no pod that is being deleted is bound to one any more.
+        Or on one whose kubelet says that it is not in order, and has not ended it in good time.
         """
+        if pod.is_terminal or not pod.is_deleting:
+            return pod.is_terminal
         is_nowhere = pod.node is None or self.is_node_lost(pod)
-        return pod.is_terminal or (pod.is_deleting and is_nowhere)
+        return is_nowhere or has_passed(self.now, self.find_overdue(pod), timedelta())
+
+    def find_overdue(self, pod: Pod) -> datetime | None:
+        """When a pod that is being deleted is silent, for its kubelet cannot end it as it should.
+
+        None where that is none of the node's fault, or it is not known how long the pod has.
+        """
+        if pod.grace_end is None or not self.is_node_sick(pod):
+            return None
+        return pod.grace_end + OVERDUE
 
     def is_uid_gone(self, uid: str) -> bool:
         """The same for a uid whose pod may not exist any more."""
@@ -215,11 +229,18 @@ class View:
         return (p for p in self.workers if not p.is_deleting and not self.is_gone(p))
 
     def is_node_lost(self, pod: Pod) -> bool:
-        """Whether its node is not there, or is heard no more."""
+        """Whether its node is not there, or is heard no more.
+
+        A kubelet that says of itself that it is not ready (it shuts down, its runtime or network is
+        started anew) is heard: what is being deleted there has its grace.
+        """
         node = self.snapshot.nodes.get(pod.node or "")
-        if node is None:
-            return self.snapshot.are_nodes_known
-        return not node.is_ready or node.is_unreachable
+        return self.snapshot.are_nodes_known if node is None else node.is_unreachable
+
+    def is_node_sick(self, pod: Pod) -> bool:
+        """Whether its node is lost, or says that it is not in order."""
+        node = self.snapshot.nodes.get(pod.node or "")
+        return self.is_node_lost(pod) or (node is not None and not node.is_ready)
 
 
 def is_disrupted(pod: Pod) -> bool:

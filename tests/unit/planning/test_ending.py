@@ -288,11 +288,36 @@ def test_a_launcher_dying_on_a_lost_node_blocks_nothing() -> None:
     world = start()
     world.delete("job-launcher")
     world.settle()
-    world.nodes = {"n1": Node("n1", is_ready=False)}
+    world.nodes = {"n1": Node("n1", is_unreachable=True)}
     world.settle()
     world.wait(1)
     world.settle()
     assert {"job-launcher", "job-launcher-r1"} <= set(world.pods)
+
+
+def test_a_launcher_whose_kubelet_says_that_it_is_not_ready_has_its_grace() -> None:
+    world = start()
+    world.nodes = {"n1": Node("n1", is_ready=False)}
+    world.delete("job-launcher", grace=300)
+    for seconds in (1, 299, 59):
+        world.settle()
+        world.wait(seconds)
+        world.settle()
+        assert "job-launcher-r1" not in world.pods
+    world.wait(1)  # a kubelet that cannot end it: its runtime is broken
+    world.settle()
+    assert world.status.epoch == 2
+
+
+def test_workers_stay_while_a_suspended_jobs_launcher_saves_on_a_node_that_is_not_ready() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.nodes = {"n1": Node("n1", is_ready=False)}
+    world.settle()
+    assert [pod.name for pod in world.pods.values() if pod.is_deleting] == ["job-launcher"]
+    world.reap()
+    world.settle()
+    assert all(pod.is_deleting for pod in world.pods.values())
 
 
 def test_a_command_that_had_ended_with_zero_is_success_though_its_pod_was_deleted() -> None:

@@ -162,7 +162,8 @@ def do(world: World, kind: str, number: int) -> None:  # noqa: C901, PLR0912 (a 
         case "vanish launcher" if world.launcher:
             del world.pods[world.launcher.name]
         case "lose node":
-            world.nodes["n1"] = Node("n1", is_ready=number % 2 == 0)
+            is_sick, is_lost = number % 3 > 0, number % 3 > 1
+            world.nodes["n1"] = Node("n1", is_ready=not is_sick, is_unreachable=is_lost)
         case "replicas":
             world.edit(replicas=1 + number % MAXIMUM)
         case "scale in":

@@ -149,6 +149,29 @@ def test_a_worker_dying_on_a_lost_node_is_gone() -> None:
     assert world.states()["job-worker-0"] == "gone"  # final
 
 
+def test_a_worker_dying_where_a_kubelet_says_that_it_is_not_ready_has_its_grace() -> None:
+    world = start()
+    world.nodes["n1"] = Node("n1", is_ready=False)
+    world.delete("job-worker-0", grace=300)
+    world.settle()
+    world.wait(359)
+    world.settle()
+    assert world.states()["job-worker-0"] == "draining"
+    assert world.step().requeue_after == timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    assert world.states()["job-worker-0"] == "gone"
+
+
+def test_nothing_is_over_before_the_grace_of_a_deletion_is_known() -> None:
+    world = start()
+    world.nodes["n1"] = Node("n1", is_ready=False)
+    world.put("job-worker-0", deletion_requested=world.now)
+    world.wait(3600)
+    world.settle()
+    assert world.states()["job-worker-0"] == "draining"
+
+
 def test_a_node_that_is_not_ready_alone_ends_nobody() -> None:
     world = start()
     world.nodes["n1"] = Node("n1", is_ready=False)

@@ -345,10 +345,10 @@ def test_numbers_alone_are_not_written_while_pods_go() -> None:
 def test_a_worker_that_is_gone_is_gone_although_its_node_comes_back() -> None:
     world = start()
     world.delete("job-worker-0")
-    world.nodes["n1"] = replace(world.nodes["n1"], is_ready=False)
+    world.nodes["n1"] = replace(world.nodes["n1"], is_unreachable=True)
     world.settle()
     assert world.states()["job-worker-0"] == "gone"
-    world.nodes["n1"] = replace(world.nodes["n1"], is_ready=True)
+    world.nodes["n1"] = replace(world.nodes["n1"], is_unreachable=False)
     world.settle()
     [record] = [r for r in world.status.workers if r.name == "job-worker-0"]
     assert record.state is WorkerState.GONE
