@@ -17,7 +17,7 @@ from et_contract import frames, hosts, names
 from launcher.agent import spawning
 from launcher.agent.catching import Caught
 from launcher.protocol.signals import PASSED
-from launcher.shim import environments, placing, programs
+from launcher.shim import ending, environments, placing, programs
 from launcher.shim.connecting import Line
 from launcher.shim.scripting import Scripts
 from launcher.ssh.attending import Agents
@@ -32,12 +32,6 @@ MIRROR_SECONDS = 1.0
 """How late /etc/edl/hostfile and /job/hostfile may be; the discovery script reads the broker."""
 SAY_SECONDS = 30.0
 """How often people are told what is waited for."""
-AGAIN_SECONDS = 10.0
-"""From being told to the SIGINT for a command that has not ended."""
-LAST_SECONDS = 2.0
-"""Before KILL, TERM for a command that has not ended on another signal."""
-RESERVE_SECONDS = 5.0
-"""What is left of the pod's grace period when the command is killed."""
 REPORT_SECONDS = 5.0
 """What the broker has to hear that the command has ended."""
 DEFAULT_GRACE = 30.0
@@ -180,22 +174,14 @@ class Launcher:
             self._signal_command(number)
 
     def _end(self, number: int, now: float) -> None:
-        """The pod ends: the command gets `number`, INT and KILL, for us to end within our grace.
-
-        Where `number` is not TERM, that comes shortly before KILL: what has ignored the signal of
-        its image may save on this one, and what saves on that has had the time for it.
-        """
+        """The pod ends: the command gets `number`, and others for us to end within our grace."""
         self._reap(now)  # a command that has ended already did so by itself
         if self._command is None and self._code is None:
             self._code = 128 + signal.SIGTERM  # and nothing to report: it never ran
         elif self._code is None and not self._is_told_to_end:
             self._is_told_to_end = True
-            kill = max(self._grace - RESERVE_SECONDS, self._grace / 2)
-            again = min(AGAIN_SECONDS, kill / 2)
-            self._ending = [(now + again, signal.SIGINT), (now + kill, signal.SIGKILL)]
-            if number != signal.SIGTERM:
-                last = kill - min(LAST_SECONDS, kill / 4)
-                self._ending.insert(1, (now + last, signal.SIGTERM))
+            planned = ending.plan_end(number, self._grace)
+            self._ending = [(now + seconds, later) for seconds, later in planned]
             self._signal_command(number)
 
     def _signal_command(self, number: int) -> None:
