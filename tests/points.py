@@ -96,6 +96,7 @@ POINTS = (
     Point("no-escalation", "the operator's token grants no more than it holds", REAL),
     Point("exec-policy", "the exec policy pins the brokers' command", REAL),
     Point("operator-policy", "the operator's token does no more than the operator", REAL),
+    Point("scheduler-policy", "et-scheduler's token writes no more than admissions", REAL),
     Point("network-policy", "a job's pods are reached by each other alone (shape)", REAL),
     # transport: both ends joined without a cluster; numbers are those of docs/failures.md
     Point("case-10", "a deleted pod is off the list and its process may finish", JOINED),

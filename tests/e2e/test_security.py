@@ -16,7 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import stream
 
 from tests.e2e.rights import REFUSED_ON_PURPOSE
-from tests.e2e.world import ROOT, World, build_job, devcluster, kubeconfig
+from tests.e2e.world import GROUP, ROOT, World, build_job, devcluster, kubeconfig
 
 pytestmark = [
     pytest.mark.cluster,
@@ -389,6 +389,39 @@ def test_with_the_policy_the_operators_token_does_nothing_that_the_operator_neve
         )
 
     assert allowed == []
+
+
+@pytest.mark.point("scheduler-policy")
+def test_the_schedulers_token_writes_nothing_of_a_job_but_its_admission(world: World) -> None:
+    start(world, "mine")
+    [scheduler, *_] = [
+        pod
+        for pod in world.core.list_namespaced_pod("et-operator").items
+        if pod.metadata.name.startswith("et-scheduler")
+    ]
+    thief = steal_token(world, "et-scheduler", scheduler)
+    custom, core = client.CustomObjectsApi(thief), client.CoreV1Api(thief)
+    place = (GROUP, "v1alpha1", world.namespace, "trainingjobs", "mine")
+
+    def write(status: dict[str, Any]) -> str:
+        return find_refusal(
+            lambda: custom.patch_namespaced_custom_object_status(*place, {"status": status})
+        )
+
+    told = "et-scheduler changes nothing of a job's status but status.admission"
+    assert told in write({"phase": "Failed"})
+    assert told in write({"launcherUid": None})
+    assert told in write({"epoch": 9, "admission": {"number": 1, "state": "Waiting"}})
+    assert not write({"admission": {"number": 1, "state": "Waiting"}}), "but what it is there for"
+    assert is_refused(
+        lambda: custom.patch_namespaced_custom_object(*place, {"spec": {"queue": "mine"}})
+    )
+    assert is_refused(lambda: custom.delete_namespaced_custom_object(*place))
+    worker = find_pod(world, "mine", "worker").metadata.name
+    assert is_refused(lambda: core.delete_namespaced_pod(worker, world.namespace))
+    assert is_refused(lambda: core.list_namespaced_secret(world.namespace))
+    assert is_refused(lambda: core.read_namespaced_pod_log(worker, world.namespace))
+    assert world.status("trainingjobs", "mine")["phase"] == "Running", "which has no queue"
 
 
 def list_deeds(
