@@ -30,6 +30,9 @@ specs: $(VENV)/ready up ## thousands of bad manifests on the test cluster (SPECS
 	@$(PY) -m devcluster images --load && $(PY) -m devcluster deploy
 	@$(PY) -m tests.specs --page docs/specs.md
 
+mutants: $(VENV)/ready ## small defects, one at a time: do the tests notice? (MUTANTS=n SEED=n); becomes docs/mutants.md
+	@$(PY) -m tests.mutants $(if $(MUTANTS),--mutants $(MUTANTS)) $(if $(SEED),--seed $(SEED)) --page docs/mutants.md
+
 bench: $(VENV)/ready ## measure beside the bare platform, write benchmarks/RESULTS.md (ONLY=figure SAMPLES=n SCALE=1000)
 	@$(PY) -m benchmarks $(ONLY) $(if $(SAMPLES),--samples $(SAMPLES)) $(if $(SCALE),--scale $(SCALE))
 
@@ -49,4 +52,4 @@ $(VENV)/ready: requirements.lock
 	@devcluster/prerequisites.sh python
 	@mkdir -p $(CACHE) && exec 9>$(CACHE)/venv.lock && flock 9 && tests/venv.sh $(VENV)
 
-.PHONY: help demo test test-oldest check soak specs bench format lock up down
+.PHONY: help demo test test-oldest check soak specs mutants bench format lock up down

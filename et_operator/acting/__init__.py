@@ -1,1 +1,4 @@
-"""Plans become writes: the one executor, what it checks of an answer, and the Events it records."""
+"""Plans become writes: the one executor, and what it checks of the server's answers.
+
+It decides nothing: what to do, and in which order, is in the plan. Nothing else writes.
+"""

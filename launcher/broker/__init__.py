@@ -1,1 +1,5 @@
-"""The sidecar of the launcher: exec streams, the host list, the report."""
+"""The sidecar of the launcher: exec streams to the agents, the list of hosts, the report.
+
+It alone holds the job's token. It reads the config that the operator writes, and tells in the
+report what it has seen; it makes and deletes no pod, and changes no number of workers.
+"""
