@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from et_kube import shaping
@@ -29,30 +29,34 @@ from et_scheduler.model.shapes import (
 _MAX_KEY = 320
 _MAX_PORT = 32
 _MAX_WORDS = 256
+_MAX_WEIGHT = 2**15
+"""Characters of all terms of a shape, or all tolerations: of thousands of pods they are kept."""
+_REQUIREMENT = 256
+_VALUE = 32
+"""What each weighs besides its characters."""
+_CUT = "more of node affinity than is looked at"
 _KNOWN = 4096
 _Pairs = tuple[tuple[str, int], ...]
 
 
 def decode_shape(document: Json) -> Shape:
-    """A document of et_kube/shaping; raises ValueError for anything else."""
+    """A document of et_kube/shaping; raises ValueError for anything else.
+
+    Terms that weigh too much are left out, and said in `unproven`; of tolerations the first count.
+    """
     requests = document.get("requests") or {}
     if not isinstance(requests, Mapping) or len(requests) > shaping.MAX_RESOURCES:
         raise ValueError("requests are not an object of a few amounts")
+    terms = tuple(_read_terms(document))
+    unproven = read_words(document, "unproven", _MAX_WORDS)
+    if sum(_weigh(one) for term in terms for one in term) > _MAX_WEIGHT:
+        terms, unproven = (), f"{unproven}, {_CUT}" if unproven else _CUT
     return make_shape(
         {str(name): _read_amount(amount) for name, amount in requests.items() if name != PODS},
-        terms=tuple(
-            tuple(
-                _read_requirement(one)
-                for one in read_objects(term, "requirements", shaping.MAX_REQUIREMENTS)
-            )
-            for term in read_objects(document, "terms", shaping.MAX_TERMS)
-        ),
-        tolerations=tuple(
-            _read_toleration(one)
-            for one in read_objects(document, "tolerations", shaping.MAX_TOLERATIONS)
-        ),
+        terms=terms,
+        tolerations=tuple(_list_tolerations(document)),
         host_ports=frozenset(read_texts(document, "hostPorts", shaping.MAX_PORTS, _MAX_PORT)),
-        unproven=read_words(document, "unproven", _MAX_WORDS),
+        unproven=unproven,
     )
 
 
@@ -82,9 +86,29 @@ def _read_amount(amount: object) -> int:
     return min(amount, MOST)
 
 
+def _read_terms(document: Json) -> Iterator[tuple[Requirement, ...]]:
+    for term in read_objects(document, "terms", shaping.MAX_TERMS):
+        found = read_objects(term, "requirements", shaping.MAX_REQUIREMENTS)
+        yield tuple(_read_requirement(one) for one in found)
+
+
 def _read_requirement(one: Json) -> Requirement:
     values = read_texts(one, "values", shaping.MAX_VALUES)
-    return Requirement(read_text(one, "key", _MAX_KEY), Operator(str(one["operator"])), values)
+    key, operator = read_text(one, "key", _MAX_KEY), Operator(str(one["operator"]))
+    return Requirement(key, operator, frozenset(values))
+
+
+def _weigh(one: Requirement) -> int:
+    return _REQUIREMENT + len(one.key) + sum(_VALUE + len(value) for value in one.values)
+
+
+def _list_tolerations(document: Json) -> Iterator[Toleration]:
+    weight = 0
+    for body in read_objects(document, "tolerations", shaping.MAX_TOLERATIONS):
+        one = _read_toleration(body)
+        weight += _REQUIREMENT + len(one.key) + len(one.value)
+        if weight <= _MAX_WEIGHT:
+            yield one
 
 
 def _read_toleration(one: Json) -> Toleration:

@@ -47,7 +47,7 @@ class Requirement:
 
     key: str
     operator: Operator
-    values: tuple[str, ...] = ()
+    values: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

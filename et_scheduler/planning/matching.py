@@ -1,8 +1,15 @@
-"""Which nodes a pod may be on at all, whatever is free there: labels, taints, ports."""
+"""Which nodes a pod may be on at all, whatever is free there: labels, taints, ports.
+
+Of nodes there are thousands, and authors of pods write hundreds of requirements: each node's labels
+are read once in a pass for each key that some node has, and a requirement is judged for all nodes
+together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,48 +18,114 @@ from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import Operator, Requirement, Shape, Taint, Toleration
 
 Mask = NDArray[np.bool_]
+_INTEGERS = range(-(2**63), 2**63)
+_Value = TypeVar("_Value", bound=Hashable)
 
 
-class Sorts:
-    """Nodes sorted by all that a shape can tell of them: each sort is judged once."""
+class Traits:
+    """All that a shape can tell of nodes, in columns."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
-        self._sorted: dict[frozenset[str], tuple[NDArray[np.intp], list[Node]]] = {}
+        self._columns: dict[str, _Column] = {}
 
     def match(self, shape: Shape) -> Mask:
         """For each node whether pods of this shape may be on it."""
-        keys = frozenset(requirement.key for term in shape.terms for requirement in term)
-        if keys not in self._sorted:
-            self._sorted[keys] = self._sort(sorted(keys))
-        numbers, examples = self._sorted[keys]
-        judged = np.array([does_match(shape, node) for node in examples], dtype=np.bool_)
-        return judged[numbers]
+        mask: Mask = self._having_room & self._match_taints(shape.tolerations)
+        if shape.host_ports:
+            ports = (shape.host_ports.isdisjoint(node.ports) for node in self._nodes)
+            mask &= np.fromiter(ports, dtype=np.bool_, count=len(self._nodes))
+        if shape.terms:
+            chosen: Mask = np.zeros(len(self._nodes), dtype=np.bool_)
+            for term in shape.terms:
+                chosen |= self._match_all(term)
+            mask &= chosen
+        return mask
 
-    def _sort(self, keys: Sequence[str]) -> tuple[NDArray[np.intp], list[Node]]:
-        known: dict[Hashable, int] = {}
-        examples: list[Node] = []
-        numbers = np.zeros(len(self._nodes), dtype=np.intp)
-        for place, node in enumerate(self._nodes):
-            labels = tuple(node.labels.get(key) for key in keys)
-            seen = (node.has_room, node.taints, node.ports, labels)
-            if seen not in known:
-                known[seen] = len(examples)
-                examples.append(node)
-            numbers[place] = known[seen]
-        return numbers, examples
+    def _match_all(self, term: Sequence[Requirement]) -> Mask:
+        mask: Mask = np.ones(len(self._nodes), dtype=np.bool_)
+        for requirement in term:
+            mask &= self._get_column(requirement.key).judge(requirement)
+        return mask
+
+    def _match_taints(self, tolerations: Sequence[Toleration]) -> Mask:
+        numbers, known = self._taints
+        judged = [all(_is_tolerated(one, tolerations) for one in taints) for taints in known]
+        mask: Mask = np.array(judged, dtype=np.bool_)[numbers]
+        return mask
+
+    @cached_property
+    def _having_room(self) -> Mask:
+        return np.array([node.has_room for node in self._nodes], dtype=np.bool_)
+
+    @cached_property
+    def _taints(self) -> tuple[NDArray[np.intp], list[tuple[Taint, ...]]]:
+        return _number([node.taints for node in self._nodes])
+
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        return frozenset[str]().union(*(node.labels for node in self._nodes))
+
+    def _get_column(self, key: str) -> _Column:
+        """One for each key that a node has, and one for all others."""
+        key = key if key in self._keys else ""
+        if key not in self._columns:
+            self._columns[key] = _Column([node.labels.get(key) for node in self._nodes])
+        return self._columns[key]
 
 
-def does_match(shape: Shape, node: Node) -> bool:
-    """Whether pods of this shape may be on this node."""
-    if not node.has_room or shape.host_ports & node.ports:
-        return False
-    if not all(_is_tolerated(taint, shape.tolerations) for taint in node.taints):
-        return False
-    return not shape.terms or any(
-        all(_holds(requirement, node.labels.get(requirement.key)) for requirement in term)
-        for term in shape.terms
-    )
+class _Column:
+    """What the nodes have as one label, None where they have none."""
+
+    def __init__(self, labels: Sequence[str | None]) -> None:
+        self._numbers, self._known = _number(labels)
+        self._places = {value: number for number, value in enumerate(self._known)}
+
+    def judge(self, one: Requirement) -> Mask:
+        """For each node whether the requirement holds."""
+        if one.operator in {Operator.GREATER, Operator.LESS}:
+            return self._compare(one)[self._numbers]
+        values = one.values if one.operator in {Operator.IN, Operator.NOT_IN} else (None,)
+        is_without = one.operator in {Operator.NOT_IN, Operator.EXISTS}
+        return (self._find(values) ^ is_without)[self._numbers]
+
+    def _find(self, values: Iterable[str | None]) -> Mask:
+        """Which of the known values are among these."""
+        found: Mask = np.zeros(len(self._known), dtype=np.bool_)
+        found[[self._places[value] for value in values if value in self._places]] = True
+        return found
+
+    def _compare(self, one: Requirement) -> Mask:
+        """Which are greater, or less; none where the bound is no number."""
+        bounds = [number for value in one.values if (number := _parse(value)) is not None]
+        are_numbers, numbers = self._parsed
+        if len(bounds) != 1 or len(one.values) != 1:
+            return np.zeros(len(self._known), dtype=np.bool_)
+        is_greater = one.operator is Operator.GREATER
+        held: Mask = numbers > bounds[0] if is_greater else numbers < bounds[0]
+        return are_numbers & held
+
+    @cached_property
+    def _parsed(self) -> tuple[Mask, NDArray[np.int64]]:
+        """Which of the known values are numbers, and these."""
+        parsed = [_parse(value or "") for value in self._known]
+        are_numbers: Mask = np.array([one is not None for one in parsed], dtype=np.bool_)
+        return are_numbers, np.array([one or 0 for one in parsed], dtype=np.int64)
+
+
+def _number(values: Sequence[_Value]) -> tuple[NDArray[np.intp], list[_Value]]:
+    """Equal values by one number, from 0 on; the values in that order."""
+    known: dict[_Value, int] = {}
+    numbers = [known.setdefault(value, len(known)) for value in values]
+    return np.array(numbers, dtype=np.intp), list(known)
+
+
+def _parse(value: str) -> int | None:
+    try:
+        number = int(value)
+    except ValueError:
+        return None
+    return number if number in _INTEGERS else None
 
 
 def _is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
@@ -62,27 +135,3 @@ def _is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
         and (one.is_any_value or one.value == taint.value)
         for one in tolerations
     )
-
-
-def _holds(requirement: Requirement, value: str | None) -> bool:
-    return _TESTS[requirement.operator](value, requirement.values)
-
-
-def _compare(value: str | None, values: tuple[str, ...]) -> int:
-    """-1, 0, 1 as the label is less, equal or greater; 0 too where one of them is no number."""
-    try:
-        mine, bound = int(value or ""), int(values[0])
-    except (ValueError, IndexError):
-        return 0
-    return (mine > bound) - (mine < bound)
-
-
-_Test = Callable[[str | None, tuple[str, ...]], bool]
-_TESTS: dict[Operator, _Test] = {
-    Operator.IN: lambda value, values: value is not None and value in values,
-    Operator.NOT_IN: lambda value, values: value not in values,
-    Operator.EXISTS: lambda value, _: value is not None,
-    Operator.DOES_NOT_EXIST: lambda value, _: value is None,
-    Operator.GREATER: lambda value, values: _compare(value, values) > 0,
-    Operator.LESS: lambda value, values: _compare(value, values) < 0,
-}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import PODS, Amounts, Shape
-from et_scheduler.planning.matching import Mask, Sorts
+from et_scheduler.planning.matching import Mask, Traits
 
 Counts = NDArray[np.int64]
 """One number for each node, by its place."""
@@ -45,7 +45,7 @@ class Room:
         self.foreign = self._read([node.taken for node in self.nodes])
         self.now = self.allocatable - self.foreign
         self.later = self.now + self._read([node.leaving for node in self.nodes])
-        self._sorts = Sorts(self.nodes)
+        self._traits = Traits(self.nodes)
         self._masks: dict[Shape, Mask] = {}
         self._holdable: dict[Shape, bool] = {}
         self._vectors: dict[Shape, Counts] = {}
@@ -79,7 +79,7 @@ class Room:
         """On which nodes such a pod may be at all."""
         if shape not in self._masks:
             if self.is_offered(shape):
-                self._masks[shape] = self._sorts.match(shape)
+                self._masks[shape] = self._traits.match(shape)
             else:
                 self._masks[shape] = np.zeros(len(self.nodes), dtype=np.bool_)
         return self._masks[shape]

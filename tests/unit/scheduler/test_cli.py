@@ -77,7 +77,7 @@ def test_a_file_that_is_no_record_is_refused(
 
 @given(st.integers(0, 2**40), ADMISSIONS)
 def test_a_snapshot_is_read_as_it_was_written(now: int, admission: Admission) -> None:
-    requirement = Requirement("pool", Operator.IN, ("a", "b"))
+    requirement = Requirement("pool", Operator.IN, frozenset({"a", "b"}))
     toleration = Toleration("k", "v", Effect.NO_EXECUTE)
     shape = Shape((("cpu", 5),), ((requirement,), ()), (toleration,), frozenset({"TCP/1"}), "x")
     node = make_node("n", taints=(Taint("k", "v", Effect.NO_EXECUTE),), ports=frozenset({"TCP/1"}))

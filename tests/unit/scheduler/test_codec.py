@@ -24,7 +24,7 @@ from et_scheduler.model.jobs import Admission, Eviction, Gift, Purpose
 from et_scheduler.model.queues import DEFAULT_ORDER
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import MINUTE, SECOND, Effect, Operator, Shape
-from et_scheduler.planning.matching import does_match
+from et_scheduler.planning.rooms import Room
 from tests.fakes.carriers import make_node, make_service
 from tests.fakes.schemas import admit, find_definition
 from tests.unit.scheduler.rigs import make_held
@@ -241,8 +241,8 @@ def test_a_pod_that_names_its_node_by_field_finds_it() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     pod["spec"]["affinity"] = {"nodeAffinity": required}
     shape = decode_pod(pod).shape
-    assert does_match(shape, decode_node(make_node("n")))
-    assert not does_match(shape, decode_node(make_node("m")))
+    room = Room([decode_node(make_node(name)) for name in ("m", "n")], [shape])
+    assert room.get_mask(shape).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -331,6 +331,43 @@ def test_every_operator_is_read() -> None:
     for operator in Operator:
         term = {"requirements": [{"key": "k", "operator": operator.value, "values": ["1"]}]}
         assert decode_shape({"terms": [term]}).terms[0][0].operator is operator
+
+
+def demand(*terms: list[str]) -> Document:
+    """A pod that may be nowhere where these are."""
+    pod = make_service("x")
+    told = [
+        {"matchExpressions": [{"key": "host", "operator": "NotIn", "values": values}]}
+        for values in terms
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": told}}
+    pod["spec"]["affinity"] = {"nodeAffinity": required}
+    return pod
+
+
+def test_of_what_a_pod_asks_so_much_is_kept_as_a_whole() -> None:
+    """A pod may be as long as the server takes, and thousands may wait."""
+    named = [f"node-{number}.cluster.internal" for number in range(500)]
+    assert decode_pod(demand(named)).shape.terms[0][0].values == frozenset(named)
+    for terms in ([[f"n-{t}-{i}" for i in range(1000)] for t in range(60)], [["x"]] * 60 * 2):
+        shape = decode_pod(demand(*terms)).shape
+        assert shape.terms == ()
+        assert shape.unproven.startswith("more ")
+    pod = demand()
+    long = [{"key": f"{number:0300}", "operator": "Exists"} for number in range(250)]
+    pod["spec"]["tolerations"] = long
+    kept = decode_pod(pod).shape.tolerations
+    assert [one.key for one in kept] == [one["key"] for one in long[: len(kept)]]
+    assert sum(len(one.key) for one in kept) <= 2**15
+
+
+def test_a_document_of_a_former_version_is_read_without_what_weighs_too_much() -> None:
+    values = [f"node-{number}" for number in range(1000)]
+    term = {"requirements": [{"key": "host", "operator": "In", "values": values}]}
+    document = {"requests": {"cpu": 1}, "terms": [term] * 9, "unproven": "volume claims"}
+    shape = decode_shape(document)
+    assert (shape.requests, shape.terms) == ((("cpu", 1),), ())
+    assert shape.unproven == "volume claims, more of node affinity than is looked at"
 
 
 # ------------------------------------------------------------------ queues

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from et_scheduler.model.shapes import (
     make_shape,
 )
 from et_scheduler.planning.fitting import Gang, find_seats, take_seats
-from et_scheduler.planning.matching import does_match
 from et_scheduler.planning.rooms import Room
 
 amounts = st.fixed_dictionaries(
@@ -138,7 +138,7 @@ LABELLED = Node("n", {}, labels={"zone": "a", "count": "7"}, ports=frozenset({"T
 
 
 def demand(key: str, operator: Operator, *values: str) -> Shape:
-    return make_shape({}, terms=((Requirement(key, operator, values),),))
+    return make_shape({}, terms=((Requirement(key, operator, frozenset(values)),),))
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,78 @@ def demand(key: str, operator: Operator, *values: str) -> Shape:
     ],
 )
 def test_which_nodes_will_do(node: Node, shape: Shape, right: bool) -> None:
-    assert does_match(shape, node) is right
     assert Room([node], [shape]).get_mask(shape).tolist() == [right]
+
+
+def holds(one: Requirement, label: str | None) -> bool:
+    """As Kubernetes documents a requirement, for one node."""
+    pair = [label or "x", *one.values, "x"][:2]
+    compared = [int(text) for text in pair] if all(map(str.isdigit, pair)) else [0, 0]
+    return {
+        Operator.IN: label in one.values,
+        Operator.NOT_IN: label not in one.values,
+        Operator.EXISTS: label is not None,
+        Operator.DOES_NOT_EXIST: label is None,
+        Operator.GREATER: compared[0] > compared[1],
+        Operator.LESS: compared[0] < compared[1],
+    }[one.operator]
+
+
+WORDS = st.sampled_from(["a", "b", "3", "7", "10", str(10**30)])
+BOUNDS = st.builds(
+    Requirement,
+    st.sampled_from(["x", "y", "z"]),
+    st.sampled_from([Operator.GREATER, Operator.LESS]),
+    st.sets(st.sampled_from(["a", "5", "9"]), min_size=1, max_size=1).map(frozenset),
+)
+OTHERS = st.builds(
+    Requirement,
+    st.sampled_from(["x", "y", "z"]),
+    st.sampled_from([op for op in Operator if op not in {Operator.GREATER, Operator.LESS}]),
+    st.frozensets(WORDS, max_size=3),
+)
+LABELS = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["a", "3", "10"]))
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(LABELS, max_size=5),
+    st.lists(st.lists(BOUNDS | OTHERS, max_size=3).map(tuple), max_size=3).map(tuple),
+)
+def test_terms_are_judged_for_all_nodes_as_for_each(
+    labels: list[dict[str, str]], terms: tuple[tuple[Requirement, ...], ...]
+) -> None:
+    nodes = [Node(f"node-{number}", {}, labels=own) for number, own in enumerate(labels)]
+    right = [
+        not terms or any(all(holds(one, own.get(one.key)) for one in term) for term in terms)
+        for own in labels
+    ]
+    shape = make_shape({}, terms=terms)
+    assert Room(nodes, [shape]).get_mask(shape).tolist() == right
+
+
+class Counted(dict[str, str]):
+    """Labels that count how often one of them is looked at."""
+
+    looks = 0
+
+    def get(self, *key: Any) -> Any:
+        self.looks += 1
+        return super().get(*key)
+
+
+def test_labels_are_looked_at_once_however_many_demand_something_of_them() -> None:
+    """Pods of anybody wait, each with as many requirements as it likes."""
+    labels = [Counted(host=f"node-{number}") for number in range(50)]
+    nodes = [Node(f"node-{number:02}", {}, labels=own) for number, own in enumerate(labels)]
+    keys = ("host", *(f"invented-{number}" for number in range(20)))
+    shapes = [
+        make_shape({}, terms=(tuple(Requirement(key, Operator.NOT_IN, values) for key in keys),))
+        for values in (frozenset({f"x-{number}"}) for number in range(20))
+    ]
+    room = Room(nodes, shapes)
+    assert all(room.get_mask(shape).all() for shape in shapes)
+    assert {own.looks for own in labels} == {2}  # as host, and as whatever nobody has
 
 
 def test_amounts_are_not_negative() -> None:
