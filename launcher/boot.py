@@ -83,15 +83,20 @@ def remove_tree(path: str) -> None:
 def install(source: str, target: str) -> None:
     """Make `target` a folder of what `source` holds, in one step; one that is there is complete.
 
-    Raises OSError.
+    Any number of processes may do so at once. Raises OSError.
     """
     if os.path.isdir(target):
         return
-    # The process id is always 1: what a container that was killed half-way left goes away first.
+    # As PID 1 it is always 1: what a container that was killed half-way left goes away first.
     fresh = "%s.new-%d" % (target, os.getpid())
     remove_tree(fresh)
     copy_files(source, fresh)
-    os.rename(fresh, target)
+    try:
+        os.rename(fresh, target)
+    except OSError:
+        if not os.path.isdir(target):
+            raise
+        remove_tree(fresh)  # another process was first
 
 
 def compile_tree(path: str) -> None:

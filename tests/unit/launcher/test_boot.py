@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,20 @@ def test_a_copy_that_was_left_half_made_is_made_again(tmp_path: Path) -> None:
     boot.install(str(lay_out(tmp_path) / "src"), str(target))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lib", "run", "src"]
     assert not (target / "launcher" / "junk").exists()
+
+
+def test_of_two_that_install_at_once_both_find_a_whole_copy(tmp_path: Path) -> None:
+    source, target = tmp_path / "src", tmp_path / "lib"
+    source.mkdir()
+    os.mkfifo(source / "late.py")
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(boot.install, str(source), str(target))
+        # The second has begun when somebody reads there; the first is done before it goes on.
+        with (source / "late.py").open("wb"):
+            target.mkdir()
+            (target / "late.py").touch()
+        second.result(timeout=20)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lib", "src"]
 
 
 def test_the_launcher_compiles_what_it_will_start_often(tmp_path: Path) -> None:
