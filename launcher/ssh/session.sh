@@ -106,7 +106,10 @@ start_session() {
         refuse "the worker takes no process any more"
     }
     cd "$(cat "$run/folder")" || exit 255
-    . "$run/environment"
+    # One that cannot be set, as UID where sh is bash, costs itself alone: `command` keeps what fails
+    # in the file from ending this shell.
+    alias export='command export'
+    . "$run/environment" 2>/dev/null
     exec sh -c "$4"
 }
 

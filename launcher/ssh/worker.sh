@@ -6,11 +6,12 @@
 # EPOCH is that of the oldest launcher that is obeyed, GRACE the seconds from SIGTERM to SIGKILL;
 # REFUSAL is where an mpirun looks in each rank for the program that starts others.
 # The image has sshd, setsid and what every base image has: cat, chmod, mkdir, mv, rm, sh, sleep.
+# Variables of ours are called edl_...: what the container has set is handed on as it is.
 set -u
-edl=${0%/*/*}
-run=$edl/run
-ending='TERM INT HUP QUIT USR1 USR2 PWR 37' # 37: RTMIN+3, which systemd's images want
-port=$1 epoch=$2 grace=$3 refusal=$4 daemon= command=
+edl_folder=${0%/*/*}
+edl_run=$edl_folder/run
+edl_ending='TERM INT HUP QUIT USR1 USR2 PWR 37' # 37: RTMIN+3, which systemd's images want
+edl_port=$1 edl_epoch=$2 edl_grace=$3 edl_refusal=$4 edl_daemon= edl_command=
 shift 5
 
 fail() {
@@ -19,10 +20,10 @@ fail() {
 }
 
 prepare() {
-    mkdir -p "$run/sessions" "$run/over" "$run/told" && echo "$epoch" >"$run/epoch" && pwd >"$run/folder" || return 1
+    mkdir -p "$edl_run/sessions" "$edl_run/over" "$edl_run/told" && echo "$edl_epoch" >"$edl_run/epoch" && pwd >"$edl_run/folder" || return 1
     # sshd gives sessions nothing of the container's environment, and takes no key of another user,
     # which a Secret's files are where this is not root.
-    (umask 077 && export -p >"$run/environment" && cat "$edl/keys/host_key" >"$run/host_key")
+    (umask 077 && export -p >"$edl_run/environment" && cat "$edl_folder/keys/host_key" >"$edl_run/host_key")
 }
 
 refuse_mpirun() {
@@ -30,18 +31,18 @@ refuse_mpirun() {
         echo '#!/bin/sh'
         echo 'echo "edl: a worker starts no processes in others, only the launcher does" >&2'
         echo 'exit 255'
-    } >"$refusal" && chmod 755 "$refusal"
+    } >"$edl_refusal" && chmod 755 "$edl_refusal"
 }
 
 has_sessions() { # in a trap, a bare `return` would mean what was before it
-    for file in "$run"/sessions/*; do
+    for file in "$edl_run"/sessions/*; do
         [ -e "$file" ] && kill -0 "-$(cat "$file")" 2>/dev/null && return 0
     done
     return 1
 }
 
 signal_sessions() {
-    for file in "$run"/sessions/*; do
+    for file in "$edl_run"/sessions/*; do
         [ -e "$file" ] && kill "-$1" "-$(cat "$file")" 2>/dev/null
     done
 }
@@ -50,47 +51,47 @@ signal_sessions() {
 # setsid leads a process group, so that the second one has to fork, and comes back.
 start_command() {
     exec 3>&1
-    command=$(setsid setsid sh -c 'echo $$; exec "$@" >&3 3>&-' sh "$@" </dev/null)
+    edl_command=$(setsid setsid sh -c 'echo $$; exec "$@" >&3 3>&-' sh "$@" </dev/null)
     exec 3>&-
 }
 
 # On SIGTERM, or what the image wants in its place. Sessions may end by themselves until 10 s before the end of the grace period; then the
 # template's own command has what is left.
 leave() {
-    trap '' $ending
-    : >"$run/leaving"
-    left=$((grace - 1))
+    trap '' $edl_ending
+    : >"$edl_run/leaving"
+    left=$((edl_grace - 1))
     while [ "$left" -gt 2 ] && has_sessions; do
         [ "$left" -gt 9 ] || signal_sessions TERM
         sleep 1
         left=$((left - 1))
     done
     signal_sessions KILL
-    [ -z "$command" ] || kill -TERM "-$command" 2>/dev/null
-    while [ "$left" -gt 0 ] && [ -n "$command" ] && kill -0 "-$command" 2>/dev/null; do
+    [ -z "$edl_command" ] || kill -TERM "-$edl_command" 2>/dev/null
+    while [ "$left" -gt 0 ] && [ -n "$edl_command" ] && kill -0 "-$edl_command" 2>/dev/null; do
         sleep 1
         left=$((left - 1))
     done
-    kill "$daemon" 2>/dev/null
+    kill "$edl_daemon" 2>/dev/null
     exit 0
 }
 
-sshd=$(command -v sshd || echo /usr/sbin/sshd) # it starts itself anew, by its whole path
+edl_sshd=$(command -v sshd || echo /usr/sbin/sshd) # it starts itself anew, by its whole path
 echo edl 2>/dev/null >/proc/self/comm # a session that ends all that is called sh means its own
-[ -x "$sshd" ] || fail "launcherAttachMode ssh: no sshd in the worker's image"
+[ -x "$edl_sshd" ] || fail "launcherAttachMode ssh: no sshd in the worker's image"
 command -v setsid >/dev/null || fail "launcherAttachMode ssh: no setsid in the worker's image"
-prepare || fail "cannot write in $run"
-[ -e "$refusal" ] || refuse_mpirun || echo "edl: mpirun cannot be used" >&2
+prepare || fail "cannot write in $edl_run"
+[ -e "$edl_refusal" ] || refuse_mpirun || echo "edl: mpirun cannot be used" >&2
 mkdir -p /run/sshd 2>/dev/null # Debian's sshd wants it; only root can make it
-trap leave $ending
-"$sshd" -D -e -f /dev/null -p "$port" -h "$run/host_key" \
-    -o "AuthorizedKeysFile $edl/keys/authorized_keys" -o "StrictModes no" \
+trap leave $edl_ending
+"$edl_sshd" -D -e -f /dev/null -p "$edl_port" -h "$edl_run/host_key" \
+    -o "AuthorizedKeysFile $edl_folder/keys/authorized_keys" -o "StrictModes no" \
     -o "PasswordAuthentication no" -o "KbdInteractiveAuthentication no" -o "UsePAM no" \
     -o "PermitRootLogin prohibit-password" -o "PermitUserRC no" -o "DisableForwarding yes" \
     -o "PidFile none" -o "MaxStartups 1000" -o "LogLevel ERROR" -o "UseDNS no" \
     -o "ClientAliveInterval 15" -o "ClientAliveCountMax 8" \
-    -o "ForceCommand exec sh $edl/src/launcher..ssh..session.sh" &
-daemon=$!
+    -o "ForceCommand exec sh $edl_folder/src/launcher..ssh..session.sh" &
+edl_daemon=$!
 [ $# -eq 0 ] || start_command "$@"
-wait "$daemon"
+wait "$edl_daemon"
 fail "sshd has ended with $?"

@@ -31,6 +31,22 @@ def test_a_session_has_the_environment_and_the_folder_of_the_container(pod: Pod)
     assert pod.sessions == []
 
 
+@pytest.mark.usefixtures("sh")
+def test_a_variable_that_the_shell_keeps_for_itself_costs_nothing_else(pod: Pod) -> None:
+    kept = ("BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID")
+    text = "it's\nexport UID=3\nso"
+    environ = {**dict.fromkeys(kept, "1000"), "AFTER": "here", "ZED": text, "no.name": "x"}
+    process = subprocess.run(
+        ["sh", "-c", "export -p"],
+        env={**environ, "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    (pod.run / "environment").write_bytes(process.stdout)
+
+    assert pod.ask(RUN + 'printf %s "$AFTER $ZED"; exit 3') == (3, f"here {text}", "")
+
+
 def test_a_session_has_no_stdin_no_core_files_and_leads_a_group(pod: Pod) -> None:
     script = "cat; ulimit -c; cat /proc/self/coredump_filter; echo $$; ps -o pgid= -p $$"
 

@@ -26,7 +26,8 @@ def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]
     (folder / "keys").mkdir()
     (folder / "keys" / names.KEY_HOST).write_text("the host key")
     words = ["sh", str(script), "2222", "3", str(grace), str(folder / "refusal"), "--", *command]
-    environ = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "MINE": "it's\nso"}
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": path, "MINE": "it's\nso", "port": "80", "epoch": "10"}
     return subprocess.Popen(
         words, env=environ, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -75,7 +76,10 @@ def test_what_sessions_need_is_kept_and_nobody_else_reads_it(tmp_path: Path, ssh
     assert (run / "host_key").read_text() == "the host key"
     for name in ("host_key", "environment"):
         assert stat.S_IMODE((run / name).stat().st_mode) == 0o600
-    assert "export MINE=" in (run / "environment").read_text()
+    told = subprocess.check_output(
+        ["sh", "-c", '. run/environment; echo "$MINE $port $epoch"'], cwd=tmp_path, env={}
+    )
+    assert told == b"it's\nso 80 10\n"
     assert (run / "epoch").read_text() == "3\n"
     assert (run / "folder").read_text() == f"{tmp_path}\n"
     refusal = subprocess.run([tmp_path / "refusal"], capture_output=True, text=True, check=False)
@@ -83,12 +87,12 @@ def test_what_sessions_need_is_kept_and_nobody_else_reads_it(tmp_path: Path, ssh
 
 
 def test_the_templates_own_command_runs_beside_it(tmp_path: Path, sshd: Path) -> None:
-    with start(tmp_path, "sh", "-c", 'echo "$MINE" > beside; echo on') as process:
+    with start(tmp_path, "sh", "-c", 'echo "$MINE $port $epoch" > beside; echo on') as process:
         wait_for_sshd(process)
         wait_for_sshd(process)
         process.terminate()
         process.wait(PATIENCE)
-    assert (tmp_path / "beside").read_text() == "it's\nso\n"
+    assert (tmp_path / "beside").read_text() == "it's\nso 80 10\n"
 
 
 @pytest.mark.usefixtures("sshd", "sh")
