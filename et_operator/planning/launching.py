@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from et_contract.documents import AHEAD
 from et_contract.names import build_report_name
 from et_kube.resources import CONFIG_MAPS, PODS
-from et_operator.model.jobs import LauncherCreation, RestartPolicy, WorkerRecord, WorkerState
+from et_operator.model.jobs import LauncherCreation, RestartPolicy
 from et_operator.model.names import build_worker_selector
 from et_operator.model.pods import Pod, Termination
 from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.drafts import Draft, count_failure
+from et_operator.planning.excusing import find_lost, was_wanted
 from et_operator.planning.finishing import fail, is_suspended
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.stopping import stop_scaling
@@ -33,11 +34,6 @@ TAKEN_LIMIT = 4
 """So far the waits grow (1, 2, 4, 8 s) after launchers that the platform took; see replacing.py."""
 TELLING = timedelta(seconds=60)
 """So long after a launcher's container has ended its broker may still tell how the command did."""
-BLAMED = timedelta(minutes=5)
-"""So long after the platform took a worker it is blamed for the failure of an elastic command.
-
-horovodrun waits for a process that could not be started until its time-out, 120 s as we set it, and
-ends with 1; it may have come to that a worker's grace period after the loss."""
 FIRST_SIGNAL_CODE = 128
 """From here on an exit code means a signal, which RestartPolicy ExitCode takes as worth a retry."""
 TERMINATED = FIRST_SIGNAL_CODE + 15
@@ -125,7 +121,7 @@ def judge_launcher(draft: Draft) -> Ending | None:
         return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
     if _is_about_to_tell(draft, pod):
         return None  # whether the command had ended before somebody told it to
-    ending = _judge_pod(view, pod)
+    ending = _judge_pod(draft, pod)
     if ending.is_success:
         rest_on_launcher(draft)  # its report may say that the command had been told to end
     return ending
@@ -269,8 +265,9 @@ def _find_last_launcher(view: View) -> tuple[int, str]:
     return epoch, report.launcher_uid if view.snapshot.role is not None else ""
 
 
-def _judge_pod(view: View, pod: Pod) -> Ending:
+def _judge_pod(draft: Draft, pod: Pod) -> Ending:
     """Who caused the end of this pod, whose command had not been told to have ended well."""
+    view = draft.view
     if is_cut_off(pod):
         return _judge_end_by_template(pod, f"{pod.pod_reason}: {pod.pod_message}")
     if pod.termination is None or _is_ended_by_platform(view, pod):
@@ -282,12 +279,12 @@ def _judge_pod(view: View, pod: Pod) -> Ending:
         ending = _judge_exit(pod, pod.termination)
     if ending.is_success:
         return ending
-    lost = _find_lost(view, min(pod.termination.finished or view.now, view.now))
+    lost = find_lost(draft, pod)
     if not lost:
         return ending
     names = ", ".join(record.name for record in lost)
     message = f"{names} was lost, and {ending.message}"
-    return _lose("WorkerLost", message, is_taken=all(_was_taken(view, record) for record in lost))
+    return _lose("WorkerLost", message, is_taken=all(was_wanted(view, record) for record in lost))
 
 
 def _is_ended_by_platform(view: View, pod: Pod) -> bool:
@@ -326,35 +323,6 @@ def _judge_exit(pod: Pod, end: Termination) -> Ending:
         return Ending("ImageUnfit", f"{message}; {NEEDS_PYTHON}", end.exit_code)
     reason = "InitContainerFailed" if init else "LauncherFailed"
     return Ending(reason, message, end.exit_code)
-
-
-def _find_lost(view: View, end: datetime) -> tuple[WorkerRecord, ...]:
-    """The workers of this launcher whose loss explains that it failed.
-
-    One that is not elastic ends with any worker that ends or is told to. An elastic one goes on
-    without it, but for a moment: where horovodrun is just starting a process in it.
-    """
-    records = view.status.workers
-    if view.is_elastic:
-        lost = {r.uid: r for r in records if r.taken and _is_recent(r, end)}
-        noted = {r.uid for r in records}
-    else:
-        lost = {r.uid: r for r in records if r.state is WorkerState.GONE}
-        noted = set(lost)
-    for pod in view.workers:
-        if is_disrupted(pod) and pod.uid not in noted:
-            lost[pod.uid] = WorkerRecord(pod.name, pod.uid, WorkerState.LEAVING, taken=True)
-    return tuple(record for uid, record in lost.items() if uid in view.listed)
-
-
-def _was_taken(view: View, lost: WorkerRecord) -> bool:
-    """Whether somebody wanted its place. Pods that a kubelet evicted stay, the newest of them."""
-    pod = view.pods.get(lost.uid)
-    return lost.taken and (pod is None or is_taken(pod))
-
-
-def _is_recent(record: WorkerRecord, end: datetime) -> bool:
-    return record.since is None or end - record.since <= BLAMED
 
 
 def _lose(reason: str, message: str, *, is_taken: bool = False) -> Ending:

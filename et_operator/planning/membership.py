@@ -24,11 +24,10 @@ from et_operator.model.jobs import (
 from et_operator.model.pods import Pod
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
 from et_operator.planning.drafts import Draft
+from et_operator.planning.excusing import BLAMED, is_over, list_tracked, was_taken
 from et_operator.planning.finishing import is_suspended
-from et_operator.planning.launching import BLAMED
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
-from et_operator.planning.views import is_disrupted
 
 SOON = timedelta(seconds=1)
 """A wait that is shorter is not worth a word."""
@@ -143,17 +142,11 @@ def _forget_many_ends(draft: Draft) -> None:
     ends = [
         record
         for record in draft.select_records(WorkerState.GONE)
-        if _is_over(draft, record.uid) and not view.is_held(record.uid)
+        if is_over(view, record.uid) and not view.is_held(record.uid)
     ]
     ends.sort(key=lambda record: record.since or draft.now)
     for record in ends[:-MANY_ENDS]:
         draft.forget(record.name)
-
-
-def _is_over(draft: Draft, uid: str) -> bool:
-    """Whether nothing comes of its pod any more: it is gone, or has ended and is being deleted."""
-    pod = draft.view.pods.get(uid)
-    return pod is None or (pod.is_deleting and draft.view.is_gone(pod))
 
 
 def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, bool, int, float, int]:
@@ -187,16 +180,10 @@ def _forget_joined(draft: Draft) -> None:
 
 
 def _select_ended(draft: Draft) -> Iterator[tuple[str, str]]:
-    """(uid, name) of every worker that has ended and is not known to have.
-
-    One that is over and of which nothing is known had its end noted, and forgotten since.
-    """
-    view = draft.view
+    """(uid, name) of every worker that has ended and is not known to have."""
     known = {r.uid for r in draft.select_records(WorkerState.GONE)}
-    tracked = {m.uid: m.name for m in view.members.values() if m.state is not MemberState.GONE}
-    tracked |= {r.uid: r.name for r in draft.status.workers if r.uid}
-    tracked |= {p.uid: p.name for p in view.workers if not _is_over(draft, p.uid)}
-    return ((u, n) for u, n in tracked.items() if u not in known and view.is_uid_gone(u))
+    tracked = list_tracked(draft).items()
+    return ((u, n) for u, n in tracked if u not in known and draft.view.is_uid_gone(u))
 
 
 def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | None:
@@ -205,10 +192,8 @@ def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | No
     if pod is None:
         draft.rest_on(PODS, name)
     reason = _describe_end(pod)
-    taken = pod is None or pod.termination is None or is_disrupted(pod)
     end: WorkerOutcome | Vacancy | None = None
     if record is not None and record.state is WorkerState.LEAVING:
-        taken = record.taken
         end = _describe_outcome(draft, record, reason)
     elif not is_suspended(draft.view.status):  # what suspension ended is no loss
         end = judge_loss(draft, name, pod, reason)
@@ -216,6 +201,7 @@ def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | No
     if pod is None and not draft.view.is_held(uid):
         draft.forget(name)
     else:
+        taken = was_taken(record, pod)
         draft.remember(WorkerRecord(name, uid, WorkerState.GONE, reason, draft.now, taken=taken))
     return end
 

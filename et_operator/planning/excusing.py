@@ -1,0 +1,114 @@
+"""Which workers were lost, noted or not, and whether that explains that a launcher failed.
+
+A launcher's end is judged by what has become of its workers until then, not by what of it somebody
+had seen: the operator may have been away, its watches cut, its writes refused.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from et_contract.documents import MemberState
+from et_kube.resources import PODS
+from et_operator.model.jobs import WorkerRecord, WorkerState
+from et_operator.model.pods import Pod
+from et_operator.planning.drafts import Draft
+from et_operator.planning.views import View, is_disrupted, is_taken
+
+BLAMED = timedelta(minutes=5)
+"""So long after the platform took a worker it is blamed for the failure of an elastic command.
+
+horovodrun waits for a process that could not be started until its time-out, 120 s as we set it, and
+ends with 1; it may have come to that a worker's grace period after the loss."""
+
+
+def find_lost(draft: Draft, launcher: Pod | None) -> tuple[WorkerRecord, ...]:
+    """The workers of this launcher, which has failed, whose loss explains that.
+
+    One that is not elastic ends with any worker that ends or is told to. An elastic one goes on
+    without it, but for a moment: where horovodrun is just starting a process in it.
+    """
+    view = draft.view
+    end = _find_end(view, launcher)
+    deleted = view.job.deletion_requested
+    may_go_with_job = deleted is not None and end is not None and end <= deleted
+    losses = []
+    for uid, name in list_tracked(draft).items():
+        if uid not in view.listed:
+            continue
+        loss = _find_noted(draft, name, uid)
+        if loss is None and not may_go_with_job:
+            loss = _find_unnoted(draft, name, uid)
+        if loss is not None and _explains(view, loss, end):
+            losses.append(loss)
+    return tuple(losses)
+
+
+def list_tracked(draft: Draft) -> dict[str, str]:
+    """Uids and names of the workers that are known of: by a record, by the config or by a pod.
+
+    One that is over and of which nothing is known had its end noted, and forgotten since.
+    """
+    view = draft.view
+    tracked = {m.uid: m.name for m in view.members.values() if m.state is not MemberState.GONE}
+    tracked |= {r.uid: r.name for r in draft.status.workers if r.uid}
+    tracked |= {p.uid: p.name for p in view.workers if not is_over(view, p.uid)}
+    return tracked
+
+
+def is_over(view: View, uid: str) -> bool:
+    """Whether nothing comes of its pod any more: it is gone, or has ended and is being deleted."""
+    pod = view.pods.get(uid)
+    return pod is None or (pod.is_deleting and view.is_gone(pod))
+
+
+def was_taken(record: WorkerRecord | None, pod: Pod | None) -> bool:
+    """Whether the platform, or somebody through it, ended a worker; `pod` None: nobody saw how.
+
+    Of one that was leaving its record says it.
+    """
+    if record is not None and record.state is WorkerState.LEAVING:
+        return record.taken
+    return pod is None or pod.termination is None or is_disrupted(pod)
+
+
+def was_wanted(view: View, lost: WorkerRecord) -> bool:
+    """Whether somebody wanted its place. Pods that a kubelet evicted stay, the newest of them."""
+    pod = view.pods.get(lost.uid)
+    return lost.taken and (pod is None or is_taken(pod))
+
+
+def _find_end(view: View, launcher: Pod | None) -> datetime | None:
+    """When the launcher ended; None where that cannot be known."""
+    if launcher is None:
+        return None
+    told = launcher.termination.finished if launcher.termination else None
+    return min(told or view.now, view.now)
+
+
+def _find_noted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
+    """What is recorded of a loss. The end of one that was leaving may be yet to be noted."""
+    record = draft.find_record(name)
+    if record is None or record.uid != uid or record.state is WorkerState.JOINING:
+        return None
+    is_known = record.state is WorkerState.GONE or not draft.view.is_uid_gone(uid)
+    return record if is_known else None
+
+
+def _find_unnoted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
+    """What the next pass would record of a loss; None where the worker lives and stays."""
+    record, pod = draft.find_record(name), draft.view.pods.get(uid)
+    if pod is None:
+        draft.rest_on(PODS, name)
+    if pod is None or draft.view.is_gone(pod):
+        return WorkerRecord(name, uid, WorkerState.GONE, taken=was_taken(record, pod))
+    return WorkerRecord(name, uid, WorkerState.LEAVING, taken=True) if is_disrupted(pod) else None
+
+
+def _explains(view: View, loss: WorkerRecord, end: datetime | None) -> bool:
+    pod = view.pods.get(loss.uid)
+    if not view.is_elastic:
+        return pod is None or view.is_gone(pod) or is_disrupted(pod)
+    seen = pod.termination.finished if pod is not None and pod.termination else None
+    since = seen or loss.since  # when it was noted, which may be long after
+    return loss.taken and (since is None or end is None or end - since <= BLAMED)
