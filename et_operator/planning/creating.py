@@ -31,6 +31,7 @@ from et_operator.planning.admitting import find_placement
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
 from et_operator.planning.granting import grant_rights, withdraw_rights
 from et_operator.planning.launching import can_launch, is_launcher_missing
+from et_operator.planning.leaving import is_room_short, list_holders
 from et_operator.planning.manifests.access import (
     build_report_map,
     build_service_account,
@@ -107,6 +108,8 @@ def create_pods(draft: Draft) -> list[Action]:
         return []
     if any(is_refused(draft, kind) for kind in (PODS, SECRETS, ROLES, ROLE_BINDINGS)):
         return []
+    if is_launcher_missing(view) and is_room_short(view) and list_holders(view):
+        return []  # what they leave is the launcher's
     actions: list[Action] = []
     workers = _select_due(draft)
     if _needs_launcher(draft):

@@ -13,7 +13,7 @@ from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import delete_pod
+from et_operator.planning.leaving import delete_pod, is_outlived
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
 from et_operator.planning.views import View, has_passed
 
@@ -169,7 +169,8 @@ def _select_leftovers(draft: Draft, policy: CleanPodPolicy) -> Iterator[Pod]:
     leaving = {r.uid for r in view.status.workers if r.state is WorkerState.LEAVING}
     for pod in view.snapshot.pods:
         is_over = pod.is_terminal or (pod.role is Role.LAUNCHER and pod.is_over)
-        is_wanted = policy is CleanPodPolicy.NONE or (is_over and policy is CleanPodPolicy.RUNNING)
+        is_log = is_over and policy is CleanPodPolicy.RUNNING and not is_outlived(draft, pod)
+        is_wanted = policy is CleanPodPolicy.NONE or is_log
         must_go = not is_wanted or pod.uid in leaving or (not is_over and _is_end_untold(draft))
         if must_go and not pod.is_deleting:
             yield pod

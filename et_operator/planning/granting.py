@@ -14,6 +14,8 @@ from et_kube.resources import PODS, ROLE_BINDINGS, ROLES, Json, Ref
 from et_operator.model.actions import Action, Create, Patch
 from et_operator.model.jobs import WorkerState
 from et_operator.model.snapshots import Child
+from et_operator.planning.drafts import Draft
+from et_operator.planning.leaving import is_outlived
 from et_operator.planning.manifests.access import (
     build_no_rules,
     build_role,
@@ -63,9 +65,11 @@ def withdraw_rights(view: View) -> list[Action]:
     return [_write_rules(view, role, build_no_rules(view.job)), *_withdraw_spare(view)]
 
 
-def withdraw_unused(view: View) -> list[Action]:
-    """The same for a job at rest; a broker tells its command's end before its pod has ended."""
-    return withdraw_rights(view) if all(pod.is_terminal for pod in view.launchers) else []
+def withdraw_unused(draft: Draft) -> list[Action]:
+    """The same for a job at rest, once no broker has anything left to tell."""
+    launchers = draft.view.launchers
+    is_unused = all(pod.is_terminal or is_outlived(draft, pod) for pod in launchers)
+    return withdraw_rights(draft.view) if is_unused else []
 
 
 def find_own_workers(view: View, coming: Iterable[Action] = ()) -> frozenset[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 from et_contract.documents import MemberState
 from et_contract.names import build_config_name
+from et_contract.pods import Role
 from et_kube.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.model.actions import Action, Delete
 from et_operator.model.jobs import WorkerRecord, WorkerState
@@ -24,6 +24,9 @@ FRESH_LISTS = timedelta(seconds=60)
 HELD_UP = timedelta(minutes=2)
 """A drain that is over for so long is told to be held up by a view that does not get complete."""
 LATE_WRITE = timedelta(seconds=10)
+INSUFFICIENT = "Insufficient"
+"""What the scheduler says of a node that would do, were there more left of something on it
+(k8s.io/kubernetes, pkg/scheduler/framework/plugins/noderesources/fit.go)."""
 QUOTA = "exceeded quota"
 """What the server's quota says (k8s.io/apiserver, plugin/pkg/admission/resourcequota)."""
 COUNTED = "count/pods"
@@ -31,7 +34,8 @@ COUNTED = "count/pods"
 KEPT_FAILED = 5
 """So many failed workers stay for their logs until the job is cleaned up."""
 OUTLIVED = timedelta(seconds=30)
-"""So long a container may outlive the worker beside it: it holds the resources of the whole pod."""
+"""So long others may outlive the container that counts: they hold the resources of the whole pod.
+The broker has told its last by then."""
 
 
 def leave(draft: Draft, name: str, uid: str, reason: str, *, taken: bool = False) -> None:
@@ -109,24 +113,37 @@ def may_delete(draft: Draft, record: WorkerRecord) -> bool:
 
 
 def delete_old_failures(draft: Draft) -> list[Action]:
-    """Trim ended pods: a leaving worker's, all but the newest few failed, older launchers.
+    """Trim ended pods: all but the newest few failed workers and the last launcher.
 
-    Where a quota counts them, they all go: a job that goes on is worth more than a log.
+    Those stay for their logs. A job that goes on is worth more than a log: where room is short,
+    none stays that holds some.
     """
     view = draft.view
-    if are_ended_counted(view):
-        return [delete_pod(pod) for pod in list_ended(view)]
-    known = {r.uid: r for r in view.status.workers if r.state is WorkerState.GONE}
-    ended = [pod for pod in list_ended(view) if pod.uid in known]
-    ended.sort(key=lambda pod: (pod.created, pod.index or 0))
-    kept = ended[-KEPT_FAILED:]
-    old = [*ended[:-KEPT_FAILED], *(pod for pod in kept if _is_outlived(draft, pod, known))]
-    actions = [delete_pod(pod) for pod in old]
-    for pod in view.launchers:
-        age = view.status.epoch - (pod.epoch or 0)
-        if not pod.is_deleting and (age > 1 or (age == 1 and not pod.is_over)):
-            actions.append(delete_pod(pod))
-    return list(actions)
+    ended = sorted(list_ended(view), key=lambda pod: (pod.created, pod.index or 0))
+    workers = [pod for pod in ended if pod.role is Role.WORKER]
+    former = [pod for pod in view.launchers if (pod.epoch or 0) < view.status.epoch]
+    last = [p for p in former if p.is_over and (p.epoch or 0) == view.status.epoch - 1]
+    kept = [pod for pod in (*last, *workers[-KEPT_FAILED:]) if not is_outlived(draft, pod)]
+    stay = {pod.uid for pod in kept}
+    if is_room_short(view):
+        stay -= {pod.uid for pod in list_holders(view)}
+    going = (pod for pod in (*former, *workers) if pod.uid not in stay and not pod.is_deleting)
+    return [delete_pod(pod) for pod in going]
+
+
+def is_outlived(draft: Draft, pod: Pod) -> bool:
+    """Whether containers beside the one that has ended have had their time."""
+    if pod.is_terminal or pod.termination is None:
+        return False
+    return not draft.must_wait(pod.termination.finished, OUTLIVED)
+
+
+def is_room_short(view: View) -> bool:
+    """Whether a quota refused a pod lately, or no node has enough left for the launcher."""
+    refusal, launcher = view.snapshot.refusals.get(PODS), view.launcher
+    if refusal is not None and QUOTA in refusal.message:
+        return True
+    return launcher is not None and INSUFFICIENT in launcher.unschedulable_message
 
 
 def are_ended_counted(view: View) -> bool:
@@ -136,13 +153,26 @@ def are_ended_counted(view: View) -> bool:
 
 
 def list_ended(view: View) -> list[Pod]:
-    """Pods whose end is recorded, and which stay for their logs alone."""
+    """Pods whose end is recorded, and which stay for their logs alone; also those on their way."""
     gone = {record.uid for record in view.status.workers if record.state is WorkerState.GONE}
     workers = [pod for pod in view.workers if pod.has_ended and pod.uid in gone]
     launchers = [
         pod for pod in view.launchers if pod.has_ended and (pod.epoch or 0) < view.status.epoch
     ]
-    return [pod for pod in (*launchers, *workers) if not pod.is_deleting]
+    return [*launchers, *workers]
+
+
+def list_holders(view: View) -> list[Pod]:
+    """Those of them that hold room: other containers live on there, or a quota counts them all.
+
+    Once deleted they hold it for their grace at most.
+    """
+    is_counted = are_ended_counted(view)
+    return [
+        pod
+        for pod in list_ended(view)
+        if not view.is_silent(pod) or (is_counted and not pod.is_deleting)
+    ]
 
 
 def delete_pod(pod: Pod) -> Delete:
@@ -210,13 +240,6 @@ def describe_held_drains(draft: Draft) -> str:
         "maps or jobs at the moment, so that they may have left: no worker is ended by force "
         "before the watch goes on; the operator's log says what keeps it"
     )
-
-
-def _is_outlived(draft: Draft, pod: Pod, known: Mapping[str, WorkerRecord]) -> bool:
-    """Whether containers beside a worker that has ended have had their time."""
-    if pod.is_terminal:
-        return False
-    return not draft.must_wait(known[pod.uid].since, OUTLIVED)
 
 
 def _is_held_by_script(view: View, record: WorkerRecord) -> bool:

@@ -188,7 +188,7 @@ def act(draft: Draft) -> list[Action]:
     if has_finished(view.status):
         return [
             *clean_up(draft),
-            *withdraw_unused(view),
+            *withdraw_unused(draft),
             *write_replicas(view),
             *answer_scalings(draft),
             *delete_job(draft),
@@ -200,7 +200,7 @@ def act(draft: Draft) -> list[Action]:
     if is_suspended(view.status):
         return [
             *delete_all(view),
-            *withdraw_unused(view),
+            *withdraw_unused(draft),
             *write_replicas(view),
             *answer_scalings(draft),
         ]

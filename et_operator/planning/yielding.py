@@ -10,14 +10,11 @@ from et_operator.model.jobs import JobSpec
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.launching import is_launcher_missing
-from et_operator.planning.leaving import QUOTA, are_ended_counted, leave, list_ended
+from et_operator.planning.leaving import INSUFFICIENT, QUOTA, leave, list_holders
 from et_operator.planning.membership import rank_victims
 
 YIELDED = "Yielded"
 """Reason of a worker that leaves so that the launcher finds room."""
-INSUFFICIENT = "Insufficient"
-"""What the scheduler says of a node that would do, were there more left of something on it
-(k8s.io/kubernetes, pkg/scheduler/framework/plugins/noderesources/fit.go)."""
 PATIENCE = timedelta(minutes=1)
 """So long a launcher that cannot be placed waits before workers leave, and again before more do:
 the room of those of before is found, or a new node comes."""
@@ -38,8 +35,10 @@ def yield_room(draft: Draft) -> None:
     """Let idle workers above the minimum leave, 1, 3, 7 ... of them the longer it takes.
 
     Without a launcher they run nothing, and without room no launcher comes. Their places are taken
-    again once it is there, as far as there is room then.
+    again once it is there, as far as there is room then. What has ended goes first.
     """
+    if list_holders(draft.view):
+        return
     shortage = _find_refused(draft) or _find_unplaced(draft)
     if shortage is None or not shortage.times:
         return
@@ -72,16 +71,13 @@ def _find_step(draft: Draft) -> int:
 
 
 def _find_refused(draft: Draft) -> Shortage | None:
-    """A quota refused the launcher; ended pods that it counts go before any worker that lives."""
+    """A quota refused the launcher more than once: what has just ended is counted for a moment."""
     view, refusal = draft.view, draft.view.snapshot.refusals.get(PODS)
     if refusal is None or not is_launcher_missing(view) or view.has_live_launcher:
         return None
     if refusal.name != view.launcher_name or QUOTA not in refusal.message:
         return None
-    count = refusal.count
-    if are_ended_counted(view):
-        count = 0 if list_ended(view) else count - 1
-    return Shortage("a quota has", count, refusal.message, "QuotaYielded")
+    return Shortage("a quota has", refusal.count - 1, refusal.message, "QuotaYielded")
 
 
 def _find_unplaced(draft: Draft) -> Shortage | None:

@@ -255,6 +255,23 @@ async def gives_its_launcher_the_room_that_idle_workers_hold(world: World) -> No
     await lift(world, quota, workers=4)
 
 
+async def gives_its_launcher_the_room_of_a_former_one(world: World) -> None:
+    job = make_job(workers=3, minReplicas=2, restartPolicy="OnFailure")
+    launcher = job["spec"]["etReplicaSpecs"]["launcher"]
+    launcher["template"]["spec"]["containers"].append({"name": "log-shipper", "image": "shipper"})
+    world.kubelet.outliving.add("log-shipper")
+    world.create(TRAINING_JOBS, job)
+    await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
+    workers = world.workers()
+    world.log.faults.append(Quota(world.cluster, 4))
+    world.end_command(1)
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
+    await world.settle(timedelta(minutes=10))
+    assert world.workers() == workers
+    assert not world.get(PODS, "train-launcher")
+
+
 async def lift(world: World, quota: Quota, workers: int) -> None:
     """There is room again: the job has all its workers within the longest wait for a refusal."""
     quota.pods = 100
@@ -527,6 +544,7 @@ LIVES: dict[str, Life] = {
         replaces_a_worker_whose_neighbour_lives_on,
         starts_with_as_many_workers_as_a_quota_has_room_for,
         gives_its_launcher_the_room_that_idle_workers_hold,
+        gives_its_launcher_the_room_of_a_former_one,
         is_replaced_worker_after_worker,
         is_not_blamed_for_a_worker_that_was_taken,
         is_not_blamed_for_nodes_that_are_started_anew,
@@ -551,6 +569,7 @@ REFUSED = frozenset(
     {
         starts_with_as_many_workers_as_a_quota_has_room_for.__name__,
         gives_its_launcher_the_room_that_idle_workers_hold.__name__,
+        gives_its_launcher_the_room_of_a_former_one.__name__,
     }
 )
 """Lives with one leader: each of two would tell what it was refused itself, again and again."""

@@ -66,6 +66,39 @@ def test_nor_does_it_beside_its_successor() -> None:
     assert world.pods["job-launcher"].is_deleting
 
 
+def outlive(world: World, code: int) -> None:
+    """The command ends, and a container beside it lives on."""
+    assert world.report is not None
+    world.report = replace(world.report, ended=code)
+    ended = Termination(code, "Completed", finished=world.now)
+    world.put("job-launcher", is_container_running=False, termination=ended)
+    world.settle()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_launcher_beside_which_others_live_on_stays_for_half_a_minute(code: int) -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    outlive(world, code)
+    assert world.phase() == ("Restarting" if code else "Succeeded")
+    world.wait(29)
+    world.settle()
+    assert not world.pods["job-launcher"].is_deleting
+    world.wait(1)
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+
+
+def test_it_stays_where_all_pods_are_to_and_nobody_keeps_rights() -> None:
+    world = start(clean_pod_policy=CleanPodPolicy.NONE)
+    outlive(world, 0)
+    assert world.role_names
+    assert world.requeue_after == timedelta(seconds=30)
+    world.wait(30)
+    world.settle()
+    assert not world.pods["job-launcher"].is_deleting
+    assert not world.role_names
+
+
 def test_workers_go_whatever_the_policy_when_the_launcher_never_told_its_end() -> None:
     world = start(clean_pod_policy=CleanPodPolicy.NONE)
     world.end("job-launcher", 137)

@@ -10,6 +10,7 @@ from et_contract.pods import Role
 from et_kube.resources import CONFIG_MAPS, PODS, ROLES, Resource
 from et_operator.model.actions import Create
 from et_operator.model.jobs import AttachMode, ScalingKind
+from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
 from tests.planning_makers import World, make_job, make_scaling
 
@@ -130,7 +131,8 @@ def test_a_broker_that_has_yet_to_tell_keeps_its_rights() -> None:
     pod = world.launcher
     assert pod is not None
     world.finish(0)
-    world.put(pod.name, phase="Running")  # the sidecar
+    ended = Termination(0, "Completed", finished=world.now)
+    world.put(pod.name, phase="Running", termination=ended)  # the sidecar
     world.settle()
     assert world.phase() == "Succeeded"
     assert world.role_names >= OWN

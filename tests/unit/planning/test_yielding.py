@@ -10,6 +10,7 @@ import pytest
 
 from et_kube.resources import PODS, Json
 from et_operator.model.jobs import LauncherCreation, RestartPolicy
+from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
 from tests.planning_makers import World, make_job
 
@@ -84,8 +85,10 @@ def test_a_launcher_that_was_refused_is_asked_for_alone() -> None:
 
 def test_idle_workers_above_the_minimum_give_way_newest_first_and_more_each_time() -> None:
     world = start()
+    refuse(world, 1)
+    assert len(world.workers) == 8, "what has just ended may be counted still"
     left = []
-    for count in range(1, 5):
+    for count in range(2, 6):
         refuse(world, count)
         left.append(list(world.workers))
     assert left[0] == [f"job-worker-{index}" for index in range(7)]
@@ -147,6 +150,64 @@ def test_pods_that_have_ended_stay_where_a_quota_does_not_count_them() -> None:
     world = start()
     refuse(world, 1, words=f"{WORDS}, requested: pods=1, used: pods=8, limited: pods=8")
     assert "job-launcher" in world.pods
+
+
+def end_beside_others(world: World) -> None:
+    """The launcher's command fails, and a container beside it lives on."""
+    assert world.report is not None
+    world.report = replace(world.report, ended=1)
+    ended = Termination(1, "Error", "", world.now)
+    world.put("job-launcher", is_container_running=False, termination=ended)
+    world.settle()
+
+
+def test_a_launcher_that_has_ended_leaves_its_room_to_the_next_one_before_any_worker_does() -> None:
+    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world.start()
+    end_beside_others(world)
+    assert not world.pods["job-launcher"].is_deleting, "its broker may tell something yet"
+    world.refusals[PODS] = Refusal(WORDS, 1, world.now, world.job.generation, "job-launcher-r1")
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+
+    world.wait(25)
+    world.settle()
+    assert len(world.workers) == 8
+    assert "job-launcher-r1" not in world.pods, "as long as the former one holds its room"
+
+    world.reap()
+    world.settle()
+    assert "job-launcher-r1" in world.pods
+    assert len(world.workers) == 8
+
+
+def test_workers_give_way_where_that_room_is_not_enough() -> None:
+    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world.start()
+    end_beside_others(world)
+    refuse(world, 1)
+    refuse(world, 2)
+    assert len(world.workers) == 7
+
+
+def test_so_it_does_where_no_node_has_enough_left_for_the_next_one() -> None:
+    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world.start()
+    end_beside_others(world)
+    world.wait(1)
+    world.settle()
+    words = "0/3 nodes are available: 3 Insufficient cpu."
+    world.put("job-launcher-r1", unschedulable_message=words)
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+
+    world.wait(100)
+    world.settle()
+    assert len(world.workers) == 8, "it is on its way"
+    world.reap()
+    world.settle()
+    world.reap()
+    assert len(world.workers) == 7
 
 
 def test_failed_workers_make_room_for_their_replacements_where_a_quota_counts_them() -> None:
