@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from sys import intern
 
@@ -17,6 +17,7 @@ from et_scheduler.codec.reading import (
     read_text,
 )
 from et_scheduler.codec.shapes import read_bound_shape, read_whole_shape
+from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import Shape
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -47,7 +48,7 @@ class Tenant:
 GONE = Tenant()
 
 
-def decode_pod(obj: Json) -> Tenant:
+def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: None) -> Tenant:
     """Raises ValueError (KeyError, TypeError) for a pod that cannot be read."""
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
@@ -58,7 +59,9 @@ def decode_pod(obj: Json) -> Tenant:
     is_terminating = bool(metadata.get("deletionTimestamp"))
     created = read_moment(metadata, "creationTimestamp") or 0
     if node:
-        shape, since = read_bound_shape(spec), created if owner else 0
+        known = find_node(node)
+        shape = read_bound_shape(spec, known.allocatable if known is not None else ())
+        since = created if owner else 0
         return Tenant(node, shape, owner, is_launcher, is_terminating, since=since)
     if is_terminating or spec.get("schedulingGates"):
         return Tenant("", NOTHING, owner, is_launcher, is_terminating, since=created)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Container, Iterator, Mapping
+from weakref import WeakValueDictionary
 
 from et_kube import shaping
 from et_kube.quantities import MOST
@@ -17,6 +17,8 @@ from et_scheduler.codec.reading import (
     read_words,
 )
 from et_scheduler.model.shapes import (
+    CPU,
+    MEMORY,
     PODS,
     Effect,
     Operator,
@@ -34,9 +36,11 @@ _MAX_WEIGHT = 2**15
 _REQUIREMENT = 256
 _VALUE = 32
 """What each weighs besides its characters."""
+_EVERYWHERE = frozenset({CPU, MEMORY})
 _CUT = "more of node affinity than is looked at"
-_KNOWN = 4096
 _Pairs = tuple[tuple[str, int], ...]
+_SHARED: WeakValueDictionary[tuple[_Pairs, frozenset[str]], Shape] = WeakValueDictionary()
+"""What bound pods take, as long as one of them is there."""
 
 
 def decode_shape(document: Json) -> Shape:
@@ -65,19 +69,22 @@ def read_whole_shape(pod: Json) -> Shape:
     return decode_shape(shaping.describe_shape(pod))
 
 
-def read_bound_shape(spec: Json) -> Shape:
+def read_bound_shape(spec: Json, offered: Container[str] = ()) -> Shape:
     """What a pod takes of the node that it has: nothing else of it matters any more.
 
-    Equal ones are one object, for there are a hundred thousand of them.
+    Of more resources than any pod has, those count that its node is known to offer, as the kubelet
+    does it: anybody may bind a pod to any name. Equal ones are one object, for there are a hundred
+    thousand of them.
     """
     requests = shaping.sum_requests(spec)
+    if len(requests) > shaping.MAX_RESOURCES:
+        requests = {n: v for n, v in requests.items() if n in _EVERYWHERE or n in offered}
     pairs = tuple(sorted((name, n) for name, n in requests.items() if n and name != PODS))
-    return _share(pairs, frozenset(shaping.list_host_ports(spec)))
-
-
-@lru_cache(maxsize=_KNOWN)
-def _share(requests: _Pairs, ports: frozenset[str]) -> Shape:
-    return Shape(requests, host_ports=ports)
+    ports = frozenset(shaping.list_host_ports(spec)[: shaping.MAX_PORTS])
+    shape = _SHARED.get((pairs, ports))
+    if shape is None:
+        shape = _SHARED[pairs, ports] = Shape(pairs, host_ports=ports)
+    return shape
 
 
 def _read_amount(amount: object) -> int:

@@ -72,7 +72,7 @@ class Toleration:
     is_any_value: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Shape:
     """The same for all pods that a node cannot tell apart.
 

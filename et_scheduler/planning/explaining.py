@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import CPU, describe_requests
 from et_scheduler.planning.drafts import Draft, Hold
@@ -51,7 +49,6 @@ def tell_too_large(gang: Gang, largest: int) -> str:
     return f"needs {describe_gang(gang)}; an empty cluster holds {largest} workers"
 
 
-@lru_cache(maxsize=4096)
 def describe_gang(gang: Gang) -> str:
     """As people write it: "10 workers of 5 CPU, 8 Gi and a launcher of 1 CPU"."""
     text = f"{gang.workers} workers of {describe_requests(gang.worker)}"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from et_kube.resources import Json, Resource
 from et_kube.tables import Entry, identify
 from et_kube.watching import Cut, Deleted, Resumed, Sighting, Synced, Upserted
-from et_scheduler.state.store import DECODERS, Store
+from et_scheduler.state.store import Store
 
 OnUnreadable: TypeAlias = Callable[[Resource, Json, Exception], None]
 """Told of each object that could not be read, and why."""
@@ -64,7 +64,7 @@ class Ingest:
         try:
             metadata = obj["metadata"]
             place = (str(metadata.get("namespace", "")), str(metadata["name"]))
-            version, value = int(metadata["resourceVersion"]), DECODERS[resource](obj)
+            version, value = int(metadata["resourceVersion"]), self._store.decode(resource, obj)
             return Entry(place, str(metadata["uid"]), version, value)
         except Exception as error:  # noqa: BLE001 (one object must not keep the others out)
             if self._on_unreadable is not None:

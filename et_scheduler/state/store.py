@@ -30,12 +30,11 @@ from et_scheduler.model.cluster import Node
 DECODERS: dict[Resource, Callable[[Json], object]] = {
     TRAINING_JOBS: decode_job,
     TRAINING_QUEUES: decode_queue,
-    PODS: decode_pod,
     NODES: decode_node,
     NAMESPACES: decode_namespace,
     PRIORITY_CLASSES: decode_priority_class,
 }
-"""What is watched, and what is kept of it."""
+"""What is kept of each kind that says all about itself. Of pods: see Store.decode."""
 
 NODE = "node"
 PENDING = "pending"
@@ -71,6 +70,15 @@ class Store:
         self.dirty_nodes: set[str] = set()
         self.dirty_jobs: set[str] = set()
         self._behind: set[Resource] = set(self.tables)
+
+    def decode(self, resource: Resource, obj: Json) -> object:
+        """What is kept of an object; raises ValueError (KeyError, TypeError) if it is unreadable.
+
+        What a pod takes of its node is looked at beside what that node offers.
+        """
+        if resource == PODS:
+            return decode_pod(obj, lambda name: self.nodes.find(("", name)))
+        return DECODERS[resource](obj)
 
     @property
     def is_current(self) -> bool:

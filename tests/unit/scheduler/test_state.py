@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from itertools import count
 from typing import Any
+from weakref import ref
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -234,3 +236,54 @@ def test_a_flood_of_pods_takes_little_memory_each() -> None:
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (after - before) / flood < 1500  # 150 MB with a hundred thousand
+
+
+def invent(count: int) -> dict[str, str]:
+    return {f"invented.io/{number}": "1" for number in range(count)}
+
+
+def test_of_a_bound_pod_what_its_node_offers_is_kept() -> None:
+    """Anybody may bind a pod, to any name, and say that it takes 19,000 resources."""
+    book = Book()
+    node = make_node("n")
+    node["status"]["allocatable"]["gpu.io/x"] = "4"
+    book.tell(NODES, node)
+    pod = on(make_service("web"))
+    few = {"cpu": "1", "gpu.io/x": "3", **invent(20)}
+    for number, requests in enumerate((few, few | invent(2000))):
+        pod["spec"]["containers"][0]["resources"] = {"requests": requests}
+        ports = [{"hostPort": port} for port in range(1, 2000)]
+        pod["spec"]["containers"][0]["ports"] = ports if number else []
+        book.tell(PODS, pod, "web")
+        assert book.node().taken["cpu"] == 1000
+        assert book.node().taken["gpu.io/x"] == 3
+        assert len(book.node().taken) <= 64
+        assert len(book.node().ports) <= 256
+    nowhere = on(make_service("lost"), "nowhere")
+    nowhere["spec"]["containers"][0]["resources"] = {"requests": few | invent(2000)}
+    book.tell(PODS, nowhere, "web")
+    found = book.store.pods.find(("web", "lost"))
+    assert found is not None
+    assert found.shape.requests == (("cpu", 1000),)
+
+
+def test_nothing_is_kept_of_what_is_gone() -> None:
+    """One pod, or one job, after the other, each as large as it may be."""
+    book = Book()
+    book.tell(NODES, make_node("n"))
+    job = make_stored(admission=None)
+    job["status"]["shapes"]["pods"][1]["requests"] = {"cpu": 10**6}
+    told = [
+        (PODS, book.tell(PODS, on(make_service("a", 3), "nowhere"), "web")),
+        (PODS, book.tell(PODS, make_service("b", 5), "web")),
+        (TRAINING_JOBS, book.tell(TRAINING_JOBS, job, "team")),
+    ]
+    survey = book.surveyor.survey()
+    shapes = [ref(survey.jobs[0].worker), *(ref(entry.value.shape) for entry in book.store.pods)]
+    decision = decide(survey.cluster, (Queue("main"),), survey.jobs, 10**12)
+    assert "1000 CPU" in decision.explanations[survey.jobs[0].uid].message
+    for resource, obj in told:
+        book.end(resource, obj)
+    survey = book.surveyor.survey()
+    gc.collect()
+    assert [shape() for shape in shapes] == [None] * 3
