@@ -14,7 +14,7 @@ from et_operator.model.jobs import ScalingKind, ScalingRecord, UntoldEnd, Worker
 from et_operator.model.scalings import Scaling
 from et_operator.model.texts import MAX_REASON, cut
 from et_operator.planning.drafts import Draft
-from et_operator.planning.views import View, has_passed
+from et_operator.planning.views import View
 
 TELLING = timedelta(seconds=60)
 """How long the next scaling waits until the end of the last one is told."""
@@ -22,7 +22,7 @@ MOST_UNTOLD = 16
 """Ends that are remembered until they can be told; before there is room for another, no ScaleIn or
 ScaleOut is begun."""
 CONFIRMING = timedelta(minutes=5)
-"""How much longer than its drain time-out a pod may take from its deletion to its end."""
+"""How much longer than the grace of its deletion a pod may take to its end."""
 REFUSED_OFTEN = 4
 """So often in a row, within about a minute, a deletion is refused by a server that means it."""
 
@@ -90,10 +90,9 @@ def _describe_obstacle(draft: Draft, victim: WorkerId) -> str:
     if refusal is not None and refusal.is_meant and refusal.count >= REFUSED_OFTEN:
         return f"the API server refuses the deletion of Pod {victim.name}: {refusal.message}"
     pod = draft.view.pods.get(victim.uid or "")
-    if pod is None or pod.deletion_requested is None:
+    if pod is None or pod.deletion_grace_seconds is None:
         return ""
-    end = pod.deletion_requested + draft.spec.drain_timeout + CONFIRMING
-    if has_passed(draft.now, end, timedelta()):
-        return f"Pod {victim.name} is deleted and does not end"
-    draft.wake_at(end)
-    return ""
+    grace = timedelta(seconds=pod.deletion_grace_seconds)
+    if draft.must_wait(pod.deletion_requested, grace + CONFIRMING):
+        return ""
+    return f"Pod {victim.name} is deleted and does not end"

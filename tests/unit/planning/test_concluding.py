@@ -177,16 +177,20 @@ def test_a_scale_in_whose_pods_must_not_be_deleted_ends_and_says_whose_words_kee
     assert world.scaling_phase("out") == "ScaleSucceeded"
 
 
-def test_a_pod_that_is_deleted_and_never_ends_holds_a_scale_in_for_a_bounded_time() -> None:
+@pytest.mark.parametrize("grace", [30, 3600])
+def test_a_pod_that_outlives_its_grace_holds_a_scale_in_for_a_bounded_time(grace: int) -> None:
     world = start()
     world.ask(ScalingKind.IN, "in")
     world.settle()
     world.serve()
     world.settle()
     [victim] = [pod for pod in world.pods.values() if pod.is_deleting]
-    world.put(victim.name, deletion_requested=world.now)
+    world.put(victim.name, deletion_requested=world.now, deletion_grace_seconds=grace)
+    world.wait(grace + CONFIRMING.total_seconds() - 1)
+    world.settle()
     assert world.scaling_phase("in") == "Scaling"
-    world.wait((world.job.spec.drain_timeout + CONFIRMING).total_seconds())  # type: ignore[union-attr]
+    assert world.step().requeue_after == timedelta(seconds=1)
+    world.wait(1)
     world.settle()
     assert world.scaling_reason("in") == "NotDeleted"
     assert world.replicas == 3

@@ -651,6 +651,18 @@ def test_a_failure_just_after_the_platform_took_a_worker_is_not_the_users() -> N
     assert world.status.epoch == 2
 
 
+def test_so_is_one_at_the_end_of_a_grace_however_long_it_was() -> None:
+    world = start()
+    world.delete("job-worker-1", grace=3600)
+    world.settle()
+    world.wait(3600)
+    world.settle()
+    world.end("job-worker-1", 137)
+    world.finish(1)
+    world.settle()
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+
+
 def test_so_is_one_in_the_very_moment() -> None:
     world = start()
     world.delete("job-worker-1")
