@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from et.completing import complete_contexts, complete_jobs, complete_workers
+from et.completing import complete_contexts, complete_jobs, complete_queues, complete_workers
 
 if TYPE_CHECKING:
     from et.clusters import Cluster
@@ -281,6 +281,52 @@ def describe(
         from et.describing import describe as describe_job
 
         await describe_job(cluster, screen, job, as_json=output is Output.JSON)
+
+    _run(ctx, work, namespace, context, kubeconfig)
+
+
+@app.command()
+def why(
+    ctx: typer.Context,
+    *,
+    job: Job,
+    output: Format = Output.TEXT,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Say why a job waits, has the workers that it has, or has ended."""
+
+    async def work(cluster: Cluster, screen: Screen) -> None:
+        from et.whys import explain
+
+        await explain(cluster, screen, job, as_json=output is Output.JSON)
+
+    _run(ctx, work, namespace, context, kubeconfig)
+
+
+@app.command()
+def queue(
+    ctx: typer.Context,
+    *,
+    name: Annotated[
+        str, typer.Argument(metavar="[QUEUE]", help="Its name.", autocompletion=complete_queues)
+    ] = "",
+    output: Format = Output.TEXT,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """List queues; of one, show what it has and is due, who runs in it, and who waits for what."""
+
+    async def work(cluster: Cluster, screen: Screen) -> None:
+        from et.queues import show_queue, show_queues
+
+        as_json = output is Output.JSON
+        if name:
+            await show_queue(cluster, screen, name, as_json=as_json)
+        else:
+            await show_queues(cluster, screen, as_json=as_json)
 
     _run(ctx, work, namespace, context, kubeconfig)
 

@@ -43,6 +43,19 @@ def complete_workers(context: typer.Context, incomplete: str) -> list[str]:
     return _complete(context, incomplete, find) if job else []
 
 
+def complete_queues(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the cluster's queues."""
+
+    async def find(cluster: Cluster) -> list[str]:
+        from et.clusters import get_meta
+        from et_kube.resources import TRAINING_QUEUES
+
+        listing = await cluster.api.list(TRAINING_QUEUES, None)
+        return [get_meta(queue, "name") for queue in listing.items]
+
+    return _complete(context, incomplete, find)
+
+
 def complete_contexts(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the kubeconfig's contexts."""
     from pathlib import Path

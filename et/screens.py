@@ -19,6 +19,7 @@ PIPE_WIDTH = 100_000
 PHASES = {
     "Created": "yellow",
     "Waiting": "magenta",
+    "Admitted": "green",
     "Running": "green",
     "Scaling": "cyan",
     "Restarting": "yellow",

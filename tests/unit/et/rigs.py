@@ -89,9 +89,14 @@ def read(console: Console) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def make_cluster(fake: FakeCluster, clock: FakeClock, logs: FakeLogs | None = None) -> Cluster:
-    """The seam of the commands in front of a fake cluster."""
-    return Cluster(FakeApi(fake, CallLog(), "et"), logs or FakeLogs(), clock, NAMESPACE)
+def make_cluster(
+    fake: FakeCluster,
+    clock: FakeClock,
+    logs: FakeLogs | None = None,
+    log: CallLog | None = None,
+) -> Cluster:
+    """The seam of the commands in front of a fake cluster; faults of `log` strike its calls."""
+    return Cluster(FakeApi(fake, log or CallLog(), "et"), logs or FakeLogs(), clock, NAMESPACE)
 
 
 def join(world: World, logs: FakeLogs | None = None) -> Cluster:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from et.commands import app
 from et.screens import Screen
 from et_kube.resources import TRAINING_JOBS
+from tests.fakes.clients import CallLog
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster import FakeCluster
 from tests.makers import make_job
@@ -38,11 +39,13 @@ class Desk:
         self.clock = FakeClock()
         self.cluster = FakeCluster(self.clock.now)
         self.screen = make_screen()
+        self.log = CallLog()
 
     def type(self, *words: str, stdin: str = "") -> int:
         """Run `et words`; its exit code."""
         self.screen = make_screen()
-        rig = make_rig(make_cluster(self.cluster, self.clock), self.screen)
+        cluster = make_cluster(self.cluster, self.clock, log=self.log)
+        rig = make_rig(cluster, self.screen)
         result = CliRunner().invoke(app, list(words), obj=rig, input=stdin)
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception

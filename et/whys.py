@@ -1,0 +1,132 @@
+"""`et why`: why a job waits, has the workers that it has, or has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from rich.table import Table
+from rich.text import Text
+
+from et.clusters import Cluster
+from et.errors import EtError
+from et.frames import list_troubles
+from et.queues import format_since, list_line, name_job, read_admission, read_queue
+from et.reading import explain_end, has_ended, read_events, read_job
+from et.screens import Screen, format_duration, style_phase
+from et.stories import JOB, Entry, tell_story
+from et_contract.admissions import ADMITTED, AdmissionState
+from et_kube.errors import Refused
+from et_operator.codec.decoding import decode_job
+from et_operator.model.conditions import find_condition
+from et_operator.model.jobs import TrainingJob
+from et_scheduler.model.jobs import Admission
+
+LATELY = timedelta(minutes=30)
+"""Warnings that are older explain nothing of what is now."""
+MOST_WARNINGS = 3
+MOST_BEFORE = 3
+
+Fact = tuple[str, str]
+
+
+async def explain(cluster: Cluster, screen: Screen, name: str, *, as_json: bool) -> None:
+    """Show it."""
+    stored = await read_job(cluster, name)
+    job, admission = decode_job(stored), read_admission(stored)
+    line = await _read_line(cluster, find_queue(job, admission))
+    story = tell_story(job, [], await read_events(cluster, job.key.namespace))
+    now = cluster.clock.now()
+    facts = list(list_reasons(job, admission, line, story, now))
+    if as_json:
+        reasons = [{"about": label, "text": text} for label, text in facts]
+        screen.show_json({"job": name, "phase": job.status.phase, "reasons": reasons})
+        return
+    began, ended = job.status.start_time or job.created, job.status.completion_time or now
+    title = Text.assemble((name, "bold"), "  ", style_phase(job.status.phase or ""))
+    screen.say(title.append(f"  for {format_duration(ended - began)}", style="dim"))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in facts:
+        table.add_row(label, text)
+    screen.show(table)
+
+
+def list_reasons(
+    job: TrainingJob,
+    admission: Admission | None,
+    line: Sequence[str],
+    story: Sequence[Entry],
+    now: datetime,
+) -> Iterator[Fact]:
+    """What there is to say, most telling first: a label and a sentence each."""
+    if job.invalid:
+        yield "spec", job.invalid
+    if has_ended(job):
+        yield "end", explain_end(job)
+        return
+    if admission is not None and job.spec is not None and (job.spec.queue or admission.workers):
+        yield from _list_of_queue(job, admission, line, now)
+    elif job.spec is not None and job.spec.queue:
+        told = find_condition(job.status.conditions, ADMITTED)
+        yield "queue", (told.message if told else "") or "the operator has not looked at it yet"
+        yield "next", f"et-scheduler answers for queue {job.spec.queue}; does it run?"
+    for trouble in list_troubles(job):
+        yield "trouble", trouble
+    yield from _list_warnings(story, now)
+    yield "workers", _describe_workers(job)
+
+
+def find_queue(job: TrainingJob, admission: Admission | None) -> str:
+    """The one that it counts in, which stays while it runs, or will; "" for none."""
+    asked = job.spec.queue if job.spec else None
+    return (admission.queue if admission else "") or asked or ""
+
+
+def _list_of_queue(
+    job: TrainingJob, admission: Admission, line: Sequence[str], now: datetime
+) -> Iterator[Fact]:
+    where = f"in queue {find_queue(job, admission)}"
+    if admission.state is AdmissionState.ADMITTED:
+        yield "queue", f"admitted {where} {format_since(admission.since, now)} ago"
+        yield "may have", f"{admission.workers} workers now"
+        if admission.leaving:
+            yield "leaving", ", ".join(admission.leaving)
+    else:
+        yield "queue", f"waits {where} for {format_since(admission.queued_at, now)}"
+        yield from _list_of_line(name_job(job), line)
+    if admission.message:
+        yield "why", admission.message
+
+
+def _list_of_line(name: str, line: Sequence[str]) -> Iterator[Fact]:
+    if name not in line:
+        return
+    place = line.index(name)
+    yield "place", f"{place + 1} of those who wait"
+    if place:
+        before = list(line[max(place - MOST_BEFORE, 0) : place])
+        more = f" and {place - len(before)} more" if place > len(before) else ""
+        yield "behind", ", ".join(before) + more
+
+
+def _list_warnings(story: Sequence[Entry], now: datetime) -> Iterator[Fact]:
+    warnings = [one for one in story if one.is_warning and now - one.at <= LATELY]
+    for one in warnings[-MOST_WARNINGS:]:
+        about = "" if one.about == JOB else f"{one.about}: "
+        yield "warning", f"{about}{one.what}: {one.text} ({format_duration(now - one.at)} ago)"
+
+
+def _describe_workers(job: TrainingJob) -> str:
+    worker = job.spec.worker if job.spec else None
+    wanted = f" of {worker.replicas}" if worker else ""
+    return f"{len(job.status.current_workers)}{wanted} run"
+
+
+async def _read_line(cluster: Cluster, queue: str) -> list[str]:
+    """Who waits in the queue; nobody where it is gone or may not be read."""
+    try:
+        return list_line(await read_queue(cluster, queue)) if queue else []
+    except (EtError, Refused):
+        return []

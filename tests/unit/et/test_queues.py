@@ -1,0 +1,192 @@
+"""`et queue` and `et why`: what people are told about sharing a cluster."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from et.queues import draw_bar, format_amount
+from et_kube.errors import Refused
+from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Ref
+from tests.fakes.clients import Call, Moment
+from tests.fakes.cluster import FakeCluster
+from tests.makers import make_job
+from tests.simulation.worlds import NAMESPACE
+from tests.unit.et.test_commands import Desk
+
+MINUTE = 60_000
+GIB = 1024**3
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def ago(desk: Desk, minutes: int) -> str:
+    moment = desk.clock.now().timestamp() - 60 * minutes
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def write_status(cluster: FakeCluster, ref: Ref, status: dict[str, Any]) -> None:
+    cluster.patch(ref, {"status": status}, subresource="status")
+
+
+def create_queue(cluster: FakeCluster, name: str = "research", **status: Any) -> None:
+    spec = {"weight": 3, "priority": 10, "limits": {"cpu": "8", "memory": "16Gi"}}
+    kind = {"apiVersion": "kai.alibabacloud.com/v1alpha1", "kind": "TrainingQueue"}
+    body = {**kind, "metadata": {"name": name}, "spec": spec}
+    cluster.create(TRAINING_QUEUES, "", body)
+    if status:
+        write_status(cluster, Ref(TRAINING_QUEUES, "", name), status)
+
+
+def create_job(desk: Desk, name: str, *, queue: str = "research", **admission: Any) -> None:
+    job = make_job(name, workers=2, minReplicas=1, maxReplicas=4, queue=queue)
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, job)
+    status = {"admission": admission} if admission else {}
+    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, name), status)
+
+
+def fill(desk: Desk) -> None:
+    create_queue(
+        desk.cluster,
+        waiting=2,
+        running=1,
+        allocated={"cpu": 4000, "memory": 6 * GIB},
+        deserved={"cpu": 2000, "memory": 8 * GIB},
+        line=[f"{NAMESPACE}/first", f"{NAMESPACE}/second"],
+    )
+    told = {"queue": "research", "since": ago(desk, 5), "queuedAt": ago(desk, 9)}
+    create_job(desk, "runs", number=1, state="Admitted", workers=3, message="all it asks", **told)
+    wait = {"number": 0, "state": "Waiting", "reason": "NoRoom"}
+    create_job(desk, "second", message="behind first", **wait, **told)
+    create_job(desk, "first", message="needs 2 workers of 1 CPU, 1 fits", **wait, **told)
+    create_job(desk, "elsewhere", queue="other")
+
+
+def test_queues_are_listed_with_what_they_have_most_of(desk: Desk) -> None:
+    fill(desk)
+    create_queue(desk.cluster, "idle")
+
+    assert desk.type("queue") == 0
+
+    header, idle, research = desk.out.splitlines()
+    assert header.split() == ["NAME", "WEIGHT", "PRIORITY", "WAITING", "RUNNING", "HAS/DUE", "AGE"]
+    assert idle.split() == ["idle", "3", "10", "-", "-", "-", "0s"]
+    assert research.split() == ["research", "3", "10", "2", "1", "cpu", "4/2", "0s"]
+
+
+def test_a_queue_shows_who_runs_and_who_waits_in_line_for_what(desk: Desk) -> None:
+    fill(desk)
+
+    assert desk.type("queue", "research") == 0
+
+    assert "1 run, 2 wait" in desk.out
+    assert "##########++++++++++ has 4, due 2, limit 8" not in desk.out, "a bar has 20 places"
+    assert "#####+++++.......... has 4, due 2, limit 8" in desk.out
+    assert "has 6Gi, due 8Gi, limit 16Gi" in desk.out
+    table = desk.out.split("\n\n")[1].splitlines()
+    assert [line.split()[0] for line in table] == [
+        "JOB",
+        f"{NAMESPACE}/runs",
+        f"{NAMESPACE}/first",
+        f"{NAMESPACE}/second",
+    ]
+    assert "Admitted" in table[1]
+    assert "0/3" in table[1]
+    assert "needs 2 workers of 1 CPU, 1 fits" in " ".join(table[2].split())
+
+
+def test_of_whom_no_other_namespaces_may_be_read_his_own_is_shown(desk: Desk) -> None:
+    fill(desk)
+
+    def refuse(call: Call, moment: Moment) -> None:
+        if call.ref == Ref(TRAINING_JOBS, "", "") and moment is Moment.BEFORE:
+            raise Refused(403, "Forbidden", "no such right")
+
+    desk.log.faults.append(refuse)
+
+    assert desk.type("queue", "research") == 0
+
+    assert f"{NAMESPACE}/first" in desk.out
+    assert f"these are the jobs of {NAMESPACE}" in desk.err
+
+
+def test_a_queue_that_is_not_there_is_named(desk: Desk) -> None:
+    assert desk.type("queue", "nobody") == 1
+    assert "there is no TrainingQueue 'nobody'" in desk.err
+    assert desk.type("queue") == 0
+    assert "there is no TrainingQueue" in desk.err
+
+
+def test_a_queue_is_json_when_asked_for(desk: Desk) -> None:
+    fill(desk)
+    assert desk.type("queue", "research", "-o", "json") == 0
+    told = json.loads(desk.out)
+    assert told["queue"]["spec"]["weight"] == 3
+    assert [job["name"].split("/")[1] for job in told["jobs"]] == ["runs", "first", "second"]
+
+
+def test_a_job_that_waits_says_where_for_what_and_behind_whom(desk: Desk) -> None:
+    fill(desk)
+
+    assert desk.type("why", "second") == 0
+
+    lines = [" ".join(line.split()) for line in desk.out.splitlines()]
+    assert "queue waits in queue research for 9m0s" in lines
+    assert "place 2 of those who wait" in lines
+    assert f"behind {NAMESPACE}/first" in lines
+    assert "why behind first" in lines
+
+
+def test_a_job_that_was_admitted_says_what_it_may_have(desk: Desk) -> None:
+    fill(desk)
+    assert desk.type("why", "runs", "-o", "json") == 0
+    reasons = {one["about"]: one["text"] for one in json.loads(desk.out)["reasons"]}
+    assert reasons["queue"] == "admitted in queue research 5m0s ago"
+    assert reasons["may have"] == "3 workers now"
+    assert reasons["why"] == "all it asks"
+    assert "place" not in reasons
+
+
+def test_a_job_that_nobody_has_answered_asks_whether_the_scheduler_runs(desk: Desk) -> None:
+    create_job(desk, "alone")
+    assert desk.type("why", "alone") == 0
+    assert "et-scheduler answers for queue research; does it run?" in desk.out
+
+
+def test_without_a_queue_troubles_and_late_warnings_say_why(desk: Desk) -> None:
+    job = make_job("plain", workers=2)
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, job)
+    condition = {
+        "type": "PodsRefused",
+        "status": "True",
+        "reason": "Forbidden",
+        "message": "exceeded quota: pods",
+        "lastTransitionTime": ago(desk, 3),
+        "lastUpdateTime": ago(desk, 3),
+    }
+    status = {"phase": "Created", "conditions": [condition]}
+    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, "plain"), status)
+
+    assert desk.type("why", "plain") == 0
+
+    assert "PodsRefused: exceeded quota: pods" in desk.out
+    assert "0 of 2 run" in desk.out
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [("cpu", 1500, "1.5"), ("memory", 3 * GIB // 2, "1.5Gi"), ("nvidia.com/gpu", 8, "8")],
+)
+def test_amounts_are_written_as_people_do(resource: str, amount: int, text: str) -> None:
+    assert format_amount(resource, amount) == text
+
+
+@pytest.mark.parametrize(("has", "due", "limit"), [(0, 0, None), (7, 3, 5), (1, 10**9, None)])
+def test_a_bar_always_has_its_length(has: int, due: int, limit: int | None) -> None:
+    assert len(draw_bar("pods", has, due, limit).plain.split(" ")[0]) == 20
