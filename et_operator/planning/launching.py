@@ -117,11 +117,9 @@ def judge_launcher(draft: Draft) -> Ending | None:
         return None
     if view.report is not None and view.report.is_done:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
-    if pod is None:
-        return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
-    if _is_about_to_tell(draft, pod):
+    if pod is not None and _is_about_to_tell(draft, pod):
         return None  # whether the command had ended before somebody told it to
-    ending = _judge_pod(draft, pod)
+    ending = _judge_end(draft, pod)
     if ending.is_success:
         rest_on_launcher(draft)  # its report may say that the command had been told to end
     return ending
@@ -265,26 +263,51 @@ def _find_last_launcher(view: View) -> tuple[int, str]:
     return epoch, report.launcher_uid if view.snapshot.role is not None else ""
 
 
-def _judge_pod(draft: Draft, pod: Pod) -> Ending:
-    """Who caused the end of this pod, whose command had not been told to have ended well."""
-    view = draft.view
-    if is_cut_off(pod):
-        return _judge_end_by_template(pod, f"{pod.pod_reason}: {pod.pod_message}")
-    if pod.termination is None or _is_ended_by_platform(view, pod):
-        message = _describe_disruption(pod)
-        return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
-    if _is_told_to_end(view):
-        ending = _judge_end_by_template(pod, "SIGTERM, as of a probe that failed")
-    else:
-        ending = _judge_exit(pod, pod.termination)
-    if ending.is_success:
+def _judge_end(draft: Draft, pod: Pod | None) -> Ending:
+    """Who caused the end of a launcher whose command was not told to have ended well.
+
+    What the command did by itself is its own, whatever became of its pod since.
+    """
+    end = _find_own_end(draft.view, pod)
+    ending = _judge_pod(draft.view, pod) if end is None else _judge_exit(pod, end)
+    is_by_template = end is None and pod is not None and is_cut_off(pod)
+    if ending.is_success or ending.is_infrastructure or is_by_template:
         return ending
     lost = find_lost(draft, pod)
     if not lost:
         return ending
     names = ", ".join(record.name for record in lost)
     message = f"{names} was lost, and {ending.message}"
-    return _lose("WorkerLost", message, is_taken=all(was_wanted(view, record) for record in lost))
+    is_wanted = all(was_wanted(draft.view, record) for record in lost)
+    return _lose("WorkerLost", message, is_taken=is_wanted)
+
+
+def _find_own_end(view: View, pod: Pod | None) -> Termination | None:
+    """How the command ended before it was told to; None where its broker has not said so.
+
+    An end by SIGTERM says nothing: a node that goes down may send it to all processes at once, and
+    the command ends before its PID 1 has seen its own.
+    """
+    report = view.report
+    if report is None or report.ended in {None, TERMINATED} or report.is_told_to_end:
+        return None
+    shown = pod.termination if pod is not None else None
+    is_same = shown is not None and shown.exit_code == report.ended
+    return shown if is_same else Termination(report.ended)
+
+
+def _judge_pod(view: View, pod: Pod | None) -> Ending:
+    """The same as far as the pod shows it."""
+    if pod is None:
+        return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
+    if is_cut_off(pod):
+        return _judge_end_by_template(pod, f"{pod.pod_reason}: {pod.pod_message}")
+    if pod.termination is None or _is_ended_by_platform(view, pod):
+        message = _describe_disruption(pod)
+        return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
+    if _is_told_to_end(view):
+        return _judge_end_by_template(pod, "SIGTERM, as of a probe that failed")
+    return _judge_exit(pod, pod.termination)
 
 
 def _is_ended_by_platform(view: View, pod: Pod) -> bool:
@@ -311,7 +334,7 @@ def _judge_end_by_template(pod: Pod, why: str) -> Ending:
     return Ending("LauncherFailed", message, TERMINATED)
 
 
-def _judge_exit(pod: Pod, end: Termination) -> Ending:
+def _judge_exit(pod: Pod | None, end: Termination) -> Ending:
     if end.exit_code == 0:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
     tail = keep_end(end.message.strip(), MAX_TAIL)
@@ -319,7 +342,7 @@ def _judge_exit(pod: Pod, end: Termination) -> Ending:
     init = end.init_container
     who = f"the launcher's init container {init}" if init else "the launcher"
     message = f"{who} ended with exit code {end.exit_code}{why}" + (f": {tail}" if tail else "")
-    if is_image_unfit(pod):
+    if pod is not None and is_image_unfit(pod):
         return Ending("ImageUnfit", f"{message}; {NEEDS_PYTHON}", end.exit_code)
     reason = "InitContainerFailed" if init else "LauncherFailed"
     return Ending(reason, message, end.exit_code)

@@ -1,0 +1,119 @@
+"""Who caused a launcher's end: the command's own is what its broker told before anybody asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from et_kube.resources import CONFIG_MAPS, PODS
+from et_operator.model.jobs import RestartPolicy
+from et_operator.model.pods import Node, Termination
+from tests.planning_makers import World, make_job
+
+
+def start(**spec: object) -> World:
+    world = World(make_job(2, **spec))
+    world.start()
+    return world
+
+
+def lose_pod(world: World, name: str) -> None:
+    del world.pods[name]
+
+
+def delete_pod(world: World, name: str) -> None:
+    world.delete(name)
+
+
+def evict_pod(world: World, name: str) -> None:
+    world.put(name, phase="Failed", pod_reason="Evicted")
+
+
+def restart_node(world: World, name: str) -> None:
+    world.put(name, phase="Failed", termination=Termination(255, "Unknown"))
+
+
+def lose_node(world: World, name: str) -> None:
+    world.put(name, phase="Running", is_container_running=True, termination=None)
+    world.delete(name)
+    world.nodes = {"n1": Node("n1", is_ready=False, is_unreachable=True)}
+
+
+AFTERWARDS = [lose_pod, delete_pod, evict_pod, restart_node, lose_node]
+
+
+@pytest.mark.parametrize("happen", AFTERWARDS)
+def test_what_the_command_did_by_itself_is_its_own_whatever_became_of_its_pod(
+    happen: Callable[[World, str], None],
+) -> None:
+    world = start()
+    world.finish(3)
+    happen(world, "job-launcher")
+    world.settle()
+    assert world.reason("Failed") == "LauncherFailed"
+    [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+    assert "exit code 3" in failed.message
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (1, 0)
+
+
+def test_it_is_tried_again_as_often_as_the_job_allows() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=1)
+    for _ in range(2):
+        assert world.phase() != "Failed"
+        assert world.launcher is not None
+        name = world.launcher.name
+        world.finish(3)
+        del world.pods[name]
+        world.settle()
+        world.wait(60)
+        world.start()
+    assert world.reason("Failed") == "BackoffLimitExceeded"
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (2, 0)
+
+
+@pytest.mark.parametrize("happen", AFTERWARDS)
+@pytest.mark.parametrize(("code", "is_told"), [(3, True), (143, True), (143, False)])
+def test_what_it_did_on_sigterm_is_the_doing_of_who_sent_it(
+    code: int, happen: Callable[[World, str], None], *, is_told: bool
+) -> None:
+    """A node that goes down may send it to the command before PID 1 has seen its own."""
+    world = start()
+    world.finish(code, is_told_to_end=is_told)
+    happen(world, "job-launcher")
+    world.settle()
+    assert world.reason("Restarting") in {"LauncherDeleted", "LauncherDisrupted"}
+    assert world.status.failures.user == 0
+
+
+@pytest.mark.parametrize("happen", AFTERWARDS[:4])
+def test_a_lost_worker_explains_it_there_too(happen: Callable[[World, str], None]) -> None:
+    world = start()
+    del world.pods["job-worker-1"]
+    world.finish(1)
+    happen(world, "job-launcher")
+    world.settle()
+    assert world.reason("Restarting") == "WorkerLost"
+    assert world.status.failures.user == 0
+
+
+def test_whom_nobody_sees_any_more_is_judged_from_live_reads() -> None:
+    world = start()
+    world.finish(3)
+    del world.pods["job-launcher"]
+    premises = {(ref.resource, ref.name) for ref in world.step().premises}
+    assert premises >= {(CONFIG_MAPS, "job-report"), (PODS, "job-launcher")}
+
+
+@pytest.mark.parametrize(("is_all_gone", "reason"), [(False, "LauncherFailed"), (True, "Deleted")])
+def test_a_job_that_is_being_deleted_tells_its_own_failure(
+    reason: str, *, is_all_gone: bool
+) -> None:
+    """Where all of it has gone, its command may have failed for workers that went first."""
+    world = start()
+    world.finish(3)
+    world.pods = {} if is_all_gone else {n: p for n, p in world.pods.items() if "worker" in n}
+    world.job = replace(world.job, deletion_requested=world.now)
+    world.settle()
+    assert world.reason("Failed") == reason
