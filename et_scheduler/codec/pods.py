@@ -32,7 +32,8 @@ class Tenant:
 
     `owner` is the uid of the training job that it is of, "" for the pods of others. `is_pending`
     says that whoever binds pods looks for a node for it. `since`: then, or, of a job's pod, when it
-    was created. One that has ended has all defaults.
+    was created. `priority`, known of these, is what the server admitted it with. One that has ended
+    has all defaults.
     """
 
     node: str = ""
@@ -58,19 +59,22 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
     owner, is_launcher = _find_owner(metadata)
     is_terminating = bool(metadata.get("deletionTimestamp"))
     created = read_moment(metadata, "creationTimestamp") or 0
+    is_pending = not (node or is_terminating or spec.get("schedulingGates"))
+    shape = NOTHING
     if node:
         known = find_node(node)
         shape = read_bound_shape(spec, known.allocatable if known is not None else ())
-        since = created if owner else 0
-        return Tenant(node, shape, owner, is_launcher, is_terminating, since=since)
-    if is_terminating or spec.get("schedulingGates"):
-        return Tenant("", NOTHING, owner, is_launcher, is_terminating, since=created)
+    elif is_pending:
+        shape = read_whole_shape(obj)
+    if not (owner or is_pending):
+        return Tenant(node, shape, is_terminating=is_terminating)
     return Tenant(
-        "",
-        read_whole_shape(obj),
+        node,
+        shape,
         owner,
         is_launcher,
-        is_pending=True,
+        is_terminating,
+        is_pending,
         priority=read_integer(spec, "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
         since=created if owner else _find_unplaced(status) or created,
     )

@@ -105,17 +105,25 @@ class Surveyor:
         """The job with its pods."""
         stored = entry.value
         assert stored.job is not None  # noqa: S101 (only such jobs are given)
-        tenants = self._store.pods.select_entries(stored.job.uid)
         namespace = entry.place[0]
-        pods = (
-            build_pod(one.place[1], one.value, stored)
-            for one in tenants
+        tenants = [
+            one
+            for one in self._store.pods.select_entries(stored.job.uid)
             if one.place[0] == namespace
-        )
-        job = replace(stored.job, pods=tuple(pods))
+        ]
+        pods = tuple(build_pod(one.place[1], one.value, stored) for one in tenants)
+        priority = self._find_priority(stored, [one.value for one in tenants])
+        return replace(stored.job, pods=pods, priority=priority)
+
+    def _find_priority(self, stored: StoredJob, tenants: Collection[Tenant]) -> int:
+        """The lowest of its workers, where there are any: an edit of a template changes none."""
+        assert stored.job is not None  # noqa: S101 (only such jobs are given)
+        own = [one.priority for one in tenants if not one.is_launcher]
+        if own:
+            return min(own)
         if stored.priority_class is None:
-            return job
-        return replace(job, priority=self._store.find_priority(stored.priority_class))
+            return stored.job.priority
+        return self._store.find_priority(stored.priority_class)
 
     def _list_pending(self) -> Iterable[PendingPod]:
         for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)

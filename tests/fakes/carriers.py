@@ -83,8 +83,6 @@ class Carrier:
             {"role": role, "requests": {"cpu": _get_cpu(job, role)}}
             for role in ("launcher", "worker")
         ]
-        worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-        pods[1]["priority"] = worker.get("priority", 0)
         shapes = {"pods": pods, "elastic": True}
         self._write(job, {"shapes": shapes, "conditions": _condition("False", "Waiting")})
 
@@ -120,6 +118,8 @@ class Carrier:
         pod["metadata"]["ownerReferences"] = [owner]
         pod["metadata"]["labels"] = build_labels(metadata["name"], Role(role))
         terms = {"nodeSelectorTerms": [{"matchExpressions": rules}]}
+        template = job["spec"]["etReplicaSpecs"][role]["template"]["spec"]
+        pod["spec"]["priority"] = template.get("priority", 0)
         required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         pod["spec"]["affinity"] = {"nodeAffinity": required}
         self._cluster.create(PODS, metadata["namespace"], pod)

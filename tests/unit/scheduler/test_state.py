@@ -139,6 +139,20 @@ def test_a_priority_that_is_not_said_is_that_of_the_class() -> None:
     assert find() == 7
 
 
+def test_the_priority_of_what_runs_is_the_lowest_that_its_workers_were_admitted_with() -> None:
+    book = Book()
+    book.tell(PRIORITY_CLASSES, {"metadata": {"name": "top"}, "value": 10**9})
+    job = make_stored()
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    template["priorityClassName"] = "top"
+    book.tell(TRAINING_JOBS, job, "team")
+    for name, priority in [("job-launcher", 3), ("job-worker-1", 10**9), ("job-worker-2", 5)]:
+        pod = on(own(make_service(name)))
+        pod["spec"]["priority"] = priority
+        book.tell(PODS, pod, "team")
+    assert book.surveyor.survey().jobs[0].priority == 5
+
+
 def test_an_owner_in_another_namespace_hides_no_pod() -> None:
     book = Book()
     book.tell(NODES, make_node("n"))

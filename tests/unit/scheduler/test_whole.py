@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from et_kube.errors import Conflict, OutcomeUnknown, ServerFailed
-from et_kube.resources import EVENTS, LEASES, PODS, TRAINING_JOBS, TRAINING_QUEUES, Ref
+from et_kube.resources import (
+    EVENTS,
+    LEASES,
+    PODS,
+    PRIORITY_CLASSES,
+    TRAINING_JOBS,
+    TRAINING_QUEUES,
+    Ref,
+)
 from et_kube.watching import Cut, Resumed
 from tests.fakes.clients import Call, Moment
 from tests.unit.scheduler.rigs import USER, Rig, make_held
@@ -308,3 +316,25 @@ async def test_a_gang_that_does_not_come_to_stand_is_taken_back_and_tried_again(
         await rig.advance(5)
     assert rig.count("one") == 4
     assert "attempts" not in rig.get("one")
+
+
+async def test_who_runs_keeps_the_priority_of_his_pods_whatever_his_template_says_since() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    rig.cluster.create(PRIORITY_CLASSES, None, {"metadata": {"name": "top"}, "value": 10**9})
+    rig.create(make_held("greedy", least=2, most=8))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count("greedy") == 8
+        edit_worker(rig, "greedy", priorityClassName="top")
+        rig.create(make_held("gang", least=2, most=2))
+        await rig.advance(20)
+        assert rig.count("gang") == 2
+        assert rig.count("greedy") == 6
+
+
+def edit_worker(rig: Rig, name: str, **spec: Any) -> None:
+    """What its author writes into the template of its workers."""
+    ref = Ref(TRAINING_JOBS, "team", name)
+    rig.cluster.edit(
+        ref, lambda d: d["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"].update(spec)
+    )
