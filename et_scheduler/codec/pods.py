@@ -8,6 +8,7 @@ from sys import intern
 
 from et_contract.pods import LABEL_GROUP, LABEL_JOB, LABEL_ROLE, Role, is_called
 from et_kube.resources import GROUP, TRAINING_JOBS, Json
+from et_scheduler.codec.priorities import read_preempts
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
     read_integer,
@@ -32,8 +33,8 @@ class Tenant:
 
     `owner` is the uid of the training job that it is of, "" for the pods of others. `is_pending`
     says that whoever binds pods looks for a node for it. `since`: then, or, of a job's pod, when it
-    was created. `priority`, known of these, is what the server admitted it with. One that has ended
-    has all defaults.
+    was created. `priority` and `preempts`, known of these, are what the server admitted it
+    with. One that has ended has all defaults.
     """
 
     node: str = ""
@@ -43,6 +44,7 @@ class Tenant:
     is_terminating: bool = False
     is_pending: bool = False
     priority: int = 0
+    preempts: bool = True
     since: int = 0
 
 
@@ -76,6 +78,7 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
         is_terminating,
         is_pending,
         priority=read_integer(spec, "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
+        preempts=read_preempts(spec),
         since=created if owner else _find_unplaced(status) or created,
     )
 

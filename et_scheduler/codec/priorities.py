@@ -1,22 +1,34 @@
-"""PriorityClasses: what the API server writes into pods that name one, or none."""
+"""PriorityClasses, and what the API server writes of them into pods that name one, or none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from et_kube.resources import Json
-from et_scheduler.codec.reading import MAX_INTEGER, read_flag, read_integer
+from et_scheduler.codec.reading import MAX_INTEGER, read_flag, read_integer, read_text
+
+_NEVER = "Never"
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """`is_default`: of pods that name none."""
+    """`is_default`: of pods that name none. `preempts` is False for who may make nobody go."""
 
     value: int
     is_default: bool = False
+    preempts: bool = True
+
+
+NO_CLASS = PriorityClass(0)
+"""Of pods that name none where none is the default."""
 
 
 def decode_priority_class(obj: Json) -> PriorityClass:
     """Raises ValueError for what cannot be one."""
     value = read_integer(obj, "value", least=-MAX_INTEGER - 1, most=MAX_INTEGER)
-    return PriorityClass(value, read_flag(obj, "globalDefault"))
+    return PriorityClass(value, read_flag(obj, "globalDefault"), preempts=read_preempts(obj))
+
+
+def read_preempts(body: Json) -> bool:
+    """Whether a class, or a pod that was admitted with one, may make others go."""
+    return read_text(body, "preemptionPolicy") != _NEVER

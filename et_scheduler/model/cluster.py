@@ -29,12 +29,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod of others that no node has been found for, `since` then."""
+    """A pod of others that no node has been found for, `since` then.
+
+    One that does not `preempt` makes nobody go, and has what is free or becomes so.
+    """
 
     uid: str
     shape: Shape
     priority: int
     since: int
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,9 @@ class Job:
 
     `minimum`, `maximum` and `replicas` are of the spec; which of them count depends on the
     elasticity. `sizes` rises; empty: any. `is_waiting` says that the operator holds it and asks;
-    `admitted_number` is the newest admission that it has carried out. `is_frozen`: it cannot be
-    written now, so nothing about it is decided, and what it was promised stays its own.
+    `admitted_number` is the newest admission that it has carried out. Who does not `preempt` is in
+    line by his priority, and nobody gives or goes for him. `is_frozen`: it cannot be written now,
+    so nothing about it is decided, and what it was promised stays its own.
     """
 
     uid: str
@@ -106,6 +107,7 @@ class Job:
     elasticity: Elasticity = Elasticity.AUTO
     sizes: tuple[int, ...] = ()
     priority: int = 0
+    preempts: bool = True
     cooldown: int = 30 * SECOND
     created: int = 0
     is_waiting: bool = True

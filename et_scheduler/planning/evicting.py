@@ -43,6 +43,8 @@ def find_seats_with_victims(
     draft: Draft, waiter: Standing, gang: Gang, preferred: frozenset[int]
 ) -> tuple[Seats, Search] | None:
     """Seats for which others go, who are to be asked by the search: shrinking before evicting."""
+    if not waiter.job.preempts:
+        return None
     donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
     allowed = draft.get_allowed(waiter)
     ranks = {group: rank(first, 0) for group, first in donors.first.items()}

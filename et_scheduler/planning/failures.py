@@ -11,7 +11,7 @@ from et_scheduler.planning.standings import Standing
 
 
 class Failures:
-    """By queue, priority, launcher and where the pods may be: room only gets less in a pass."""
+    """What decides who may be asked, and where the pods may be: room only gets less in a pass."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -41,4 +41,4 @@ class Failures:
         is_offered = self._draft.room.is_offered(worker)  # what is not, no measure shows
         where = (worker.terms, worker.tolerations, worker.host_ports, is_offered)
         queue = self._draft.get_queue(standing)
-        return (queue, standing.job.priority, gang.launcher, where)
+        return (queue, standing.job.priority, standing.job.preempts, gang.launcher, where)

@@ -109,6 +109,8 @@ def _takes_part(draft: Draft, standing: Standing) -> bool:
 
 def _may_receive(draft: Draft, standing: Standing) -> bool:
     """In its cool-down it could not take the room, and it would be given away again."""
+    if not standing.job.preempts:
+        return False
     resized_at = standing.admission.resized_at
     return resized_at is None or draft.has_passed(resized_at, standing.job.cooldown)
 

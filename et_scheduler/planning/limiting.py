@@ -6,7 +6,7 @@ from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.waiting import find_owed
+from et_scheduler.planning.waiting import find_asked
 
 
 def keep_limits(draft: Draft) -> None:
@@ -15,7 +15,7 @@ def keep_limits(draft: Draft) -> None:
     So it is too where somebody of the same queue waits at the limit with his least size.
     """
     for queue in draft.queues:
-        wanted = find_owed(draft, queue)
+        wanted = find_asked(draft, queue)
         surplus = draft.ledger.allocated[queue] + wanted - draft.ledger.limits[queue]
         if not (surplus > 0).any():
             continue

@@ -16,7 +16,8 @@ from et_scheduler.planning.standings import Standing
 def serve(draft: Draft) -> None:
     """Keep room for each pending pod, for a time; where there is none, let workers shrink.
 
-    Each pod counts for a while only, so that one that can never fit empties nothing.
+    Each pod counts for a while only, so that one that can never fit empties nothing. One that
+    preempts nobody has what is free, or becomes so.
     """
     reserved = _list_reserved(draft)
     robbed = sum(
@@ -24,19 +25,21 @@ def serve(draft: Draft) -> None:
         for standing in draft.standings.values()
         if standing.is_waiting and standing.admission.reserved
     )
-    groups: dict[tuple[int, Shape], list[PendingPod]] = defaultdict(list)
+    groups: dict[tuple[int, bool, Shape], list[PendingPod]] = defaultdict(list)
     for pod in sorted(draft.cluster.pending, key=lambda pod: (pod.since, pod.uid)):
         if not draft.has_passed(pod.since, draft.rules.service_counts):
-            groups[(-pod.priority, pod.shape)].append(pod)
-    for (priority, shape), pods in sorted(groups.items(), key=lambda item: _rank(item[1], item[0])):
-        search = Search(draft, _rank_donors(draft, -priority), avoided=reserved)
-        search.collect()
+            groups[(pod.priority, pod.preempts, pod.shape)].append(pod)
+    for (priority, preempts, shape), pods in sorted(
+        groups.items(), key=lambda item: _rank(item[1])
+    ):
+        search = Search(draft, _rank_donors(draft, priority), avoided=reserved)
+        search.collect(None if preempts else ())
         # Services take whatever is freed first, the seats of waiting gangs too, as long as any of
         # them comes: so room for both is asked for once more, and is there for the next of them.
-        count = len(pods) + (len(pods) + robbed if robbed else 0)
+        count = len(pods) + (len(pods) + robbed if robbed and preempts else 0)
         search.find(Gang(None, shape, count), is_whole=False)
         gift = Gift(Purpose.SERVICE, pods[0].uid)
-        search.commit(gift, f"gives workers for pods of priority {-priority} that have no room")
+        search.commit(gift, f"gives workers for pods of priority {priority} that have no room")
 
 
 def _list_reserved(draft: Draft) -> frozenset[int]:
@@ -45,8 +48,8 @@ def _list_reserved(draft: Draft) -> frozenset[int]:
     return frozenset(draft.room.places[name] for name in names if name in draft.room.places)
 
 
-def _rank(pods: list[PendingPod], key: tuple[int, Shape]) -> tuple[int, int, str]:
-    return (key[0], pods[0].since, pods[0].uid)
+def _rank(pods: list[PendingPod]) -> tuple[int, int, str]:
+    return (-pods[0].priority, pods[0].since, pods[0].uid)
 
 
 def _rank_donors(draft: Draft, priority: int) -> Rank:

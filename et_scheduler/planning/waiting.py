@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.standings import Standing
 
 _FOR_ROOM = (Reason.NO_ROOM, Reason.ROOM_COMES)
 _FOR_LIMIT = (Reason.NO_ROOM, Reason.ROOM_COMES, Reason.AT_LIMIT)
@@ -27,6 +30,17 @@ def find_owed(draft: Draft, queue: str) -> Counts:
 
     Who runs does not grow into it: it would be asked to shrink again at once.
     """
+    return next((more for _, more in _list_owed(draft, queue)), np.zeros_like(draft.total))
+
+
+def find_asked(draft: Draft, queue: str) -> Counts:
+    """The same of the first who may ask others of the queue to give."""
+    owed = _list_owed(draft, queue)
+    asked = (more for standing, more in owed if standing.job.preempts)
+    return next(asked, np.zeros_like(draft.total))
+
+
+def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
     told_of = draft.explanations if draft.queues[queue].limits else {}
     for uid, told in told_of.items():
         standing = draft.standings[uid]
@@ -34,5 +48,4 @@ def find_owed(draft: Draft, queue: str) -> Counts:
             workers = standing.least - standing.size
             more = draft.get_amounts(standing, workers, launcher=not standing.is_admitted)
             if not draft.ledger.exceeds_limit(queue, more, at_least=True):
-                return more
-    return np.zeros_like(draft.total)
+                yield standing, more

@@ -112,24 +112,21 @@ class Surveyor:
             if one.place[0] == namespace
         ]
         pods = tuple(build_pod(one.place[1], one.value, stored) for one in tenants)
-        priority = self._find_priority(stored, [one.value for one in tenants])
-        return replace(stored.job, pods=pods, priority=priority)
-
-    def _find_priority(self, stored: StoredJob, tenants: Collection[Tenant]) -> int:
-        """The lowest of its workers, where there are any: an edit of a template changes none."""
-        assert stored.job is not None  # noqa: S101 (only such jobs are given)
-        own = [one.priority for one in tenants if not one.is_launcher]
-        if own:
-            return min(own)
+        job = replace(stored.job, pods=pods)
+        own = [one.value for one in tenants if not one.value.is_launcher]
+        if own:  # an edit of its template changes nothing of these
+            least = min(one.priority for one in own)
+            return replace(job, priority=least, preempts=all(one.preempts for one in own))
         if stored.priority_class is None:
-            return stored.job.priority
-        return self._store.find_priority(stored.priority_class)
+            return job
+        known = self._store.find_priority_class(stored.priority_class)
+        return replace(job, priority=known.value, preempts=known.preempts)
 
     def _list_pending(self) -> Iterable[PendingPod]:
         for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)
             pod = entry.value
             if not self._is_given(entry):
-                yield PendingPod(entry.uid, pod.shape, pod.priority, pod.since)
+                yield PendingPod(entry.uid, pod.shape, pod.priority, pod.since, pod.preempts)
 
     def _list_queues(self) -> Iterable[Queue]:
         namespaces = [(entry.place[1], entry.value) for entry in self._store.namespaces]

@@ -168,15 +168,16 @@ def test_services_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("priority", "since"),
+    ("priority", "since", "preempts"),
     [
-        pytest.param(-1, NOW, id="of lower priority than the job"),
-        pytest.param(0, NOW - 5 * MINUTE, id="that has not fitted for five minutes"),
+        pytest.param(-1, NOW, True, id="of lower priority than the job"),
+        pytest.param(0, NOW - 5 * MINUTE, True, id="that has not fitted for five minutes"),
+        pytest.param(1000, NOW, False, id="that preempts nobody"),
     ],
 )
-def test_nobody_gives_for_a_pod(priority: int, since: int) -> None:
+def test_nobody_gives_for_a_pod(priority: int, since: int, preempts: bool) -> None:
     donor = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
-    cluster = Cluster(TWO, (PendingPod("s", cpus(3), priority, since),))
+    cluster = Cluster(TWO, (PendingPod("s", cpus(3), priority, since, preempts),))
     assert not decide(cluster, MAIN, [donor], NOW).changes
 
 
@@ -260,6 +261,34 @@ def test_another_queue_loses_a_job_only_if_it(victims: int, is_evicted: bool) ->
     told = decide_on(TWO, [*jobs, make_job("b", 1, 1, 8)], BOTH)
     assert (told["b"].reason is Reason.ROOM_COMES) == is_evicted
     assert sum(one.reason is Reason.EVICTED for one in told.values()) == is_evicted
+
+
+def test_who_preempts_nobody_is_first_in_line_and_asks_nobody() -> None:
+    rigid = run_on(make_job("a", 1, cpu=8), "node-00")
+    grown = run_on(make_job("b", 1, 8), *["node-01"] * 8)
+    polite = make_job("c", 1, cpu=8, priority=9, preempts=False)
+    told = decide_on(TWO, [rigid, grown, polite, make_job("d", 1)])
+    assert told["c"].reason is Reason.NO_ROOM
+    assert told["d"].reason is Reason.ROOM_COMES
+    assert told["b"].gave_for == Gift(Purpose.GANG, "d")
+    assert "a" not in told
+    told = decide_on(TWO, [grown, polite, make_job("d", 8)])
+    assert told["c"].state is AdmissionState.ADMITTED
+    assert told["d"].state is AdmissionState.WAITING
+
+
+def test_within_a_limit_nobody_shrinks_for_who_preempts_nobody() -> None:
+    queues = (Queue("main", limits={"cpu": 8000}),)
+    grown = run_on(make_job("a", 1, 8), *["node-00"] * 8)
+    assert decide_on(TWO, [grown, make_job("b", 2)], queues)["a"].workers == 6
+    assert "a" not in decide_on(TWO, [grown, make_job("b", 2, preempts=False)], queues)
+
+
+def test_the_level_takes_from_nobody_for_who_preempts_nobody() -> None:
+    grown = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 7)
+    late = run_on(make_job("b", 1, 16), "node-01")
+    assert decide_on(TWO, [grown, late])["a"].gave_for == Gift(Purpose.LEVEL)
+    assert not decide_on(TWO, [grown, replace(late, preempts=False)])
 
 
 def test_equal_priority_is_not_evicted() -> None:

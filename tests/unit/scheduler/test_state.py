@@ -153,6 +153,24 @@ def test_the_priority_of_what_runs_is_the_lowest_that_its_workers_were_admitted_
     assert book.surveyor.survey().jobs[0].priority == 5
 
 
+def test_whether_somebody_preempts_is_what_his_class_or_what_runs_says() -> None:
+    book = Book()
+    never = {"value": 9, "preemptionPolicy": "Never"}
+    book.tell(PRIORITY_CLASSES, {"metadata": {"name": "polite"}, **never})
+    job = make_stored()
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    template["priorityClassName"] = "polite"
+    book.tell(TRAINING_JOBS, job, "team")
+    known = book.surveyor.survey().jobs[0]
+    assert (known.priority, known.preempts) == (9, False)
+    book.tell(PODS, on(own(make_service("job-worker-1"))), "team")
+    assert book.surveyor.survey().jobs[0].preempts
+    pod = make_service("web")
+    pod["spec"]["preemptionPolicy"] = "Never"
+    book.tell(PODS, pod, "web")
+    assert [one.preempts for one in book.surveyor.survey().cluster.pending] == [False]
+
+
 def test_an_owner_in_another_namespace_hides_no_pod() -> None:
     book = Book()
     book.tell(NODES, make_node("n"))
