@@ -47,7 +47,8 @@ class StoredJob:
     `job` has no pods yet; None where there is nothing to decide about it. `leaving` are workers
     that have begun to leave. `priority_class` is what a worker's template names ("": none) where
     the priority itself is not said; None where it is. `trouble` says what of a job cannot be read:
-    it is left alone then. If it was admitted, `job` is frozen, and counts by its pods.
+    it is left alone then. If it was admitted, `job` counts by its pods, gives and goes as others
+    do, and grows no more.
     """
 
     job: Job | None = None
@@ -81,18 +82,21 @@ def decode_job(obj: Json) -> StoredJob:
         return StoredJob(job, leaving, _find_priority_class(spec, status))
     except (ValueError, LookupError, TypeError) as error:
         trouble = f"{type(error).__name__}: {error}"[:256]
-        return StoredJob(_build_frozen(metadata, spec, status), trouble=trouble)
+        return StoredJob(_build_admitted(metadata, spec, status), trouble=trouble)
 
 
-def _build_frozen(metadata: Json, spec: Json, status: Json) -> Job | None:
+def _build_admitted(metadata: Json, spec: Json, status: Json) -> Job | None:
     """What an admitted job is of which no more can be read; None for all others.
 
     It trains on. Were it left out, an edit that cannot be read would free what it has of its
-    queue's limit.
+    queue's limit; were nothing asked of it, its author could keep all that it has grown to.
     """
     try:
         admission = decode_admission(status.get("admission"))
-        if admission.state is not AdmissionState.ADMITTED:
+        admitted_number = read_integer(status, "admittedNumber", most=MAX_INTEGER)
+        is_waiting = _is_waiting(status)
+        is_spent = is_waiting and admission.number <= admitted_number
+        if admission.state is not AdmissionState.ADMITTED or is_spent:
             return None
         return Job(
             uid=read_text(metadata, "uid", _MAX_UID),
@@ -101,18 +105,25 @@ def _build_frozen(metadata: Json, spec: Json, status: Json) -> Job | None:
             queue=admission.queue or DEFAULT_QUEUE,
             launcher=Shape(),
             worker=Shape(),
-            minimum=admission.workers,
+            minimum=min(_read_least(spec), admission.workers),
             maximum=admission.workers,
             replicas=admission.workers,
-            elasticity=Elasticity.FIXED,
-            is_waiting=_is_waiting(status),
+            elasticity=admission.elasticity,
+            is_waiting=is_waiting,
             is_suspended=spec.get("suspend") is True,
-            is_frozen=True,
-            admitted_number=read_integer(status, "admittedNumber", most=MAX_INTEGER),
+            admitted_number=admitted_number,
             admission=admission,
         )
     except (ValueError, LookupError, TypeError):
         return None
+
+
+def _read_least(spec: Json) -> int:
+    try:
+        worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
+        return _read_workers(worker, "minReplicas", 1)
+    except ValueError:
+        return 1
 
 
 def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job:
@@ -149,7 +160,8 @@ def _find_priority_class(spec: Json, status: Json) -> str | None:
             return None
     worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
     template = read_object(read_object(worker, "template"), "spec")
-    return read_text(template, "priorityClassName")
+    name = template.get("priorityClassName")
+    return name if isinstance(name, str) else ""  # no pod can be made of anything else
 
 
 def _find_elasticity(spec: Json, worker: Json, shapes: Json) -> Elasticity:

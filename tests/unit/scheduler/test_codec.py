@@ -182,10 +182,13 @@ def test_who_was_admitted_stays_in_the_books_whatever_cannot_be_read(how: Docume
     stored = decode_job(make_stored(conditions=[], admission=told, admittedNumber=1, **how))
     assert stored.trouble
     assert stored.job is not None
-    assert stored.job.is_frozen
+    least = 1 if "worker" in how else 2
+    assert (stored.job.minimum, stored.job.maximum, stored.job.is_frozen) == (least, 3, False)
     assert stored.job.admission == Admission(1, AdmissionState.ADMITTED, "main", workers=3)
     back = {"number": 1, "state": "Waiting", "queue": "main"}
     assert decode_job(make_stored(admission=back, **how)).job is None
+    spent = make_stored(admission=told, admittedNumber=1, **how)  # the operator holds it, and asks
+    assert decode_job(spent).job is None
 
 
 def test_who_cannot_be_elastic_counts_as_fixed() -> None:

@@ -198,6 +198,7 @@ def test_who_cannot_be_read_and_runs_counts_by_its_pods() -> None:
     book.tell(PODS, on(own(make_service("job-worker-2", 3))), "team")
     book.tell(PODS, on(own(make_service("job-launcher", 1))), "team")
     told = {"number": 1, "state": "Admitted", "queue": "main", "workers": 2}
+    told["boundAt"] = "2001-01-01T00:00:00Z"
     odd = make_stored(conditions=[], admission=told, admittedNumber=1, shapes={"pods": "x"})
     book.tell(TRAINING_JOBS, odd, "team")
     survey = book.surveyor.survey()

@@ -332,6 +332,25 @@ async def test_who_runs_keeps_the_priority_of_his_pods_whatever_his_template_say
         assert rig.count("greedy") == 6
 
 
+@pytest.mark.parametrize("effect", ["NoSchedule", "Odd"])
+async def test_an_edit_that_cannot_be_read_keeps_nothing_that_others_are_due(effect: str) -> None:
+    """A number for a class, and a toleration that no taint could be compared with."""
+    rig = Rig(nodes=2, cpu=4)
+    rig.create_queue("other")
+    rig.create(make_held("greedy", least=1, most=8))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count("greedy") == 8
+        edit_worker(rig, "greedy", priorityClassName=5)
+        ref = Ref(TRAINING_JOBS, "team", "greedy")
+        borne = {"tolerations": [{"effect": effect}]}
+        rig.cluster.edit(ref, lambda d: d["status"]["shapes"]["pods"][1].update(borne))
+        rig.create(make_held("due", least=2, most=2, queue="other"))
+        await rig.advance(20)
+        assert rig.count("due") == 2
+        assert rig.count("greedy") == 6
+
+
 def edit_worker(rig: Rig, name: str, **spec: Any) -> None:
     """What its author writes into the template of its workers."""
     ref = Ref(TRAINING_JOBS, "team", name)
