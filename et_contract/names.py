@@ -70,6 +70,8 @@ ENV_ATTACH_MODE = "EDL_ATTACH_MODE"
 # ---- environment of the user's command in the launcher
 ENV_NONCE = "EDL_NONCE"
 """A read of the host list counts as served only with the nonce that PID 1 made."""
+ENV_REAL = "EDL_REAL"
+"""The path of the image's own program that one of ours stands for, where that is known."""
 ENV_SESSION = "EDL_SESSION"
 """Marks every process of a session in a worker, found again through /proc/*/environ."""
 

@@ -17,7 +17,8 @@ HOSTS_FILE = RUN_DIR + "/hosts"
 """The list served to horovodrun, `name:slots` a line; written by the broker, atomically."""
 BROKER_STATE_DIR = RUN_DIR + "/broker"
 BIN_DIR = LIB_DIR + "/bin"
-"""First in the user command's PATH: wrappers named horovodrun and ssh."""
+"""First in the user command's PATH and PYTHONPATH: wrappers named horovodrun and ssh, and what
+has a Python find them (shim/finding.py)."""
 
 SSH_DIR = RUN_DIR + "/ssh"
 """In a launcher that reaches its workers by ssh: the private key, and of each worker's agent, which

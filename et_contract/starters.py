@@ -18,7 +18,7 @@ from et_contract import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Optional, Sequence
+    from typing import Dict, List, Optional, Sequence
 
 BY_LIST = "list"
 """It reads the list of hosts again and again, and lets go of a host that is no longer on it."""
@@ -126,6 +126,11 @@ Choice = namedtuple("Choice", ["name", "is_elastic"])
 def collect_programs() -> Dict[str, str]:
     """Name -> path in the runtime, of all launchers."""
     return {name: path for row in LAUNCHERS for name, path in row.programs.items()}
+
+
+def collect_commands() -> List[str]:
+    """What the programs of all launchers are called."""
+    return sorted(command for row in LAUNCHERS for command in row.commands)
 
 
 def collect_settings() -> Dict[str, str]:

@@ -15,26 +15,29 @@ import sys
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
 from et_contract import paths
-from launcher.shim import programs
+from launcher.shim import finding, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping, Sequence
+    from typing import Mapping, Optional, Sequence
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes gathering.py; returns only when it cannot."""
-    return _become("gathering.py", argv, environ)
+    real = programs.find_real("torchrun", environ)
+    env = dict(environ)
+    finding.restore(env, paths.BIN_DIR)
+    return _become("gathering.py", argv, env, real)
 
 
 def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes joining.py; returns only when it cannot. `argv` begins with the rendezvous."""
-    return _become("joining.py", argv, environ)
+    return _become("joining.py", argv, environ, programs.find_real("torchrun", environ))
 
 
-def _become(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    path = environ.get("PATH", "")
-    real = programs.find_program("torchrun", path, paths.BIN_DIR)
+def _become(
+    program: str, argv: Sequence[str], environ: Mapping[str, str], real: Optional[str]
+) -> int:
     if real is None:
         programs.say("torchrun is not in PATH: is torch installed in this image?")
         return programs.NOT_FOUND
