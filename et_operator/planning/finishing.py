@@ -69,14 +69,23 @@ def check_suspension(draft: Draft) -> None:
         _note_why(draft)
 
 
+def wait_to_resume(draft: Draft) -> None:
+    """Say why a job that its author has resumed is suspended still."""
+    message = f"goes on once {draft.view.launcher_name} has ended: its command may save its state"
+    draft.set_condition("Suspended", "True", "Resuming", message)
+
+
 def delete_all(view: View) -> list[Action]:
-    """The launchers, and when none is alive the workers.
+    """The launchers, and when none is alive the workers; not those that a resume waits with.
 
     A launcher that has ended stays for its log, unless containers beside it live on.
     """
     launchers = [p for p in view.launchers if not p.is_deleting and not p.is_terminal]
     if view.has_live_launcher:
         return [delete_pod(pod) for pod in launchers if not view.is_gone(pod)]
+    is_resumed = view.job.spec is not None and not view.job.spec.suspend
+    if is_resumed and not view.job.deletion_requested:
+        return [delete_pod(pod) for pod in launchers]
     workers = (pod for pod in view.workers if not pod.is_deleting)
     return [delete_pod(pod) for pod in (*launchers, *workers)]
 

@@ -27,6 +27,7 @@ from et_operator.planning.finishing import (
     is_suspended,
     restore_end_time,
     succeed,
+    wait_to_resume,
 )
 from et_operator.planning.following import follow, is_left_alone, is_only_followed
 from et_operator.planning.granting import withdraw_unused
@@ -142,10 +143,12 @@ def has_ended(draft: Draft) -> bool:
 def go_on_or_pause(draft: Draft) -> None:
     """Suspend or resume as its author wants; a resume waits until the last launcher's end is known.
 
-    It puts that launcher's epoch away, and what its broker tells with it.
+    It puts that launcher's epoch away, and what its broker tells with it; and the next one would
+    end what the command still does in workers, as to save its state.
     """
     if is_suspended(draft.status) and not draft.spec.suspend:
-        if is_settling(draft):
+        if draft.view.has_live_launcher or is_settling(draft):
+            wait_to_resume(draft)
             return
         rest_on_launcher(draft)
     check_suspension(draft)

@@ -98,6 +98,19 @@ def test_its_launcher_is_replaced_and_the_workers_stay(policy: RestartPolicy) ->
     assert world.status.failures.user == 1
 
 
+def test_the_next_one_comes_when_it_has_ended() -> None:
+    world = start(stall_policy=StallPolicy.RESTART)
+    tell(world, DriverStalled=HANGS)
+    world.wait(60)
+    world.settle()
+    world.wait(20)
+    world.settle()
+    assert [name for name in world.pods if "launcher" in name] == ["job-launcher"]
+    world.reap()
+    world.settle()
+    assert [name for name in world.pods if "launcher" in name] == ["job-launcher-r1"]
+
+
 def test_it_is_replaced_no_more_often_than_the_author_allows() -> None:
     world = start(stall_policy=StallPolicy.RESTART, backoff_limit=1)
     for _ in range(2):

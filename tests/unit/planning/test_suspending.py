@@ -61,6 +61,60 @@ def test_resume_half_way_keeps_the_workers_that_were_not_ended_yet() -> None:
     assert world.status.failures.infrastructure == 0
 
 
+def resume_while_it_saves() -> World:
+    world = start()
+    world.edit(suspend=True)
+    world.settle()
+    world.put("job-launcher", deletion_grace_seconds=300)
+    world.wait(10)
+    world.edit(suspend=False)
+    world.settle()
+    return world
+
+
+def test_a_resume_waits_for_a_launcher_whose_command_saves_its_state() -> None:
+    world = resume_while_it_saves()
+    world.wait(100)
+    world.settle()
+    assert [name for name in world.pods if "launcher" in name] == ["job-launcher"]
+    assert (world.phase(), world.reason("Suspended")) == ("Suspended", "Resuming")
+    assert world.status.epoch == 1
+    assert not any(world.pods[name].is_deleting for name in world.workers)
+
+    world.finish(0, is_told_to_end=True)
+    world.go_on(2)
+    assert (world.phase(), world.status.epoch) == ("Running", 2)
+    assert sorted(world.workers) == ["job-worker-0", "job-worker-1", "job-worker-2"]
+
+
+def test_workers_stay_while_a_resume_waits_for_the_launchers_last_word() -> None:
+    world = resume_while_it_saves()
+    ended = Termination(0, "Completed", "", world.now)
+    world.put("job-launcher", is_container_running=False, termination=ended)
+    world.settle()
+    assert world.phase() == "Suspended"
+    assert not any(world.pods[name].is_deleting for name in world.workers)
+
+
+def test_a_job_that_is_suspended_again_while_it_waits_stays_so() -> None:
+    world = resume_while_it_saves()
+    world.edit(suspend=True)
+    world.settle()
+    assert world.reason("Suspended") == "JobSuspended"
+    world.reap()
+    world.settle()
+    assert all(world.pods[name].is_deleting for name in world.workers)
+
+
+def test_a_resume_waits_for_no_launcher_on_a_node_that_is_lost() -> None:
+    world = resume_while_it_saves()
+    node = world.pods["job-launcher"].node
+    assert node is not None
+    del world.nodes[node]
+    world.settle()
+    assert (world.phase(), world.status.epoch) != ("Suspended", 1)
+
+
 def test_a_job_can_be_created_suspended() -> None:
     world = World(make_job(suspend=True))
     world.settle()
