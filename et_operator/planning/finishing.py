@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from et_contract.admissions import WAITING
@@ -76,18 +76,14 @@ def wait_to_resume(draft: Draft) -> None:
 
 
 def delete_all(view: View) -> list[Action]:
-    """The launchers, and when none is alive the workers; not those that a resume waits with.
+    """The launchers and the workers, but for those that a resume waits with.
 
     A launcher that has ended stays for its log, unless containers beside it live on.
     """
-    launchers = [p for p in view.launchers if not p.is_deleting and not p.is_terminal]
-    if view.has_live_launcher:
-        return [delete_pod(pod) for pod in launchers if not view.is_gone(pod)]
+    launchers = [pod for pod in view.launchers if not pod.is_terminal]
     is_resumed = view.job.spec is not None and not view.job.spec.suspend
-    if is_resumed and not view.job.deletion_requested:
-        return [delete_pod(pod) for pod in launchers]
-    workers = (pod for pod in view.workers if not pod.is_deleting)
-    return [delete_pod(pod) for pod in (*launchers, *workers)]
+    is_kept = is_resumed and not view.job.deletion_requested
+    return _stop(view, launchers if is_kept else (*launchers, *view.workers))
 
 
 def clean_up(draft: Draft) -> list[Action]:
@@ -100,14 +96,17 @@ def clean_up(draft: Draft) -> list[Action]:
         policy = CleanPodPolicy.RUNNING
     else:
         policy = spec.clean_pod_policy
-    return [delete_pod(pod) for pod in _select_leftovers(draft, policy)]
+    return _stop(draft.view, _select_leftovers(draft, policy))
 
 
 def delete_job(draft: Draft) -> list[Action]:
-    """Delete the job itself when its time after the end is over; its children go with it."""
+    """Delete the job itself when its time after the end is over; its children go with it.
+
+    All at once: a launcher that is still being stopped is waited for.
+    """
     job, end = draft.view.job, draft.view.status.completion_time
     ttl = job.spec.ttl_after_finished if job.spec else None
-    if ttl is None or end is None or job.deletion_requested:
+    if ttl is None or end is None or job.deletion_requested or draft.view.has_live_launcher:
         return []
     if has_passed(draft.now, end, ttl):
         return [Delete(job.key.ref, job.uid, job.resource_version)]
@@ -173,6 +172,13 @@ def _finish(draft: Draft, kind: str, reason: str, message: str) -> None:
     draft.tell(kind, message, is_warning=kind == "Failed")
 
 
+def _stop(view: View, pods: Iterable[Pod]) -> list[Action]:
+    """Delete these, a worker only once no launcher lives: its command may need it to save."""
+    going = (pod for pod in pods if not pod.is_deleting)
+    is_first = view.has_live_launcher
+    return [delete_pod(pod) for pod in going if pod.role is Role.LAUNCHER or not is_first]
+
+
 def _select_leftovers(draft: Draft, policy: CleanPodPolicy) -> Iterator[Pod]:
     view = draft.view
     leaving = {r.uid for r in view.status.workers if r.state is WorkerState.LEAVING}
@@ -180,8 +186,7 @@ def _select_leftovers(draft: Draft, policy: CleanPodPolicy) -> Iterator[Pod]:
         is_over = pod.is_terminal or (pod.role is Role.LAUNCHER and pod.is_over)
         is_log = is_over and policy is CleanPodPolicy.RUNNING and not is_outlived(draft, pod)
         is_wanted = policy is CleanPodPolicy.NONE or is_log
-        must_go = not is_wanted or pod.uid in leaving or (not is_over and _is_end_untold(draft))
-        if must_go and not pod.is_deleting:
+        if not is_wanted or pod.uid in leaving or (not is_over and _is_end_untold(draft)):
             yield pod
 
 

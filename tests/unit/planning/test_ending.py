@@ -540,7 +540,37 @@ def test_active_deadline_ends_the_job_and_its_launcher() -> None:
     world.reap()
     world.settle()
     assert world.reason("Failed") == "DeadlineExceeded"
+    world.reap()
     assert world.pods == {}
+
+
+@pytest.mark.parametrize("policy", [CleanPodPolicy.RUNNING, CleanPodPolicy.ALL])
+def test_a_deadline_ends_the_launcher_first_and_then_the_workers(policy: CleanPodPolicy) -> None:
+    world = start(
+        active_deadline=timedelta(seconds=100),
+        ttl_after_finished=timedelta(),
+        clean_pod_policy=policy,
+    )
+    world.wait(200)
+    world.settle()
+    assert world.phase() == "Failed"
+    assert [name for name, pod in world.pods.items() if pod.is_deleting] == ["job-launcher"]
+    assert not world.job_is_gone, "its workers would go with it"
+
+    world.reap()
+    world.settle()
+    assert world.job_is_gone
+    assert all(world.pods[name].is_deleting for name in world.workers)
+
+
+def test_a_deadline_waits_for_no_launcher_on_a_node_that_is_lost() -> None:
+    world = start(active_deadline=timedelta(seconds=100))
+    world.nodes = {"n2": Node("n2")}
+    world.put("job-launcher", node="n1")
+    world.put("job-worker-0", node="n2")
+    world.wait(200)
+    world.settle()
+    assert world.pods["job-worker-0"].is_deleting
 
 
 def test_ttl_deletes_the_job() -> None:

@@ -57,8 +57,10 @@ def test_a_job_whose_author_wants_that_fails_after_a_minute() -> None:
     assert world.phase() == "Running"
     world.wait(1)
     world.settle()
+    assert [name for name, pod in world.pods.items() if pod.is_deleting] == ["job-launcher"]
     world.reap()
     world.settle()
+    world.reap()
     assert world.phase() == "Failed"
     assert world.reason("Failed") == "DriverStalled"
     assert HANGS in world.events[-1].message
