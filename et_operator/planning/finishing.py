@@ -157,7 +157,7 @@ def _resume(draft: Draft) -> None:
     if draft.status.epoch == 0:
         return
     draft.change(epoch=draft.status.epoch + 1, launcher_uid="", start_time=draft.now)
-    if all(pod.is_terminal for pod in draft.view.snapshot.pods):
+    if all(draft.view.is_gone(pod) for pod in draft.view.snapshot.pods):
         shipped = draft.view.snapshot.shipped.runtime
         keys_secret = draft.status.keys_secret if draft.status.runtime == shipped else ""
         draft.change(runtime=shipped, keys_secret=keys_secret)

@@ -47,6 +47,23 @@ def test_resume_starts_a_new_epoch_with_new_names() -> None:
     assert world.status.runtime.digest == "d2"
 
 
+def test_a_pod_that_stays_on_a_lost_node_keeps_a_resumed_job_on_no_old_runtime() -> None:
+    world = start()
+    world.put("job-worker-0", node="n2")
+    del world.nodes["n2"]
+    world.edit(suspend=True)
+    for _ in range(3):
+        world.settle()
+        world.reap("job-launcher", "job-worker-1", "job-worker-2")
+    assert list(world.pods) == ["job-worker-0"]
+    world.shipped = make_shipped("d2")
+    world.edit(suspend=False)
+    world.start()
+    assert world.status.runtime is not None
+    assert world.status.runtime.digest == "d2"
+    assert world.phase() == "Running"
+
+
 def test_resume_half_way_keeps_the_workers_that_were_not_ended_yet() -> None:
     world = start()
     world.edit(suspend=True)
