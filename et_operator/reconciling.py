@@ -31,6 +31,7 @@ from et_operator.model.actions import (
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.names import build_worker_selector, is_in_sight
 from et_operator.model.plans import Plan
+from et_operator.model.pods import Pod
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.defects import plan_defect
 from et_operator.planning.drafts import REFUSED_LATELY
@@ -101,7 +102,7 @@ class Reconciler:
             return
         self._metrics.passes.labels(result).inc()
         if again is not None:
-            self._queue.add(key, again, cause=STALE if result == STALE else "timer")
+            self._queue.add(key, again, cause="timer")
 
     def _put_off(self, key: JobKey, error: Exception, at_least: timedelta | None) -> None:
         """A read that the pass needed was not answered: the same again, later."""
@@ -137,7 +138,8 @@ class Reconciler:
         result = plan(snapshot, now)
         self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
         if await self._is_mistaken(key, result):
-            return STALE, timedelta()
+            self._queue.retry(key, cause=STALE)
+            return STALE, None
         outcome, again = await self._carry_out(key, snapshot.job, result)
         answers = self._store.answers.get(key)
         if answers is not None and answers.taken:
@@ -147,24 +149,31 @@ class Reconciler:
     async def _is_mistaken(self, key: JobKey, result: Plan) -> bool:
         """Whether a live read shows what the plan rests on to be otherwise than it was believed.
 
-        A watch may have been faster than the read: then it was the one that showed it.
+        A watch may have been faster than the read: then it was the one that showed it. What else
+        the read shows is no premise, and brings those whom it concerns into the queue.
         """
         believed = {ref: self._believe(key, ref) for ref in result.premises}
         changed: set[JobKey] = set()
         for ref in result.premises:
             changed |= await (self._look_at(ref) if ref.name else self._look_for_workers(key))
-        self._requeue(changed - {key})  # their events are no news any more
-        return bool(changed) or any(self._believe(key, ref) != was for ref, was in believed.items())
+        is_mistaken = any(self._believe(key, ref) != was for ref, was in believed.items())
+        # their events are no news any more; a plan that is mistaken is made anew anyway
+        self._requeue(changed - {key} if is_mistaken else changed)
+        return is_mistaken
 
     def _believe(self, key: JobKey, ref: Ref) -> object:
         """What a premise is about: an object, or without a name which pods of the job there are.
 
         Not what these are like: among many some change all the time, and no plan would ever hold.
+        Nor what somebody else's are like, who may change them as often as he likes.
         """
-        if ref.name:
-            return self._find(ref)
         job = self._store.find_job(key)
-        return {pod.uid for pod in self._store.find_pods(job)} if job is not None else None
+        if job is None:
+            return None
+        if not ref.name:
+            return {pod.uid for pod in self._store.find_pods(job)}
+        found = self._find(ref)
+        return found if is_part(found, job) else None
 
     async def _look_at(self, ref: Ref) -> set[JobKey]:
         """Read it. Missing is who was believed to be there when the read was begun, nobody else."""
@@ -331,6 +340,17 @@ class Reconciler:
             self._metrics.actions.labels("write", written.resource.kind).inc()
         for deleted in execution.deleted:
             self._metrics.actions.labels("delete", deleted.ref.resource.kind).inc()
+
+
+def is_part(found: object, job: TrainingJob) -> bool:
+    """Whether a job's plan can be about what was found under a name of its own."""
+    match found:
+        case Pod(owner=owner):
+            return owner == job.owner
+        case Piece():
+            return found.is_of(job)
+        case _:
+            return True
 
 
 def find_shortest(*waits: timedelta | None) -> timedelta | None:

@@ -122,7 +122,7 @@ class WorkQueue(Generic[K]):
         if self._timers[0][2] == key:
             self._timer_changed.set()
 
-    def retry(self, key: K, at_least: timedelta | None = None) -> timedelta:
+    def retry(self, key: K, at_least: timedelta | None = None, *, cause: str = RETRY) -> timedelta:
         """Make a key due after one more failure; returns the delay, never below `at_least`.
 
         So long as somebody asked to wait (`at_least`), nothing else makes the key due: events come
@@ -134,7 +134,7 @@ class WorkQueue(Generic[K]):
         if at_least is not None:
             self._resting[key] = self._clock.monotonic() + at_least.total_seconds()
             self._again.pop(key, None)
-        self.add(key, delay, cause=RETRY)
+        self.add(key, delay, cause=cause)
         return delay
 
     def forget(self, key: K) -> None:

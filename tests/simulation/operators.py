@@ -50,7 +50,9 @@ class Agenda:
         at = max(at, self._resting.get(key, now))
         self._due[key] = min(at, self._due.get(key, at))
 
-    def retry(self, key: JobKey, at_least: timedelta | None = None) -> timedelta:
+    def retry(
+        self, key: JobKey, at_least: timedelta | None = None, *, cause: str = ""
+    ) -> timedelta:
         """As WorkQueue.retry, without jitter."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
@@ -59,7 +61,7 @@ class Agenda:
         if at_least is not None:
             self._resting[key] = self._clock.monotonic() + at_least.total_seconds()
             self._due.pop(key, None)
-        self.add(key, delay)
+        self.add(key, delay, cause=cause)
         return delay
 
     def forget(self, key: JobKey) -> None:

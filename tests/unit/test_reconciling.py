@@ -42,7 +42,7 @@ from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
-from et_operator.model.names import build_labels, build_runtime_name
+from et_operator.model.names import ANNOTATION_DELETION_COST, build_labels, build_runtime_name
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.answering import MOST_ANSWERS
@@ -1180,7 +1180,7 @@ async def test_a_plan_is_made_anew_where_a_watch_is_faster_than_the_read_that_it
     end = lambda: bench.cluster.patch(ref, ended, subresource="status")  # noqa: E731
     bench.reconciler = bench.build(Overtaken(bench, ref, end))
     results = [await bench.pass_over() for _ in range(3)]
-    assert (STALE, timedelta()) in results
+    assert (STALE, None) in results
     assert "scaling" not in bench.status()
     assert len(bench.names(PODS)) == 3
 
@@ -1238,7 +1238,7 @@ async def test_a_watch_that_is_faster_than_the_list_that_a_plan_rests_on(workers
     before = bench.names(PODS)
     successor = take_over(bench, *(name for name in before if "worker" in name))
     successor.reconciler = successor.build(Outrun(successor))
-    assert await successor.pass_over() == (STALE, timedelta())
+    assert await successor.pass_over() == (STALE, None)
     await successor.pass_over(4)
     assert bench.names(PODS) == before
     assert successor.events == []
@@ -1254,18 +1254,81 @@ async def test_a_worker_of_whom_nothing_is_known_is_looked_for_before_another_is
     assert bench.names(PODS) == before
 
 
-async def test_what_a_live_read_shows_of_another_job_brings_that_one_back() -> None:
-    bench = await begin_to_run()
+def add_neighbour(bench: Bench, name: str = "other-worker-7") -> Ref:
+    """A pod of another job, with the labels of the first one's workers."""
     bench.create(TRAINING_JOBS, make_job("other"))
     bench.look()
-    other = JobKey("team", "other")
     uid = bench.cluster.get(Ref(TRAINING_JOBS, "team", "other"))["metadata"]["uid"]
     pod = copy.deepcopy(dict(bench.cluster.get(Ref(PODS, "team", "train-worker-0"))))
     owner = {**pod["metadata"]["ownerReferences"][0], "name": "other", "uid": uid}
     for field in ("uid", "resourceVersion", "creationTimestamp"):
         del pod["metadata"][field]
-    pod["metadata"] |= {"name": "other-worker-7", "ownerReferences": [owner]}
-    bench.create(PODS, pod)  # with labels of the first one
+    pod["metadata"] |= {"name": name, "ownerReferences": [owner]}
+    bench.create(PODS, pod)
+    return Ref(PODS, "team", name)
+
+
+class Restless(FakeApi):
+    """An API server on which somebody changes a pod of his right before each read of pods."""
+
+    def __init__(self, bench: Bench, pod: Ref) -> None:
+        super().__init__(bench.cluster, bench.log)
+        self._bench, self._pod, self._count = bench, pod, 0
+
+    async def get(self, ref: Ref) -> Json:
+        self._change(ref.resource)
+        return await super().get(ref)
+
+    async def list(self, resource: Resource, *args: Any, **how: Any) -> Listing:
+        self._change(resource)
+        return await super().list(resource, *args, **how)
+
+    def _change(self, resource: Resource) -> None:
+        if resource == PODS:
+            self._count += 1
+            cost = {ANNOTATION_DELETION_COST: str(self._count)}
+            self._bench.cluster.patch(self._pod, {"metadata": {"annotations": cost}})
+
+
+@pytest.mark.parametrize("name", ["other-worker-7", "train-worker-1"])
+async def test_who_changes_his_own_pod_all_the_time_holds_up_no_other_job(name: str) -> None:
+    bench = await begin_to_run()
+    bench.cluster.remove(Ref(PODS, "team", "train-worker-1"))
+    pod = add_neighbour(bench, name)
+    bench.look()
+    bench.reconciler = bench.build(Restless(bench, pod))
+    results = [(await bench.pass_over())[0] for _ in range(4)]
+    assert STALE not in results
+    assert bench.status()["lastWorkerIndex"] == 2  # another takes the place of the one that went
+
+
+async def test_a_change_of_a_pod_that_the_list_shows_is_looked_at_after_the_plan() -> None:
+    bench = await begin_to_run()
+    bench.cluster.remove(Ref(PODS, "team", "train-worker-1"))
+    bench.look()
+    while bench.queue.depth:
+        bench.queue.done(await bench.queue.get())
+    bench.reconciler = bench.build(Restless(bench, Ref(PODS, "team", "train-worker-0")))
+    results = [(await bench.pass_over())[0] for _ in range(2)]
+    assert STALE not in results
+    assert bench.queue.depth == 1
+
+
+async def test_a_plan_that_does_not_hold_is_made_anew_after_a_pause_that_grows() -> None:
+    bench = await begin(workers=2)
+    await bench.pass_over(4)
+    successor = take_over(bench, "train-worker-0", "train-worker-1")
+    successor.reconciler = successor.build(Outrun(successor))
+    while successor.queue.depth:
+        successor.queue.done(await successor.queue.get())
+    assert await successor.pass_over() == (STALE, None)
+    assert (successor.queue.depth, successor.queue.delayed) == (0, 1)
+
+
+async def test_what_a_live_read_shows_of_another_job_brings_that_one_back() -> None:
+    bench = await begin_to_run()
+    add_neighbour(bench)
+    other = JobKey("team", "other")
     while bench.queue.depth:
         bench.queue.done(await bench.queue.get())
     await bench.reconciler._is_mistaken(KEY, Plan(premises=(Ref(PODS, "team", ""),)))
