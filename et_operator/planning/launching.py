@@ -96,11 +96,17 @@ def restore(draft: Draft) -> None:
 def note_launcher(draft: Draft) -> None:
     """Remember the launcher's uid, so that one that vanishes is known to have been there.
 
-    Not where a part of the status cannot be read, which may be just that.
+    One that vanished before anybody looked is known from its report. Not where a part of the status
+    cannot be read, which may be just that.
     """
-    pod, unread = draft.view.launcher, draft.view.job.unread
-    if pod is not None and not unread and not draft.status.launcher_uid:
-        draft.change(launcher_uid=pod.uid)
+    view = draft.view
+    if view.job.unread or draft.status.launcher_uid:
+        return
+    uid = view.launcher.uid if view.launcher is not None else _find_vanished_launcher(view)
+    if view.launcher is None and uid:
+        draft.rest_on(PODS, view.launcher_name)
+    if uid:
+        draft.change(launcher_uid=uid)
 
 
 def judge_launcher(draft: Draft) -> Ending | None:
@@ -261,6 +267,18 @@ def _find_last_launcher(view: View) -> tuple[int, str]:
     if report is None or report.ended is None or report.epoch != epoch:
         return epoch, ""
     return epoch, report.launcher_uid if view.snapshot.role is not None else ""
+
+
+def _find_vanished_launcher(view: View) -> str:
+    """The uid of a launcher of this epoch that nobody has noted; "" where there was none.
+
+    A report of this very epoch tells of it. Whoever may create ConfigMaps can have put one there
+    before the job had pods, but not with uids of its workers in it.
+    """
+    report = view.snapshot.report
+    if report is None or not view.status.epoch or report.epoch != view.status.epoch:
+        return ""
+    return "" if report.listed.isdisjoint(view.members) else report.launcher_uid
 
 
 def _judge_end(draft: Draft, pod: Pod | None) -> Ending:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from et_contract.documents import Report
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.jobs import RestartPolicy
 from et_operator.model.pods import Node, Termination
@@ -117,3 +118,57 @@ def test_a_job_that_is_being_deleted_tells_its_own_failure(
     world.job = replace(world.job, deletion_requested=world.now)
     world.settle()
     assert world.reason("Failed") == reason
+
+
+def restart_unnoted(world: World) -> None:
+    """The second launcher is created, trains, and nobody looks any more."""
+    world.finish(1)
+    while "job-launcher-r1" not in world.pods:
+        world.step()
+        world.wait(1)
+    world.run()
+    world.serve()
+    assert (world.status.epoch, world.status.launcher_uid) == (2, "")
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_launcher_whose_uid_nobody_noted_has_told_its_end(code: int, *, is_gone: bool) -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=1)
+    restart_unnoted(world)
+    world.finish(code)
+    if is_gone:
+        del world.pods["job-launcher-r1"]
+    world.settle()
+    assert world.phase() == ("Failed" if code else "Succeeded")
+    assert world.reason("Failed") == ("BackoffLimitExceeded" if code else None)
+
+
+def test_one_that_vanished_and_told_no_end_has_a_successor_of_the_next_epoch() -> None:
+    """Agents that have obeyed it refuse another one of its epoch."""
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    restart_unnoted(world)
+    del world.pods["job-launcher-r1"]
+    world.go_on()
+    assert (world.phase(), world.status.epoch) == ("Running", 3)
+
+
+def test_that_it_vanished_is_read_before_it_is_noted() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    restart_unnoted(world)
+    del world.pods["job-launcher-r1"]
+    premises = {(ref.resource, ref.name) for ref in world.step().premises}
+    assert (PODS, "job-launcher-r1") in premises
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_report_that_was_there_before_the_pods_tells_of_no_launcher(epoch: int) -> None:
+    world = World(make_job(2, restart_policy=RestartPolicy.ON_FAILURE))
+    if epoch == 2:
+        world.start()
+        world.finish(1)
+    while world.status.epoch < epoch:
+        world.step()
+    world.report = Report(epoch, "planted", 1, listed=frozenset({"a-uid"}), ended=0)
+    world.go_on()
+    assert (world.phase(), world.status.epoch) == ("Running", epoch)
