@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import resource
@@ -103,7 +104,11 @@ def start(words: Sequence[Any], **options: Any) -> int:
 
     `options` are those of Popen. No signal is blocked in it. It must be reaped by `reap`.
     """
-    process = subprocess.Popen(words, start_new_session=True, preexec_fn=_hear, **options)  # noqa: PLW1509 (our threads hold no lock that the child takes)
+    try:
+        process = subprocess.Popen(words, start_new_session=True, preexec_fn=_hear, **options)  # noqa: PLW1509 (our threads hold no lock that the child takes)
+    except subprocess.SubprocessError as error:
+        # The child had no memory for the little that it does before it is the program.
+        raise OSError(errno.ENOMEM, str(error)) from error
     process.returncode = 0  # Popen must neither wait for it nor warn that nobody did
     return process.pid
 

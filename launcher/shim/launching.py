@@ -8,6 +8,7 @@ the pod's comes, with SIGTERM or whatever its image wants: horovodrun may never 
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -32,6 +33,11 @@ MIRROR_SECONDS = 1.0
 """How late /etc/edl/hostfile and /job/hostfile may be; the discovery script reads the broker."""
 SAY_SECONDS = 30.0
 """How often people are told what is waited for."""
+START_SECONDS = 60.0
+"""How long a command is tried to be started for which memory or processes are lacking."""
+START_AGAIN = 5.0
+LACKING = (errno.EAGAIN, errno.ENOMEM)
+"""What fork(2) fails with; it says nothing of the command."""
 REPORT_SECONDS = 5.0
 """What the broker has to hear that the command has ended."""
 DEFAULT_GRACE = 30.0
@@ -86,6 +92,10 @@ class Launcher:
         self._scripts = Scripts(paths.results, environments.make_script_environment(environ))
         self._command: Optional[int] = None
         """Its pid, once GO came."""
+        self._start_at: Optional[float] = None
+        """When to try again to start it."""
+        self._start_until = 0.0
+        """Set when GO came."""
         self._code: Optional[int] = None
         self._leave_at: Optional[float] = None
         """Set when the command has ended; None until then."""
@@ -116,9 +126,11 @@ class Launcher:
         if now >= self._mirror_at:
             self._mirror_at = now + MIRROR_SECONDS
             self._refresh_files()
+        if self._start_at is not None and now >= self._start_at:
+            self._try_to_start(now)
         if self._line.due_in(now) == 0 and self._line.connect(now, self._opening()):
             self._finish_report()
-        if self._command is None and now >= self._say_at:
+        if not self._start_until and now >= self._say_at:
             self._say_at = now + SAY_SECONDS
             self._say_what_is_waited_for()
 
@@ -131,6 +143,7 @@ class Launcher:
             poll.register(self._scripts.fd, select.POLLIN)
         waits = [self._mirror_at - now, self._line.due_in(now), self._scripts.due_in(now)]
         waits.append(self._ending[0][0] - now if self._ending else None)
+        waits.append(self._start_at - now if self._start_at is not None else None)
         waits.append(self._leave_at - now if self._leave_at is not None else None)
         return poll.poll(max(0.0, min(wait for wait in waits if wait is not None)) * 1000 + 1)
 
@@ -252,15 +265,25 @@ class Launcher:
             programs.say(f"cannot start the agent of {worker.get('name')}: {error}")
 
     def _start(self, now: float) -> None:
-        if self._command is not None or self._code is not None:
+        if self._start_until or self._code is not None:
             return  # a broker that has restarted says it again
+        self._start_until = now + START_SECONDS
         self._mirror_at = now + MIRROR_SECONDS
         self._refresh_files()
+        self._try_to_start(now)
+
+    def _try_to_start(self, now: float) -> None:
+        self._start_at = None
+        if self._code is not None:
+            return  # the pod has ended meanwhile
         env = {os.fsencode(name): os.fsencode(value) for name, value in self._env.items()}
         try:
             self._command = spawning.start(list(self._argv), env=env)
         except OSError as error:
             programs.say(f"cannot start {self._argv[0]!r}: {error.strerror}")
+            if error.errno in LACKING and now < self._start_until:
+                self._start_at = now + START_AGAIN
+                return
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
             self._finish(programs.NOT_FOUND if missing else programs.NOT_EXECUTABLE, now)
 

@@ -94,6 +94,33 @@ def test_a_command_that_cannot_start_is_named(
     assert process.returncode == code
 
 
+LACKING = """import os; launching.spawning._hear = (
+    lambda: os.path.exists('lacking') and (os.unlink('lacking'), 1 / 0)
+); launching.START_SECONDS, launching.START_AGAIN = {}, 0.01"""
+"""The child of the first fork ends before it is the command, as one without memory does."""
+
+
+def test_a_command_that_lacks_memory_or_processes_is_started_again(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    (tmp_path / "lacking").touch()
+    setting = LACKING.format(60)
+    process = run_launcher(start, paths, "echo", "on", setting=setting, cwd=tmp_path)
+    assert ended(launched(broker)) == 0
+    out, err = process.communicate(timeout=20)
+    assert (out, process.returncode) == (b"on\n", 0)
+    assert err == b"edl: cannot start 'echo': Exception occurred in preexec_fn.\n"
+
+
+def test_what_is_lacking_for_long_is_the_end(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    (tmp_path / "lacking").touch()
+    process = run_launcher(start, paths, "echo", "on", setting=LACKING.format(0), cwd=tmp_path)
+    assert ended(launched(broker)) == 126
+    assert process.wait(20) == 126
+
+
 def test_a_log_without_room_ends_no_training(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
