@@ -168,6 +168,9 @@ POINTS = (
     Point("early-end", "a worker that ends with 0 early ends the others: Horovod's rule", TRAINING),
     Point("shares", "a job grows into an idle queue, gives back, grows again", TRAINING),
     Point("gang", "a gang waits whole, and starts when there is room", TRAINING),
+    Point("line", "a suspended job leaves the line, resumed it waits again", TRAINING),
+    Point("queue-gone", "a queue deleted under running jobs ends none", TRAINING),
+    Point("fixed-in-queue", "kubectl scale in a queue: Fixed follows, Auto does not", TRAINING),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 
 import pytest
+from kubernetes.client.exceptions import ApiException
 
 from tests.e2e.world import GROUP, World, build_job, find_condition, scale_out, train
 
@@ -15,7 +17,14 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture
 def queue(world: World) -> Iterator[str]:
     """The name of a queue that has room for four workers and a launcher, or two and two of each."""
-    name = f"q-{world.namespace}"[:63].rstrip("-")
+    name = f"q-{world.namespace}"[:60].rstrip("-")
+    create_queue(world, name)
+    yield name
+    delete_queue(world, name)
+
+
+def create_queue(world: World, name: str) -> None:
+    """A queue whose jobs together never have more than that."""
     body = {
         "apiVersion": f"{GROUP}/v1alpha1",
         "kind": "TrainingQueue",
@@ -23,8 +32,15 @@ def queue(world: World) -> Iterator[str]:
         "spec": {"limits": {"cpu": "460m"}},
     }
     world.custom.create_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", body)
-    yield name
-    world.custom.delete_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", name)
+
+
+def delete_queue(world: World, name: str) -> None:
+    """Whoever is in it; one that is gone stays so."""
+    try:
+        world.custom.delete_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", name)
+    except ApiException as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def build_member(name: str, queue: str, *, least: int, most: int, steps: int) -> dict[str, Any]:
@@ -83,3 +99,65 @@ def test_a_gang_waits_whole_and_says_for_what(world: World, queue: str) -> None:
 
     world.delete("trainingjobs", "first")
     world.wait_for_phase("second", "Succeeded", timeout=180)
+
+
+@pytest.mark.point("line")
+def test_who_is_suspended_leaves_the_line_and_waits_in_it_again(world: World, queue: str) -> None:
+    world.create(build_member("first", queue, least=3, most=3, steps=100_000))
+    world.wait_for_size("first", 3)
+    world.create(build_member("second", queue, least=2, most=2, steps=100_000))
+    world.wait_for_phase("second", "Waiting")
+
+    world.patch_job("first", {"spec": {"suspend": True}})
+    world.wait_for_size("second", 2)
+    told = find_condition(world.status("trainingjobs", "first"), "Admitted")
+    assert (told["status"], told["reason"]) == ("False", "Suspended")
+
+    world.patch_job("first", {"spec": {"suspend": False}})
+    world.wait(
+        lambda: find_admission(world, "first").get("reason") == "AtLimit",
+        "a job that is resumed stands in line again",
+    )
+    assert world.phase("first") == "Waiting"
+    world.delete("trainingjobs", "second")
+    world.wait_for_size("first", 3)
+
+
+@pytest.mark.point("queue-gone")
+def test_a_queue_that_is_deleted_ends_no_job_and_starts_none(world: World, queue: str) -> None:
+    world.create(build_member("runs", queue, least=1, most=2, steps=100_000))
+    world.wait_for_size("runs", 2)
+    delete_queue(world, queue)
+    world.create(build_member("waits", queue, least=1, most=1, steps=10))
+    world.wait(
+        lambda: find_admission(world, "waits").get("reason") == "NoQueue",
+        "et-scheduler says that there is no such queue",
+    )
+    assert world.steps("runs")[-1].size == 2
+    assert world.phase("waits") == "Waiting"
+
+    create_queue(world, queue)
+    world.wait_for_phase("waits", "Succeeded", timeout=180)
+    assert world.status("trainingjobs", "runs")["epoch"] == 1
+
+
+@pytest.mark.point("fixed-in-queue")
+def test_the_number_of_a_fixed_job_is_its_authors_within_the_queue(
+    world: World, queue: str
+) -> None:
+    job = build_member("fixed", queue, least=1, most=4, steps=100_000)
+    job["spec"]["elasticity"] = "Fixed"
+    world.create(job)
+    world.wait_for_size("fixed", 1)
+    world.scale("fixed", 3)
+    world.wait_for_size("fixed", 3)
+    assert find_admission(world, "fixed")["workers"] == 3
+
+    world.create(build_member("auto", queue, least=1, most=4, steps=100_000))
+    world.wait_for_size("auto", 1)
+    world.scale("auto", 4)
+    world.scale("fixed", 1)
+    world.wait_for_size("fixed", 1)
+    world.wait_for_size("auto", 3, 120)
+    assert find_admission(world, "auto")["workers"] == 3, "what the queue has room for, not four"
+    assert world.status("trainingjobs", "fixed")["epoch"] == 1

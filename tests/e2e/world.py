@@ -72,6 +72,13 @@ class World:
             GROUP, "v1alpha1", self.namespace, "trainingjobs", name, body
         )
 
+    def scale(self, name: str, replicas: int) -> None:
+        """As `kubectl scale` does."""
+        body = {"spec": {"replicas": replicas}}
+        self.custom.patch_namespaced_custom_object_scale(
+            GROUP, "v1alpha1", self.namespace, "trainingjobs", name, body
+        )
+
     def delete(self, plural: str, name: str) -> None:
         """Delete one of our objects."""
         self.custom.delete_namespaced_custom_object(GROUP, "v1alpha1", self.namespace, plural, name)
