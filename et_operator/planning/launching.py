@@ -61,7 +61,7 @@ def begin(draft: Draft) -> None:
     """The first decision about a job: what it runs, and that its first launcher comes.
 
     Where somebody removed the status of a job whose last launcher has ended, the next pass judges
-    that end; where it lives, a new launcher ends the sessions of the old one.
+    that end; where it lives, the next one comes when it has ended.
     """
     epoch, ended = _find_last_launcher(draft.view)
     draft.change(
