@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
+from shlex import quote
 
-from et_contract import paths
+from et_contract import options, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional, Sequence
+    from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 BY_LIST = "list"
 """It reads the list of hosts again and again, and lets go of a host that is no longer on it."""
@@ -37,7 +38,8 @@ Launcher = namedtuple(
         "programs",  # name -> our program of that name, first in the launcher's PATH
         "settings",  # environment variables that it gets where the user has set none
         "leaving",  # how a worker leaves while it runs: BY_LIST or NEVER
-        "elastic",  # what its options must look like to be elastic, as a pattern; "" for any
+        "options",  # its options, where some of them make it elastic
+        "elastic",  # those that do -> how their values begin then, as a pattern
     ],
 )
 
@@ -47,8 +49,8 @@ _HOROVODRUN = Launcher(
     programs={"horovodrun": "launcher/shim/horovodrun.py"},
     settings={},
     leaving=BY_LIST,
-    # --host-discovery-script, --min-np and --min-num-proc in the shortest form that it takes
-    elastic=r"(?<!\S)--(?:host-|min-n)",
+    options=options.HOROVODRUN,
+    elastic={"--host-discovery-script": "", "--min-np": ""},
 )
 _TORCHRUN = Launcher(
     name="torchrun",
@@ -56,8 +58,8 @@ _TORCHRUN = Launcher(
     programs={"torchrun": "launcher/shim/torchrun.py"},
     settings={},
     leaving=BY_LIST,
-    # --nnodes=MIN:MAX, where they are not the same
-    elastic=r"(?<!\S)--nn\w*[=\s]\s*['\"]?(\d+):(?!\1\b)\d",
+    options=options.TORCHRUN,
+    elastic={"--nnodes": r"(\d+):(?!\1\b)\d"},
 )
 _MPIRUN = Launcher(
     name="mpirun",
@@ -80,7 +82,8 @@ _MPIRUN = Launcher(
         "PRTE_MCA_prte_default_hostfile": paths.JOB_HOSTFILE,
     },
     leaving=NEVER,
-    elastic="",
+    options=None,
+    elastic={},
 )
 _DEEPSPEED = Launcher(
     name="deepspeed",
@@ -88,7 +91,8 @@ _DEEPSPEED = Launcher(
     programs={"pdsh": "launcher/shim/pdsh.py"},
     settings={},
     leaving=NEVER,
-    elastic="",
+    options=None,
+    elastic={},
 )
 _WORD = re.compile(r"\S+")
 _PART = re.compile(r"[^;&|(){}]+")
@@ -96,6 +100,14 @@ _ASSIGNMENT = re.compile(r"\w+=")
 _KEYWORD = re.compile(r"\b(?:do|else|env|exec|nohup|then|time|if)$|^!$")
 _BEGINNINGS = frozenset(";&|({")
 _ENDINGS = frozenset((*";&|)", ""))
+_ARGUMENT = re.compile(
+    r"""(?:[^\S\n]|\\\n)*"""  # blanks, and lines that go on
+    r"""((?:\\.|'[^']*'|"(?:[^"\\]|\\[\s\S])*"|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)"""
+    r"""|[<>]&|[^\s;&|()'"`\\])+)"""
+)
+"""The next word of a command in a script, with all that a shell would take out of it."""
+_QUOTES = re.compile(r"""['"\\]""")
+_EXPANDED = ("$", "`")
 MAX_SCRIPT = 2**16
 """So many characters of a command line are looked at, many times more than any has."""
 
@@ -105,7 +117,8 @@ _ANY = Launcher(
     programs={"ssh": "launcher/shim/rsh.py"},
     settings={},
     leaving=BY_LIST,
-    elastic="",
+    options=None,
+    elastic={},
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
 LAUNCHERS = (
@@ -118,6 +131,7 @@ LAUNCHERS = (
     _ANY,
 )
 NAMES = tuple(launcher.name for launcher in LAUNCHERS)
+_BY_COMMAND = {command: launcher for launcher in LAUNCHERS for command in launcher.commands}
 
 Choice = namedtuple("Choice", ["name", "is_elastic"])
 """The launcher of a job, and whether workers may join and leave while it runs."""
@@ -130,7 +144,7 @@ def collect_programs() -> Dict[str, str]:
 
 def collect_commands() -> List[str]:
     """What the programs of all launchers are called."""
-    return sorted(command for row in LAUNCHERS for command in row.commands)
+    return sorted(_BY_COMMAND)
 
 
 def collect_settings() -> Dict[str, str]:
@@ -142,19 +156,55 @@ def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
     """The launcher that a container's command line starts, or the one that is wished for by name.
 
     Raises KeyError for a wish that is not in NAMES. Looks at the command itself and, where that is
-    a shell with `-c`, at the commands of its script; not into files.
+    a shell with `-c`, at the commands of its script; not into files. Of several the one counts that
+    can be scaled, for others may only ask something or prepare the data.
     """
     if wish is not None:
         row = {row.name: row for row in LAUNCHERS}[wish]
         return Choice(row.name, row.leaving != NEVER)
-    script = _find_script(command)[:MAX_SCRIPT]
-    ends = _find_programs(script)
-    for row in LAUNCHERS:
-        found = min((ends[name] for name in row.commands if name in ends), default=None)
-        if found is not None:
-            is_told = re.search(row.elastic, script[found:]) is not None
-            return Choice(row.name, row.leaving != NEVER and is_told)
+    calls = _find_calls(_find_script(command)[:MAX_SCRIPT])
+    elastic = [row for row, words in calls if _is_elastic(row, words)]
+    for rows in (elastic, [row for row, _ in calls]):
+        if rows:
+            return Choice(min(rows, key=LAUNCHERS.index).name, rows is elastic)
     return Choice(_ANY.name, is_elastic=True)
+
+
+def _is_elastic(row: Launcher, words: Sequence[str]) -> bool:
+    """Whether a launcher that is called with these arguments lets workers join and leave.
+
+    A variable among them may hold anything, options or nothing: what follows it is read too.
+    """
+    place = 0
+    while row.options is not None and place < len(words):
+        given, place = options.read(words, row.options, place)
+        for option in given:
+            pattern = row.elastic.get(option.name)
+            if pattern is not None and re.match(pattern, option.value or ""):
+                return True
+        if place < len(words) and not words[place].startswith(_EXPANDED):
+            return False
+        place += 1
+    return False
+
+
+def _find_calls(script: str) -> List[Tuple[Launcher, List[str]]]:
+    """Each launcher that the script calls, with the words behind it in that command."""
+    calls, stop = [], len(script)
+    for name, end in reversed(list(_find_programs(script))):
+        if name in _BY_COMMAND:
+            calls.append((_BY_COMMAND[name], _read_words(script[end:stop])))
+            stop = end  # each word is looked at once
+    return calls
+
+
+def _read_words(text: str) -> List[str]:
+    """The words of a command's text, up to what ends it."""
+    words, match = [], _ARGUMENT.match(text)
+    while match is not None:
+        words.append(_QUOTES.sub("", match.group(1)))
+        match = _ARGUMENT.match(text, match.end())
+    return words
 
 
 def _find_script(command: Sequence[str]) -> str:
@@ -164,16 +214,15 @@ def _find_script(command: Sequence[str]) -> str:
         for place, word in enumerate(words[1:-1], start=1):
             if word.startswith("-") and not word.startswith("--") and "c" in word:
                 return words[place + 1]
-    return " ".join(words)
+    return " ".join(map(quote, words))
 
 
-def _find_programs(script: str) -> Dict[str, int]:
-    """Name of each program that the script calls, without its directory -> where its name ends.
+def _find_programs(script: str) -> Iterator[Tuple[str, int]]:
+    """Each program that the script calls: its name without its directory, and where that ends.
 
     A program is the first word of a command: of a line, after a bracket or separator, after
     keywords and assignments. Each word is looked at once, however the script is written.
     """
-    ends = {}  # type: Dict[str, int]
     is_first, before = True, 0
     for match in _WORD.finditer(script):
         word, start = match.group(), match.start()
@@ -184,8 +233,7 @@ def _find_programs(script: str) -> Dict[str, int]:
             if not (word[part.start() - 1] in _BEGINNINGS if part.start() else is_first):
                 continue
             if word[part.end() : part.end() + 1] in _ENDINGS:
-                ends.setdefault(part.group().rpartition("/")[2], start + part.end())
+                yield part.group().rpartition("/")[2], start + part.end()
             is_assignment = is_assignment or _ASSIGNMENT.match(part.group()) is not None
         is_last_open = word[-1] in _BEGINNINGS or _KEYWORD.search(word) is not None
         is_first = is_assignment or is_last_open
-    return ends

@@ -90,6 +90,7 @@ RUNTIME_MODULES = {
         "frames.py",
         "hosts.py",
         "names.py",
+        "options.py",
         "paths.py",
         "starters.py",
         "texts.py",

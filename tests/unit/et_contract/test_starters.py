@@ -18,6 +18,23 @@ ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover
         (["horovodrun", "-np", "2", "--host-disc", "x", "python"], ("horovodrun", True)),
         (["horovodrun", "-np", "2", "--min-num-proc=1", "python"], ("horovodrun", True)),
         (["horovodrun", "-np", "2", "-hostfile", "/job/hostfile", "python"], ("horovodrun", False)),
+        (["horovodrun", "-np", "2", "python", "t", "--min-news", "3"], ("horovodrun", False)),
+        (["horovodrun", "-np", "2", "python", "t", "--min-np", "3"], ("horovodrun", False)),
+        (["horovodrun", "-np", "2", "python", "t", "--host-cache", "4g"], ("horovodrun", False)),
+        (["sh", "-c", "horovodrun -np 2 t; python r --host-name x"], ("horovodrun", False)),
+        (["horovodrun", "-np", "2", "--min-n", "1", "python"], ("horovodrun", True)),
+        (["horovodrun", "--mpi-args", "-x A", "--min-np=1", "python"], ("horovodrun", True)),
+        (["horovodrun", "--a-new-one", "--min-np", "1", "python"], ("horovodrun", True)),
+        (["horovodrun", "--a-new-one", "7", "--min-np", "1", "python"], ("horovodrun", True)),
+        (["horovodrun", "-np", "$(N)", "", "--min-np", "1"], ("horovodrun", False)),
+        (["horovodrun", "-np"], ("horovodrun", False)),
+        (["sh", "-c", "horovodrun -np $(nproc) \\\n --min-np 1 t"], ("horovodrun", True)),
+        (["sh", "-c", 'horovodrun -np "$N" ${MORE} --min-np 1 t'], ("horovodrun", True)),
+        (["sh", "-c", "horovodrun -v 2>&1 --min-np 1 t"], ("horovodrun", False)),
+        (["sh", "-c", "# don't\nhorovodrun --host-disc x t | tee 'log'"], ("horovodrun", True)),
+        (["sh", "-c", "horovodrun -cb; torchrun --nnodes=2:4 t"], ("torchrun", True)),
+        (["sh", "-c", "horovodrun -np 1 a && horovodrun --min-np 2 b"], ("horovodrun", True)),
+        (["sh", "-c", "horovodrun -np 2 a; mpirun b"], ("horovodrun", False)),
         (["mpirun", "-np", "2", "python3", "-m", "mpi4py", "x.py"], ("mpirun", False)),
         (["/opt/ompi/bin/mpiexec", "x"], ("mpirun", False)),
         (["bash", "-c", "if true; then mpirun x; fi"], ("mpirun", False)),
@@ -29,6 +46,13 @@ ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover
         (["sh", "-c", "cd /x; exec torchrun --nn '2:10' t"], ("torchrun", True)),
         (["sh", "-c", "torchrun --nnodes=1:12 t"], ("torchrun", True)),
         (["torchrun", "--nnodes=2", "t"], ("torchrun", False)),
+        (["torchrun", "--nnodes=2", "t", "--nnodes=1:4"], ("torchrun", False)),
+        (["sh", "-c", "torchrun --nnodes=2 t --nn-layers 2:4"], ("torchrun", False)),
+        (["torchrun", "--no-python", "t", "--nnodes=1:4"], ("torchrun", False)),
+        (
+            ["torchrun", "--rdzv-id", "7", "--max_restarts", "3", "--nnodes", "1:4", "t"],
+            ("torchrun", True),
+        ),
         (["torchrun", "--nnodes=2:2", "t"], ("torchrun", False)),
         (["torchrun", "t", "--x--nnodes=1:4"], ("torchrun", False)),
         (["torchrun", "--standalone", "t"], ("torchrun", False)),
@@ -74,3 +98,13 @@ def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
     assert starters.choose(["sh", "-c", script]) == ("other", True)
     assert starters.choose(["sh", "-c", script[:9000] + "\nmpirun x"]).name == "mpirun"
     assert starters.choose(["sh", "-c", script * 2 + "\nmpirun x"]).name == "other"
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["-np \\\n", "$A ", "$(", "$(a", "$((", "-v ", "-np 1 ", "'", '"', '"\\', "`", "\\", "a", "&>"],
+)
+def test_so_are_the_arguments_of_a_launcher(word: str):
+    for begin in (word, "horovodrun " + word, "horovodrun -np \\\n" + word):
+        script = "horovodrun " + begin * (starters.MAX_SCRIPT // len(begin))
+        assert starters.choose(["sh", "-c", script]) == ("horovodrun", False)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from et_contract.options import HOROVODRUN
 from launcher.shim import horovod_options
 from launcher.shim.horovod_options import adjust, read_options
 
@@ -29,6 +30,10 @@ def test_an_elastic_run_gets_what_it_lacks():
         (["--gloo-timeout-seconds", "300"], OURS[:2]),
         (["--gloo-timeout-seconds=300"], OURS[:2]),
         (["--gloo-t", "300"], OURS[:2]),
+        (
+            ["--network-i", "ib0"],
+            OURS[2:],
+        ),  # older releases have one such name
     ],
 )
 def test_what_the_user_gave_stands(extra: list[str], missing: list[str]):
@@ -54,7 +59,7 @@ def test_without_a_default_route_horovodrun_finds_its_interface_itself():
         ["-np", "4", "--", "--min-np", "2"],
         ["--some-future-option", "--min-np", "2", "python"],
         ["--min-np", "2", "--verbose=yes", "python"],
-        ["--min-n", "2", "python"],  # ambiguous to argparse too
+        ["--host", "2", "--min-np", "2", "python"],  # ambiguous to argparse too
         ["--min-np"],
     ],
 )
@@ -103,7 +108,7 @@ def test_options_end_where_the_command_begins():
     ]
 
 
-NAMES = st.sampled_from([*horovod_options.VALUE_COUNTS, "--new", "-", "--", "x"])
+NAMES = st.sampled_from([*HOROVODRUN.counts, "--new", "-", "--", "x"])
 WORDS = st.lists(st.one_of(NAMES, st.text(alphabet="-=1a", max_size=4)))
 
 
@@ -116,11 +121,11 @@ def test_no_word_is_ever_lost_or_moved(argv: list[str], slots: int):
     assert len(changed) <= 1
 
 
-@given(st.lists(st.sampled_from(sorted(horovod_options.VALUE_COUNTS))), st.lists(st.text()))
+@given(st.lists(st.sampled_from(sorted(HOROVODRUN.counts))), st.lists(st.text()))
 def test_nothing_of_the_command_is_touched(names: list[str], command: list[str]):
     argv = ["--host-discovery-script", "d"]
     for name in names:
-        argv += [name] + ["7"] * horovod_options.VALUE_COUNTS[name]
+        argv += [name] + ["7"] * HOROVODRUN.counts[name]
     assert adjusted([*argv, "python", *command])[-len(command) - 1 :] == ["python", *command]
 
 
