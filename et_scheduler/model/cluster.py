@@ -32,6 +32,7 @@ class PendingPod:
     """A pod of others that no node has been found for, `since` then.
 
     One that does not `preempt` makes nobody go, and has what is free or becomes so.
+    `namespace` is whose it is: each has its own share of what a pass has time for.
     """
 
     uid: str
@@ -39,6 +40,7 @@ class PendingPod:
     priority: int
     since: int
     preempts: bool = True
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ class Rules:
     `short_most`: a job below its least size is evicted then. `coming_most`: after it, room that
     comes is not relied on; a worker has ten minutes to leave, unless its job says otherwise.
     `worth`: no growth by less of what the job has; `level_worth`: nobody shrinks for the level of
-    all by less.
+    all by less. `looks`: so many workers are looked at in a pass in search of room for pods of
+    others, and as many for gangs, some twenty microseconds each; with `Turns`, twice as many.
     """
 
     reserve_after: int = MINUTE
@@ -36,3 +37,4 @@ class Rules:
     coming_most: int = 12 * MINUTE
     worth: int = 10
     level_worth: int = 20
+    looks: int = 50_000

@@ -7,10 +7,12 @@ from collections import defaultdict
 from et_scheduler.model.cluster import PendingPod
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.turns import Turns
 
 
 def serve(draft: Draft) -> None:
@@ -25,21 +27,34 @@ def serve(draft: Draft) -> None:
         for standing in draft.standings.values()
         if standing.is_waiting and standing.admission.reserved
     )
-    groups: dict[tuple[int, bool, Shape], list[PendingPod]] = defaultdict(list)
-    for pod in sorted(draft.cluster.pending, key=lambda pod: (pod.since, pod.uid)):
-        if not draft.has_passed(pod.since, draft.rules.service_counts):
-            groups[(pod.priority, pod.preempts, pod.shape)].append(pod)
-    for (priority, preempts, shape), pods in sorted(
-        groups.items(), key=lambda item: _rank(item[1])
-    ):
+    groups = _list_groups(draft)
+    if not groups:
+        return
+    donors = Donors(draft)
+    turns = Turns(draft, ((one[0].namespace, one[0].uid) for one in groups if one[0].preempts))
+    for pods in groups:
+        priority, preempts, shape = pods[0].priority, pods[0].preempts, pods[0].shape
         search = Search(draft, _rank_donors(draft, priority), avoided=reserved)
-        search.collect(None if preempts else ())
+        giving = [group for group, one in donors.first.items() if search.rank(one, 0) is not None]
+        may_fit = preempts and donors.may_fit(Gang(None, shape, 1), None, giving)
+        if may_fit and turns.has(pods[0].uid):
+            search.collect()
         # Services take whatever is freed first, the seats of waiting gangs too, as long as any of
         # them comes: so room for both is asked for once more, and is there for the next of them.
         count = len(pods) + (len(pods) + robbed if robbed and preempts else 0)
         search.find(Gang(None, shape, count), is_whole=False)
         gift = Gift(Purpose.SERVICE, pods[0].uid)
         search.commit(gift, f"gives workers for pods of priority {priority} that have no room")
+
+
+def _list_groups(draft: Draft) -> list[list[PendingPod]]:
+    """Pods that a node could hold, by what they ask, in the order in which they are served."""
+    groups: dict[tuple[int, bool, Shape], list[PendingPod]] = defaultdict(list)
+    for pod in sorted(draft.cluster.pending, key=lambda pod: (pod.since, pod.uid)):
+        has_passed = draft.has_passed(pod.since, draft.rules.service_counts)
+        if not has_passed and draft.room.could_hold(pod.shape):
+            groups[(pod.priority, pod.preempts, pod.shape)].append(pod)
+    return sorted(groups.values(), key=_rank)
 
 
 def _list_reserved(draft: Draft) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
@@ -24,11 +25,12 @@ from et_scheduler.planning.gating import find_obstacle
 from et_scheduler.planning.ordering import walk
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.turns import Turns
 
 
 def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     """Try everybody in line once. Who does not start is told why."""
-    failures = Failures(draft)
+    failures, turns = Failures(draft), _count_turns(draft, lines)
     for standing in walk(draft, {queue: list(line) for queue, line in lines.items()}):
         gang = get_gang(standing)
         obstacle = find_obstacle(draft, standing, gang)
@@ -37,11 +39,19 @@ def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
             draft.explain(standing, *obstacle)
         elif failures.is_hopeless(standing, gang):
             note_unfit(draft, standing, gang)
-        elif not try_start(draft, standing, gang):
-            failures.note(standing, gang)
+        elif not try_start(draft, standing, gang, turns):
+            if turns.has(standing.job.uid):
+                failures.note(standing, gang)
             if may_ask_for_nodes(draft, standing):
                 admit(draft, standing, gang, Seats())
                 del draft.explanations[standing.job.uid]
+
+
+def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> Turns:
+    """Who is first in any line asks first."""
+    asking = [(place, one.job) for line in lines.values() for place, one in enumerate(line)]
+    asking.sort(key=itemgetter(0))
+    return Turns(draft, ((job.namespace, job.uid) for _, job in asking))
 
 
 def may_ask_for_nodes(draft: Draft, standing: Standing) -> bool:
@@ -53,8 +63,11 @@ def may_ask_for_nodes(draft: Draft, standing: Standing) -> bool:
     )
 
 
-def try_start(draft: Draft, standing: Standing, gang: Gang) -> bool:
-    """Whether it starts, or will in room that is coming, which is reserved for it then."""
+def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> bool:
+    """Whether it starts, or will in room that is coming, which is reserved for it then.
+
+    Others are asked for room when it is its turn.
+    """
     coming = None
     if standing.held is not None:
         release_seats(draft.room, *standing.held)
@@ -70,9 +83,9 @@ def try_start(draft: Draft, standing: Standing, gang: Gang) -> bool:
         return True
     coming = coming or find_seats(draft.room, gang, allowed, later=True)
     asked = None
-    if coming is None:
+    if coming is None and turns.has(standing.job.uid):
         asked = ask_for_room(draft, standing, gang)
-    elif is_late(draft, standing):
+    elif coming is not None and is_late(draft, standing) and turns.has(standing.job.uid):
         with draft.room.without_coming():
             asked = ask_for_room(draft, standing, gang)
     found = asked or coming

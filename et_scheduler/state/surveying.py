@@ -126,7 +126,10 @@ class Surveyor:
         for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)
             pod = entry.value
             if not self._is_given(entry):
-                yield PendingPod(entry.uid, pod.shape, pod.priority, pod.since, pod.preempts)
+                namespace = entry.place[0]
+                yield PendingPod(
+                    entry.uid, pod.shape, pod.priority, pod.since, pod.preempts, namespace
+                )
 
     def _list_queues(self) -> Iterable[Queue]:
         namespaces = [(entry.place[1], entry.value) for entry in self._store.namespaces]

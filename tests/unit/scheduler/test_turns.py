@@ -1,0 +1,104 @@
+"""What a pass may cost: many who wait, of one author, and searches for room among workers."""
+
+from __future__ import annotations
+
+from collections.abc import ValuesView
+
+import pytest
+
+from et_scheduler.model.cluster import Cluster, PendingPod
+from et_scheduler.model.jobs import Job
+from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import CPU, SECOND, make_shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.passing import decide
+from et_scheduler.planning.seating import book, seat_bound
+from et_scheduler.planning.services import serve
+from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.turns import Turns
+from tests.unit.scheduler.makers import MAIN, NOW, make_job, make_node, make_nodes, run_on
+
+FULL = make_nodes(8)
+LITTLE = Rules(looks=1)
+
+
+def fill(least: int = 1) -> list[Job]:
+    """An elastic job of one CPU a worker on each node."""
+    return [
+        run_on(make_job(f"job-{place}", least, 8), *[f"node-{place:02}"] * 8) for place in range(8)
+    ]
+
+
+class Counted(dict[str, Standing]):
+    """Jobs that count how often all of them are looked through."""
+
+    walks = 0
+
+    def values(self) -> ValuesView[Standing]:
+        self.walks += 1
+        return super().values()
+
+
+@pytest.mark.parametrize("memory", [{"memory": 2**30}, {}])
+def test_pods_for_which_nobody_can_make_room_are_not_searched_for(memory: dict[str, int]) -> None:
+    """Neither what no node could hold, nor what would not fit were all workers gone."""
+
+    def count(pods: int) -> int:
+        more = range(9000, 9000 + pods) if memory else range(7001, 7001 + pods)
+        shapes = [make_shape({CPU: one, **memory}) for one in more]
+        pending = [PendingPod(str(i), shape, 0, NOW) for i, shape in enumerate(shapes)]
+        rigid = [run_on(make_job(f"r-{place}", 1, 1), f"node-{place:02}") for place in range(8)]
+        jobs = [*rigid, run_on(make_job("a", 1, 8, priority=5), "node-00", "node-00")]
+        draft = Draft(Cluster(FULL, tuple(pending)), MAIN, jobs, NOW, Rules())
+        seat_bound(draft)
+        book(draft)
+        draft.standings = Counted(draft.standings)
+        serve(draft)
+        return draft.standings.walks
+
+    assert count(100) == count(1)
+
+
+def test_many_sizes_of_one_namespace_leave_others_their_turn() -> None:
+    """Each is searched for in some second; who is alone in his namespace in every pass."""
+    many = [
+        PendingPod(f"m-{i}", make_shape({CPU: 7000 - i}), 0, NOW, namespace="many")
+        for i in range(20)
+    ]
+    pod = PendingPod("one", make_shape({CPU: 6500}), 0, NOW + 1, namespace="few")
+    served: set[str] = set()
+    for second in range(20):
+        now = NOW + second * SECOND
+        decision = decide(Cluster(FULL, (*many, pod)), MAIN, fill(), now, LITTLE)
+        gifts = {change.admission.gave_for for change in decision.changes}
+        uids = {gift.uid for gift in gifts if gift is not None}
+        assert {"m-0", "one"} <= uids
+        assert len(uids) <= 3
+        assert decision.wake_at is not None
+        assert decision.wake_at <= now + SECOND
+        served |= uids
+    assert served == {"one", *(pod.uid for pod in many)}
+
+
+def test_gangs_that_ask_take_turns_too() -> None:
+    waiting = [
+        make_job(f"w-{i:02}", 1, 1, worker=make_shape({CPU: 7000 - i, "memory": i}), priority=1)
+        for i in range(1, 6)
+    ]
+    nodes = tuple(make_node(f"node-{place:02}", more={"memory": 9}) for place in range(8))
+    asked: set[str] = set()
+    for second in range(5):
+        decision = decide(Cluster(nodes), MAIN, [*fill(), *waiting], NOW + second * SECOND, LITTLE)
+        gifts = {change.admission.gave_for for change in decision.changes}
+        uids = {gift.uid for gift in gifts if gift is not None}
+        assert "w-01" in uids
+        assert len(uids) <= 2
+        asked |= uids
+    assert asked == {job.uid for job in waiting}
+
+
+def test_where_there_is_time_for_all_nobody_waits() -> None:
+    draft = Draft(Cluster(FULL), MAIN, fill(), NOW, Rules(looks=64 * 5))
+    turns = Turns(draft, [("ns", str(number)) for number in range(10)])
+    assert all(turns.has(str(number)) for number in range(10))
+    assert draft.wake_at is None
