@@ -19,7 +19,7 @@ from et_scheduler.acting.observing import Observer
 from et_scheduler.acting.publishing import Publisher
 from et_scheduler.acting.writing import Writer
 from et_scheduler.codec.snapshots import Snapshot
-from et_scheduler.deciding import Decider
+from et_scheduler.deciding import Decider, Plan, plan_apart
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Decision
 from et_scheduler.replaying import Recording
@@ -44,12 +44,21 @@ async def run(settings: Settings) -> None:
 
 
 class Scheduler:
-    """All parts of one replica, wired."""
+    """All parts of one replica, wired. In virtual time `plan` waits for no thread."""
 
-    def __init__(self, settings: Settings, api: Rest, *, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        api: Rest,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        plan: Plan = plan_apart,
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
+        self._plan_apart = plan
         self.store = Store()
         self._watches = Watches(clock, lambda kind, _: self.store.expect_list(kind))
         self._ingest = Ingest(self.store, metrics.note_unreadable, self._watches.note_set_back)
@@ -68,7 +77,7 @@ class Scheduler:
         writer = Writer(guarded, self._ingest, sink, clock, metrics)
         scribe = observer if settings.is_observing else writer
         self._recording = Recording(Path(settings.record)) if settings.record else None
-        self._decider = Decider(self.store, scribe, sink, clock, metrics, show=self._show)
+        self._decider = Decider(self.store, scribe, sink, clock, metrics, plan=self._plan)
         for resource in self.store.tables:
             self._watches.add(resource, None, self._build_reflector(api, resource))
         lead = self._decider.run if settings.is_observing else self._lead_again_and_again
@@ -83,10 +92,12 @@ class Scheduler:
         self._metrics.is_leader.set(1 if self._lease.is_leader else 0)
         self._metrics.behind.set(len(self.store.list_behind()))
 
-    def _show(self, snapshot: Snapshot, decision: Decision) -> None:
+    async def _plan(self, snapshot: Snapshot) -> Decision:
+        decision = await self._plan_apart(snapshot)
         self._publisher.offer(decision.queues)
         if self._recording is not None and decision.changes:
             self._recording.keep(snapshot)
+        return decision
 
     def _build_reflector(self, api: Rest, resource: Resource) -> Reflector:
         return Reflector(

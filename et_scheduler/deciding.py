@@ -3,12 +3,15 @@
 Passes come with a pause: events of 50 ms are answered by one, ten come in a second at most, and on
 a large cluster as much time is left between two as one takes. A pass that wrote something is
 followed by another; on a cluster that stands still there is none.
+
+A pass is computed in a thread, on what does not change any more: however long it takes, the lease
+is renewed, and watches and probes are answered meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Protocol
@@ -38,6 +41,14 @@ IDLE = timedelta(hours=1)
 NOW = timedelta()
 UNLED = timedelta(seconds=1)
 UNREADABLE = "Unreadable"
+Plan = Callable[[Snapshot], Awaitable[Decision]]
+"""Decides; the event loop goes on meanwhile."""
+
+
+async def plan_apart(snapshot: Snapshot) -> Decision:
+    """A pass, in a thread."""
+    given = (snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now)
+    return await asyncio.to_thread(decide, *given)
 
 
 class Scribe(Protocol):
@@ -65,7 +76,7 @@ class Decider:
         recorder: told of jobs that cannot be read.
         clock: for pauses; its time of day is what decisions are made by.
         metrics: counts passes.
-        show: given each decision, and what it was decided on.
+        plan: makes a pass.
     """
 
     def __init__(
@@ -76,14 +87,14 @@ class Decider:
         clock: Clock,
         metrics: Metrics,
         *,
-        show: Callable[[Snapshot, Decision], None] = lambda _, __: None,
+        plan: Plan = plan_apart,
     ) -> None:
         self._store = store
         self._scribe = scribe
         self._recorder = recorder
         self._clock = clock
         self._metrics = metrics
-        self._show = show
+        self._plan = plan
         self._surveyor = Surveyor(store)
         self._wanted = asyncio.Event()
         self._told: dict[str, str] = {}  # troubles by uid
@@ -134,10 +145,9 @@ class Decider:
         self._tell_troubles(survey)
         began = self._clock.monotonic()
         now = round(self._clock.now().timestamp() * 1000)
-        decision = decide(survey.cluster, survey.queues, survey.jobs, now)
+        decision = await self._plan(Snapshot(survey.cluster, survey.queues, survey.jobs, now))
         self._metrics.pass_seconds.observe(self._clock.monotonic() - began)
         self._metrics.show_queues(decision.queues)
-        self._show(Snapshot(survey.cluster, survey.queues, survey.jobs, now), decision)
         self._metrics.passes.labels("changed" if decision.changes else "unchanged").inc()
         follows = await self._scribe.write(decision.changes, survey.entries)
         if follows:

@@ -11,7 +11,10 @@ from typing import Any
 from et_kube.resources import NODES, PODS, TRAINING_JOBS, TRAINING_QUEUES, Ref
 from et_runtime.supervising import run_for_ever
 from et_scheduler.assembly import Scheduler
+from et_scheduler.codec.snapshots import Snapshot
 from et_scheduler.measuring import Metrics
+from et_scheduler.model.decisions import Decision
+from et_scheduler.planning.passing import decide
 from et_scheduler.settings import Settings
 from tests.fakes.carriers import Carrier, make_node, make_service
 from tests.fakes.clients import Call, CallLog, GuardedApi, Moment
@@ -59,7 +62,12 @@ class Rig:
             GuardedApi(self.cluster, self.log, USER),  # type: ignore[arg-type]
             clock=self.clock,
             metrics=self.metrics,
+            plan=self.plan,
         )
+
+    async def plan(self, snapshot: Snapshot) -> Decision:
+        """A pass in no time: a thread would not wait for the clock."""
+        return decide(snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now)
 
     def create_queue(self, name: str, **spec: Any) -> None:
         manifest = {"metadata": {"name": name}, "spec": spec}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +19,15 @@ from et_kube.resources import (
     TRAINING_QUEUES,
     Ref,
 )
+from et_kube.tables import Entry
 from et_kube.watching import Cut, Resumed
+from et_scheduler.acting.observing import Observer
+from et_scheduler.deciding import Decider
+from et_scheduler.measuring import Metrics
+from et_scheduler.model.cluster import Node
+from et_scheduler.state.store import Store
 from tests.fakes.clients import Call, Moment
+from tests.fakes.clock import FakeClock
 from tests.unit.scheduler.rigs import USER, Rig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -357,3 +366,29 @@ def edit_worker(rig: Rig, name: str, **spec: Any) -> None:
     rig.cluster.edit(
         ref, lambda d: d["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"].update(spec)
     )
+
+
+class Slow(dict[str, int]):
+    """Amounts that are there when the event loop goes on while somebody waits for them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(cpu=8000, pods=110)
+        self._loop = loop
+        self.was_free = False
+
+    def get(self, *key: Any) -> Any:
+        went_on = threading.Event()
+        self._loop.call_soon_threadsafe(went_on.set)
+        self.was_free = went_on.wait(1)
+        return super().get(*key)
+
+
+async def test_a_pass_does_not_keep_the_event_loop() -> None:
+    store, clock = Store(), FakeClock()
+    for resource in store.tables:
+        store.note_current(resource)
+    slow = Slow(asyncio.get_running_loop())
+    entry = Entry(("", "n"), "n", 1, Node("n", slow))
+    store.note_changed((store.nodes.put(entry)[0], entry.value))
+    await Decider(store, Observer(), Observer(), clock, Metrics()).decide_once()
+    assert slow.was_free
