@@ -127,7 +127,7 @@ class World:
         self.borrowed: frozenset[str] = frozenset()
         self.refusal: Any = None
         self.refusals: dict[Resource, Any] = {}
-        self.complete_since: datetime | None = START
+        self.complete_since: datetime | None = START - timedelta(hours=1)
         self.log: list[str] = []
         self.events: list[Report] = []
         self.used: dict[str, str] = {}

@@ -13,7 +13,7 @@ from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import delete_pod, is_outlived
+from et_operator.planning.leaving import delete_pod, is_outlived, is_time_doubtful
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
 from et_operator.planning.views import View, has_passed
 
@@ -49,6 +49,8 @@ def check_deadline(draft: Draft) -> bool:
         return False
     if not has_passed(draft.now, start, limit):
         draft.wake_at(start + limit)
+        return False
+    if is_time_doubtful(draft):
         return False
     fail(draft, "DeadlineExceeded", f"activeDeadlineSeconds ({limit.total_seconds():.0f}) are over")
     return True
@@ -108,10 +110,12 @@ def delete_job(draft: Draft) -> list[Action]:
     ttl = job.spec.ttl_after_finished if job.spec else None
     if ttl is None or end is None or job.deletion_requested or draft.view.has_live_launcher:
         return []
-    if has_passed(draft.now, end, ttl):
-        return [Delete(job.key.ref, job.uid, job.resource_version)]
-    draft.wake_at(end + ttl)
-    return []
+    if not has_passed(draft.now, end, ttl):
+        draft.wake_at(end + ttl)
+        return []
+    if is_time_doubtful(draft):
+        return []
+    return [Delete(job.key.ref, job.uid, job.resource_version)]
 
 
 def _suspend(draft: Draft) -> None:

@@ -19,8 +19,9 @@ from et_operator.planning.views import View
 
 FORCED = "Forced"
 """Reason of a leaving worker whose drain time-out is over."""
-FRESH_LISTS = timedelta(seconds=60)
-"""No drain is cut short so soon after the first complete view of the cluster."""
+CERTAIN_AFTER = timedelta(seconds=60)
+"""So soon after the first complete view of the cluster, or a jump of the clock, no drain is cut
+short, no deadline is over and no job is deleted for its age."""
 HELD_UP = timedelta(minutes=2)
 """A drain that is over for so long is told to be held up by a view that does not get complete."""
 LATE_WRITE = timedelta(seconds=10)
@@ -205,7 +206,7 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
     begun = record.waiting_since or record.since or draft.now
     if draft.must_wait(begun, draft.spec.drain_timeout):
         return
-    if draft.must_wait(draft.view.snapshot.complete_since, FRESH_LISTS):
+    if is_time_doubtful(draft):
         return
     draft.remember(replace(record, reason=FORCED))
     limit = draft.spec.drain_timeout.total_seconds()
@@ -216,6 +217,11 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
     )
     message = f"worker {record.name} {known} (drainTimeoutSeconds): its pod is deleted now"
     draft.tell("DrainTimedOut", message, is_warning=True)
+
+
+def is_time_doubtful(draft: Draft) -> bool:
+    """Whether a time that has passed is yet to be believed, where its end cannot be taken back."""
+    return draft.must_wait(draft.view.snapshot.complete_since, CERTAIN_AFTER)
 
 
 def describe_held_drains(draft: Draft) -> str:

@@ -1,4 +1,4 @@
-"""Since when nothing is missing from what is believed: what the lists and watches behind it do.
+"""Since when nothing is missing from what is believed, and the time of day goes on as it should.
 
 An answer to a single request says nothing here. A webhook that fails is one job's trouble, while a
 server that stores nothing costs the lease, and with it every list.
@@ -13,6 +13,10 @@ from et_kube.resources import CONFIG_MAPS, NODES, PODS, TRAINING_JOBS, Resource
 TELLING = frozenset({TRAINING_JOBS, PODS, CONFIG_MAPS})
 """Kinds that would tell that a worker has left, or that a job is there. While one of them is not
 heard of, nothing is concluded from time that passes; a cut of another kind says nothing of that."""
+JUMP = 5.0
+"""So many seconds more than have passed are a clock that was set, or a machine that was resumed."""
+_MOMENT = 1e-6
+"""No view is newer than this, but for one of which a watch is cut."""
 
 
 class Coverage:
@@ -25,6 +29,9 @@ class Coverage:
         self._whole_since: dict[str | None, dict[Resource, float | None]] = {}
         """By namespace, so that a pass costs the same however many of them are watched."""
         self._cut: dict[str | None, set[Resource]] = {}
+        self._ahead: float | None = None
+        """How far the time of day was ahead of the other clock when it was last looked at."""
+        self._jumped = 0.0
 
     def expect_list(self, resource: Resource, namespace: str | None) -> None:
         """A list of this kind must be taken before the view is complete."""
@@ -54,14 +61,17 @@ class Coverage:
     def find_since(self, namespace: str, *, now: datetime, at: float) -> datetime | None:
         """Since when the view of a namespace misses nothing; None while a list is missing.
 
-        While a watch is cut, that is `now`. `at` is the same moment on the other clock.
+        While a watch is cut, that is `now`. `at` is the same moment on the other clock; where the
+        time of day has jumped ahead of that since the last call, all that is known is as new, for
+        it may be set right soon.
         """
+        self._note_time(now.timestamp() - at, at)
         if not self.is_complete(namespace):
             return None
         if any(TELLING & self._cut.get(place, set()) for place in (None, namespace)):
             return now
-        newest = max(moment for moment in self._select(namespace) if moment is not None)
-        return now - timedelta(seconds=max(at - newest, 0.0))
+        moments = (moment for moment in self._select(namespace) if moment is not None)
+        return now - timedelta(seconds=max(at - max(self._jumped, *moments), _MOMENT))
 
     @property
     def are_nodes_known(self) -> bool:
@@ -71,6 +81,11 @@ class Coverage:
         """
         is_cut = NODES in self._cut.get(None, set())
         return NODES in self._whole_since.get(None, {}) and not is_cut
+
+    def _note_time(self, ahead: float, at: float) -> None:
+        if self._ahead is not None and ahead > self._ahead + JUMP:
+            self._jumped = at
+        self._ahead = ahead
 
     def _select(self, namespace: str | None) -> list[float | None]:
         """When the lists were taken that a namespace's jobs rest on; all of them for None."""

@@ -167,3 +167,32 @@ def test_nothing_is_set_right_twice() -> None:
     before = world.writes
     world.settle()
     assert world.writes == before
+
+
+def test_a_clock_that_was_ahead_for_a_moment_ends_no_job() -> None:
+    world = World(make_job(2, active_deadline=timedelta(days=1)))
+    world.start()
+    world.wait(60)
+    world.wait(172800)
+    world.complete_since = world.now  # as state/coverage.py says where the clock jumps ahead
+    world.settle()
+    world.wait(59)
+    assert world.step().requeue_after == timedelta(seconds=1)
+    assert world.phase() == "Running"
+    world.wait(1)  # it was not set right: two days have passed
+    world.settle()
+    assert world.reason("Failed") == "DeadlineExceeded"
+
+
+def test_nor_does_it_delete_one_for_its_age() -> None:
+    world = World(make_job(2, ttl_after_finished=timedelta(days=1)))
+    world.start()
+    world.finish(0)
+    world.settle()
+    world.wait(172800)
+    world.complete_since = world.now
+    world.settle()
+    assert not world.job_is_gone
+    world.wait(60)
+    world.settle()
+    assert world.job_is_gone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -86,3 +86,27 @@ def test_while_the_watch_of_nodes_is_cut_an_unknown_one_may_be_there(coverage: C
     assert not coverage.are_nodes_known
     coverage.note_resumed(NODES, None, 105.0)
     assert coverage.are_nodes_known
+
+
+def test_a_clock_that_jumps_ahead_makes_all_that_is_known_new(coverage: Coverage) -> None:
+    coverage.note_list(PODS, None, 100.0)
+    coverage.note_list(NODES, None, 100.0)
+    for at, jump, age in ((200, 0, 100), (300, 0, 200), (301, 86400, 0), (331, 86400, 30)):
+        now = NOW + timedelta(seconds=at + jump)
+        since = coverage.find_since("team", now=now, at=float(at))
+        assert since is not None
+        assert since < now  # which would say that a watch is cut
+        assert round((now - since).total_seconds()) == age
+
+
+@pytest.mark.parametrize("step", [4, -86400], ids=["a little", "back"])
+def test_a_clock_that_is_set_back_or_goes_a_little_wrong_does_not(
+    coverage: Coverage, step: int
+) -> None:
+    coverage.note_list(PODS, None, 100.0)
+    coverage.note_list(NODES, None, 100.0)
+    for at, ahead in ((200, 0), (300, step)):
+        now = NOW + timedelta(seconds=at + ahead)
+        since = coverage.find_since("team", now=now, at=float(at))
+    assert since is not None
+    assert round((now - since).total_seconds()) == 200
