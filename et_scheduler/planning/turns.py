@@ -12,7 +12,7 @@ from et_scheduler.planning.drafts import Draft
 class Turns:
     """So many searches for each namespace as it has a share of what a pass may look at.
 
-    A search looks at every worker that could give, once. The first of a namespace have theirs in
+    A search looks at every worker, once. The first of a namespace have theirs in
     each pass; all others of it as many again, others each second, so that each comes to its turn.
     """
 
@@ -22,7 +22,7 @@ class Turns:
         lines: dict[str, list[str]] = defaultdict(list)
         for namespace, uid in asking:
             lines[namespace].append(uid)
-        looks = sum(len(one.workers) for one in draft.standings.values() if one.surplus)
+        looks = sum(len(one.workers) for one in draft.standings.values())
         share = draft.rules.looks // max(looks * len(lines), 1)
         self._waiting: set[str] = set()
         for line in lines.values():

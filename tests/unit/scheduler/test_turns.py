@@ -102,3 +102,10 @@ def test_where_there_is_time_for_all_nobody_waits() -> None:
     turns = Turns(draft, [("ns", str(number)) for number in range(10)])
     assert all(turns.has(str(number)) for number in range(10))
     assert draft.wake_at is None
+
+
+def test_workers_of_jobs_that_can_only_go_as_a_whole_are_looked_at_too() -> None:
+    rigid = [run_on(make_job(f"r-{i}", 8, 8), *[f"node-{i:02}"] * 8) for i in range(8)]
+    draft = Draft(Cluster(FULL), MAIN, rigid, NOW, Rules(looks=64))
+    turns = Turns(draft, [("ns", str(number)) for number in range(10)])
+    assert sum(turns.has(str(number)) for number in range(10)) == 2
