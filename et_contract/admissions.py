@@ -13,6 +13,8 @@ ADMITTED = "Admitted"
 """The condition of a job with a queue; and its reason where the job is admitted."""
 WAITING = "Waiting"
 """Reason of the conditions of a job that is held: et-scheduler answers who has it."""
+REFUSED = "PodsRefused"
+"""Reason of a job whose pods the server would not create: it is in no line until it would."""
 MAX_NODES = 200
 """Names of nodes that are written into a pod: more of them bind it no better."""
 

@@ -83,6 +83,10 @@ class Api(Protocol):
         """The object as stored; AlreadyExists, Refused."""
         ...
 
+    async def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        """What `create` would store, admitted by all who have a say in it; nothing is stored."""
+        ...
+
     async def patch(
         self,
         ref: Ref,

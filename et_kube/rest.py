@@ -193,6 +193,11 @@ class Rest:
         request = Request("create", "POST", resource, path, self._writing, manifest)
         return await self._call(request)
 
+    async def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        """See Api.dry_run."""
+        path, params = build_path(resource, namespace), {**self._writing, "dryRun": "All"}
+        return await self._call(Request("dry-run", "POST", resource, path, params, manifest))
+
     async def patch(
         self,
         ref: Ref,

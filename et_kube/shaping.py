@@ -48,6 +48,16 @@ def describe_shape(pod: Json) -> dict[str, Any]:
     }
 
 
+def describe_admitted(pod: Json) -> dict[str, Any]:
+    """The same of a pod as the server has admitted it: its right over others is known then."""
+    spec: Json = pod.get("spec") or {}
+    return {
+        **describe_shape(pod),
+        "priority": spec.get("priority") or 0,
+        "preemptionPolicy": spec.get("preemptionPolicy") or "PreemptLowerPriority",
+    }
+
+
 def sum_requests(spec: Json) -> Amounts:
     """Effective requests, as kube-scheduler counts them: cpu in thousandths, bytes, pieces.
 

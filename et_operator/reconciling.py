@@ -8,6 +8,7 @@ view, the object is read again before anything else is done about it.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -15,9 +16,11 @@ from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import AlreadyExists, ApiError, NotFound, NotLeader, OutcomeUnknown, Unreachable
 from et_kube.resources import PODS, Json, Ref
+from et_kube.shaping import describe_admitted
 from et_operator.acting.executing import Execution, Executor, Failure, is_in_the_way
 from et_operator.acting.refusals import find_done, find_failed, note_refusal
 from et_operator.codec.children import find_owner
+from et_operator.codec.fields import attempt
 from et_operator.codec.runtimes import is_runtime
 from et_operator.measuring import Metrics
 from et_operator.model.actions import (
@@ -32,7 +35,7 @@ from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.names import build_worker_selector, is_in_sight
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Pod
-from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.snapshots import Proof, RuntimeFiles
 from et_operator.planning.defects import plan_defect
 from et_operator.planning.drafts import REFUSED_LATELY
 from et_operator.planning.planner import plan, plan_orphans
@@ -253,6 +256,8 @@ class Reconciler:
         if job is not None and execution.keys:
             self._store.made_keys[job.uid] = execution.keys[-1].name
             self._queue.add(key, cause=WRITE)
+        if job is not None and execution.tried:
+            self._note_tried(key, job, execution)
         self._note_refusals(key, job, result, execution)
         for failure in (*execution.conflicts, *execution.unknowns):
             await self._read_again(key, job, failure)
@@ -305,6 +310,17 @@ class Reconciler:
             answers.refusals[subject] = note_refusal(before, failure, generation, self._clock.now())
         self._store.keep_answers(key, answers)
 
+    def _note_tried(self, key: JobKey, job: TrainingJob, execution: Execution) -> None:
+        """What cannot be read of what the server has made of a pod proves nothing."""
+        answers = self._answers(key, job)
+        for tried in execution.tried:
+            shape, _ = attempt(partial(describe_admitted, tried.object), "status.shapes")
+            if shape is not None:
+                proof = Proof(job.generation, self._clock.now(), shape)
+                answers.proofs[tried.action.role] = proof
+                self._queue.add(key, cause=WRITE)
+        self._store.keep_answers(key, answers)
+
     def _expire_answers(self, key: JobKey) -> None:
         answers = self._store.answers.get(key)
         if answers is not None:
@@ -313,6 +329,11 @@ class Reconciler:
                 subject: refusal
                 for subject, refusal in answers.refusals.items()
                 if timedelta() <= now - refusal.at < REFUSED_LATELY
+            }
+            answers.proofs = {
+                role: proof
+                for role, proof in answers.proofs.items()
+                if timedelta() <= now - proof.at < REFUSED_LATELY
             }
             answers.taken = {
                 ref: holder

@@ -22,11 +22,20 @@ from et_kube.resources import (
     SCALE_OUTS,
     TRAINING_JOBS,
     Json,
-    Resource,
 )
+from et_kube.shaping import describe_admitted
 from et_operator.codec.children import decode_accounts, decode_role_names, find_controller
 from et_operator.codec.statuses import decode_status, encode_status
-from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch
+from et_operator.model.actions import (
+    Action,
+    Create,
+    CreateKeys,
+    Delete,
+    DryRun,
+    Patch,
+    Subject,
+    get_subject,
+)
 from et_operator.model.jobs import (
     JobKey,
     JobSpec,
@@ -41,7 +50,7 @@ from et_operator.model.names import ANNOTATION_ELASTIC, ANNOTATION_RETRIES, LABE
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scalings import Scaling, ScalingStatus
-from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
+from et_operator.model.snapshots import Child, Proof, Refusal, RuntimeFiles, Snapshot
 from et_operator.planning.planner import plan
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -126,7 +135,10 @@ class World:
         self.taken: frozenset[str] = frozenset()
         self.borrowed: frozenset[str] = frozenset()
         self.refusal: Any = None
-        self.refusals: dict[Resource, Any] = {}
+        self.refusals: dict[Subject, Any] = {}
+        self.proofs: dict[Role, Proof] = {}
+        self.objection = ""
+        """Why the server would create no pod."""
         self.complete_since: datetime | None = START - timedelta(hours=1)
         self.log: list[str] = []
         self.events: list[Report] = []
@@ -168,6 +180,7 @@ class World:
             borrowed=self.borrowed,
             keys_secret=self.made_keys,
             refusals=self.refusals | ({PODS: self.refusal} if self.refusal else {}),
+            proofs=dict(self.proofs),
             complete_since=self.complete_since,
         )
 
@@ -351,6 +364,8 @@ class World:
         match action:
             case Create():
                 self._create(action)
+            case DryRun():
+                self._try(action)
             case CreateKeys(manifest=manifest):
                 assert not self.keys, "made twice"
                 self.keys, self.made_keys = manifest, KEYS_SECRET
@@ -358,6 +373,16 @@ class World:
                 self._patch(action)
             case Delete():
                 self._delete(action)
+
+    def _try(self, action: DryRun) -> None:
+        if self.objection:
+            name = action.manifest["metadata"]["generateName"]
+            refusal = Refusal(self.objection, 1, self.now, self.job.generation, name)
+            self.refusals[get_subject(action)] = refusal
+            return
+        spec = {**action.manifest["spec"], "priority": 7}
+        shape = describe_admitted({"spec": spec})
+        self.proofs[action.role] = Proof(self.job.generation, self.now, shape)
 
     def _create(self, action: Create) -> None:
         metadata = action.manifest["metadata"]
@@ -524,6 +549,8 @@ def describe(action: Action) -> str:
         case Create(resource=resource, manifest=manifest):
             metadata = manifest["metadata"]
             return f"create {resource.kind} {metadata.get('name') or metadata['generateName']}"
+        case DryRun(role=role):
+            return f"try {role.value}"
         case CreateKeys(manifest=manifest):
             return f"create Secret {manifest['metadata']['generateName']}"
         case Patch(ref=ref, subresource=subresource):

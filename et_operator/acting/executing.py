@@ -31,6 +31,7 @@ from et_operator.model.actions import (
     Create,
     CreateKeys,
     Delete,
+    DryRun,
     Patch,
     get_ref,
     get_resource,
@@ -87,7 +88,15 @@ class KeysMade:
     name: str
 
 
-Answer: TypeAlias = Written | KeysMade | Delete | Missing | Failure
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A pod as the server would have created it."""
+
+    action: DryRun
+    object: Json
+
+
+Answer: TypeAlias = Written | KeysMade | Tried | Delete | Missing | Failure
 """What came of one action; Delete itself when its object goes."""
 
 
@@ -101,6 +110,7 @@ class Execution:
 
     written: tuple[Written, ...] = ()
     keys: tuple[KeysMade, ...] = ()
+    tried: tuple[Tried, ...] = ()
     deleted: tuple[Delete, ...] = ()
     missing: tuple[Delete, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -260,6 +270,9 @@ class Executor:
                 return await self._create(resource, manifest)
             case CreateKeys(manifest):
                 return await self._create_keys(manifest)
+            case DryRun(_, manifest):
+                namespace = manifest["metadata"]["namespace"]
+                return Tried(action, await self._api.dry_run(PODS, namespace, manifest))
             case Patch(ref, uid, body, resource_version, subresource):
                 pinned = pin(body, uid, resource_version)
                 stored = await self._api.patch(ref, pinned, subresource=subresource)
@@ -378,6 +391,7 @@ def sort_answers(answers: Iterable[Answer]) -> Execution:
     kinds: Mapping[type, list[Any]] = {
         Written: [],
         KeysMade: [],
+        Tried: [],
         Delete: [],
         Missing: [],
         Failure: [],
@@ -387,6 +401,7 @@ def sort_answers(answers: Iterable[Answer]) -> Execution:
     return Execution(
         written=tuple(kinds[Written]),
         keys=tuple(kinds[KeysMade]),
+        tried=tuple(kinds[Tried]),
         deleted=tuple(kinds[Delete]),
         missing=tuple(answer.action for answer in kinds[Missing]),
         failures=tuple(kinds[Failure]),

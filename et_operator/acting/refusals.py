@@ -7,7 +7,15 @@ from datetime import datetime
 from et_kube.errors import ApiError, Conflict, Expired, NotFound, Refused, Throttled
 from et_kube.resources import SECRETS, TRAINING_JOBS, Ref
 from et_operator.acting.executing import Execution, Failure
-from et_operator.model.actions import Create, CreateKeys, Delete, Subject, get_ref, get_subject
+from et_operator.model.actions import (
+    Create,
+    CreateKeys,
+    Delete,
+    DryRun,
+    Subject,
+    get_ref,
+    get_subject,
+)
 from et_operator.model.snapshots import Refusal
 
 WORDS_KEPT = 10
@@ -21,6 +29,7 @@ def find_done(execution: Execution, *, has_status: bool) -> set[Subject]:
     """
     subjects: set[Subject] = {SECRETS} if execution.keys else set()
     subjects |= {get_subject(deleted) for deleted in execution.deleted}
+    subjects |= {get_subject(tried.action) for tried in execution.tried}
     for written in execution.written:
         metadata = written.object["metadata"]
         ref = Ref(written.resource, metadata.get("namespace", ""), metadata["name"])
@@ -47,7 +56,7 @@ def may_last(failure: Failure) -> bool:
     """
     if isinstance(failure.error, Throttled | Expired):
         return True
-    is_creation = isinstance(failure.action, Create | CreateKeys)
+    is_creation = isinstance(failure.action, Create | CreateKeys | DryRun)
     return is_creation and isinstance(failure.error, Conflict | NotFound)
 
 

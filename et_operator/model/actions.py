@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from et_kube.resources import SCALE_INS, SCALE_OUTS, SECRETS, Json, Ref, Resource
+from et_contract.pods import Role
+from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, SECRETS, Json, Ref, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,17 @@ class CreateKeys:
     is used by nobody and goes with the job.
     """
 
+    manifest: Json
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """Ask the server whether it would create this pod, and as what. Nothing is created.
+
+    Its name is for the server to make up: whoever has that of a pod says nothing of what it asks.
+    """
+
+    role: Role
     manifest: Json
 
 
@@ -55,7 +67,7 @@ class Delete:
     grace_seconds: int | None = None
 
 
-Action: TypeAlias = Create | CreateKeys | Patch | Delete
+Action: TypeAlias = Create | CreateKeys | DryRun | Patch | Delete
 
 Subject: TypeAlias = Resource | Ref
 """What the answers to writes are remembered under: see get_subject."""
@@ -68,6 +80,8 @@ def get_resource(action: Action) -> Resource:
             return resource
         case CreateKeys():
             return SECRETS
+        case DryRun():
+            return PODS
         case Patch(ref=ref) | Delete(ref=ref):
             return ref.resource
 
@@ -75,7 +89,7 @@ def get_resource(action: Action) -> Resource:
 def get_ref(action: Action) -> Ref:
     """The object that an action is about."""
     match action:
-        case Create(manifest=manifest) | CreateKeys(manifest=manifest):
+        case Create(manifest=manifest) | CreateKeys(manifest=manifest) | DryRun(manifest=manifest):
             metadata = manifest["metadata"]
             name = metadata.get("name") or metadata["generateName"]
             return Ref(get_resource(action), metadata.get("namespace", ""), name)
@@ -93,4 +107,4 @@ def get_subject(action: Action) -> Subject:
 
 def stands_alone(action: Action) -> bool:
     """Whether nothing rests on it, nor it on what is before it: deletions, answers to scalings."""
-    return isinstance(action, Delete) or get_resource(action) in {SCALE_INS, SCALE_OUTS}
+    return isinstance(action, Delete | DryRun) or get_resource(action) in {SCALE_INS, SCALE_OUTS}

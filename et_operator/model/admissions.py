@@ -35,3 +35,8 @@ class Shapes:
 
     pods: tuple[Json, ...]
     elastic: bool = True
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the server has said as what it would create such pods."""
+        return all("priority" in pod for pod in self.pods)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from et_contract.documents import HostConfig, Report
+from et_contract.pods import Role
+from et_kube.resources import Json
 from et_operator.model.actions import Subject
 from et_operator.model.jobs import Owner, Runtime, TrainingJob
 from et_operator.model.pods import Node, Pod
@@ -44,6 +46,18 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """What the server would have created, `at` then, for the job of this generation.
+
+    `shape`: the document of et_kube/shaping.
+    """
+
+    generation: int
+    at: datetime
+    shape: Json
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeFiles:
     """The runtime that this operator ships: file name -> text, and the hash over them."""
 
@@ -61,7 +75,8 @@ class Snapshot:
     `borrowed` accounts that its templates name and that are another job's broker's. `role_names` is
     everything that its Role gives rights on, `spare_roles` are its other Roles that give any,
     `bindings` those of its Role, with the accounts that each gives it to,
-    `keys_secret` a Secret of ssh keys that was made for it and is not recorded yet.
+    `keys_secret` a Secret of ssh keys that was made for it and is not recorded yet. `proofs` say as
+    what the server would create its pods.
     `are_nodes_known` says that a node which is missing in `nodes` is not there.
     `config` and `report` are the decoded ConfigMaps with their identity. `complete_since` is when
     the lists behind this view were first complete; it is None while they are not, and then nothing
@@ -89,4 +104,5 @@ class Snapshot:
     borrowed: frozenset[str] = frozenset()
     keys_secret: str = ""
     refusals: Mapping[Subject, Refusal] = field(default_factory=dict)
+    proofs: Mapping[Role, Proof] = field(default_factory=dict)
     complete_since: datetime | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from et_kube.resources import PODS, TRAINING_JOBS
-from et_operator.model.actions import Action, get_resource
+from et_operator.model.actions import Action, DryRun, get_resource
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.answering import answer_scalings, plan_orphans
@@ -43,7 +43,7 @@ from et_operator.planning.launching import (
 from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
 from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.publishing import number_config
-from et_operator.planning.queueing import note_admission
+from et_operator.planning.queueing import note_admission, try_pods
 from et_operator.planning.replacing import check_hopeless
 from et_operator.planning.replicas import write_replicas
 from et_operator.planning.scaling import advance_scaling, put_away_scaling
@@ -205,6 +205,7 @@ def act(draft: Draft) -> list[Action]:
             *delete_all(view),
             *withdraw_unused(draft),
             *write_replicas(view),
+            *try_pods(draft),
             *answer_scalings(draft),
         ]
     return [
@@ -223,4 +224,6 @@ def is_about_job(actions: tuple[Action, ...]) -> bool:
 
 def is_about_pods(actions: tuple[Action, ...]) -> bool:
     """Whether numbers of pods are about to change by our own doing."""
-    return any(get_resource(action) == PODS for action in actions)
+    return any(
+        get_resource(action) == PODS and not isinstance(action, DryRun) for action in actions
+    )

@@ -1,24 +1,36 @@
-"""What is recorded of a job in a queue: what its pods ask for, and what it was told."""
+"""What is recorded of a job in a queue: what its pods ask for, and what it was told.
+
+Who waits has its pods tried: what the server would create is what they ask for, and whom its job
+may ask to give way. Until then its templates say the first, and nobody gives for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
-from et_contract.admissions import ADMITTED, WAITING
+from et_contract.admissions import ADMITTED, REFUSED, WAITING
 from et_contract.pods import Role
+from et_kube.resources import Json
 from et_kube.shaping import describe_shape
 from et_operator.codec.fields import attempt
+from et_operator.model.actions import Action, DryRun, Subject, get_subject
 from et_operator.model.admissions import Shapes
 from et_operator.model.conditions import find_condition
+from et_operator.model.names import build_access_name
+from et_operator.model.snapshots import Proof
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import is_suspended
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.workers import build_worker
+from et_operator.planning.refusing import tell_refusals
 
 ANSWER_WITHIN = timedelta(seconds=30)
 """A scheduler that is there answers sooner."""
 _ASKED = "et-scheduler was asked, and has not answered yet"
+_PROOF = frozenset({"priority", "preemptionPolicy"})
 _UNREADABLE = "what a pod of its templates requests cannot be read, correct its resources"
 _UNANSWERED = "et-scheduler does not answer: is it installed, does it run (docs/operations.md)?"
 
@@ -34,7 +46,7 @@ def note_admission(draft: Draft) -> None:
         return
     _note_shapes(draft)
     if is_held(job):
-        draft.set_condition(ADMITTED, "False", WAITING, _describe_wait(draft))
+        _note_held(draft)
         return
     is_suspended_by_author = job.spec is not None and job.spec.suspend
     if is_suspended(draft.status) and not is_suspended_by_author:
@@ -48,6 +60,75 @@ def note_admission(draft: Draft) -> None:
     else:
         message = f"the job may have {draft.spec.worker.replicas} workers"
         draft.set_condition(ADMITTED, "True", ADMITTED, message)
+
+
+def try_pods(draft: Draft) -> list[Action]:
+    """Ask as what the pods of who waits would be created, once none of its last life is left."""
+    view, shapes = draft.view, draft.status.shapes
+    told = find_condition(draft.status.conditions, ADMITTED)
+    if not is_held(view.snapshot.job) or view.snapshot.pods or told is None:
+        return []
+    if shapes.is_proven if shapes is not None else told.reason != REFUSED:
+        return []
+    proofs = _select_proofs(draft)
+    return [one for one in _build_trials(draft) if one.role not in proofs]
+
+
+def _build_trials(draft: Draft) -> Iterator[DryRun]:
+    account = build_access_name(draft.view.job.key.name)
+    for role, pod in _build_pods(draft):
+        yield DryRun(role, _leave_unnamed(pod, account))
+
+
+def _leave_unnamed(pod: Json, account: str) -> Json:
+    """With the account of the namespace where it is to have one that comes with the job's start."""
+    metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
+    metadata["generateName"] = f"{metadata.pop('name')}-"
+    if spec.get("serviceAccountName") == account:
+        del spec["serviceAccountName"]
+    return {**pod, "metadata": metadata, "spec": spec}
+
+
+def _note_held(draft: Draft) -> None:
+    """That it waits, or why the server would not create its pods.
+
+    Who comes back into the line is proven no more: what was to be had once may be used up.
+    """
+    told, shapes = find_condition(draft.status.conditions, ADMITTED), draft.status.shapes
+    if shapes is not None and (told is None or told.reason not in {WAITING, REFUSED}):
+        pods = tuple({k: v for k, v in pod.items() if k not in _PROOF} for pod in shapes.pods)
+        draft.change(shapes=replace(shapes, pods=pods))
+    elif refused := tell_refusals(draft, _list_tried(draft)):
+        draft.change(shapes=None)
+        draft.set_condition(ADMITTED, "False", REFUSED, refused)
+        return
+    elif len(proofs := _select_proofs(draft)) == len(Role):
+        pods = tuple({"role": role.value, **proofs[role].shape} for role in Role)
+        draft.change(shapes=Shapes(pods, draft.spec.is_elastic))
+    elif shapes is None and told is not None and told.reason == REFUSED:
+        return  # it is tried again
+    draft.set_condition(ADMITTED, "False", WAITING, _describe_wait(draft))
+
+
+def _select_proofs(draft: Draft) -> Mapping[Role, Proof]:
+    """Those of this spec, and of this wait."""
+    told, generation = find_condition(draft.status.conditions, ADMITTED), draft.view.job.generation
+    since = told.last_transition_time if told is not None else None
+    return {
+        role: proof
+        for role, proof in draft.view.snapshot.proofs.items()
+        if proof.generation == generation and (since is None or proof.at >= since)
+    }
+
+
+def _list_tried(draft: Draft) -> Iterator[Subject]:
+    """What a refusal of its pods is remembered under, if it is of this spec."""
+    refusals = draft.view.snapshot.refusals
+    for trial in _build_trials(draft) if refusals else ():
+        subject = get_subject(trial)
+        refusal = refusals.get(subject)
+        if refusal is not None and refusal.generation == draft.view.job.generation:
+            yield subject
 
 
 def _describe_wait(draft: Draft) -> str:
@@ -70,13 +151,7 @@ def _note_shapes(draft: Draft) -> None:
         status.conditions, ADMITTED
     ):
         return
-    runtime = status.runtime or view.snapshot.shipped.runtime
-    pull_secrets = view.snapshot.shipped.pull_secrets
-    launcher = build_launcher(
-        view.job, draft.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
-    )
-    worker = build_worker(view.job, draft.spec.worker, 0, epoch=status.epoch, runtime=runtime)
-    roles = ((Role.LAUNCHER, launcher), (Role.WORKER, worker))
+    roles = _build_pods(draft)
     pods, problem = attempt(
         lambda: tuple({"role": role.value, **describe_shape(pod)} for role, pod in roles), "spec"
     )
@@ -86,3 +161,15 @@ def _note_shapes(draft: Draft) -> None:
     draft.tell("ShapeUnknown", f"{_UNREADABLE}: {problem}", is_warning=True)
     if is_held(draft.view.snapshot.job):  # what runs has the shapes that it was admitted with
         draft.change(shapes=None)
+
+
+def _build_pods(draft: Draft) -> tuple[tuple[Role, Json], ...]:
+    """One of each role, as the operator would create it."""
+    view, status = draft.view, draft.status
+    runtime = status.runtime or view.snapshot.shipped.runtime
+    pull_secrets = view.snapshot.shipped.pull_secrets
+    launcher = build_launcher(
+        view.job, draft.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
+    )
+    worker = build_worker(view.job, draft.spec.worker, 0, epoch=status.epoch, runtime=runtime)
+    return (Role.LAUNCHER, launcher), (Role.WORKER, worker)

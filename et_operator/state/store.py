@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from et_contract.pods import Role
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -43,7 +44,7 @@ from et_operator.model.jobs import JobKey, Owner, ScalingKind, TrainingJob
 from et_operator.model.names import build_document_names, build_runtime_name
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling, ScalingStatus
-from et_operator.model.snapshots import Child, Refusal
+from et_operator.model.snapshots import Child, Proof, Refusal
 from et_operator.state.coverage import Coverage
 
 MOST_OF_STRANGERS = 8192
@@ -167,6 +168,8 @@ class Answers:
     refusals: dict[Subject, Refusal] = field(default_factory=dict)
     taken: dict[Ref, Holder] = field(default_factory=dict)
     """Names held by somebody else's objects."""
+    proofs: dict[Role, Proof] = field(default_factory=dict)
+    """As what its pods would be created."""
 
 
 def find_runtime_place(job: TrainingJob) -> Place | None:
@@ -280,7 +283,7 @@ class Store:
             self._waiting[place].discard(key)
             if not self._waiting[place]:
                 del self._waiting[place]
-        if answers is None or not (answers.refusals or answers.taken):
+        if answers is None or not (answers.refusals or answers.taken or answers.proofs):
             self.answers.pop(key, None)
             return
         self.answers[key] = answers

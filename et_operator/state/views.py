@@ -62,6 +62,7 @@ def build_snapshot(
         borrowed=frozenset(select_borrowed(store, job)),
         keys_secret=store.made_keys.get(job.uid, ""),
         refusals=dict(answers.refusals),
+        proofs=dict(answers.proofs),
         complete_since=complete_since,
     )
 

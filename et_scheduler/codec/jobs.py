@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median_low
 
-from et_contract.admissions import ADMITTED, WAITING, AdmissionState, Elasticity
+from et_contract.admissions import ADMITTED, REFUSED, WAITING, AdmissionState, Elasticity
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import Json
 from et_scheduler.codec.admissions import decode_admission
+from et_scheduler.codec.priorities import read_preempts
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
     read_choice,
@@ -37,6 +38,7 @@ _MAX_UID = 64
 _MAX_QUEUE = 63
 _MAX_STATES = 8192
 _MAX_ROLES = 2
+_ASIDE = frozenset({WAITING, REFUSED})
 _ENDS = frozenset({"Succeeded", "Failed"})
 
 
@@ -70,8 +72,8 @@ def decode_job(obj: Json) -> StoredJob:
     if metadata.get("deletionTimestamp") or _has_ended(status):
         return NOT_OURS
     is_silent = status.get("shapes") is None
-    if is_silent and (is_waiting or spec.get("suspend") is True):
-        return NOT_OURS  # the operator speaks first, and has not said what its pods request
+    if is_silent and (spec.get("suspend") is True or _find_reason(status) in _ASIDE):
+        return NOT_OURS  # the operator speaks first: not yet, or its pods would not be created
     try:
         leaving = frozenset(
             read_text(one, "name")
@@ -143,6 +145,7 @@ def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job
         replicas=_read_workers(worker, "replicas", 1),
         sizes=_read_sizes(spec),
         priority=read_integer(pods["worker"], "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
+        preempts=read_preempts(pods["worker"]),
         cooldown=_find_cooldown(spec, status) * SECOND,
         created=read_moment(metadata, "creationTimestamp") or 0,
         is_waiting=is_waiting,
@@ -205,12 +208,17 @@ def _find_cooldown(spec: Json, status: Json) -> int:
 
 def _is_waiting(status: Json) -> bool:
     """Whether the operator holds it and asks."""
-    return any(
-        one.get("type") == ADMITTED
-        and one.get("status") == "False"
-        and one.get("reason") == WAITING
+    return _find_reason(status) == WAITING
+
+
+def _find_reason(status: Json) -> str:
+    """Why the operator holds it; "" where it does not."""
+    held = (
+        str(one.get("reason"))
         for one in read_objects(status, "conditions", _MAX_CONDITIONS)
+        if one.get("type") == ADMITTED and one.get("status") == "False"
     )
+    return next(held, "")
 
 
 def _has_ended(status: Json) -> bool:

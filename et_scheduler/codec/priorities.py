@@ -12,23 +12,18 @@ _NEVER = "Never"
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """`is_default`: of pods that name none. `preempts` is False for who may make nobody go."""
+    """`is_default`: of pods that name none."""
 
     value: int
     is_default: bool = False
-    preempts: bool = True
-
-
-NO_CLASS = PriorityClass(0)
-"""Of pods that name none where none is the default."""
 
 
 def decode_priority_class(obj: Json) -> PriorityClass:
     """Raises ValueError for what cannot be one."""
     value = read_integer(obj, "value", least=-MAX_INTEGER - 1, most=MAX_INTEGER)
-    return PriorityClass(value, read_flag(obj, "globalDefault"), preempts=read_preempts(obj))
+    return PriorityClass(value, read_flag(obj, "globalDefault"))
 
 
 def read_preempts(body: Json) -> bool:
-    """Whether a class, or a pod that was admitted with one, may make others go."""
+    """Whether a pod that was admitted with this may make others go."""
     return read_text(body, "preemptionPolicy") != _NEVER

@@ -23,7 +23,7 @@ from et_kube.tables import Table
 from et_scheduler.codec.jobs import StoredJob, decode_job
 from et_scheduler.codec.nodes import decode_node
 from et_scheduler.codec.pods import Tenant, decode_pod
-from et_scheduler.codec.priorities import NO_CLASS, PriorityClass, decode_priority_class
+from et_scheduler.codec.priorities import PriorityClass, decode_priority_class
 from et_scheduler.codec.queues import Labels, StoredQueue, decode_namespace, decode_queue
 from et_scheduler.model.cluster import Node
 
@@ -113,13 +113,14 @@ class Store:
                 case _:
                     pass
 
-    def find_priority_class(self, name: str) -> PriorityClass:
-        """What pods have that name this one, or none."""
-        if name:  # a class that is missing has no pods at all
-            return self.priority_classes.find(("", name)) or NO_CLASS
-        defaults = [entry.value for entry in self.priority_classes if entry.value.is_default]
-        # With several the server takes the lowest.
-        return min(defaults, key=lambda one: one.value, default=NO_CLASS)
+    def find_priority(self, name: str) -> int:
+        """Of pods that name this PriorityClass, or none; 0 where there is none."""
+        found = self.priority_classes.find(("", name)) if name else None
+        if found is not None:
+            return found.value
+        defaults = [entry.value.value for entry in self.priority_classes if entry.value.is_default]
+        # With several the server takes the lowest; a class that is missing has no pods at all.
+        return min(defaults) if defaults and not name else 0
 
 
 def find_uid(stored: StoredJob) -> Hashable | None:

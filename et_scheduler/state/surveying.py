@@ -119,8 +119,10 @@ class Surveyor:
             return replace(job, priority=least, preempts=all(one.preempts for one in own))
         if stored.priority_class is None:
             return job
-        known = self._store.find_priority_class(stored.priority_class)
-        return replace(job, priority=known.value, preempts=known.preempts)
+        # Nobody has said yet that its namespace may have such pods: a place in line is all it has.
+        return replace(
+            job, priority=self._store.find_priority(stored.priority_class), preempts=False
+        )
 
     def _list_pending(self) -> Iterable[PendingPod]:
         for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)

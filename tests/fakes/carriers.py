@@ -10,7 +10,7 @@ from typing import Any
 
 from et_contract.pods import Role
 from et_kube.quantities import parse_quantity
-from et_kube.resources import GROUP, NODES, PODS, TRAINING_JOBS, Ref
+from et_kube.resources import GROUP, NODES, PODS, PRIORITY_CLASSES, TRAINING_JOBS, Ref
 from et_operator.model.names import build_labels
 from tests.fakes.cluster import FakeCluster
 
@@ -25,6 +25,8 @@ class Carrier:
         self._is_slow = is_slow
         self._made = 0
         self.is_binding = True
+        self.refused: set[str] = set()
+        """Namespaces of which no pod is created, as somebody's quota or policy would have it."""
 
     def carry(self) -> None:
         """One round over all jobs, then over all pods without a node."""
@@ -83,6 +85,12 @@ class Carrier:
             {"role": role, "requests": {"cpu": _get_cpu(job, role)}}
             for role in ("launcher", "worker")
         ]
+        if job["metadata"]["namespace"] in self.refused:
+            refused = _condition("False", "PodsRefused")
+            self._write(job, {"shapes": None, "conditions": refused})
+            return
+        worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+        pods[1]["priority"] = self._find_priority(worker)
         shapes = {"pods": pods, "elastic": True}
         self._write(job, {"shapes": shapes, "conditions": _condition("False", "Waiting")})
 
@@ -119,10 +127,15 @@ class Carrier:
         pod["metadata"]["labels"] = build_labels(metadata["name"], Role(role))
         terms = {"nodeSelectorTerms": [{"matchExpressions": rules}]}
         template = job["spec"]["etReplicaSpecs"][role]["template"]["spec"]
-        pod["spec"]["priority"] = template.get("priority", 0)
+        pod["spec"]["priority"] = self._find_priority(template)
         required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         pod["spec"]["affinity"] = {"nodeAffinity": required}
         self._cluster.create(PODS, metadata["namespace"], pod)
+
+    def _find_priority(self, template: Document) -> int:
+        name = template.get("priorityClassName", "")
+        classes = [c for c in self._cluster.scan(PRIORITY_CLASSES) if c["metadata"]["name"] == name]
+        return int(classes[0]["value"]) if classes else 0
 
     def _end(self, pod: Document) -> None:
         if "deletionTimestamp" not in pod["metadata"]:

@@ -187,6 +187,15 @@ class FakeApi:
         )
         return stored
 
+    async def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        """As Api.dry_run."""
+        ref = Ref(resource, namespace or "", manifest["metadata"].get("generateName", ""))
+        call = await self._open("dry-run", ref, body=manifest)
+        stored: Json = self._answer(
+            call, lambda: self._cluster.dry_run(resource, namespace, manifest)
+        )
+        return stored
+
     async def patch(
         self,
         ref: Ref,

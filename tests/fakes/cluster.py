@@ -102,6 +102,17 @@ class FakeCluster:
     # ------------------------------------------------------------ writes
     def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Document:
         """Store a new object."""
+        ref, document = self._admit(resource, namespace, manifest)
+        self._store(ref, document)
+        return self.get(ref)
+
+    def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> Document:
+        """The object that `create` would store."""
+        return self._admit(resource, namespace, manifest)[1]
+
+    def _admit(
+        self, resource: Resource, namespace: str | None, manifest: Json
+    ) -> tuple[Ref, Document]:
         document: Document = copy_json(manifest)
         metadata = document["metadata"] = kinds.read_metadata(resource, document)
         place = (namespace or "") if resource.namespaced else ""
@@ -127,8 +138,7 @@ class FakeCluster:
             metadata["namespace"] = place
         if kinds.has_generation(resource):
             metadata["generation"] = 1
-        self._store(ref, document)
-        return self.get(ref)
+        return ref, document
 
     def patch(
         self,

@@ -474,5 +474,6 @@ async def test_whoever_writes_says_so_with_every_write():
     async with rest(handler, writing=writing) as api:
         await api.create(PODS, "team", {})
         await api.guarded(lambda: None).patch(POD, {})
+        await api.dry_run(PODS, "team", {})
 
-    assert seen == [writing, writing]
+    assert seen == [writing, writing, {**writing, "dryRun": "All"}]

@@ -10,7 +10,7 @@ import pytest
 from et_contract.admissions import AdmissionState, Elasticity, Placement
 from et_contract.pods import Role
 from et_kube.resources import PODS, Json
-from et_operator.model.actions import Create
+from et_operator.model.actions import Create, DryRun
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import find_condition, is_true
 from et_operator.model.jobs import ScalingKind, TrainingJob
@@ -292,3 +292,91 @@ def test_a_template_that_cannot_be_read_takes_no_running_job_out_of_the_books():
     world.go_on()
     assert world.status.shapes == shapes
     assert "ShapeUnknown" in [event.reason for event in world.events]
+
+
+def find_admitted(world: World) -> tuple[str, str, str]:
+    told = find_condition(world.status.conditions, "Admitted")
+    assert told is not None
+    return told.status, told.reason, told.message
+
+
+def list_priorities(world: World) -> list[Any]:
+    shapes = world.status.shapes
+    return [pod.get("priority") for pod in shapes.pods] if shapes is not None else []
+
+
+def count_tries(world: World) -> int:
+    return sum(line.startswith("try ") for line in world.log)
+
+
+def test_who_waits_asks_for_what_the_server_would_create() -> None:
+    world = make_world()
+    world.go_on()
+    assert list_priorities(world) == [7, 7]
+    assert find_admitted(world)[:2] == ("False", "Waiting")
+    world.wait(3600)
+    world.go_on()
+    assert count_tries(world) == 2
+    start(world)
+    assert count_workers(world) == 2
+
+
+def test_who_would_have_no_pods_is_in_no_line_until_he_would() -> None:
+    world = make_world()
+    world.objection = "exceeded quota: pods"
+    world.go_on()
+    status, reason, message = find_admitted(world)
+    assert (status, reason) == ("False", "PodsRefused")
+    assert "exceeded quota: pods" in message
+    assert world.status.shapes is None
+    world.settle()
+    writes, tries = world.writes, count_tries(world)
+    world.wait(4)
+    world.settle()
+    assert (world.writes, count_tries(world)) == (writes, tries)
+    world.objection = ""
+    world.wait(10)
+    world.go_on()
+    world.refusals.clear()  # as the server's answer does
+    world.go_on()
+    assert find_admitted(world)[:2] == ("False", "Waiting")
+    assert list_priorities(world) == [7, 7]
+
+
+def test_an_edit_is_tried_at_once_and_the_refusal_of_another_spec_says_nothing() -> None:
+    world = make_world()
+    world.objection = "no such class"
+    world.go_on()
+    world.objection = ""
+    world.edit(replicas=1)
+    world.go_on()
+    assert find_admitted(world)[1] == "Waiting"
+
+
+def test_who_comes_back_into_the_line_is_tried_again_once_his_pods_are_gone() -> None:
+    world = make_world()
+    world.go_on()
+    start(world)
+    tries = count_tries(world)
+    answer(world, 1, 0, state=WAITING)
+    world.step()
+    assert find_admitted(world)[1] == "Waiting"
+    assert list_priorities(world) == [None, None]
+    assert world.pods
+    world.step()
+    assert count_tries(world) == tries
+    world.go_on()
+    assert count_tries(world) == tries + 2
+    assert list_priorities(world) == [7, 7]
+
+
+def test_what_is_tried_has_no_name_and_no_account_that_comes_with_the_start() -> None:
+    world = make_world()
+    tried: list[Json] = []
+    for _ in range(4):
+        tried += [a.manifest for a in world.step().actions if isinstance(a, DryRun)]
+    launcher, worker = tried
+    assert launcher["metadata"]["generateName"] == "job-launcher-"
+    assert worker["metadata"]["generateName"] == "job-worker-0-"
+    assert not any("name" in pod["metadata"] for pod in tried)
+    assert not any("serviceAccountName" in pod["spec"] for pod in tried)

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from et_kube.errors import Refused
 from et_kube.resources import EVENTS, PODS, TRAINING_JOBS, Ref
 from et_operator.assembly import Operator
 from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
 from et_runtime.supervising import run_for_ever
-from tests.fakes.clients import GuardedApi
+from tests.fakes.clients import Call, GuardedApi
 from tests.unit.scheduler.rigs import Rig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -73,3 +74,34 @@ async def test_a_job_is_held_answered_started_and_makes_room() -> None:
         spec = pair.cluster.get(Ref(TRAINING_JOBS, "team", "one"))["spec"]["etReplicaSpecs"]
         assert spec["worker"]["replicas"] == 2
     assert [e["note"] for e in pair.cluster.list(EVENTS) if e["reason"] == "Unreadable"] == []
+
+
+async def test_nobody_goes_for_who_would_have_no_pods_and_he_waits_again_once_he_would() -> None:
+    pair = Pair(nodes=2, cpu=4)
+    pair.create_queue("other")
+    pair.create(*(make_held(name, least=1, most=1) for name in "abcdef"))
+    quota = Refused(403, "Forbidden", "pods is forbidden: exceeded quota: gpus")
+
+    def is_elsewhere(call: Call) -> bool:
+        return call.verb == "dry-run" and call.ref.namespace == "elsewhere"
+
+    async with pair.running():
+        await pair.advance(11 * 60)
+        assert [pair.count(name) for name in "abcdef"] == [1] * 6
+        pair.refuse(is_elsewhere, quota)
+        pair.create(make_held("late", least=1, most=4, queue="other"), namespace="elsewhere")
+        await pair.advance(60)
+        late = Ref(TRAINING_JOBS, "elsewhere", "late")
+        [admitted] = [
+            one
+            for one in pair.cluster.get(late)["status"]["conditions"]
+            if one["type"] == "Admitted"
+        ]
+        assert (admitted["status"], admitted["reason"]) == ("False", "PodsRefused")
+        assert "exceeded quota: gpus" in admitted["message"]
+        assert [pair.count(name) for name in "abcdef"] == [1] * 6
+        pair.log.faults.clear()
+        await pair.advance(120)
+        assert pair.count("late") >= 1
+        worker = pair.cluster.get(late)["status"]["shapes"]["pods"][1]
+        assert (worker["priority"], worker["preemptionPolicy"]) == (0, "PreemptLowerPriority")

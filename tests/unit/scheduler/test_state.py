@@ -133,10 +133,12 @@ def test_a_priority_that_is_not_said_is_that_of_the_class() -> None:
     assert find() == 5
     template["priorityClassName"] = "high"
     assert find() == 900
+    assert not book.surveyor.survey().jobs[0].preempts  # nobody has said that it may have that
     template["priorityClassName"] = "none"
     assert find() == 0
     job["status"]["shapes"]["pods"][1]["priority"] = 7
     assert find() == 7
+    assert book.surveyor.survey().jobs[0].preempts
 
 
 def test_the_priority_of_what_runs_is_the_lowest_that_its_workers_were_admitted_with() -> None:
@@ -153,13 +155,10 @@ def test_the_priority_of_what_runs_is_the_lowest_that_its_workers_were_admitted_
     assert book.surveyor.survey().jobs[0].priority == 5
 
 
-def test_whether_somebody_preempts_is_what_his_class_or_what_runs_says() -> None:
+def test_whether_somebody_preempts_is_what_his_pods_were_or_would_be_admitted_with() -> None:
     book = Book()
-    never = {"value": 9, "preemptionPolicy": "Never"}
-    book.tell(PRIORITY_CLASSES, {"metadata": {"name": "polite"}, **never})
     job = make_stored()
-    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-    template["priorityClassName"] = "polite"
+    job["status"]["shapes"]["pods"][1] |= {"priority": 9, "preemptionPolicy": "Never"}
     book.tell(TRAINING_JOBS, job, "team")
     known = book.surveyor.survey().jobs[0]
     assert (known.priority, known.preempts) == (9, False)

@@ -341,6 +341,31 @@ async def test_who_runs_keeps_the_priority_of_his_pods_whatever_his_template_say
         assert rig.count("greedy") == 6
 
 
+@pytest.mark.parametrize("queue", ["main", "other"])
+async def test_nobody_goes_for_who_would_have_no_pods(queue: str) -> None:
+    """His class is not for his namespace, or its quota is used up, however often he comes anew."""
+    rig = Rig(nodes=2, cpu=4)
+    rig.create_queue("other")
+    rig.cluster.create(PRIORITY_CLASSES, None, {"metadata": {"name": "top"}, "value": 10**9})
+    rig.carrier.refused.add("elsewhere")
+    rigid = {"elasticity": "Fixed"}
+    rig.create(*(make_held(name, least=2, most=2, **rigid) for name in "abcd"))
+    async with rig.running():
+        await rig.advance(11 * 60)
+        for number in range(2):
+            name = f"late-{number}"
+            rig.create(
+                make_held(name, least=2, most=2, queue=queue, **rigid), namespace="elsewhere"
+            )
+            edit_worker(rig, name, "elsewhere", priorityClassName="top")
+            await rig.advance(30)
+            rig.cluster.delete(Ref(TRAINING_JOBS, "elsewhere", name))
+        assert [rig.count(name) for name in "abcd"] == [2, 2, 2, 2]
+        rig.create(make_held("due", least=2, most=2, queue="other", **rigid))
+        await rig.advance(30)
+        assert rig.count("due") == 2
+
+
 @pytest.mark.parametrize("effect", ["NoSchedule", "Odd"])
 async def test_an_edit_that_cannot_be_read_keeps_nothing_that_others_are_due(effect: str) -> None:
     """A number for a class, and a toleration that no taint could be compared with."""
@@ -360,9 +385,9 @@ async def test_an_edit_that_cannot_be_read_keeps_nothing_that_others_are_due(eff
         assert rig.count("greedy") == 6
 
 
-def edit_worker(rig: Rig, name: str, **spec: Any) -> None:
+def edit_worker(rig: Rig, name: str, namespace: str = "team", **spec: Any) -> None:
     """What its author writes into the template of its workers."""
-    ref = Ref(TRAINING_JOBS, "team", name)
+    ref = Ref(TRAINING_JOBS, namespace, name)
     rig.cluster.edit(
         ref, lambda d: d["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"].update(spec)
     )
