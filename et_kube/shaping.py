@@ -23,6 +23,12 @@ MAX_VALUES = 1024
 MAX_TOLERATIONS = 256
 MAX_PORTS = 256
 MAX_RESOURCES = 64
+MAX_KEY = 320
+MAX_VALUE = 253
+MAX_TAINT_KEY = 317
+MAX_TAINT_VALUE = 63
+MAX_EFFECT = 32
+_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
 _SCHEDULER = "default-scheduler"
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
 _NOWHERE = {"key": "", "operator": "In", "values": []}
@@ -103,7 +109,7 @@ def _read_requests(holder: Json) -> Amounts:
 def _list_terms(spec: Json) -> tuple[list[list[dict[str, Any]]], bool]:
     """Requirements by term, of which one must hold; whether something was left out."""
     common = [
-        {"key": key, "operator": "In", "values": [value]}
+        _build_requirement(str(key), "In", [value])
         for key, value in sorted((spec.get("nodeSelector") or {}).items())
     ]
     if spec.get("nodeName"):
@@ -131,7 +137,18 @@ def _read_requirement(one: Json, prefix: str) -> dict[str, Any]:
 
 
 def _build_requirement(key: str, operator: str, values: Iterable[Any] | None) -> dict[str, Any]:
-    return {"key": key, "operator": operator, "values": [str(value) for value in values or ()]}
+    if operator not in _OPERATORS:
+        raise ValueError(f"no label is compared by {operator[:MAX_EFFECT]}")
+    found = [_take(value, MAX_VALUE) for value in values or ()]
+    return {"key": _take(key, MAX_KEY), "operator": operator, "values": found}
+
+
+def _take(value: object, most: int) -> str:
+    """A text that the definition of a job takes: one that is longer would keep its whole status."""
+    text = str(value)
+    if len(text) > most:
+        raise ValueError(f"{text[:MAX_EFFECT]}... is longer than {most} characters")
+    return text
 
 
 def _list_tolerations(spec: Json) -> Iterator[dict[str, Any]]:
@@ -140,10 +157,10 @@ def _list_tolerations(spec: Json) -> Iterator[dict[str, Any]]:
         operator, effect = one.get("operator") or "Equal", one.get("effect") or ""
         if operator in {"Equal", "Exists"} and effect != "PreferNoSchedule":
             yield {
-                "key": str(one.get("key") or ""),
-                "value": str(one.get("value") or ""),
+                "key": _take(one.get("key") or "", MAX_TAINT_KEY),
+                "value": _take(one.get("value") or "", MAX_TAINT_VALUE),
                 "anyValue": operator == "Exists",
-                "effect": str(effect),
+                "effect": _take(effect, MAX_EFFECT),
             }
 
 

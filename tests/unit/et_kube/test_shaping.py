@@ -149,6 +149,28 @@ def test_the_definition_of_a_job_takes_every_such_document() -> None:
     assert (shaped, faults) == (shapes, [])
 
 
+def compare(**requirement: Any) -> Document:
+    return require({"matchExpressions": [{"key": "a", **requirement}]})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        compare(operator="Odd"),
+        compare(operator="Exists", key="k" * 400),
+        compare(operator="In", values=["v" * 300]),
+        {"nodeSelector": {"a": "v" * 300}},
+        {"tolerations": [{"key": "k" * 400}]},
+        {"tolerations": [{"key": "a", "value": "v" * 64}]},
+        {"tolerations": [{"key": "a", "effect": "e" * 40}]},
+    ],
+)
+def test_what_the_definition_of_a_job_would_not_take_is_no_shape(spec: Document) -> None:
+    """The job's status would not be written any more, whatever else is to be said in it."""
+    with pytest.raises(ValueError, match=r"compared by|longer than"):
+        describe(**spec)
+
+
 def test_a_limit_without_a_request_is_one():
     resources = {"limits": {"nvidia.com/gpu": "1", "cpu": "2"}, "requests": {"cpu": "1"}}
     requests = sum_requests({"containers": [{"resources": resources}]})
