@@ -3,7 +3,7 @@
 #   docker build -t REGISTRY/et-operator:TAG .
 #
 # In it: Python, the locked dependencies of both programs and the packages et_contract, et_kube,
-# et_operator, et_runtime, et_scheduler, launcher and hostdiscovery, all compiled beforehand. No pip, no compiler, no shell script; nothing is written at
+# et_operator, et_process, et_scheduler, launcher and hostdiscovery, all compiled beforehand. No pip, no compiler, no shell script; nothing is written at
 # run time, so that a read-only root file system and any user will do.
 # BASE may be any image with python3 >= 3.11, its venv module and libstdc++, which numpy needs. A tag moves; to build from the very same base again give
 # the digest that your registry has for it: --build-arg BASE=REGISTRY/python@sha256:...
@@ -21,7 +21,7 @@ RUN python3 requirements.py pyproject.toml requirements.lock > runtime.txt \
 COPY et_contract /opt/packages/et_contract
 COPY et_kube /opt/packages/et_kube
 COPY et_operator /opt/packages/et_operator
-COPY et_runtime /opt/packages/et_runtime
+COPY et_process /opt/packages/et_process
 COPY et_scheduler /opt/packages/et_scheduler
 COPY launcher /opt/packages/launcher
 COPY hostdiscovery /opt/packages/hostdiscovery

@@ -81,7 +81,7 @@ OPERATOR = Image(
         "et_contract",
         "et_kube",
         "et_operator",
-        "et_runtime",
+        "et_process",
         "et_scheduler",
         "launcher",
         "hostdiscovery",

@@ -38,13 +38,13 @@ from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.sweeping import Sweeper
-from et_runtime.lanes import Lanes
-from et_runtime.leading import build_lease, lead_again_and_again
-from et_runtime.recording import WRITERS, Recorder
-from et_runtime.running import run_program
-from et_runtime.supervising import run_for_ever
-from et_runtime.watches import Watches
-from et_runtime.workqueue import WorkQueue
+from et_process.lanes import Lanes
+from et_process.leading import build_lease, lead_again_and_again
+from et_process.recording import WRITERS, Recorder
+from et_process.running import run_program
+from et_process.supervising import run_for_ever
+from et_process.watches import Watches
+from et_process.workqueue import WorkQueue
 
 SHARES = 4
 """One namespace has no more than this part of the workers."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from et_kube.errors import KubeError
 from et_operator.assembly import run
 from et_operator.settings import Settings
-from et_runtime.settings import add_process_flags, read_process_settings
+from et_process.settings import add_process_flags, read_process_settings
 
 EXIT_USAGE = 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from et_runtime.measuring import SECONDS, Measures
+from et_process.measuring import SECONDS, Measures
 
 
 class Metrics(Measures):

@@ -42,7 +42,7 @@ from et_operator.planning.planner import plan, plan_orphans
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import DECODERS, Answers, Holder, Piece, Store
 from et_operator.state.views import build_snapshot
-from et_runtime.workqueue import WorkQueue
+from et_process.workqueue import WorkQueue
 
 TAKEN_FOR = timedelta(seconds=60)
 """How long a name that somebody else holds is left alone before it is tried again."""
@@ -216,7 +216,7 @@ class Reconciler:
     async def _carry_out(
         self, key: JobKey, job: TrainingJob | None, result: Plan
     ) -> tuple[str, timedelta | None]:
-        if result.status is None and not result.actions and not result.reports:
+        if result.status is None and not result.actions and not result.events:
             self._queue.forget(key)
             return "unchanged", result.requeue_after
         execution = await self._executor.execute(result, job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from et_runtime.settings import ProcessSettings
+from et_process.settings import ProcessSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

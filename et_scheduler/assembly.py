@@ -10,11 +10,11 @@ from et_kube.clock import Clock
 from et_kube.resources import GROUP, Resource
 from et_kube.rest import Rest
 from et_kube.watching import Reflector, Sighting
-from et_runtime.leading import build_lease, lead_again_and_again
-from et_runtime.recording import WRITERS, Recorder
-from et_runtime.running import run_program
-from et_runtime.supervising import run_for_ever
-from et_runtime.watches import Watches
+from et_process.leading import build_lease, lead_again_and_again
+from et_process.recording import WRITERS, Recorder
+from et_process.running import run_program
+from et_process.supervising import run_for_ever
+from et_process.watches import Watches
 from et_scheduler.acting.observing import Observer
 from et_scheduler.acting.publishing import Publisher
 from et_scheduler.acting.writing import Writer

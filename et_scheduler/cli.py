@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from et_kube.errors import KubeError
-from et_runtime.settings import add_process_flags, read_process_settings
+from et_process.settings import add_process_flags, read_process_settings
 from et_scheduler.assembly import run
 from et_scheduler.replaying import replay
 from et_scheduler.settings import Settings

@@ -21,8 +21,8 @@ import structlog
 from et_kube.backoff import RECONCILING
 from et_kube.clock import Clock
 from et_kube.errors import NotLeader
+from et_kube.events import Event
 from et_kube.racing import run_within
-from et_kube.reports import Report
 from et_kube.resources import TRAINING_JOBS, Ref
 from et_scheduler.acting.writing import Entries, EventSink
 from et_scheduler.codec.snapshots import Snapshot
@@ -171,5 +171,5 @@ class Decider:
             log.warning("a job cannot be read", job=str(ref), why=entry.value.trouble)
             self._metrics.defects.labels("object").inc()
             text = f"et-scheduler leaves this job as it is: {entry.value.trouble}"
-            self._recorder.record(Report(ref, entry.uid, UNREADABLE, text, is_warning=True))
+            self._recorder.record(Event(ref, entry.uid, UNREADABLE, text, is_warning=True))
         self._told = troubles

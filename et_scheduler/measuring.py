@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import Counter, Gauge, Histogram
 
 from et_contract.admissions import AdmissionState
-from et_runtime.measuring import SECONDS, Measures
+from et_process.measuring import SECONDS, Measures
 from et_scheduler.model.jobs import Admission
 from et_scheduler.model.queues import QueueStatus
 

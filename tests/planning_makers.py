@@ -12,7 +12,7 @@ from et_contract.documents import MAX_WORKERS, HostConfig, MemberState, decode_c
 from et_contract.documents import Report as BrokerReport
 from et_contract.names import CONFIG_KEY
 from et_contract.pods import LABEL_ROLE, MAX_INDEX, Role
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import (
     CONFIG_MAPS,
     PODS,
@@ -141,7 +141,7 @@ class World:
         """Why the server would create no pod."""
         self.complete_since: datetime | None = START - timedelta(hours=1)
         self.log: list[str] = []
-        self.events: list[Report] = []
+        self.events: list[Event] = []
         self.used: dict[str, str] = {}
         self.writes = 0
         self.requeue_after: timedelta | None = None
@@ -215,7 +215,7 @@ class World:
         for action in result.actions:
             self._note(describe(action))
             self._apply(action)
-        self.events += result.reports
+        self.events += result.events
 
     # ------------------------------------------------------------ what happens in the cluster
     def wait(self, seconds: float) -> None:

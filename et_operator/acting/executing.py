@@ -22,7 +22,7 @@ from et_kube.errors import (
     Refused,
     ServerFailed,
 )
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.acting.comparing import check_creation, check_status
 from et_operator.acting.keying import make_keys
@@ -46,9 +46,9 @@ would take minutes, and whatever else happens to its job would wait for it."""
 
 
 class Records(Protocol):
-    """Where reports go; recording.Recorder is one."""
+    """Where events go; recording.Recorder is one."""
 
-    def record(self, report: Report) -> None:
+    def record(self, event: Event) -> None:
         """Never blocks, never fails."""
         ...
 
@@ -152,7 +152,7 @@ class Executor:
 
     Args:
         api: where to write.
-        records: told the reports of plans that were done completely.
+        records: told the events of plans that were done completely.
         encode_status: a job's status as the body of a merge patch, {"status": ...}, without the
             fields that could not be read.
         make_keys: new ssh keys, by their names in the Secret.
@@ -178,7 +178,7 @@ class Executor:
         self._now = now
 
     async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
-        """Status, then the actions, then the reports. Raises no KubeError.
+        """Status, then the actions, then the events. Raises no KubeError.
 
         `job` is what the plan was made from (None: from scalings that have no job). Its status is
         written where the plan's differs, and only to this very version of the job.
@@ -189,8 +189,8 @@ class Executor:
         execution, left = await self._execute_actions(plan.actions, answers)
         if job is not None:
             self._tell_refused_status(job, execution)
-        for report in select_reports(plan, execution.failures, left):
-            self._records.record(report)
+        for event in select_events(plan, execution.failures, left):
+            self._records.record(event)
         return execution
 
     async def _execute_actions(
@@ -234,8 +234,8 @@ class Executor:
             if failure.action is None:
                 what = f"the status of TrainingJob {job.key.name}"
                 message = f"the API server refuses {what}: {failure.words}"
-                report = Report(job.key.ref, job.uid, "WritesRefused", message, is_warning=True)
-                self._records.record(report)
+                event = Event(job.key.ref, job.uid, "WritesRefused", message, is_warning=True)
+                self._records.record(event)
 
     async def _execute_batch(self, batch: tuple[Action, ...]) -> list[Answer]:
         """Run actions that need no order; none is begun after a failure that others may share."""
@@ -361,10 +361,10 @@ def may_follow(batch: Iterable[Action], answers: Iterable[Answer]) -> bool:
     return not in_the_way or (all(map(is_about_one, in_the_way)) and all(map(stands_alone, batch)))
 
 
-def select_reports(
+def select_events(
     plan: Plan, failures: Iterable[Failure], left: Iterable[Action]
-) -> Iterator[Report]:
-    """The reports on what was written; `left` are actions that were not begun.
+) -> Iterator[Event]:
+    """The events on what was written; `left` are actions that were not begun.
 
     A job is told of its trouble when its status is written, though other writes fail each time.
     """
@@ -372,9 +372,9 @@ def select_reports(
     if None in failed:
         return
     undone = {get_ref(action) for action in (*failed, *left) if action is not None}
-    for report in plan.reports:
-        if report.ref.resource == TRAINING_JOBS or report.ref not in undone:
-            yield report
+    for event in plan.events:
+        if event.ref.resource == TRAINING_JOBS or event.ref not in undone:
+            yield event
 
 
 def pin(body: Json, uid: str, resource_version: str | None) -> Json:

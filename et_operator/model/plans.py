@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import Ref
 from et_operator.model.actions import Action
 from et_operator.model.jobs import JobStatus
@@ -13,7 +13,7 @@ from et_operator.model.jobs import JobStatus
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Status first (if it differs), then the actions in order, then the reports.
+    """Status first (if it differs), then the actions in order, then the events.
 
     If the status write fails, none of the actions runs. Consecutive creations may run in parallel,
     those of pods among themselves, and so may deletions of pods; anything else keeps its order. An
@@ -30,6 +30,6 @@ class Plan:
 
     status: JobStatus | None = None
     actions: tuple[Action, ...] = ()
-    reports: tuple[Report, ...] = ()
+    events: tuple[Event, ...] = ()
     requeue_after: timedelta | None = None
     premises: tuple[Ref, ...] = ()

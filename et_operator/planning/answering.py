@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import Ref
 from et_operator.codec.encoding import encode_scaling_status_patch
 from et_operator.model.actions import Action, Delete, Patch, Subject
@@ -60,7 +60,7 @@ def plan_orphans(
     One that may not be written to waits by itself, as a job's do (`refusals`: see Snapshot).
     """
     actions: list[Action] = []
-    reports: list[Report] = []
+    events: list[Event] = []
     waits: list[timedelta] = []
     for scaling in scalings:
         refusal = refusals.get(_build_ref(scaling))
@@ -70,11 +70,11 @@ def plan_orphans(
             continue
         plan = plan_orphan(scaling, now, complete_since)
         actions += plan.actions
-        reports += plan.reports
+        events += plan.events
         waits += [] if plan.requeue_after is None else [plan.requeue_after]
         if len(actions) >= MOST_ANSWERS:
             break
-    return Plan(None, tuple(actions), tuple(reports), min(waits, default=None))
+    return Plan(None, tuple(actions), tuple(events), min(waits, default=None))
 
 
 def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None) -> Plan:
@@ -93,8 +93,8 @@ def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None
         return Plan(requeue_after=end - now)
     message = f"there is no TrainingJob {scaling.namespace}/{scaling.job_name}"
     status = conclude(scaling, Outcome(succeeded=False, reason="JobNotFound", message=message), now)
-    report = Report(_build_ref(scaling), scaling.uid, "JobNotFound", message, is_warning=True)
-    return Plan(actions=(_patch_status(scaling, status),), reports=(report,))
+    event = Event(_build_ref(scaling), scaling.uid, "JobNotFound", message, is_warning=True)
+    return Plan(actions=(_patch_status(scaling, status),), events=(event,))
 
 
 def find_expiry(scaling: Scaling) -> datetime | None:
@@ -127,7 +127,7 @@ def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Iterator[A
     if refusal is not None:
         ref = _build_ref(scaling)
         text = refusal.message
-        draft.reports.append(Report(ref, scaling.uid, refusal.reason, text, is_warning=True))
+        draft.events.append(Event(ref, scaling.uid, refusal.reason, text, is_warning=True))
         yield _patch_status(scaling, conclude(scaling, refusal, draft.now))
         return
     if not scaling.is_accepted:

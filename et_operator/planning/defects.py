@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_operator.model.conditions import Condition, find_condition, with_condition
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.plans import Plan
@@ -34,5 +34,5 @@ def plan_defect(job: TrainingJob, error: Exception, now: datetime) -> Plan:
     )
     condition = Condition(KIND, "True", reason, message, observed_generation=job.generation)
     status = replace(job.status, conditions=with_condition(job.status.conditions, condition, now))
-    report = Report(job.key.ref, job.uid, KIND, f"{reason}: {message}", is_warning=True)
-    return Plan(status, reports=(report,))
+    event = Event(job.key.ref, job.uid, KIND, f"{reason}: {message}", is_warning=True)
+    return Plan(status, events=(event,))

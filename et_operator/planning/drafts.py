@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import PODS, TRAINING_JOBS, Ref, Resource
 from et_operator.model.actions import Action, Subject, get_subject, stands_alone
 from et_operator.model.conditions import Condition, find_condition, with_condition
@@ -44,7 +44,7 @@ class Draft:
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self.view = View(snapshot, now)
-        self.reports: list[Report] = []
+        self.events: list[Event] = []
         self.premises: dict[Ref, None] = {}
         self._status = set_clocks_right(snapshot.job.status, now)
         self._records = {record.name: record for record in self._status.workers}
@@ -155,7 +155,7 @@ class Draft:
     def tell(self, reason: str, message: str, *, is_warning: bool = False) -> None:
         """An Event on the job, once what was decided is written."""
         job = self.view.job
-        self.reports.append(Report(job.key.ref, job.uid, reason, message, is_warning))
+        self.events.append(Event(job.key.ref, job.uid, reason, message, is_warning))
 
     def find_record(self, name: str) -> WorkerRecord | None:
         """What is remembered about the worker of this name."""

@@ -68,18 +68,18 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     decide(draft)
     if draft.has_decided:
         describe(draft)
-        reports, premises = tuple(draft.reports), draft.list_premises()
-        return Plan(draft.status, (), reports, draft.requeue_after, premises)
+        events, premises = tuple(draft.events), draft.list_premises()
+        return Plan(draft.status, (), events, draft.requeue_after, premises)
     actions = hold_back(draft, act(draft))
     if is_about_pods(actions):  # which rest on the status, and pin nothing of it
         draft.rest_on(TRAINING_JOBS, snapshot.job.key.name)
     premises = draft.list_premises()
-    answers = tuple(draft.reports)
+    answers = tuple(draft.events)
     describe(draft)
     if is_about_job(actions) or not is_worth_writing(draft, touches_pods=is_about_pods(actions)):
         return Plan(None, actions, answers, draft.requeue_after, premises)
-    reports = tuple(draft.reports)
-    return Plan(draft.status, actions, reports, draft.requeue_after, premises)
+    events = tuple(draft.events)
+    return Plan(draft.status, actions, events, draft.requeue_after, premises)
 
 
 def decide(draft: Draft) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import structlog
 
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, Ref
 from et_scheduler.acting.writing import Entries
 from et_scheduler.model.decisions import Change
@@ -51,6 +51,6 @@ class Observer:
         self._shown = {change.uid: change for change in changes}
         return None
 
-    def record(self, report: Report) -> None:
+    def record(self, event: Event) -> None:
         """An Event that would be written."""
-        log.info("would tell", about=str(report.ref), reason=report.reason)
+        log.info("would tell", about=str(event.ref), reason=event.reason)

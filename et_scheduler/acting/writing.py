@@ -21,7 +21,7 @@ from et_kube.api import Api
 from et_kube.backoff import RECONCILING
 from et_kube.clock import Clock
 from et_kube.errors import ApiError, Conflict, KubeError, NotFound, NotLeader, Throttled
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, Ref
 from et_kube.tables import Entry
 from et_scheduler.codec.admissions import encode_admission
@@ -44,9 +44,9 @@ Entries = Mapping[str, Entry[StoredJob]]
 
 
 class EventSink(Protocol):
-    """Takes what people are to be told; see et_runtime/recording."""
+    """Takes what people are to be told; see et_process/recording."""
 
-    def record(self, report: Report) -> None:
+    def record(self, event: Event) -> None:
         """Returns at once, and raises nothing."""
         ...
 
@@ -167,7 +167,7 @@ class Writer:
         if told.reason is not was.reason and told.reason is not Reason.NONE:
             is_warning = told.reason in WARNINGS
             self._recorder.record(
-                Report(ref, entry.uid, told.reason.value, told.message, is_warning)
+                Event(ref, entry.uid, told.reason.value, told.message, is_warning)
             )
         log.info(
             "admission written",

@@ -15,7 +15,7 @@ from kubernetes import client, config
 
 from et_kube.clock import SystemClock
 from et_kube.connecting import connect
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, EVENTS
 from et_kube.rest import Rest
 from et_operator.codec.runtimes import hash_files
@@ -26,7 +26,7 @@ from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.sweeping import PERIOD, Sweeper
-from et_runtime.recording import REPEAT_PERIOD, Recorder
+from et_process.recording import REPEAT_PERIOD, Recorder
 from tests.contract.conftest import Site, nap, open_real_site
 from tests.fakes.clock import FakeClock
 
@@ -85,15 +85,15 @@ async def test_runtimes_that_nobody_uses_are_swept(admin: Site, account: str) ->
 
 async def test_repeated_events_are_counted(admin: Site, account: str) -> None:
     ref = admin.ref(CONFIG_MAPS, "kube-root-ca.crt")
-    report, clock = Report(ref, "uid", "Scaled", "again"), FakeClock()
+    event, clock = Event(ref, "uid", "Scaled", "again"), FakeClock()
 
     async with connect(kubeconfig=account) as connection:
         recorder = Recorder(Rest(connection), clock, controller="group/program", instance="test")
         async with running(recorder.run()):
-            recorder.record(report)
+            recorder.record(event)
             await admin.eventually(lambda: has_event(admin, 0))
             await clock.advance(timedelta(seconds=REPEAT_PERIOD))
-            recorder.record(report)
+            recorder.record(event)
             await admin.eventually(lambda: has_event(admin, 2))
 
 

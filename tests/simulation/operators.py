@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from et_kube.clock import Clock
 from et_kube.errors import KubeError
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import Resource
 from et_operator.acting.executing import Executor
 from et_operator.assembly import WATCHED
@@ -97,7 +97,7 @@ class SimulatedOperator:
         self._clock = clock
         self.store = Store()
         self.agenda = Agenda(clock)
-        self.reports: list[Report] = []
+        self.events: list[Event] = []
         self._ingest = Ingest(self.store)
         self._cursors: dict[Resource, int] = {}
         self._cut: set[Resource] = set()
@@ -120,9 +120,9 @@ class SimulatedOperator:
             metrics=Metrics(),
         )
 
-    def record(self, report: Report) -> None:
+    def record(self, event: Event) -> None:
         """As Recorder.record."""
-        self.reports.append(report)
+        self.events.append(event)
 
     @property
     def is_synced(self) -> bool:

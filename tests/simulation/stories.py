@@ -76,7 +76,7 @@ async def stand_still(world: World) -> None:
     By then every job has what its spec says, or says why not; and it goes on costing little.
     """
     await world.settle(timedelta(hours=1))
-    events = {report.reason for operator in world.operators for report in operator.reports}
+    events = {event.reason for operator in world.operators for event in operator.events}
     check_standing(world.cluster, world.broker, events)
     tried, done = count_tries(world), len(world.log.list_writes(OPERATOR))
     await world.settle(timedelta(hours=1))

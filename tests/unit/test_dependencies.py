@@ -19,7 +19,7 @@ OURS = {
     "et_contract",
     "et_kube",
     "et_operator",
-    "et_runtime",
+    "et_process",
     "et_scheduler",
     "hostdiscovery",
     "launcher",

@@ -18,7 +18,7 @@ from et_contract.names import build_report_key
 from et_contract.pods import Role
 from et_kube.api import Listing
 from et_kube.errors import ApiError, OutcomeUnknown, Refused, ServerFailed, Throttled, Unauthorized
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -54,7 +54,7 @@ from et_operator.reconciling import STALE, Reconciler, find_shortest
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
-from et_runtime.workqueue import ShutDown, WorkQueue
+from et_process.workqueue import ShutDown, WorkQueue
 from tests.fakes import benches
 from tests.fakes.clients import Call, FakeApi, Fault, Moment
 from tests.makers import make_job, make_scale_out
@@ -75,7 +75,7 @@ class Bench(benches.Bench):
         super().__init__()
         self.queue: WorkQueue[JobKey] = WorkQueue(self.clock)  # type: ignore[arg-type]
         self.metrics = Metrics()
-        self.events: list[Report] = []
+        self.events: list[Event] = []
         self.reconciler = self.build(self.api)
 
     def build(self, api: FakeApi, kind: type[Reconciler] = Reconciler) -> Reconciler:
@@ -91,8 +91,8 @@ class Bench(benches.Bench):
             metrics=self.metrics,
         )
 
-    def record(self, report: Report) -> None:
-        self.events.append(report)
+    def record(self, event: Event) -> None:
+        self.events.append(event)
 
     def look(self, selectors: Mapping[Resource, str] = WATCHED) -> set[JobKey]:
         return super().look(selectors)
@@ -567,11 +567,11 @@ NEVER_WRITTEN: dict[str, dict[str, Any]] = {
     "immutable": {"immutable": True},
     "full": {"data": {"x": FULL}},
     "full of bytes": {"binaryData": {"x": FULL}},
-    "full of later reports": {"data": {build_report_key(n): FULL[:200_000] for n in range(2, 7)}},
+    "full of later events": {"data": {build_report_key(n): FULL[:200_000] for n in range(2, 7)}},
     "full of what the other holds": {
         "data": {"hostfile": FULL[:200_000], build_report_key(1): FULL[:200_000]}
     },
-    "full of reports of no epoch": {
+    "full of events of no epoch": {
         "data": {f"report-{text}": FULL[:300_000] for text in ("01", "001", "0001")}
     },
     "with our keys in bytes": {"binaryData": {"config.json": "eA==", "report-1": "eA=="}},

@@ -19,7 +19,7 @@ from et_kube.errors import (
     Throttled,
     Unreachable,
 )
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -46,7 +46,7 @@ JOB = TrainingJob(
     spec=None,
 )
 CONFIG = Ref(CONFIG_MAPS, "team", "job-config")
-REPORT = Report(Ref(TRAINING_JOBS, "team", "job"), "job-uid", "Created", "words")
+EVENT = Event(Ref(TRAINING_JOBS, "team", "job"), "job-uid", "Created", "words")
 
 
 def make_creation(name: str, resource: Resource = PODS) -> Create:
@@ -98,20 +98,20 @@ class Server:
         return [request[1] for request in self.requests]
 
 
-class Reports(list[Report]):
-    def record(self, report: Report) -> None:
-        self.append(report)
+class Events(list[Event]):
+    def record(self, event: Event) -> None:
+        self.append(event)
 
 
 async def execute(
     server: Server,
     *actions: Action,
     status: JobStatus | None = None,
-    reports: Reports | None = None,
-    told: tuple[Report, ...] = (REPORT,),
+    events: Events | None = None,
+    told: tuple[Event, ...] = (EVENT,),
     requests_at_once: int = 4,
 ) -> Execution:
-    sink = Reports() if reports is None else reports
+    sink = Events() if events is None else events
     executor = Executor(
         server,  # type: ignore[arg-type]
         sink,
@@ -141,14 +141,14 @@ async def test_a_decision_that_the_server_does_not_keep_is_a_refusal_and_nothing
             await super().patch(ref, body, subresource=subresource)
             return {"metadata": {"name": "job"}, "status": {"phase": "Created"}}
 
-    server, reports = Older(), Reports()
-    result = await execute(server, make_creation("p"), status=JobStatus(epoch=2), reports=reports)
+    server, events = Older(), Events()
+    result = await execute(server, make_creation("p"), status=JobStatus(epoch=2), events=events)
     assert server.names == ["job"]
     assert [failure.action for failure in result.refusals] == [None]
     assert [written.object["status"] for written in result.written] == [{"phase": "Created"}]
-    [report] = reports
-    assert report.reason == "WritesRefused"
-    assert "it does not keep status.epoch: the CRDs in this cluster" in report.message
+    [event] = events
+    assert event.reason == "WritesRefused"
+    assert "it does not keep status.epoch: the CRDs in this cluster" in event.message
 
 
 async def test_a_status_that_is_the_same_is_not_written():
@@ -337,31 +337,31 @@ def make_deletion(name: str) -> Delete:
 
 
 async def test_a_report_is_made_when_what_it_is_about_was_written_and_not_before():
-    server, told = Server(), Reports()
-    about_scaling = replace(REPORT, ref=SCALING)
+    server, told = Server(), Events()
+    about_scaling = replace(EVENT, ref=SCALING)
     actions = (make_creation("p"), make_answer())
-    reports = (REPORT, about_scaling)
-    await execute(server, *actions, told=reports, reports=told)
-    assert told == [REPORT, about_scaling]
+    events = (EVENT, about_scaling)
+    await execute(server, *actions, told=events, events=told)
+    assert told == [EVENT, about_scaling]
 
     told.clear()
     server.errors["p"] = Unreachable("no connection")  # nothing after it is done
-    await execute(server, *actions, told=reports, reports=told)
-    assert told == [REPORT]
+    await execute(server, *actions, told=events, events=told)
+    assert told == [EVENT]
 
     told.clear()
     server.errors["p"] = Refused(403, "Forbidden", "exceeded quota")  # but for what stands alone
-    await execute(server, *actions, told=reports, reports=told)
-    assert told == [REPORT, about_scaling]
+    await execute(server, *actions, told=events, events=told)
+    assert told == [EVENT, about_scaling]
 
     told.clear()
     server.errors = {"in": Refused(403, "Forbidden", "denied")}
-    await execute(server, *actions, told=reports, reports=told)
-    assert told == [REPORT]
+    await execute(server, *actions, told=events, events=told)
+    assert told == [EVENT]
 
     told.clear()
     server.errors = {"job": NotLeader("lost")}
-    result = await execute(server, *actions, status=JobStatus(epoch=2), told=reports, reports=told)
+    result = await execute(server, *actions, status=JobStatus(epoch=2), told=events, events=told)
     assert told == []
     assert not result.is_complete
 

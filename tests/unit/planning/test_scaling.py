@@ -214,7 +214,7 @@ def test_a_scaling_without_a_job_fails_after_thirty_seconds() -> None:
     assert waiting == Plan(requeue_after=timedelta(seconds=20))
     refused = plan_orphan(scaling, later + timedelta(seconds=30), later)
     assert len(refused.actions) == 1
-    assert refused.reports[0].reason == "JobNotFound"
+    assert refused.events[0].reason == "JobNotFound"
     body = refused.actions[0].body["status"]  # type: ignore[union-attr]
     assert body["phase"] == "ScaleFailed"
     assert body["conditions"][-1]["type"] == "ScaleFailed"
@@ -751,7 +751,7 @@ def test_a_worker_that_is_ended_by_force_is_told_with_what_is_known_of_it(
     told: list[str] = []
     for _ in range(13):
         world.wait(60)
-        told += [r.message for r in world.step().reports if r.reason == "DrainTimedOut"]
+        told += [r.message for r in world.step().events if r.reason == "DrainTimedOut"]
     assert [known in message for message in told] == [True]
 
 

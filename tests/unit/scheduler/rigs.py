@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from et_kube.resources import NODES, PODS, TRAINING_JOBS, TRAINING_QUEUES, Ref
-from et_runtime.supervising import run_for_ever
+from et_process.supervising import run_for_ever
 from et_scheduler.assembly import Scheduler
 from et_scheduler.codec.snapshots import Snapshot
 from et_scheduler.measuring import Metrics

@@ -13,7 +13,7 @@ import pytest
 
 from et_contract.admissions import AdmissionState
 from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Refused, Throttled
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
 from et_kube.watching import Upserted
 from et_scheduler.acting.publishing import PERIOD, Publisher
@@ -65,7 +65,7 @@ class Desk:
         self.server = Server()
         self.store = Store()
         self.ingest = Ingest(self.store)
-        self.events: list[Report] = []
+        self.events: list[Event] = []
         self.metrics = Metrics()
         self.writer = Writer(self.server, self.ingest, self, self.clock, self.metrics)  # type: ignore[arg-type]
         self.surveyor = Surveyor(self.store)
@@ -75,8 +75,8 @@ class Desk:
             self.server.objects[name] = job
             self.ingest.take(Upserted(TRAINING_JOBS, job))
 
-    def record(self, report: Report) -> None:
-        self.events.append(report)
+    def record(self, event: Event) -> None:
+        self.events.append(event)
 
     async def write(self, *changes: Change) -> timedelta | None:
         return await self.writer.write(changes, self.surveyor.survey().entries)

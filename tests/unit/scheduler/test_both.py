@@ -16,7 +16,7 @@ from et_operator.assembly import Operator
 from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
-from et_runtime.supervising import run_for_ever
+from et_process.supervising import run_for_ever
 from tests.fakes.clients import Call, GuardedApi
 from tests.unit.scheduler.rigs import Rig, make_held
 

@@ -1,4 +1,4 @@
-"""What people are told about an object, by whoever decides; it becomes an Event."""
+"""What people are told about an object, by whoever decides."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from et_kube.resources import Ref
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """About the object `ref` of this uid: one word for programs, a sentence for people."""
+class Event:
+    """A Kubernetes Event about the object `ref` of this uid: a word for programs, one sentence."""
 
     ref: Ref
     uid: str

@@ -13,11 +13,11 @@ from et_kube.clock import Clock, SystemClock
 from et_kube.connecting import connect
 from et_kube.resources import Resource
 from et_kube.rest import Rest
-from et_runtime.logging import configure_logging
-from et_runtime.measuring import Measures
-from et_runtime.serving import build_app, serve
-from et_runtime.settings import ProcessSettings
-from et_runtime.supervising import Tasks, stop_on_signals, supervise
+from et_process.logging import configure_logging
+from et_process.measuring import Measures
+from et_process.serving import build_app, serve
+from et_process.settings import ProcessSettings
+from et_process.supervising import Tasks, stop_on_signals, supervise
 
 STOP_GRACE = timedelta(seconds=20)
 

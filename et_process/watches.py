@@ -10,7 +10,7 @@ import structlog
 from et_kube.clock import Clock
 from et_kube.resources import Resource
 from et_kube.watching import Reflector
-from et_runtime.supervising import Tasks
+from et_process.supervising import Tasks
 
 SET_BACK = 60.0
 """Seconds within which lists that were set back are of one restore of etcd."""

@@ -1,4 +1,4 @@
-"""Reports for people, as events.k8s.io/v1 Events: said once, counted when repeated.
+"""Events for people (events.k8s.io/v1): said once, counted when repeated.
 
 An Event that is lost hurts nobody; one that delays a decision does. So the queue is bounded, what
 does not fit is dropped and counted, and nothing is tried twice. Namespaces take turns, and what one
@@ -18,11 +18,11 @@ import structlog
 from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import KubeError, NotFound
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import EVENTS, Json, Ref
 from et_kube.times import format_micro_time
-from et_runtime.lanes import Lanes
-from et_runtime.workqueue import WorkQueue
+from et_process.lanes import Lanes
+from et_process.workqueue import WorkQueue
 
 log = structlog.get_logger()
 
@@ -31,7 +31,7 @@ MAX_NOTE = 1024
 MAX_INSTANCE = 128
 MAX_NAME = 200
 MAX_QUEUED = 4000
-"""Reports that wait, of all namespaces. One may have as many as there is room left: alone it has
+"""Events that wait, of all namespaces. One may have as many as there is room left: alone it has
 half of the queue, and a newcomer always finds room."""
 WRITERS = 8
 SLOW_WRITERS = 4
@@ -39,7 +39,7 @@ SLOW_WRITERS = 4
 MAX_REMEMBERED = 4096
 
 REPEAT_PERIOD = 60.0
-"""Seconds in which a repeated report is only counted; the next repeat after it writes the count."""
+"""Seconds in which a repeated event is only counted; the next repeat after it writes the count."""
 
 BURST = 15.0
 REFILL_SECONDS = 30.0
@@ -62,9 +62,9 @@ class Recent(OrderedDict[K, V], Generic[K, V]):
 
 @dataclass(slots=True)
 class Series:
-    """One report and its repeats."""
+    """One event and its repeats."""
 
-    report: Report
+    event: Event
     first: datetime
     last: datetime
     count: int = 0
@@ -73,12 +73,12 @@ class Series:
 
 
 class Recorder:
-    """Turns reports into Events, in WRITERS tasks that run it.
+    """Writes Events, in WRITERS tasks that run it.
 
     Args:
         api: where to write.
         clock: for times and limits.
-        controller: what reports, as "group/program".
+        controller: what reports them, as "group/program".
         instance: which of its replicas, as in the leader lease.
         on_drop: told why each time that something was not recorded.
     """
@@ -97,54 +97,54 @@ class Recorder:
         self._controller = controller
         self._instance = instance[:MAX_INSTANCE]
         self._on_drop = on_drop
-        self._series: Recent[Report, Series] = Recent()
+        self._series: Recent[Event, Series] = Recent()
         self._allowances: Recent[tuple[str, str], tuple[float, float]] = Recent()
         lanes = Lanes(find_namespace, 1, slow_share=SLOW_WRITERS, now=clock.monotonic)
-        self._queue: WorkQueue[Report] = WorkQueue(clock, lanes=lanes)
-        self._queued: dict[Report, Series] = {}
+        self._queue: WorkQueue[Event] = WorkQueue(clock, lanes=lanes)
+        self._queued: dict[Event, Series] = {}
         self._waiting: Counter[str] = Counter()  # of _queued, by namespace
         self._sequence = 0
 
-    def record(self, report: Report) -> None:
-        """Take a report to be written soon, or counted, or dropped; returns at once."""
-        report = replace(report, message=cut(report.message, MAX_NOTE))  # as much as is kept of it
+    def record(self, event: Event) -> None:
+        """Take an Event to be written soon, or counted, or dropped; returns at once."""
+        event = replace(event, message=cut(event.message, MAX_NOTE))  # as much as is kept of it
         now = self._clock.now()
-        series = self._series.get(report) or Series(report, first=now, last=now)
-        self._series[report] = series
+        series = self._series.get(event) or Series(event, first=now, last=now)
+        self._series[event] = series
         series.count += 1
         series.last = now
-        if report in self._queued or self._is_fresh(series):
+        if event in self._queued or self._is_fresh(series):
             return
-        if not self._spend((report.uid, report.reason)):
+        if not self._spend((event.uid, event.reason)):
             self._drop("rate")
-        elif self._waiting[find_namespace(report)] >= MAX_QUEUED - len(self._queued):
+        elif self._waiting[find_namespace(event)] >= MAX_QUEUED - len(self._queued):
             self._drop("queue")
         else:
-            self._queued[report] = series
-            self._waiting[find_namespace(report)] += 1
-            self._queue.add(report)
+            self._queued[event] = series
+            self._waiting[find_namespace(event)] += 1
+            self._queue.add(event)
 
     async def run(self) -> None:
         """Write what was recorded, one after another; never ends."""
         while True:
-            report = await self._queue.get()
+            event = await self._queue.get()
             try:
-                await self._write(self._take(report))
+                await self._write(self._take(event))
             except KubeError as error:
-                log.warning("event not recorded", about=str(report.ref), why=str(error))
+                log.warning("event not recorded", about=str(event.ref), why=str(error))
                 self._drop(type(error).__name__)
-            except Exception as error:  # no report is worth the process
-                log.exception("event not recorded", about=str(report.ref))
+            except Exception as error:  # no event is worth the process
+                log.exception("event not recorded", about=str(event.ref))
                 self._drop(type(error).__name__)
             finally:
-                self._queue.done(report)
+                self._queue.done(event)
 
-    def _take(self, report: Report) -> Series:
-        namespace = find_namespace(report)
+    def _take(self, event: Event) -> Series:
+        namespace = find_namespace(event)
         self._waiting[namespace] -= 1
         if not self._waiting[namespace]:
             del self._waiting[namespace]
-        return self._queued.pop(report)
+        return self._queued.pop(event)
 
     def _is_fresh(self, series: Series) -> bool:
         """Whether people can read it already, but for the count."""
@@ -164,7 +164,7 @@ class Recorder:
 
     async def _write(self, series: Series) -> None:
         """Make the Event, or write how often it has happened."""
-        namespace = find_namespace(series.report)
+        namespace = find_namespace(series.event)
         if series.name:
             try:
                 await self._api.patch(Ref(EVENTS, namespace, series.name), count_repeats(series))
@@ -173,43 +173,43 @@ class Recorder:
                 series.count = 1
                 series.first = series.last
         if not series.name:
-            event = self._build(series, namespace)
-            await self._api.create(EVENTS, namespace, event)
-            series.name = event["metadata"]["name"]
+            manifest = self._build(series, namespace)
+            await self._api.create(EVENTS, namespace, manifest)
+            series.name = manifest["metadata"]["name"]
         series.written_at = self._clock.monotonic()
 
     def _build(self, series: Series, namespace: str) -> Json:
-        report = series.report
+        event = series.event
         self._sequence += 1
         stamp = int(self._clock.now().timestamp() * 1_000_000)
-        event: dict[str, Any] = {
+        manifest: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {
-                "name": f"{report.ref.name[:MAX_NAME]}.{stamp:x}{self._sequence:x}",
+                "name": f"{event.ref.name[:MAX_NAME]}.{stamp:x}{self._sequence:x}",
                 "namespace": namespace,
             },
             "eventTime": format_micro_time(series.first),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "action": ACTION,
-            "reason": report.reason,
-            "type": "Warning" if report.is_warning else "Normal",
-            "note": report.message,
+            "reason": event.reason,
+            "type": "Warning" if event.is_warning else "Normal",
+            "note": event.message,
             "regarding": {
-                "apiVersion": report.ref.resource.api_version,
-                "kind": report.ref.resource.kind,
-                "namespace": report.ref.namespace,
-                "name": report.ref.name,
-                "uid": report.uid,
+                "apiVersion": event.ref.resource.api_version,
+                "kind": event.ref.resource.kind,
+                "namespace": event.ref.namespace,
+                "name": event.ref.name,
+                "uid": event.uid,
             },
         }
-        return {**event, **count_repeats(series)} if series.count > 1 else event
+        return {**manifest, **count_repeats(series)} if series.count > 1 else manifest
 
 
-def find_namespace(report: Report) -> str:
-    """Where its Event is: that of its object, or "default"."""
-    return report.ref.namespace or "default"
+def find_namespace(event: Event) -> str:
+    """Where it is written: that of its object, or "default"."""
+    return event.ref.namespace or "default"
 
 
 def count_repeats(series: Series) -> Json:

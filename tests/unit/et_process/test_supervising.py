@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from et_runtime.supervising import (
+from et_process.supervising import (
     UnexpectedEnd,
     run_for_ever,
     stop_on_signals,

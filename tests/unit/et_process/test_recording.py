@@ -9,16 +9,16 @@ from datetime import timedelta
 import pytest
 
 from et_kube.errors import KubeError, NotFound, Unreachable
-from et_kube.reports import Report
+from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, Json, Ref, Resource
-from et_runtime.recording import BURST, MAX_QUEUED, WRITERS, Recorder, cut
+from et_process.recording import BURST, MAX_QUEUED, WRITERS, Recorder, cut
 from tests.fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
 
 
-def make_report(message: str = "words", uid: str = "u", namespace: str = "team") -> Report:
-    return Report(Ref(TRAINING_JOBS, namespace, "job"), uid, "Scaled", message, is_warning=True)
+def make_event(message: str = "words", uid: str = "u", namespace: str = "team") -> Event:
+    return Event(Ref(TRAINING_JOBS, namespace, "job"), uid, "Scaled", message, is_warning=True)
 
 
 class Server:
@@ -65,7 +65,7 @@ async def recording(
 async def test_a_report_becomes_an_event_on_its_object():
     server = Server()
     async with recording(server, FakeClock()) as recorder:
-        recorder.record(make_report())
+        recorder.record(make_event())
     (event,) = server.created
     assert event["metadata"].pop("name").startswith("job.")
     assert event == {
@@ -93,11 +93,11 @@ async def test_what_is_said_again_and_again_is_counted_and_written_once_a_minute
     server, clock = Server(), FakeClock()
     async with recording(server, clock) as recorder:
         for _ in range(10):
-            recorder.record(make_report())
+            recorder.record(make_event())
             await clock.advance(5 * SECOND)
         assert (len(server.created), len(server.patched)) == (1, 0)
         await clock.advance(15 * SECOND)
-        recorder.record(make_report())
+        recorder.record(make_event())
     name = server.created[0]["metadata"]["name"]
     series = {"count": 11, "lastObservedTime": "2026-01-01T00:01:05.000000Z"}
     assert server.patched == [(name, {"series": series})]
@@ -108,7 +108,7 @@ async def test_of_a_report_only_what_its_event_says_is_kept_and_told_apart():
     server = Server()
     async with recording(server, FakeClock()) as recorder:
         for number in range(3):
-            recorder.record(make_report("x" * 80_000 + str(number)))
+            recorder.record(make_event("x" * 80_000 + str(number)))
     (event,) = server.created
     assert event["series"]["count"] == 3
     assert len(event["note"]) == 1024
@@ -117,10 +117,10 @@ async def test_of_a_report_only_what_its_event_says_is_kept_and_told_apart():
 async def test_an_event_that_has_expired_is_made_anew():
     server, clock = Server(), FakeClock()
     async with recording(server, clock) as recorder:
-        recorder.record(make_report())
+        recorder.record(make_event())
         await clock.advance(7200 * SECOND)
         server.patch_error = NotFound(404, "NotFound", "expired")
-        recorder.record(make_report())
+        recorder.record(make_event())
     assert len({event["metadata"]["name"] for event in server.created}) == 2
     assert "series" not in server.created[1]
     assert server.created[1]["eventTime"] == "2026-01-01T02:00:00.000000Z"
@@ -130,14 +130,14 @@ async def test_one_object_cannot_flood_the_server():
     server, clock, drops = Server(), FakeClock(), []
     async with recording(server, clock, drops) as recorder:
         for number in range(100):
-            recorder.record(make_report(str(number)))
-        recorder.record(make_report(uid="other"))
+            recorder.record(make_event(str(number)))
+        recorder.record(make_event(uid="other"))
         await clock.settle()
         assert len(server.created) == BURST + 1
         assert drops == ["rate"] * (100 - int(BURST))
         await clock.advance(60 * SECOND)
         for number in range(100, 110):
-            recorder.record(make_report(str(number)))
+            recorder.record(make_event(str(number)))
     assert len(server.created) == BURST + 1 + 2
 
 
@@ -145,8 +145,8 @@ async def test_what_an_object_says_again_and_again_leaves_room_for_its_last_word
     server, clock = Server(), FakeClock()
     async with recording(server, clock) as recorder:
         for number in range(500):
-            recorder.record(make_report(f"worker {number} ended"))
-        recorder.record(replace(make_report("given up"), reason="Failed"))
+            recorder.record(make_event(f"worker {number} ended"))
+        recorder.record(replace(make_event("given up"), reason="Failed"))
     assert server.created[-1]["reason"] == "Failed"
     assert len(server.created) == BURST + 1
 
@@ -155,10 +155,10 @@ async def test_a_server_that_is_away_costs_events_and_nothing_else():
     server, clock, drops = Server(), FakeClock(), []
     server.error = Unreachable("away")
     async with recording(server, clock, drops) as recorder:
-        recorder.record(make_report())
+        recorder.record(make_event())
         await clock.settle()
         server.error = None
-        recorder.record(make_report())
+        recorder.record(make_event())
     assert drops == ["Unreachable"]
     assert server.created[0]["series"]["count"] == 2
 
@@ -169,7 +169,7 @@ def test_a_queue_that_is_full_never_blocks():
         Server(), FakeClock(), controller="group/program", instance="op", on_drop=drops.append
     )  # type: ignore[arg-type]
     for number in range(MAX_QUEUED // 2 + 5):
-        recorder.record(make_report(uid=str(number)))
+        recorder.record(make_event(uid=str(number)))
     assert drops == ["queue"] * 5
 
 
@@ -180,10 +180,10 @@ def test_a_namespace_that_floods_leaves_room_to_all_others():
     )  # type: ignore[arg-type]
     for flood in ("team-a", "team-b", "team-c"):
         for number in range(MAX_QUEUED):
-            recorder.record(make_report(uid=str(number), namespace=flood))
+            recorder.record(make_event(uid=str(number), namespace=flood))
     drops.clear()
     for number in range(50):
-        recorder.record(make_report(uid=str(number), namespace="team-d"))
+        recorder.record(make_event(uid=str(number), namespace="team-d"))
     assert drops == []
 
 
@@ -193,9 +193,9 @@ async def test_namespaces_whose_events_are_held_up_hold_up_no_other():
     async with recording(server, clock) as recorder:
         for namespace in sorted(server.slow):
             for number in range(3):
-                recorder.record(make_report(uid=str(number), namespace=namespace))
+                recorder.record(make_event(uid=str(number), namespace=namespace))
         await clock.settle()
-        recorder.record(make_report("said"))
+        recorder.record(make_event("said"))
         await clock.settle()
         assert [event["note"] for event in server.created] == ["said"]
 
@@ -210,8 +210,8 @@ def test_a_note_is_cut_between_characters():
 async def test_a_report_that_cannot_be_written_is_dropped_and_the_next_one_is_not():
     server, drops = Server(), []
     async with recording(server, FakeClock(), drops) as recorder:
-        ref = replace(make_report().ref, name=5)  # type: ignore[arg-type]
-        recorder.record(replace(make_report(), ref=ref))
-        recorder.record(make_report("words"))
+        ref = replace(make_event().ref, name=5)  # type: ignore[arg-type]
+        recorder.record(replace(make_event(), ref=ref))
+        recorder.record(make_event("words"))
     assert [event["note"] for event in server.created] == ["words"]
     assert drops == ["TypeError"]

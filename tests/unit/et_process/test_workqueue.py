@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et_runtime.lanes import Lanes
-from et_runtime.workqueue import SPARE_TIMERS, ShutDown, WorkQueue
+from et_process.lanes import Lanes
+from et_process.workqueue import SPARE_TIMERS, ShutDown, WorkQueue
 from tests.fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)

@@ -11,7 +11,7 @@ from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import NotLeader
 from et_kube.leasing import Lease
-from et_runtime.settings import ProcessSettings
+from et_process.settings import ProcessSettings
 
 log = structlog.get_logger()
 

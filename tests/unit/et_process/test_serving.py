@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from et_operator.measuring import Metrics
-from et_runtime.serving import MOST_CONNECTIONS, Pages, build_app, serve
+from et_process.serving import MOST_CONNECTIONS, Pages, build_app, serve
 
 
 async def read(path: str, *, trouble: str = "") -> tuple[int, str]:

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from et_kube.backoff import RECONCILING, Backoff
 from et_kube.clock import Clock
 from et_kube.racing import run_within
-from et_runtime.lanes import Lanes
+from et_process.lanes import Lanes
 
 K = TypeVar("K", bound=Hashable)
 

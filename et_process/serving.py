@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import structlog
 from aiohttp import web
 
-from et_runtime.measuring import Measures
+from et_process.measuring import Measures
 
 log = structlog.get_logger()
 
