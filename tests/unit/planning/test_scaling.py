@@ -425,6 +425,15 @@ def test_a_victim_that_dies_by_itself_is_gone() -> None:
     assert len(world.workers) == 2
 
 
+def test_a_scaling_tells_which_pods_it_has_added() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=2))
+    world.settle()
+    assert world.status.scaling is not None
+    added = {worker.name: worker.uid for worker in world.status.scaling.added}
+    assert added == {name: world.pods[name].uid for name in ("job-worker-2", "job-worker-3")}
+
+
 def test_an_added_worker_that_dies_is_replaced_in_its_place() -> None:
     world = start(2)
     world.add(make_scaling(OUT, "more", count=1))
