@@ -15,7 +15,7 @@ import re
 from collections import namedtuple
 from shlex import quote
 
-from et_contract import options, paths
+from et_contract import options, paths, scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,16 +100,11 @@ _ASSIGNMENT = re.compile(r"\w+=")
 _KEYWORD = re.compile(r"\b(?:do|else|env|exec|nohup|then|time|if)$|^!$")
 _BEGINNINGS = frozenset(";&|({")
 _ENDINGS = frozenset((*";&|)", ""))
-_ARGUMENT = re.compile(
-    r"""(?:[^\S\n]|\\\n)*"""  # blanks, and lines that go on
-    r"""((?:\\.|'[^']*'|"(?:[^"\\]|\\[\s\S])*"|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)"""
-    r"""|[<>]&|[^\s;&|()'"`\\])+)"""
-)
-"""The next word of a command in a script, with all that a shell would take out of it."""
-_QUOTES = re.compile(r"""['"\\]""")
 _EXPANDED = ("$", "`")
 MAX_SCRIPT = 2**16
 """So many characters of a command line are looked at, many times more than any has."""
+_MAX_READ = 4 * MAX_SCRIPT
+"""So many are read as arguments: those of a launcher in `$(...)` are arguments around it, too."""
 
 _ANY = Launcher(
     name="other",
@@ -190,21 +185,13 @@ def _is_elastic(row: Launcher, words: Sequence[str]) -> bool:
 
 def _find_calls(script: str) -> List[Tuple[Launcher, List[str]]]:
     """Each launcher that the script calls, with the words behind it in that command."""
-    calls, stop = [], len(script)
-    for name, end in reversed(list(_find_programs(script))):
-        if name in _BY_COMMAND:
-            calls.append((_BY_COMMAND[name], _read_words(script[end:stop])))
-            stop = end  # each word is looked at once
+    calls, rest = [], _MAX_READ
+    for name, end in _find_programs(script):
+        if name in _BY_COMMAND and rest > 0:
+            words, stop = scripts.read_words(script, end)
+            calls.append((_BY_COMMAND[name], words))
+            rest -= stop - end
     return calls
-
-
-def _read_words(text: str) -> List[str]:
-    """The words of a command's text, up to what ends it."""
-    words, match = [], _ARGUMENT.match(text)
-    while match is not None:
-        words.append(_QUOTES.sub("", match.group(1)))
-        match = _ARGUMENT.match(text, match.end())
-    return words
 
 
 def _find_script(command: Sequence[str]) -> str:

@@ -92,6 +92,7 @@ RUNTIME_MODULES = {
         "names.py",
         "options.py",
         "paths.py",
+        "scripts.py",
         "starters.py",
         "texts.py",
     ),

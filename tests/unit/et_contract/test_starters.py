@@ -30,7 +30,15 @@ ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover
         (["horovodrun", "-np"], ("horovodrun", False)),
         (["sh", "-c", "horovodrun -np $(nproc) \\\n --min-np 1 t"], ("horovodrun", True)),
         (["sh", "-c", 'horovodrun -np "$N" ${MORE} --min-np 1 t'], ("horovodrun", True)),
-        (["sh", "-c", "horovodrun -v 2>&1 --min-np 1 t"], ("horovodrun", False)),
+        (["sh", "-c", "horovodrun -v 2>&1 --min-np 1 t"], ("horovodrun", True)),
+        (["sh", "-c", "torchrun --tee=$(( $(nproc) / 2 )) --nnodes=2:4 t"], ("torchrun", True)),
+        (["sh", "-c", "torchrun --tee=$((N*(2-1))) --nnodes=2:4 t"], ("torchrun", True)),
+        (["sh", "-c", "horovodrun -np $(( $(wc -l < h) * 2 )) --min-np 2 t"], ("horovodrun", True)),
+        (["sh", "-c", "horovodrun -p a/$(b $(c $(d))) --min-np 2 t"], ("horovodrun", True)),
+        (["sh", "-c", "torchrun --rdzv-conf <(a) --nnodes=2:4 t"], ("torchrun", True)),
+        (["sh", "-c", "torchrun --tee=$(mpirun a | wc -l) --nnodes=2:4 t"], ("torchrun", True)),
+        (["sh", "-c", "torchrun --nnodes=2:4 --tee=$(a t"], ("torchrun", True)),
+        (["sh", "-c", "torchrun --tee=$(a --nnodes=2:4 t"], ("torchrun", True)),
         (["sh", "-c", "# don't\nhorovodrun --host-disc x t | tee 'log'"], ("horovodrun", True)),
         (["sh", "-c", "horovodrun -cb; torchrun --nnodes=2:4 t"], ("torchrun", True)),
         (["sh", "-c", "horovodrun -np 1 a && horovodrun --min-np 2 b"], ("horovodrun", True)),
@@ -105,6 +113,6 @@ def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
     ["-np \\\n", "$A ", "$(", "$(a", "$((", "-v ", "-np 1 ", "'", '"', '"\\', "`", "\\", "a", "&>"],
 )
 def test_so_are_the_arguments_of_a_launcher(word: str):
-    for begin in (word, "horovodrun " + word, "horovodrun -np \\\n" + word):
+    for begin in (word, "horovodrun " + word, "horovodrun -np \\\n" + word, "$(horovodrun " + word):
         script = "horovodrun " + begin * (starters.MAX_SCRIPT // len(begin))
         assert starters.choose(["sh", "-c", script]) == ("horovodrun", False)
