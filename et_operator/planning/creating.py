@@ -190,7 +190,7 @@ def _build_launcher(draft: Draft, runtime: Runtime) -> Create:
 
 def _needs_launcher(draft: Draft) -> bool:
     view, status = draft.view, draft.view.status
-    if not is_launcher_missing(view) or view.has_live_launcher:
+    if not is_launcher_missing(view) or view.awaited_launchers:
         return False
     if view.launcher_name in view.snapshot.taken or not can_launch(draft):
         return False

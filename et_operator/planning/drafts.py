@@ -128,10 +128,10 @@ class Draft:
         return True
 
     def wake_for_overdue(self) -> None:
-        """Look again when a pod that is being deleted counts as silent (View.is_silent)."""
+        """Look again when the end of a pod that is being deleted is not waited for any more."""
         for pod in self.view.snapshot.pods:
             end = self.view.find_overdue(pod)
-            if end is not None and not self.view.is_gone(pod):
+            if end is not None and self.view.is_awaited(pod):
                 self.wake_at(end)
 
     def rest_on(self, resource: Resource, name: str) -> None:

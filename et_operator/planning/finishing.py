@@ -11,6 +11,7 @@ from et_operator.model.actions import Action, Delete
 from et_operator.model.conditions import is_true
 from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
 from et_operator.model.pods import Pod
+from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod, is_outlived, is_time_doubtful
@@ -73,7 +74,9 @@ def check_suspension(draft: Draft) -> None:
 
 def wait_to_resume(draft: Draft) -> None:
     """Say why a job that its author has resumed is suspended still."""
-    message = f"goes on once {draft.view.launcher_name} has ended: its command may save its state"
+    view = draft.view
+    names = name_some([pod.name for pod in view.awaited_launchers] or [view.launcher_name])
+    message = f"goes on once the command in {names} has ended: it may save its state"
     draft.set_condition("Suspended", "True", "Resuming", message)
 
 
@@ -108,7 +111,7 @@ def delete_job(draft: Draft) -> list[Action]:
     """
     job, end = draft.view.job, draft.view.status.completion_time
     ttl = job.spec.ttl_after_finished if job.spec else None
-    if ttl is None or end is None or job.deletion_requested or draft.view.has_live_launcher:
+    if ttl is None or end is None or job.deletion_requested or draft.view.awaited_launchers:
         return []
     if not has_passed(draft.now, end, ttl):
         draft.wake_at(end + ttl)
@@ -177,10 +180,10 @@ def _finish(draft: Draft, kind: str, reason: str, message: str) -> None:
 
 
 def _stop(view: View, pods: Iterable[Pod]) -> list[Action]:
-    """Delete these, a worker only once no launcher lives: its command may need it to save."""
+    """Delete these, a worker once no launcher is awaited: its command may need it to save."""
     going = (pod for pod in pods if not pod.is_deleting)
-    is_first = view.has_live_launcher
-    return [delete_pod(pod) for pod in going if pod.role is Role.LAUNCHER or not is_first]
+    are_kept = bool(view.awaited_launchers)
+    return [delete_pod(pod) for pod in going if pod.role is Role.LAUNCHER or not are_kept]
 
 
 def _select_leftovers(draft: Draft, policy: CleanPodPolicy) -> Iterator[Pod]:
@@ -200,7 +203,7 @@ def _is_end_untold(draft: Draft) -> bool:
     has_told = view.report is not None and view.report.ended is not None
     if has_told or end is None or is_true(view.status.conditions, "Foreign"):
         return False
-    if view.has_live_launcher or has_passed(draft.now, end, TOLD_WITHIN):
+    if view.awaited_launchers or has_passed(draft.now, end, TOLD_WITHIN):
         return True
     draft.wake_at(end + TOLD_WITHIN)
     return False

@@ -119,7 +119,7 @@ def judge_launcher(draft: Draft) -> Ending | None:
     if not uid:
         return None
     pod = view.pods.get(uid)
-    if pod is not None and not view.is_gone(pod):
+    if pod is not None and view.is_awaited(pod):
         return None
     if view.report is not None and view.report.is_done:
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
@@ -141,7 +141,7 @@ def is_settling(draft: Draft) -> bool:
     pod = view.pods.get(view.status.launcher_uid)
     if pod is None:
         return False
-    if not view.is_gone(pod):
+    if view.is_awaited(pod):
         return view.report is not None and view.report.is_done
     return _is_about_to_tell(draft, pod)
 

@@ -147,7 +147,7 @@ def go_on_or_pause(draft: Draft) -> None:
     end what the command still does in workers, as to save its state.
     """
     if is_suspended(draft.status) and not draft.spec.suspend:
-        if draft.view.has_live_launcher or is_settling(draft):
+        if draft.view.awaited_launchers or is_settling(draft):
             wait_to_resume(draft)
             return
         rest_on_launcher(draft)
@@ -165,7 +165,7 @@ def conclude_deleted(draft: Draft) -> None:
         succeed(draft, ending.message)
         return
     is_untold = ending is None and bool(draft.status.launcher_uid)
-    if view.has_live_launcher or is_untold or view.job.unread:
+    if view.awaited_launchers or is_untold or view.job.unread:
         return
     rest_on_launcher(draft)
     if ending is not None and not ending.is_infrastructure and not _is_after_deletion(view):

@@ -13,6 +13,7 @@ from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
 from et_operator.planning import defects
+from et_operator.planning.awaiting import describe_ends
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
@@ -54,6 +55,7 @@ def describe(draft: Draft) -> None:
     elif not is_only_followed(draft.view):
         _describe_progress(draft)
         _describe_troubles(draft)
+    describe_ends(draft)
     others = [subject for subject in draft.view.snapshot.refusals if subject != PODS]
     _show(draft, "WritesRefused", "WritesRefused", tell_refusals(draft, others))
     _count(draft)

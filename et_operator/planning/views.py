@@ -30,7 +30,7 @@ _UNSTARTED = frozenset({"ContainerCannotRun", "RunContainerError", "StartError"}
 """Reasons of a container that could not be started, for its image's or its node's fault."""
 _COMMAND_NOT_FOUND = 127
 OVERDUE = timedelta(seconds=60)
-"""So long after the end of a pod's grace a kubelet that is not in order may take to end it."""
+"""So long after the end of a pod's grace its kubelet may take to end it."""
 _NAMES_PID_1 = re.compile(r"""python3|["'`]sh["'`]""")
 
 
@@ -127,9 +127,9 @@ class View:
         return any(pod.has_container_started and not self.is_gone(pod) for pod in self.launchers)
 
     @cached_property
-    def has_live_launcher(self) -> bool:
-        """Whether some launcher runs or may come to run."""
-        return any(not self.is_gone(pod) for pod in self.launchers)
+    def awaited_launchers(self) -> tuple[Pod, ...]:
+        """Those that run or may come to run, and whose end is worth a wait."""
+        return tuple(pod for pod in self.launchers if self.is_awaited(pod))
 
     @cached_property
     def is_training(self) -> bool:
@@ -193,16 +193,27 @@ class View:
         if pod.is_terminal or not pod.is_deleting:
             return pod.is_terminal
         is_nowhere = pod.node is None or self.is_node_lost(pod)
-        return is_nowhere or has_passed(self.now, self.find_overdue(pod), timedelta())
+        return is_nowhere or (self.is_node_sick(pod) and self.is_overdue(pod))
+
+    def is_awaited(self, pod: Pod) -> bool:
+        """Whether its end is waited for: something of ours may run in it, and has its time still.
+
+        What is overdue may run all the same, on a node in order too (a process in an
+        uninterruptible wait): nobody waits for it any longer, but it is not gone.
+        """
+        return not self.is_gone(pod) and not self.is_overdue(pod)
+
+    def is_overdue(self, pod: Pod) -> bool:
+        """Whether its deletion should have ended it by now, wherever it is."""
+        return has_passed(self.now, self.find_overdue(pod), timedelta())
 
     def find_overdue(self, pod: Pod) -> datetime | None:
-        """When a pod that is being deleted is silent, for its kubelet cannot end it as it should.
+        """When that is so; None where nobody deletes it, or it is not known how long it has.
 
-        None where that is none of the node's fault, or it is not known how long the pod has.
+        By a clock that has just jumped ahead it is not.
         """
-        if pod.grace_end is None or not self.is_node_sick(pod):
-            return None
-        return pod.grace_end + OVERDUE
+        end, seen = pod.grace_end, self.snapshot.complete_since
+        return max(end, seen) + OVERDUE if end is not None and seen is not None else None
 
     def is_uid_gone(self, uid: str) -> bool:
         """The same for a uid whose pod may not exist any more."""

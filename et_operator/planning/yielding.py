@@ -73,7 +73,7 @@ def _find_step(draft: Draft) -> int:
 def _find_refused(draft: Draft) -> Shortage | None:
     """A quota refused the launcher more than once: what has just ended is counted for a moment."""
     view, refusal = draft.view, draft.view.snapshot.refusals.get(PODS)
-    if refusal is None or not is_launcher_missing(view) or view.has_live_launcher:
+    if refusal is None or not is_launcher_missing(view) or view.awaited_launchers:
         return None
     if refusal.name != view.launcher_name or QUOTA not in refusal.message:
         return None
