@@ -16,9 +16,10 @@ BROKER_SOCKET = RUN_DIR + "/broker.sock"
 HOSTS_FILE = RUN_DIR + "/hosts"
 """The list served to horovodrun, `name:slots` a line; written by the broker, atomically."""
 BROKER_STATE_DIR = RUN_DIR + "/broker"
+BEGUN_DIR = RUN_DIR + "/begun"
+"""In a launcher: a file for each of our programs that has begun since PID 1 did."""
 BIN_DIR = LIB_DIR + "/bin"
-"""First in the user command's PATH and PYTHONPATH: wrappers named horovodrun and ssh, and what
-has a Python find them (shim/finding.py)."""
+"""First in the user command's PATH: wrappers named horovodrun and ssh."""
 
 SSH_DIR = RUN_DIR + "/ssh"
 """In a launcher that reaches its workers by ssh: the private key, and of each worker's agent, which

@@ -137,11 +137,6 @@ def collect_programs() -> Dict[str, str]:
     return {name: path for row in LAUNCHERS for name, path in row.programs.items()}
 
 
-def collect_commands() -> List[str]:
-    """What the programs of all launchers are called."""
-    return sorted(_BY_COMMAND)
-
-
 def collect_settings() -> Dict[str, str]:
     """The settings of all launchers; no two rows have the same name."""
     return {name: value for row in LAUNCHERS for name, value in row.settings.items()}
@@ -163,6 +158,15 @@ def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
         if rows:
             return Choice(min(rows, key=LAUNCHERS.index).name, rows is elastic)
     return Choice(_ANY.name, is_elastic=True)
+
+
+def find_needed(command: Sequence[str]) -> Optional[str]:
+    """The program of ours without which what a container's command line starts is not elastic.
+
+    None for any other launcher.
+    """
+    choice = choose(command)
+    return choice.name if choice.is_elastic and choice.name in collect_programs() else None
 
 
 def _is_elastic(row: Launcher, words: Sequence[str]) -> bool:

@@ -29,17 +29,15 @@ _OF_THIS_POD = ("POD_IP", "POD_IPS", "POD_NAME", "POD_UID", "HOST_IP", "NODE_IP"
 def make_command_environment(
     environ: Mapping[str, str], nonce: str, bin_dir: str
 ) -> Dict[str, str]:
-    """The environment of the user's command: scrubbed, with starters' settings, ours found first.
+    """The environment of the user's command: scrubbed, with starters' settings and PATH first.
 
     Names in `environ[ENV_KEEP]` (what the template itself sets) are never scrubbed and never
-    changed, PATH and PYTHONPATH aside: login shells and venvs change PATH (finding.py).
+    changed, PATH aside.
     """
     env = make_script_environment(environ)
     for name, value in starters.collect_settings().items():
         env.setdefault(name, value)
     env["PATH"] = bin_dir + ":" + env.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    others = env.get("PYTHONPATH")
-    env["PYTHONPATH"] = f"{bin_dir}:{others}" if others else bin_dir
     env[names.ENV_NONCE] = nonce
     env[names.ENV_LAUNCHER] = environ.get(names.ENV_LAUNCHER, "")
     return env

@@ -20,7 +20,7 @@ import sys
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
 from et_contract import hosts, names, paths, starters
-from launcher.shim import environments, finding, horovod_options, programs
+from launcher.shim import beginnings, environments, horovod_options, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ INJECTING = __file__.rpartition("/")[0] + "/injecting.py"
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes the real horovodrun; returns only when there is none."""
-    real = programs.find_real("horovodrun", environ)
+    beginnings.note("horovodrun")
+    real = programs.find_program("horovodrun", environ.get("PATH", ""), paths.BIN_DIR)
     if real is None:
         programs.say("horovodrun is not in PATH: is Horovod installed in this image?")
         return programs.NOT_FOUND
@@ -48,7 +49,6 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if changed:
         programs.say(f"horovodrun is given {' '.join(changed)}")
     env = environments.drop_pod_facts(environ)
-    finding.restore(env, paths.BIN_DIR)
     command = [real, *words]
     if is_for_inside(horovod_options.read_most(words), listed, env):
         # The Python of its first line: Horovod is installed there.

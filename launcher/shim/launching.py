@@ -19,6 +19,7 @@ from launcher.agent import spawning
 from launcher.agent.catching import Caught
 from launcher.protocol.signals import PASSED
 from launcher.shim import ending, environments, placing, programs
+from launcher.shim.beginnings import Beginnings
 from launcher.shim.connecting import Line
 from launcher.shim.scripting import Scripts
 from launcher.ssh.attending import Agents
@@ -60,6 +61,7 @@ def main(
     launcher = Launcher(argv, environ=environ, paths=paths, nonce=nonce, signals=signals)
     try:
         placing.place_programs(paths)
+        launcher.beginnings.prepare()
         if environ.get(names.ENV_ATTACH_MODE) == names.SSH_MODE:
             launcher.agents.prepare()
     except OSError as error:
@@ -81,6 +83,7 @@ class Launcher:
         signals: Caught,
     ) -> None:
         self.agents = Agents(paths.ssh, keys=paths.keys, lib=paths.lib, environ=environ)
+        self.beginnings = Beginnings(argv, paths.begun, paths.bin)
         self._argv = argv
         self._env = environments.make_command_environment(environ, nonce, paths.bin)
         self._grace = _read_grace(environ)
@@ -126,6 +129,7 @@ class Launcher:
         if now >= self._mirror_at:
             self._mirror_at = now + MIRROR_SECONDS
             self._refresh_files()
+            self._say_what_has_not_begun(now)
         if self._start_at is not None and now >= self._start_at:
             self._try_to_start(now)
         if self._line.due_in(now) == 0 and self._line.connect(now, self._opening()):
@@ -165,6 +169,11 @@ class Launcher:
         except (OSError, hosts.InvalidHosts):
             listed = ()
         programs.say(f"waiting for workers: {len(listed)} can run processes, more are needed")
+
+    def _say_what_has_not_begun(self, now: float) -> None:
+        missed = self.beginnings.find_missed(now, is_over=self._code is not None)
+        if missed:
+            programs.say(missed)
 
     # ------------------------------------------------------------ what happens
 
@@ -215,6 +224,7 @@ class Launcher:
         self._leave_at = now + REPORT_SECONDS
         self._line.send(self._encode_end(), now)
         self._finish_report()
+        self._say_what_has_not_begun(now)
 
     # ------------------------------------------------------------ the broker
 
@@ -286,6 +296,8 @@ class Launcher:
                 return
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
             self._finish(programs.NOT_FOUND if missing else programs.NOT_EXECUTABLE, now)
+            return
+        self.beginnings.expect(now)
 
     def _report_script(self, result: Optional[Dict[str, Any]], now: float) -> None:
         # Unsent results are asked for again: the broker repeats its order after every LAUNCH.

@@ -27,8 +27,9 @@ Paths = namedtuple(
         "job_hostfile",  # `name slots=n`, for mpirun and DeepSpeed
         "ssh",  # folder of the agents of workers that are reached by ssh
         "keys",  # folder of the keys for that
+        "begun",  # folder of the programs of ours that have begun
     ],
-    defaults=(paths.SSH_DIR, paths.KEYS_DIR),
+    defaults=(paths.SSH_DIR, paths.KEYS_DIR, paths.BEGUN_DIR),
 )
 
 NO_EXECUTION = "no program can be run from this volume; is the kubelet's folder mounted noexec?"
@@ -69,9 +70,6 @@ def place_programs(paths: Paths, can_execute: Callable[[str], bool] = _can_execu
         write_whole(path, f'#!/bin/sh\nexec {words} "$@"\n', 0o755)
         if not can_execute(path):
             raise PermissionError(errno.EACCES, NO_EXECUTION, path)
-    with open(f"{os.path.dirname(__file__)}/finding.py") as file:
-        calls = f"\n\nbegin({paths.bin!r}, {starters.collect_commands()!r})\nhand_over()\n"
-        write_whole(f"{paths.bin}/sitecustomize.py", file.read() + calls)
 
 
 def write_whole(path: str, text: str, mode: int = 0o644) -> None:

@@ -8,8 +8,6 @@ import select
 import socket
 import sys
 
-from et_contract import names, paths
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Mapping, Optional, Sequence
@@ -73,14 +71,6 @@ def find_program(name: str, path: str, ours: str) -> Optional[str]:
         if not is_ours and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
     return None
-
-
-def find_real(name: str, environ: Mapping[str, str]) -> Optional[str]:
-    """The image's program that ours stands for: the one that was called, or the first in PATH."""
-    called = environ.get(names.ENV_REAL, "")
-    if os.path.basename(called) == name:
-        return called
-    return find_program(name, environ.get("PATH", ""), paths.BIN_DIR)
 
 
 def find_interpreter(program: str) -> List[str]:

@@ -15,29 +15,27 @@ import sys
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
 from et_contract import paths
-from launcher.shim import finding, programs
+from launcher.shim import beginnings, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping, Optional, Sequence
+    from typing import Mapping, Sequence
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes gathering.py; returns only when it cannot."""
-    real = programs.find_real("torchrun", environ)
-    env = dict(environ)
-    finding.restore(env, paths.BIN_DIR)
-    return _become("gathering.py", argv, env, real)
+    beginnings.note("torchrun")
+    return _become("gathering.py", argv, environ)
 
 
 def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Becomes joining.py; returns only when it cannot. `argv` begins with the rendezvous."""
-    return _become("joining.py", argv, environ, programs.find_real("torchrun", environ))
+    return _become("joining.py", argv, environ)
 
 
-def _become(
-    program: str, argv: Sequence[str], environ: Mapping[str, str], real: Optional[str]
-) -> int:
+def _become(program: str, argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    path = environ.get("PATH", "")
+    real = programs.find_program("torchrun", path, paths.BIN_DIR)
     if real is None:
         programs.say("torchrun is not in PATH: is torch installed in this image?")
         return programs.NOT_FOUND

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et_contract import names
+from et_contract import names, starters
 from launcher.shim import environments
 
 WEB = {
@@ -24,6 +24,13 @@ WEB = {
 
 def make(environ: dict[str, str]) -> dict[str, str]:
     return environments.make_command_environment(environ, "n0", "/bin-of-ours")
+
+
+def test_what_scripts_extend_or_test_is_as_without_us():
+    ours = {"PATH", names.ENV_NONCE, names.ENV_LAUNCHER}
+    assert make({}).keys() - ours == starters.collect_settings().keys()
+    paths = {"PYTHONPATH": "/app", "LD_LIBRARY_PATH": "/lib", "BASH_ENV": "/env", "HOME": "/"}
+    assert paths.items() <= make(paths).items()
 
 
 @pytest.mark.parametrize(

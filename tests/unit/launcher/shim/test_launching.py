@@ -38,6 +38,7 @@ def paths(tmp_path: Path, broker: FakeBroker) -> placing.Paths:
         kubexec=str(tmp_path / "mpi" / "kubexec.sh"),
         hostfile=str(tmp_path / "etc" / "hostfile"),
         job_hostfile=str(tmp_path / "job" / "hostfile"),
+        begun=str(tmp_path / "begun"),
     )
 
 
@@ -153,6 +154,19 @@ def test_the_environment_is_scrubbed_and_ours_is_added(
     assert env["MINE"] == "1"
     assert "HOSTNAME" not in env
     assert "EDL_JOB_UID" not in env
+
+
+@pytest.mark.parametrize(("before", "is_told"), [("touch {}/torchrun", False), (":", True)])
+def test_a_torchrun_that_is_not_ours_is_told(
+    broker: FakeBroker, start: Start, paths: placing.Paths, before: str, is_told: bool
+):
+    Path(paths.begun).mkdir()
+    (Path(paths.begun) / "torchrun").touch()  # of a container before this one
+    script = f"{before.format(paths.begun)}; PATH=/nowhere; torchrun --nnodes=1:2 train.py"
+    process = run_launcher(start, paths, "sh", "-c", script)
+    assert ended(launched(broker)) == 127
+    err = process.communicate(timeout=20)[1].decode()
+    assert (f"edl: the command has ended, and {paths.bin}/torchrun has not begun" in err) == is_told
 
 
 @pytest.mark.point("case-31")
