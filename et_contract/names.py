@@ -71,7 +71,7 @@ ENV_ATTACH_MODE = "EDL_ATTACH_MODE"
 ENV_NONCE = "EDL_NONCE"
 """A read of the host list counts as served only with the nonce that PID 1 made."""
 ENV_REAL = "EDL_REAL"
-"""The path of the image's own program that one of ours stands for, where that is known."""
+"""To a torchrun in a worker: where the launcher found the image's own."""
 ENV_SESSION = "EDL_SESSION"
 """Marks every process of a session in a worker, found again through /proc/*/environ."""
 

@@ -166,7 +166,7 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     endpoint = f"{programs.find_address()}:{store.port}"
     programs.say(f"torchrun runs in the workers, with a rendezvous at {endpoint}")
-    starter = Starter(Switchboard(broker), args, words=words, endpoint=endpoint)
+    starter = Starter(Switchboard(broker), args, real=real, words=words, endpoint=endpoint)
     return _run(starter.gathering, broker)
 
 
@@ -176,15 +176,17 @@ class Starter:
     Args:
         board: the connection to the broker.
         args: the user's command line, parsed.
-        words: the same as it was given.
+        real: the image's own torchrun.
+        words: the command line as it was given.
         endpoint: of the rendezvous.
     """
 
     def __init__(
-        self, board: Switchboard, args: Any, *, words: Sequence[str], endpoint: str
+        self, board: Switchboard, args: Any, *, real: str, words: Sequence[str], endpoint: str
     ) -> None:
         self._board = board
         self._args = args
+        self._real = real
         self._words = torch_options.build_words(words, args, endpoint)
         self._endpoint = endpoint
         least, most = torch_options.find_bounds(args)
@@ -198,6 +200,7 @@ class Starter:
         command = torch_options.build_command(
             self._words,
             torch_options.build_settings(environ, self._args, host.slots),
+            real=self._real,
             endpoint=self._endpoint,
             folder=os.getcwd(),
         )

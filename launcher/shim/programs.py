@@ -17,6 +17,8 @@ NOT_FOUND = 127
 """Exit codes of a command that could not be run, as a shell has them."""
 SAY_SECONDS = 1.0
 """What a word to people waits for a log that nobody takes: PID 1 says some, and reaps and hears."""
+_LONGEST = 8192
+"""Of a line with a path: PATH_MAX and more."""
 _ATOMIC = 4096
 """PIPE_BUF: a pipe that poll calls writable takes this much without blocking."""
 _OUTPUTS = {1: "stdout", 2: "stderr"}
@@ -68,21 +70,42 @@ def find_program(name: str, path: str, ours: str) -> Optional[str]:
     for folder in path.split(":"):
         candidate = os.path.join(folder or ".", name)
         is_ours = os.path.realpath(folder or ".") == os.path.realpath(ours)
-        if not is_ours and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+        if not is_ours and is_program(candidate):
             return candidate
     return None
+
+
+def is_program(path: str) -> bool:
+    """Whether there is a file that can be executed."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def find_interpreter(program: str) -> List[str]:
     """The words that run a Python program: those of its first line; none if it is not one."""
     try:
         with open(program, "rb") as file:
-            first = file.readline(512)
+            first, second = file.readline(512), file.readline(_LONGEST)
     except OSError:
         return []
-    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!/") else []
+    if first == b"#!/bin/sh\n":
+        words = _read_jump(os.fsdecode(second))
+    else:
+        words = os.fsdecode(first[2:]).split() if first.startswith(b"#!/") else []
     is_python = any(os.path.basename(word).startswith("python") for word in words[:2])
     return words if is_python else []
+
+
+def _read_jump(line: str) -> List[str]:
+    """The words of a second line that pip writes where Python's path is too long for a first."""
+    begin, end = "'''exec' ", ' "$0" "$@"\n'
+    if not (line.startswith(begin) and line.endswith(end)) or "$" in line[: -len(end)]:
+        return []
+    from shlex import split  # hardly ever needed, and ours begin often
+
+    try:
+        return split(line[len(begin) : -len(end)])
+    except ValueError:
+        return []
 
 
 def become(command: Sequence[str], environ: Mapping[str, str]) -> int:

@@ -7,9 +7,10 @@ decide otherwise is told by torchrun's variables PET_*, which any option goes be
 
 from __future__ import annotations
 
+import os
 import shlex
 
-from et_contract import paths
+from et_contract import names, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,10 +75,19 @@ def build_words(argv: Sequence[str], args: Any, endpoint: str) -> List[str]:
 
 
 def build_command(
-    words: Sequence[str], settings: Mapping[str, str], *, endpoint: str, folder: str
+    words: Sequence[str], settings: Mapping[str, str], *, real: str, endpoint: str, folder: str
 ) -> str:
-    """The shell's command in a worker. The shell becomes torchrun: signals are for that."""
-    pairs = [f"{name}={value}" for name, value in settings.items()]
+    """The shell's command in a worker. The shell becomes torchrun: signals are for that.
+
+    Args:
+        words: the arguments of torchrun.
+        settings: its variables.
+        real: the image's own torchrun, as the launcher has found it.
+        endpoint: of the rendezvous.
+        folder: where it is to run.
+    """
+    told = {**settings, names.ENV_REAL: os.path.join(folder, real)}
+    pairs = [f"{name}={value}" for name, value in told.items()]
     line = " ".join(map(shlex.quote, [*pairs, *PROGRAM, endpoint, *words]))
     return f"cd {shlex.quote(folder)} > /dev/null 2>&1 ; exec env {line}"
 

@@ -268,7 +268,10 @@ def test_two_run_a_third_comes_one_leaves(desk: Desk, start: Start, tmp_path: Pa
     command = frames.decode_json(spawns["w-0"])["command"]
     assert frames.decode_json(spawns["w-0"])["ranks"] == 2
     assert command.startswith(f"cd {Path.cwd()} > /dev/null 2>&1 ; exec env ")
-    assert " PET_NPROC_PER_NODE=2 PET_MAX_RESTARTS=100 PET_LOG_DIR=/logs python3 " in command
+    assert (
+        f" PET_MAX_RESTARTS=100 PET_LOG_DIR=/logs EDL_REAL={tmp_path}/torchrun python3 " in command
+    )
+    assert " PET_NPROC_PER_NODE=2 " in command
     assert command.endswith(" --rdzv_conf=last_call_timeout=5,is_host=0 train.py 'a b'")
     assert ":29999 --nnodes=1:3 --rdzv_backend=c10d --rdzv_endpoint=" in command
     desk.text = "w-0:2\nw-1:2\nedl-nudge-1:0\nw-2:2\n"

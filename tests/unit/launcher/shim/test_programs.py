@@ -13,6 +13,9 @@ import pytest
 from launcher.shim import programs
 from tests.unit.launcher.agent.workers import PATIENCE
 
+LONG = "#!/bin/sh\n'''exec' {} \"$0\" \"$@\"\n' '''\n"
+"""What pip and uv write where Python's path is too long for a first line."""
+
 
 def test_the_real_one_is_the_next_in_path(tmp_path: Path):
     for name in ("ours", "real"):
@@ -34,6 +37,12 @@ def test_the_real_one_is_the_next_in_path(tmp_path: Path):
         ("#!/usr/bin/python3\n", ["/usr/bin/python3"]),
         ("#!/opt/conda/bin/python3.9 -s\n", ["/opt/conda/bin/python3.9", "-s"]),
         ("#!/usr/bin/env python\n", ["/usr/bin/env", "python"]),
+        (LONG.format("/a/python3 -s"), ["/a/python3", "-s"]),
+        (LONG.format('"/a b/python3"'), ["/a b/python3"]),
+        (LONG.format("'/a b/python3'"), ["/a b/python3"]),
+        (LONG.format('"$(dirname "$0")/python3"'), []),
+        (LONG.format("'unbalanced"), []),
+        ("#!/bin/sh\nexec python3 t.py\n", []),
         ("#!/bin/sh\n", []),
         ("#!/usr/bin/env bash\n", []),
         ("\x7fELF", []),

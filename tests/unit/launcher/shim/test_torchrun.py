@@ -14,6 +14,7 @@ from tests.unit.launcher.shim.torches import build_torch
 
 ENDPOINT = "127.0.0.1:29999"
 RUN = "from launcher.shim import torchrun; sys.exit(torchrun.main(sys.argv[1:]))"
+JOINED = "from launcher.shim import torchrun; sys.exit(torchrun.join(sys.argv[1:]))"
 JOIN = "from launcher.shim import joining; sys.exit(joining.main(sys.argv[1:]))"
 
 
@@ -91,12 +92,56 @@ def test_an_elastic_run_has_restarts_and_a_process_for_each_slot():
 
 def test_the_shell_in_a_worker_becomes_torchrun_where_the_launcher_stood():
     command = torch_options.build_command(
-        ["train.py", "a b"], {"PET_X": "1 2"}, endpoint="10.0.0.9:4711", folder="/my work"
+        ["train.py", "a b"],
+        {"PET_X": "1 2"},
+        real="venv/bin/torchrun",
+        endpoint="10.0.0.9:4711",
+        folder="/my work",
     )
     assert command == (
-        "cd '/my work' > /dev/null 2>&1 ; exec env 'PET_X=1 2' python3 -I -S "
+        "cd '/my work' > /dev/null 2>&1 ; exec env 'PET_X=1 2' "
+        "'EDL_REAL=/my work/venv/bin/torchrun' python3 -I -S "
         "/opt/edl/src/launcher..boot.py torchrun -- 10.0.0.9:4711 train.py 'a b'"
     )
+
+
+def build_two(tree: Path) -> tuple[Path, Path]:
+    """Two folders with a torchrun each, under Pythons that say what they run and with what."""
+    for name in ("base", "venv"):
+        (tree / name).mkdir()
+        python = tree / name / "python3"
+        python.write_text('#!/bin/sh\necho "$2 ${EDL_REAL-}"\n')
+        python.chmod(0o755)
+        (tree / name / "torchrun").write_text(f"#!{python}\n")
+        (tree / name / "torchrun").chmod(0o755)
+    return tree / "base", tree / "venv"
+
+
+@pytest.mark.parametrize("in_path", ["base", "nowhere"])
+def test_a_worker_runs_the_torchrun_that_the_launcher_has_found(
+    tmp_path: Path, start: Start, in_path: str
+):
+    _, venv = build_two(tmp_path)
+    env = {"PATH": f"{tmp_path / in_path}:/usr/bin:/bin", "EDL_REAL": f"{venv}/torchrun"}
+    out, err = start(JOINED, ENDPOINT, "t", env=env).communicate(timeout=20)
+    assert (out.decode(), err) == (f"{venv}/torchrun \n", b"")
+
+
+def test_a_worker_without_it_runs_the_first_in_its_path_and_says_so(tmp_path: Path, start: Start):
+    base, venv = build_two(tmp_path)
+    (venv / "torchrun").unlink()
+    env = {"PATH": f"{base}:/usr/bin:/bin", "EDL_REAL": f"{venv}/torchrun"}
+    out, err = start(JOINED, ENDPOINT, "t", env=env).communicate(timeout=20)
+    assert out.decode() == f"{base}/torchrun \n"
+    told = f"edl: {venv}/torchrun, which the launcher has found, is not here: {base}/torchrun runs"
+    assert err.decode().startswith(told)
+
+
+def test_a_worker_without_any_says_so(tmp_path: Path, start: Start):
+    env = {"PATH": "/nowhere", "EDL_REAL": f"{tmp_path}/torchrun"}
+    process = start(JOINED, ENDPOINT, "t", env=env)
+    assert b"is torch installed" in process.communicate(timeout=20)[1]
+    assert process.returncode == 127
 
 
 def test_an_image_without_torch_is_told_so(start: Start):
