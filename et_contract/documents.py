@@ -105,10 +105,10 @@ class Report:
     `listed` are pod uids that have been in the served list; `served_generation` the newest
     generation whose list horovodrun has read; `closed` the uids whose agents accept no process any
     more and have none; `exits` the last ended sessions per uid, for people; `ended` the exit code
-    of the user's command, and `is_told_to_end` whether it had been told to end before, so that
-    a 0 may mean no more than that it has saved its state; `unlisted` the uids that the last config
-    calls active and that this broker never lists (again); `problems` what people should know, by a
-    short reason ("ExecForbidden").
+    of the user's command, and `is_told_to_end` whether it had been sent SIGTERM before, so that
+    a 0 may mean no more than that it has saved its state (None: a former broker does not say);
+    `unlisted` the uids that the last config calls active and that this broker never lists (again);
+    `problems` what people should know, by a short reason ("ExecForbidden").
     """
 
     epoch: int
@@ -123,12 +123,12 @@ class Report:
     ended: int | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     unlisted: frozenset[str] = frozenset()
-    is_told_to_end: bool = False
+    is_told_to_end: bool | None = None
     version: int = 1
 
     @property
     def is_done(self) -> bool:
-        """Whether the user's command ended with 0 of its own accord: nothing is left to do."""
+        """Whether the user's command ended with 0, and nobody says that it was told to end."""
         return self.ended == 0 and not self.is_told_to_end
 
 
@@ -238,7 +238,7 @@ def encode_report(report: Report) -> str:
             for key, result in sorted(report.scripts.items())
         },
         "ended": report.ended,
-        **({"toldToEnd": True} if report.is_told_to_end else {}),
+        **({} if report.is_told_to_end is None else {"toldToEnd": report.is_told_to_end}),
         "problems": dict(sorted(report.problems.items())),
     }
     # As short as it can be: a ConfigMap holds 1 MiB.
@@ -270,7 +270,7 @@ def decode_report(text: str) -> Report:
                 for key, r in body.get("scripts", {}).items()
             },
             ended=_decode_code(body.get("ended")),
-            is_told_to_end=body.get("toldToEnd") is True,
+            is_told_to_end=read_flag(body.get("toldToEnd")),
             problems=_decode_problems(body.get("problems", {})),
             version=read_count(body.get("version", 1)),
         )
@@ -301,6 +301,11 @@ def read_count(value: Any) -> int:
     if not 0 <= number <= _MAX_NUMBER:
         raise ValueError(f"{value!r} is no number that counts")
     return number
+
+
+def read_flag(value: Any) -> bool | None:
+    """What is said of a yes or no; None where nothing is, which is neither."""
+    return value if isinstance(value, bool) else None
 
 
 def _decode_code(value: Any) -> int | None:

@@ -51,6 +51,7 @@ from et_operator.model.plans import Plan
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, Proof, Refusal, RuntimeFiles, Snapshot
+from et_operator.planning.manifests.pods import has_pre_stop
 from et_operator.planning.planner import plan
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -296,7 +297,7 @@ class World:
             closed=old.closed | draining,
         )
 
-    def finish(self, code: int = 0, *, is_told_to_end: bool = False) -> None:
+    def finish(self, code: int = 0, *, is_told_to_end: bool | None = False) -> None:
         """The user's command ends, by itself or on SIGTERM, and the launcher with it."""
         pod = self.launcher
         assert pod is not None
@@ -436,6 +437,7 @@ class World:
             owner=self.job.owner,
             container="main",
             account=manifest["spec"].get("serviceAccountName", ""),
+            has_pre_stop=has_pre_stop(manifest),
             keys_secret=next(
                 (v["secret"]["secretName"] for v in manifest["spec"]["volumes"] if "secret" in v),
                 "",

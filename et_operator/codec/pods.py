@@ -63,7 +63,12 @@ def decode_pod(obj: Json) -> Pod | None:
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
         is_elastic=_FLAGS.get(str(annotations.get(names.ANNOTATION_ELASTIC))),
     )
-    pod = replace(pod, is_probed=_is_probed(spec, pod.container))
+    own = _find_by_name(spec.get("containers") or (), pod.container)
+    pod = replace(
+        pod,
+        is_probed=bool(own.get("livenessProbe") or own.get("startupProbe")),
+        has_pre_stop=bool((own.get("lifecycle") or {}).get("preStop")),
+    )
     return _add_status(pod, spec, obj.get("status") or {})
 
 
@@ -80,6 +85,7 @@ def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
     last: Json = own.get("lastState") or {}
     ended: Json | None = state.get("terminated") or last.get("terminated")
     waiting_reason, waiting_message = _explain_waiting(state, status)
+    disruption = _find_disruption(status)
     return replace(
         pod,
         phase=status.get("phase") or "Pending",
@@ -88,18 +94,14 @@ def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
         termination=_decode_termination(ended) or _find_init_failure(spec, status),
-        disruption_reason=_find_disruption(status),
+        disruption_reason=_explain_disruption(disruption),
+        disrupted=parse_time(disruption.get("lastTransitionTime")),
         unschedulable_message=_find_unschedulable(status),
         pod_reason=clean(status.get("reason"), MAX_REASON),
         pod_message=clean(status.get("message"), MAX_WORDS),
         address=status.get("podIP") or "",
         started=parse_time((state.get("running") or ended or {}).get("startedAt")),
     )
-
-
-def _is_probed(spec: Json, container: str) -> bool:
-    own = _find_by_name(spec.get("containers") or (), container)
-    return bool(own.get("livenessProbe") or own.get("startupProbe"))
 
 
 def _find_keys(spec: Json) -> str:
@@ -184,11 +186,15 @@ def _find_by_name(items: Iterable[Json], name: str) -> Json:
     return next((item for item in items if item.get("name") == name), {})
 
 
-def _find_disruption(status: Json) -> str:
+def _find_disruption(status: Json) -> Json:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return clean(condition.get("reason"), MAX_REASON) or "DisruptionTarget"
-    return ""
+            return condition  # type: ignore[no-any-return]  # as the server has checked it
+    return {}
+
+
+def _explain_disruption(condition: Json) -> str:
+    return clean(condition.get("reason"), MAX_REASON) or condition.get("type") or ""
 
 
 def _find_unschedulable(status: Json) -> str:

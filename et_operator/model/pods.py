@@ -52,6 +52,8 @@ class Pod:
     waiting_message: str = ""
     termination: Termination | None = None
     disruption_reason: str = ""
+    disrupted: datetime | None = None
+    """When that was written (the condition DisruptionTarget), before its containers end."""
     unschedulable_message: str = ""
     pod_reason: str = ""
     pod_message: str = ""
@@ -66,6 +68,8 @@ class Pod:
     """Of a launcher: whether workers may join and leave while it runs; None: it does not say."""
     is_probed: bool = False
     """Whether its container has a livenessProbe or a startupProbe, which ends it when it fails."""
+    has_pre_stop: bool = False
+    """Whether its container has a preStop hook, which runs before anything is sent SIGTERM."""
 
     @property
     def is_terminal(self) -> bool:
@@ -86,6 +90,11 @@ class Pod:
     def is_deleting(self) -> bool:
         """Whether somebody asked for its deletion."""
         return self.deletion_requested is not None
+
+    @property
+    def end_requested(self) -> datetime | None:
+        """When somebody first asked for its end, as far as that is told."""
+        return min(filter(None, (self.deletion_requested, self.disrupted)), default=None)
 
     @property
     def grace_end(self) -> datetime | None:

@@ -12,6 +12,7 @@ from et_operator.model.jobs import LauncherCreation, RestartPolicy
 from et_operator.model.names import build_worker_selector
 from et_operator.model.pods import Pod, Termination
 from et_operator.model.texts import MAX_TAIL, keep_end
+from et_operator.planning.attributing import TERMINATED, find_own_end, is_done, is_told_to_end
 from et_operator.planning.drafts import Draft, count_failure
 from et_operator.planning.excusing import find_lost, was_wanted
 from et_operator.planning.finishing import fail, is_suspended
@@ -36,8 +37,6 @@ TELLING = timedelta(seconds=60)
 """So long after a launcher's container has ended its broker may still tell how the command did."""
 FIRST_SIGNAL_CODE = 128
 """From here on an exit code means a signal, which RestartPolicy ExitCode takes as worth a retry."""
-TERMINATED = FIRST_SIGNAL_CODE + 15
-"""What RestartPolicy ExitCode reads where a SIGTERM ended the command, whatever it made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def judge_launcher(draft: Draft) -> Ending | None:
     pod = view.pods.get(uid)
     if pod is not None and view.is_awaited(pod):
         return None
-    if view.report is not None and view.report.is_done:
+    if is_done(view, pod):
         return Ending("LauncherSucceeded", "the user's command ended with 0", 0, is_success=True)
     if pod is not None and _is_about_to_tell(draft, pod):
         return None  # whether the command had ended before somebody told it to
@@ -286,7 +285,7 @@ def _judge_end(draft: Draft, pod: Pod | None) -> Ending:
 
     What the command did by itself is its own, whatever became of its pod since.
     """
-    end = _find_own_end(draft.view, pod)
+    end = find_own_end(draft.view, pod)
     ending = _judge_pod(draft.view, pod) if end is None else _judge_exit(pod, end)
     is_by_template = end is None and pod is not None and is_cut_off(pod)
     if ending.is_success or ending.is_infrastructure or is_by_template:
@@ -300,20 +299,6 @@ def _judge_end(draft: Draft, pod: Pod | None) -> Ending:
     return _lose("WorkerLost", message, is_taken=is_wanted)
 
 
-def _find_own_end(view: View, pod: Pod | None) -> Termination | None:
-    """How the command ended before it was told to; None where its broker has not said so.
-
-    An end by SIGTERM says nothing: a node that goes down may send it to all processes at once, and
-    the command ends before its PID 1 has seen its own.
-    """
-    report = view.report
-    if report is None or report.ended in {None, TERMINATED} or report.is_told_to_end:
-        return None
-    shown = pod.termination if pod is not None else None
-    is_same = shown is not None and shown.exit_code == report.ended
-    return shown if is_same else Termination(report.ended)
-
-
 def _judge_pod(view: View, pod: Pod | None) -> Ending:
     """The same as far as the pod shows it."""
     if pod is None:
@@ -323,7 +308,7 @@ def _judge_pod(view: View, pod: Pod | None) -> Ending:
     if pod.termination is None or _is_ended_by_platform(view, pod):
         message = _describe_disruption(pod)
         return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
-    if _is_told_to_end(view):
+    if is_told_to_end(view):
         return _judge_end_by_template(pod, "SIGTERM, as of a probe that failed")
     return _judge_exit(pod, pod.termination)
 
@@ -336,15 +321,14 @@ def _is_ended_by_platform(view: View, pod: Pod) -> bool:
     """
     if is_disrupted(pod) or is_failed_by_node(pod) or pod.pod_reason:
         return True
-    return _is_told_to_end(view) and (not pod.is_probed or view.is_node_sick(pod))
-
-
-def _is_told_to_end(view: View) -> bool:
-    return view.report is not None and view.report.is_told_to_end
+    return is_told_to_end(view) and (not pod.is_probed or view.is_node_sick(pod))
 
 
 def _judge_end_by_template(pod: Pod, why: str) -> Ending:
-    """What the author's own template has ended: a failure of the job, and no success by a 0."""
+    """What the author's own template has ended: a failure of the job, and no success by a 0.
+
+    RestartPolicy ExitCode reads a SIGTERM, whatever the command made of it.
+    """
     end = pod.termination
     how = f", and ended with exit code {end.exit_code}" if end else ""
     tail = keep_end(end.message.strip(), MAX_TAIL) if end else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from et_contract import frames
-from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState
+from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState, read_flag
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import Welcome, is_code, read_exit, read_pong
 from launcher.broker.draining import Departures, Step
@@ -286,7 +286,7 @@ class Broker:
         code = body.get("code")
         if not is_code(code):
             raise ProtocolError("ENDED without a code")
-        self.ledger.end(code, is_told_to_end=body.get("toldToEnd") is True)
+        self.ledger.end(code, is_told_to_end=read_flag(body.get("toldToEnd")))
         self._pulse.stop()
         self._ended_peers.append(peer)
 

@@ -75,7 +75,7 @@ class Ledger:
             scripts = {**self.report.scripts, key: result}
             self._note(urgent=True, scripts=scripts)
 
-    def end(self, code: int, *, is_told_to_end: bool = False) -> None:
+    def end(self, code: int, *, is_told_to_end: bool | None = False) -> None:
         """The user's command has ended, by itself or after it was told to."""
         if self.report.ended is None:
             self._note(urgent=True, ended=code, is_told_to_end=is_told_to_end)

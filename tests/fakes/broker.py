@@ -103,7 +103,7 @@ class FakeBroker:
             self.done.add(job)
         for session in self._sessions.values():
             if session.job == job and not session.was_fenced and session.report.ended is None:
-                self._learn(session, ended=code)
+                self._learn(session, ended=code, is_told_to_end=False)
 
     def terminate(self, launcher_uid: str) -> int:
         """The container of this launcher gets SIGTERM, and ends; returns its exit code."""

@@ -297,3 +297,25 @@ def test_a_probe_that_ends_the_container_that_counts_is_known(probe: str, contai
     pod = decode_pod(body)
     assert pod is not None
     assert pod.is_probed is (container == 1 and probe != "readinessProbe")
+
+
+@pytest.mark.parametrize("hook", ["preStop", "postStart"])
+@pytest.mark.parametrize("container", [0, 1], ids=["another", "its own"])
+def test_a_hook_that_comes_before_sigterm_is_known(hook: str, container: int) -> None:
+    body = make_pod(annotations={"kai.alibabacloud.com/container": "trainer"})
+    body["spec"]["containers"][container]["lifecycle"] = {hook: {"exec": {"command": ["true"]}}}
+    pod = decode_pod(body)
+    assert pod is not None
+    assert pod.has_pre_stop is (container == 1 and hook == "preStop")
+
+
+def test_the_end_of_a_pod_was_asked_for_when_somebody_first_did() -> None:
+    body = make_pod()
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    asked = {"lastTransitionTime": "2026-01-01T12:00:00Z"}
+    body["status"] = {"phase": "Running", "conditions": [condition | asked]}
+    body["metadata"]["deletionTimestamp"] = "2026-01-01T12:00:33Z"
+    body["metadata"]["deletionGracePeriodSeconds"] = 30
+    pod = decode_pod(body)
+    assert pod is not None
+    assert pod.end_requested == datetime(2026, 1, 1, 12, tzinfo=UTC)

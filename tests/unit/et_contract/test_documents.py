@@ -120,15 +120,16 @@ def test_a_report_that_tells_more_than_any_broker_keeps_is_none(part: dict[str, 
         decode_report(json.dumps({**body, **part}))
 
 
-@pytest.mark.parametrize(("is_told", "is_done"), [(True, False), (False, True)])
-def test_whose_end_it_was_is_read_as_it_was_written(*, is_told: bool, is_done: bool) -> None:
+@pytest.mark.parametrize(("is_told", "is_done"), [(True, False), (False, True), (None, True)])
+def test_whose_end_it_was_is_read_as_it_was_written(*, is_told: bool | None, is_done: bool) -> None:
     report = decode_report(encode_report(Report(1, "l", 1, ended=0, is_told_to_end=is_told)))
     assert (report.is_told_to_end, report.is_done) == (is_told, is_done)
 
 
 def test_an_end_that_a_former_broker_told_was_the_commands_own() -> None:
     body = {"epoch": 1, "launcherUid": "l", "brokerStart": 1, "ended": 0}
-    assert decode_report(json.dumps(body)).is_done
+    report = decode_report(json.dumps(body))
+    assert (report.is_done, report.is_told_to_end) == (True, None)
 
 
 def test_the_longest_report_of_a_broker_is_read() -> None:

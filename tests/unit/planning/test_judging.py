@@ -11,7 +11,7 @@ from et_contract.documents import Report
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.jobs import RestartPolicy
 from et_operator.model.pods import Node, Termination
-from tests.planning_makers import World, make_job
+from tests.planning_makers import World, make_job, make_template
 
 
 def start(**spec: object) -> World:
@@ -172,3 +172,100 @@ def test_a_report_that_was_there_before_the_pods_tells_of_no_launcher(epoch: int
     world.report = Report(epoch, "planted", 1, listed=frozenset({"a-uid"}), ended=0)
     world.go_on()
     assert (world.phase(), world.status.epoch) == ("Running", epoch)
+
+
+HOOK = {"preStop": {"exec": {"command": ["sh", "-c", "touch /tmp/stop; sleep 60"]}}}
+
+
+def start_hooked(**spec: object) -> World:
+    """As `start`, and a kubelet that ends the launcher runs its hook before it sends SIGTERM."""
+    template = make_template(command=["horovodrun"], args=["python", "train.py"], lifecycle=HOOK)
+    world = World(make_job(2, **spec))
+    assert world.job.spec is not None
+    world.job = replace(world.job, spec=replace(world.job.spec, launcher_template=template))
+    world.start()
+    return world
+
+
+def end_hooked(world: World, code: int, *, is_pod_gone: bool = False) -> None:
+    """PID 1 has been sent nothing when the command ends."""
+    world.finish(code, is_told_to_end=False)
+    end = Termination(code, finished=world.now)
+    world.put("job-launcher", termination=end)
+    if is_pod_gone:
+        del world.pods["job-launcher"]
+
+
+def end_for_hook(world: World, code: int, *, is_pod_gone: bool) -> None:
+    """20 s after somebody asked for its pod's end."""
+    world.wait(20)
+    end_hooked(world, code, is_pod_gone=is_pod_gone)
+    world.settle()
+
+
+@pytest.mark.parametrize("is_pod_gone", [False, True])
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_a_hook_has_end_is_the_doing_of_who_ended_the_pod(
+    code: int, *, is_pod_gone: bool
+) -> None:
+    world = start_hooked()
+    world.delete("job-launcher", grace=300)
+    world.settle()
+    end_for_hook(world, code, is_pod_gone=is_pod_gone)
+    assert (world.phase(), world.status.epoch) == ("Restarting", 2)
+    assert world.status.failures.user == 0
+
+
+@pytest.mark.parametrize("is_pod_gone", [False, True])
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_saves_its_state_for_a_hook_as_its_job_is_suspended_goes_on(
+    code: int, *, is_pod_gone: bool
+) -> None:
+    world = start_hooked()
+    world.edit(suspend=True)
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+    end_for_hook(world, code, is_pod_gone=is_pod_gone)
+    world.go_on()
+    assert (world.phase(), world.condition("Succeeded")) == ("Suspended", None)
+    world.edit(suspend=False)
+    world.go_on()
+    assert (world.phase(), world.status.epoch) == ("Running", 2)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_kubelet_that_evicts_runs_the_hook_too(code: int) -> None:
+    world = start_hooked()
+    world.put("job-launcher", disruption_reason="TerminationByKubelet", disrupted=world.now)
+    world.wait(20)
+    end_hooked(world, code)
+    world.put("job-launcher", pod_reason="Evicted", phase="Failed")
+    world.settle()
+    assert world.phase() == "Restarting"
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
+def test_what_ended_before_anybody_asked_for_it_is_its_own_for_all_its_hook(
+    code: int, phase: str, *, is_deleted: bool
+) -> None:
+    world = start_hooked()
+    end_hooked(world, code)
+    if is_deleted:
+        world.wait(20)
+        world.delete("job-launcher", grace=300)
+    world.settle()
+    assert world.phase() == phase
+
+
+@pytest.mark.parametrize("happen", AFTERWARDS)
+def test_a_failure_that_a_former_broker_told_is_asked_of_the_pod(
+    happen: Callable[[World, str], None],
+) -> None:
+    """Whether anybody had told the command to end it did not say."""
+    world = start()
+    world.finish(1, is_told_to_end=None)
+    happen(world, "job-launcher")
+    world.settle()
+    assert world.reason("Restarting") in {"LauncherDeleted", "LauncherDisrupted"}
+    assert world.status.failures.user == 0

@@ -1,0 +1,59 @@
+"""Whose an end is that a broker told: the command's own, or of who had told it to end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from et_operator.model.pods import Pod, Termination
+from et_operator.planning.manifests.pods import has_pre_stop
+from et_operator.planning.views import View, is_disrupted
+
+TERMINATED = 128 + 15
+"""The exit code of a command that SIGTERM has ended."""
+CLOCKS = timedelta(seconds=5)
+"""Times of two machines that differ by no more do not tell what came first."""
+
+
+def is_done(view: View, pod: Pod | None) -> bool:
+    """Whether the command ended with 0 of its own accord; `pod` is its launcher's, if still there.
+
+    The word of a former broker, which does not say who ended it, is taken for that.
+    """
+    report = view.report
+    return report is not None and report.is_done and not _may_be_of_hook(view, pod)
+
+
+def find_own_end(view: View, pod: Pod | None) -> Termination | None:
+    """How the command ended before it was told to; None where its broker has not said so.
+
+    An end by SIGTERM says nothing: a node that goes down may send it to all processes at once, and
+    the command ends before its PID 1 has seen its own.
+    """
+    report = view.report
+    if report is None or report.ended in {None, TERMINATED}:
+        return None
+    if report.is_told_to_end is not False or _may_be_of_hook(view, pod):
+        return None
+    shown = pod.termination if pod is not None else None
+    is_same = shown is not None and shown.exit_code == report.ended
+    return shown if is_same else Termination(report.ended)
+
+
+def is_told_to_end(view: View) -> bool:
+    """Whether PID 1 had sent SIGTERM to the command before it ended."""
+    return view.report is not None and view.report.is_told_to_end is True
+
+
+def _may_be_of_hook(view: View, pod: Pod | None) -> bool:
+    """Whether whoever ended the pod may have ended the command through its preStop hook.
+
+    A kubelet runs that first, and PID 1 knows of the SIGTERM alone that follows. Of a pod that is
+    gone nobody knows when its command ended.
+    """
+    if pod is None:
+        spec = view.job.spec
+        return spec is not None and has_pre_stop(spec.launcher_template)
+    if not pod.has_pre_stop or not (is_disrupted(pod) or pod.pod_reason):
+        return False
+    asked, end = pod.end_requested, pod.termination.finished if pod.termination else None
+    return asked is None or end is None or end + CLOCKS >= asked
