@@ -108,7 +108,7 @@ def create_pods(draft: Draft) -> list[Action]:
         return []
     if any(is_refused(draft, kind) for kind in (PODS, SECRETS, ROLES, ROLE_BINDINGS)):
         return []
-    if is_launcher_missing(view) and is_room_short(view) and list_holders(view):
+    if is_launcher_missing(view) and is_room_short(view) and list_holders(draft):
         return []  # what they leave is the launcher's
     actions: list[Action] = []
     workers = _select_due(draft)

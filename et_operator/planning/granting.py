@@ -15,7 +15,8 @@ from et_operator.model.actions import Action, Create, Patch
 from et_operator.model.jobs import WorkerState
 from et_operator.model.snapshots import Child
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import is_outlived
+from et_operator.planning.finishing import TOLD_WITHIN
+from et_operator.planning.leaving import has_outlived
 from et_operator.planning.manifests.access import (
     build_no_rules,
     build_role,
@@ -68,7 +69,7 @@ def withdraw_rights(view: View) -> list[Action]:
 def withdraw_unused(draft: Draft) -> list[Action]:
     """The same for a job at rest, once no broker has anything left to tell."""
     launchers = draft.view.launchers
-    is_unused = all(pod.is_terminal or is_outlived(draft, pod) for pod in launchers)
+    is_unused = all(pod.is_terminal or has_outlived(draft, pod, TOLD_WITHIN) for pod in launchers)
     return withdraw_rights(draft.view) if is_unused else []
 
 

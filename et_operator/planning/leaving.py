@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from et_contract.documents import MemberState
 from et_contract.names import build_config_name
@@ -35,8 +35,12 @@ COUNTED = "count/pods"
 KEPT_FAILED = 5
 """So many failed workers stay for their logs until the job is cleaned up."""
 OUTLIVED = timedelta(seconds=30)
-"""So long others may outlive the container that counts: they hold the resources of the whole pod.
-The broker has told its last by then."""
+"""So long others may work on beside a worker's container that has ended, and beside a launcher's
+where room is short: they hold the resources of the whole pod. Then they have their grace."""
+OUTLIVED_LAUNCHER = timedelta(minutes=10)
+"""So long they may beside a launcher's: one may upload the result that the command has left."""
+HOLDING = timedelta(minutes=2)
+"""So long what is being deleted is waited for where room is short: its grace may be an hour."""
 
 
 def leave(draft: Draft, name: str, uid: str, reason: str, *, taken: bool = False) -> None:
@@ -127,16 +131,40 @@ def delete_old_failures(draft: Draft) -> list[Action]:
     kept = [pod for pod in (*last, *workers[-KEPT_FAILED:]) if not is_outlived(draft, pod)]
     stay = {pod.uid for pod in kept}
     if is_room_short(view):
-        stay -= {pod.uid for pod in list_holders(view)}
+        stay -= {pod.uid for pod in list_holders(draft) if pod.is_terminal}
     going = (pod for pod in (*former, *workers) if pod.uid not in stay and not pod.is_deleting)
     return [delete_pod(pod) for pod in going]
 
 
 def is_outlived(draft: Draft, pod: Pod) -> bool:
     """Whether containers beside the one that has ended have had their time."""
+    is_long = pod.role is Role.LAUNCHER and not is_room_short(draft.view)
+    return has_outlived(draft, pod, OUTLIVED_LAUNCHER if is_long else OUTLIVED)
+
+
+def has_outlived(draft: Draft, pod: Pod, span: timedelta) -> bool:
+    """Whether others run in it that have had this time since the end of the one that counts.
+
+    By our own clock: that of its node may be wrong. Where nothing of ours tells the time, no.
+    """
     if pod.is_terminal or pod.termination is None:
         return False
-    return not draft.must_wait(pod.termination.finished, OUTLIVED)
+    noted = _find_noted_end(draft, pod)
+    return noted is not None and not draft.must_wait(noted, span)
+
+
+def _find_noted_end(draft: Draft, pod: Pod) -> datetime | None:
+    """When we knew for the first time that its container had ended, or its job; None: not yet."""
+    status = draft.status
+    if status.completion_time is not None:
+        return status.completion_time
+    if pod.role is Role.WORKER:
+        record = draft.find_record(pod.name)
+        is_noted = record is not None and record.uid == pod.uid
+        return record.since if record and is_noted and record.state is WorkerState.GONE else None
+    if (pod.epoch or 0) >= status.epoch:
+        return None
+    return status.launch_backoff.at if status.launch_backoff else status.start_time
 
 
 def is_room_short(view: View) -> bool:
@@ -163,17 +191,23 @@ def list_ended(view: View) -> list[Pod]:
     return [*launchers, *workers]
 
 
-def list_holders(view: View) -> list[Pod]:
+def list_holders(draft: Draft) -> list[Pod]:
     """Those of them that hold room: other containers live on there, or a quota counts them all.
 
-    Once deleted they hold it for their grace at most.
+    Whose grace is long is, once deleted, not waited for until it is over.
     """
+    view = draft.view
     is_counted = are_ended_counted(view)
     return [
         pod
         for pod in list_ended(view)
-        if not view.is_silent(pod) or (is_counted and not pod.is_deleting)
+        if (is_counted and not pod.is_deleting)
+        or (not view.is_silent(pod) and _is_holding(draft, pod))
     ]
+
+
+def _is_holding(draft: Draft, pod: Pod) -> bool:
+    return not pod.is_deleting or draft.must_wait(pod.deletion_requested, HOLDING)
 
 
 def delete_pod(pod: Pod) -> Delete:

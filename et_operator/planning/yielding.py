@@ -37,7 +37,7 @@ def yield_room(draft: Draft) -> None:
     Without a launcher they run nothing, and without room no launcher comes. Their places are taken
     again once it is there, as far as there is room then. What has ended goes first.
     """
-    if list_holders(draft.view):
+    if list_holders(draft):
         return
     shortage = _find_refused(draft) or _find_unplaced(draft)
     if shortage is None or not shortage.times:

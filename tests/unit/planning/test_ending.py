@@ -66,23 +66,27 @@ def test_nor_does_it_beside_its_successor() -> None:
     assert world.pods["job-launcher"].is_deleting
 
 
-def outlive(world: World, code: int) -> None:
-    """The command ends, and a container beside it lives on."""
+def outlive(world: World, code: int, skew: int = 0) -> None:
+    """The command ends, by its node's clock, and a container beside it lives on."""
     assert world.report is not None
     world.report = replace(world.report, ended=code)
-    ended = Termination(code, "Completed", finished=world.now)
+    ended = Termination(code, "Completed", finished=world.now + timedelta(seconds=skew))
     world.put("job-launcher", is_container_running=False, termination=ended)
     world.settle()
 
 
+@pytest.mark.parametrize("skew", [0, -3600, 3600])
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_launcher_beside_which_others_live_on_stays_for_half_a_minute(code: int) -> None:
+def test_what_works_on_beside_a_launcher_that_has_ended_has_ten_minutes_by_our_clock(
+    code: int, skew: int
+) -> None:
     world = start(restart_policy=RestartPolicy.ON_FAILURE)
-    outlive(world, code)
+    outlive(world, code, skew)
     assert world.phase() == ("Restarting" if code else "Succeeded")
-    world.wait(29)
+    world.wait(599)
     world.settle()
     assert not world.pods["job-launcher"].is_deleting
+    assert world.requeue_after == timedelta(seconds=1)
     world.wait(1)
     world.settle()
     assert world.pods["job-launcher"].is_deleting

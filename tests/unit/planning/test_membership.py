@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from et_contract.documents import MemberState
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Node, Termination
@@ -272,9 +274,12 @@ def test_a_worker_whose_container_has_ended_is_lost_though_its_sidecar_lives_on(
     assert world.states()["job-worker-3"] == "active"
 
 
-def test_what_lives_on_beside_a_lost_worker_holds_its_resources_for_half_a_minute() -> None:
+@pytest.mark.parametrize("skew", [0, -60, 60])
+def test_what_lives_on_beside_a_lost_worker_holds_its_resources_for_half_a_minute(
+    skew: int,
+) -> None:
     world = start()
-    ended = Termination(1, "Error", "", world.now)
+    ended = Termination(1, "Error", "", world.now + timedelta(seconds=skew))
     world.put("job-worker-1", is_container_running=False, termination=ended)
     world.settle()
     world.wait(29)

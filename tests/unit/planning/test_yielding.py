@@ -168,6 +168,11 @@ def test_a_launcher_that_has_ended_leaves_its_room_to_the_next_one_before_any_wo
     assert not world.pods["job-launcher"].is_deleting, "its broker may tell something yet"
     world.refusals[PODS] = Refusal(WORDS, 1, world.now, world.job.generation, "job-launcher-r1")
     world.settle()
+    world.wait(29)
+    world.settle()
+    assert not world.pods["job-launcher"].is_deleting, "what works beside it has half a minute"
+    world.wait(1)
+    world.settle()
     assert world.pods["job-launcher"].is_deleting
 
     world.wait(25)
@@ -186,6 +191,9 @@ def test_workers_give_way_where_that_room_is_not_enough() -> None:
     world.start()
     end_beside_others(world)
     refuse(world, 1)
+    world.wait(30)
+    world.settle()
+    world.reap("job-launcher")
     refuse(world, 2)
     assert len(world.workers) == 7
 
@@ -199,6 +207,8 @@ def test_so_it_does_where_no_node_has_enough_left_for_the_next_one() -> None:
     words = "0/3 nodes are available: 3 Insufficient cpu."
     world.put("job-launcher-r1", unschedulable_message=words)
     world.settle()
+    world.wait(30)
+    world.settle()
     assert world.pods["job-launcher"].is_deleting
 
     world.wait(100)
@@ -208,6 +218,28 @@ def test_so_it_does_where_no_node_has_enough_left_for_the_next_one() -> None:
     world.settle()
     world.reap()
     assert len(world.workers) == 7
+
+
+def test_nobody_waits_for_that_room_as_long_as_an_hours_grace_is() -> None:
+    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world.start()
+    end_beside_others(world)
+    world.wait(1)
+    world.settle()
+    words = "0/3 nodes are available: 3 Insufficient cpu."
+    world.put("job-launcher-r1", unschedulable_message=words)
+    world.wait(30)
+    world.settle()
+    world.put("job-launcher", deletion_grace_seconds=3600)
+    world.wait(119)
+    world.settle()
+    assert len(world.workers) == 8
+    assert world.requeue_after == timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    world.reap("job-worker-7")
+    assert len(world.workers) == 7
+    assert "job-launcher" in world.pods
 
 
 def test_failed_workers_make_room_for_their_replacements_where_a_quota_counts_them() -> None:
