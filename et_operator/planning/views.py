@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from et_contract.documents import Member, MemberState, Report
-from et_contract.pods import Role, build_launcher_name
+from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
 from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord, UntoldEnd
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
@@ -92,8 +92,13 @@ class View:
 
     @cached_property
     def launchers(self) -> tuple[Pod, ...]:
-        """Pods of launchers, of every epoch."""
-        return tuple(pod for pod in self.snapshot.pods if pod.role is Role.LAUNCHER)
+        """Pods of launchers that an operator can have made, of every epoch until now.
+
+        None is created before its epoch is recorded; where the status was removed all count.
+        """
+        job, last = self.job.key.name, self.status.epoch or MAX_EPOCH
+        found = (p for p in self.snapshot.pods if p.role is Role.LAUNCHER)
+        return tuple(p for p in found if is_called(p.name, job, p.role) and (p.epoch or 0) <= last)
 
     @cached_property
     def launcher(self) -> Pod | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,3 +117,32 @@ def test_who_has_the_brokers_token_can_have_its_workers_replaced() -> None:
     wish = dict.fromkeys(("listed", "closed", "unlisted"), every) | {"exits": {}, "scripts": {}}
     follow(world, forge(world, {**wish, "epoch": 1}, world.status.launcher_uid))
     assert {n for n in NAMES if n not in world.pods or world.pods[n].is_deleting} == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch"),
+    [("job-launcher-r900", 901), ("zz-launcher-r900", 901), ("zz-launcher-r1", 2)],
+)
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_pod_in_the_place_of_a_launcher_yet_to_come_keeps_no_job_without_one(
+    name: str, epoch: int, *, is_deleted: bool
+) -> None:
+    """Whoever may create pods can give one the job's labels, its owner and any name."""
+    world = World(make_job(2))
+    world.start()
+    planted = world.pods["job-launcher"]
+    world.pods[name] = replace(planted, name=name, uid="planted", epoch=epoch)
+    if is_deleted:
+        world.delete("job-launcher")
+    else:
+        world.end("job-launcher", pod_reason="Evicted", code=137)
+    world.settle()
+    world.reap("job-launcher")
+    for _ in range(3):
+        world.wait(60)
+        world.settle()
+        world.run()
+    launcher = world.pods["job-launcher-r1"]
+    assert (world.status.epoch, world.status.launcher_uid) == (2, launcher.uid)
+    assert launcher.is_container_running
+    assert not world.pods[name].is_deleting
