@@ -148,11 +148,13 @@ def note_keys(draft: Draft) -> None:
     """Record the Secret of keys that was made: from then on pods can mount it, and no other.
 
     Where the record is lost, the pods that are there still tell: new ones must understand them.
+    What is gone tells nothing: it may be of another runtime (finishing._resume asks the same).
     """
+    view = draft.view
     if draft.status.keys_secret:
         return
-    mounted = (pod.keys_secret for pod in draft.view.snapshot.pods if not pod.has_ended)
-    made = next(filter(None, mounted), draft.view.snapshot.keys_secret)
+    mounted = (pod.keys_secret for pod in view.snapshot.pods if not view.is_gone(pod))
+    made = next(filter(None, mounted), view.snapshot.keys_secret)
     if made:
         draft.change(keys_secret=made)
 

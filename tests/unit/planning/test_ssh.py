@@ -162,6 +162,26 @@ def test_a_runtime_of_another_version_gets_keys_of_its_own() -> None:
     assert world.log.count("create Secret job-ssh-") == 2
 
 
+def test_nor_does_a_pod_that_is_stuck_on_a_lost_node_pass_on_those_of_the_last_one() -> None:
+    world = make_world()
+    world.start()
+    stuck = world.workers[0]
+    world.put(stuck, node="n2", keys_secret="job-ssh-old")
+    del world.nodes["n2"]
+    world.edit(suspend=True)
+    world.settle()
+    world.reap("job-launcher")
+    world.settle()
+    world.reap("job-worker-1")
+    assert list(world.pods) == [stuck]
+    world.keys, world.shipped = {}, make_shipped("d2")
+    world.edit(suspend=False)
+    world.start()
+    assert stuck in world.pods
+    assert world.status.keys_secret == KEYS_SECRET
+    assert {p.keys_secret for p in world.pods.values() if p.name != stuck} == {KEYS_SECRET}
+
+
 def test_without_the_right_to_create_them_no_pod_is_created() -> None:
     world = make_world()
     world.step()
