@@ -256,7 +256,7 @@ async def gives_its_launcher_the_room_that_idle_workers_hold(world: World) -> No
 
 
 async def gives_its_launcher_the_room_of_a_former_one(world: World) -> None:
-    job = make_job(workers=3, minReplicas=2, restartPolicy="OnFailure")
+    job = make_job(workers=3, minReplicas=3, restartPolicy="OnFailure")  # nobody else gives way
     launcher = job["spec"]["etReplicaSpecs"]["launcher"]
     launcher["template"]["spec"]["containers"].append({"name": "log-shipper", "image": "shipper"})
     world.kubelet.outliving.add("log-shipper")
