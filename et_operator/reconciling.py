@@ -28,6 +28,7 @@ from et_operator.model.actions import (
     Create,
     CreateKeys,
     Delete,
+    DryRun,
     Patch,
     get_ref,
 )
@@ -263,8 +264,11 @@ class Reconciler:
             await self._read_again(key, job, failure)
 
     async def _read_again(self, key: JobKey, job: TrainingJob | None, failure: Failure) -> None:
-        """A live read of the object that the failed write was about; keys are nobody's to read."""
-        if isinstance(failure.action, CreateKeys):
+        """A live read of the object that the failed write was about.
+
+        Keys are nobody's to read, and what was only tried is not there.
+        """
+        if isinstance(failure.action, CreateKeys | DryRun):
             return
         ref = key.ref if failure.action is None else get_ref(failure.action)
         try:

@@ -17,7 +17,15 @@ from et_contract.documents import encode_report
 from et_contract.names import build_report_key
 from et_contract.pods import Role
 from et_kube.api import Listing
-from et_kube.errors import ApiError, OutcomeUnknown, Refused, ServerFailed, Throttled, Unauthorized
+from et_kube.errors import (
+    ApiError,
+    Conflict,
+    OutcomeUnknown,
+    Refused,
+    ServerFailed,
+    Throttled,
+    Unauthorized,
+)
 from et_kube.events import Event
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -1312,6 +1320,19 @@ async def test_a_change_of_a_pod_that_the_list_shows_is_looked_at_after_the_plan
     results = [(await bench.pass_over())[0] for _ in range(2)]
     assert STALE not in results
     assert bench.queue.depth == 1
+
+
+async def test_of_a_pod_that_was_only_tried_nothing_is_read() -> None:
+    def refuse(call: Call, moment: Moment) -> None:
+        if call.verb == "dry-run" and moment is Moment.BEFORE:
+            raise Conflict(409, "Conflict", "the quota has been modified")
+
+    bench = await begin(queue="main")
+    bench.log.faults.append(refuse)
+    await bench.pass_over(3)
+    tried = [call for call in bench.log.calls if call.verb == "dry-run"]
+    assert tried
+    assert not [c for c in bench.log.calls if c.verb == "get" and c.ref in {t.ref for t in tried}]
 
 
 async def test_a_plan_that_does_not_hold_is_made_anew_after_a_pause_that_grows() -> None:
