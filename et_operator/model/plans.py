@@ -21,7 +21,7 @@ class Plan:
     somebody's webhook, does not want to be touched, what stands alone (see actions.stands_alone) is
     not stopped, and stops nothing.
 
-    A report becomes an Event once what the plan writes to its object was written.
+    An event is recorded once what the plan writes to its object was written.
 
     `premises` are objects that the decision rests on and that its write does not pin: each is read
     live first, and where one is not as it was believed to be, nothing of the plan is done. One

@@ -161,6 +161,18 @@ def end_beside_others(world: World) -> None:
     world.settle()
 
 
+def end_where_nodes_are_full() -> World:
+    """No node has room for the next launcher while others live on beside the last one."""
+    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world.start()
+    end_beside_others(world)
+    world.wait(1)
+    world.settle()
+    words = "0/3 nodes are available: 3 Insufficient cpu."
+    world.put("job-launcher-r1", unschedulable_message=words)
+    return world
+
+
 def test_a_launcher_that_has_ended_leaves_its_room_to_the_next_one_before_any_worker_does() -> None:
     world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
     world.start()
@@ -199,13 +211,7 @@ def test_workers_give_way_where_that_room_is_not_enough() -> None:
 
 
 def test_so_it_does_where_no_node_has_enough_left_for_the_next_one() -> None:
-    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
-    world.start()
-    end_beside_others(world)
-    world.wait(1)
-    world.settle()
-    words = "0/3 nodes are available: 3 Insufficient cpu."
-    world.put("job-launcher-r1", unschedulable_message=words)
+    world = end_where_nodes_are_full()
     world.settle()
     world.wait(30)
     world.settle()
@@ -221,13 +227,7 @@ def test_so_it_does_where_no_node_has_enough_left_for_the_next_one() -> None:
 
 
 def test_nobody_waits_for_that_room_as_long_as_an_hours_grace_is() -> None:
-    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
-    world.start()
-    end_beside_others(world)
-    world.wait(1)
-    world.settle()
-    words = "0/3 nodes are available: 3 Insufficient cpu."
-    world.put("job-launcher-r1", unschedulable_message=words)
+    world = end_where_nodes_are_full()
     world.wait(30)
     world.settle()
     world.put("job-launcher", deletion_grace_seconds=3600)
