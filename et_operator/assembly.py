@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -42,7 +43,7 @@ from et_process.lanes import Lanes
 from et_process.leading import build_lease, lead_again_and_again
 from et_process.recording import WRITERS, Recorder
 from et_process.running import run_program
-from et_process.supervising import run_for_ever
+from et_process.supervising import Tasks, run_for_ever
 from et_process.watches import Watches
 from et_process.workqueue import WorkQueue
 
@@ -166,9 +167,9 @@ class Operator:
                 if resource.namespaced or namespace is None:
                     reflector = self._build_reflector(api, resource, namespace, selector)
                     self._watches.add(resource, namespace, reflector)
-        self.tasks = {
+        self.tasks: Tasks = {
             **self._watches.tasks,
-            "lead": self._lead_again_and_again,
+            "lead": partial(lead_again_and_again, self._lease, self._lead),
             "queue": self._queue.run,
         }
 
@@ -238,9 +239,6 @@ class Operator:
                     sighting.resource, sighting.namespace, sighting.at
                 )
         return set()
-
-    async def _lead_again_and_again(self) -> None:
-        await lead_again_and_again(self._lease, self._lead)
 
     async def _lead(self) -> None:
         """One term: nothing is planned for a namespace before its lists were taken anew in it.

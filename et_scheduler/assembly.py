@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -80,7 +81,11 @@ class Scheduler:
         self._decider = Decider(self.store, scribe, sink, clock, metrics, plan=self._plan)
         for resource in self.store.tables:
             self._watches.add(resource, None, self._build_reflector(api, resource))
-        lead = self._decider.run if settings.is_observing else self._lead_again_and_again
+        lead = (
+            self._decider.run
+            if settings.is_observing
+            else partial(lead_again_and_again, self._lease, self._lead)
+        )
         self.tasks = {**self._watches.tasks, "lead": lead}
 
     def describe_trouble(self) -> str:
@@ -114,9 +119,6 @@ class Scheduler:
     def _see(self, sighting: Sighting) -> None:
         if self._ingest.take(sighting):
             self._decider.ask()
-
-    async def _lead_again_and_again(self) -> None:
-        await lead_again_and_again(self._lease, self._lead)
 
     async def _lead(self) -> None:
         """One term: nothing is decided before every list was taken anew in it."""

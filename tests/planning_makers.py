@@ -25,6 +25,7 @@ from et_kube.resources import (
 )
 from et_kube.shaping import describe_admitted
 from et_operator.codec.children import decode_accounts, decode_role_names, find_controller
+from et_operator.codec.pods import has_pre_stop
 from et_operator.codec.statuses import decode_status, encode_status
 from et_operator.model.actions import (
     Action,
@@ -51,7 +52,6 @@ from et_operator.model.plans import Plan
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, Proof, Refusal, RuntimeFiles, Snapshot
-from et_operator.planning.manifests.pods import has_pre_stop
 from et_operator.planning.planner import plan
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -437,7 +437,7 @@ class World:
             owner=self.job.owner,
             container="main",
             account=manifest["spec"].get("serviceAccountName", ""),
-            has_pre_stop=has_pre_stop(manifest),
+            has_pre_stop=has_pre_stop(manifest["spec"]["containers"][0]),
             keys_secret=next(
                 (v["secret"]["secretName"] for v in manifest["spec"]["volumes"] if "secret" in v),
                 "",

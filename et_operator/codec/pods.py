@@ -67,9 +67,14 @@ def decode_pod(obj: Json) -> Pod | None:
     pod = replace(
         pod,
         is_probed=bool(own.get("livenessProbe") or own.get("startupProbe")),
-        has_pre_stop=bool((own.get("lifecycle") or {}).get("preStop")),
+        has_pre_stop=has_pre_stop(own),
     )
     return _add_status(pod, spec, obj.get("status") or {})
+
+
+def has_pre_stop(container: Json) -> bool:
+    """Whether it has a hook that a kubelet runs before anything in it is told to end."""
+    return bool((container.get("lifecycle") or {}).get("preStop"))
 
 
 def _find_epoch(role: Role, metadata: Json, labels: Json) -> int | None:

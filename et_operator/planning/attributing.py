@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from et_operator.codec.pods import has_pre_stop
 from et_operator.model.pods import Pod, Termination
-from et_operator.planning.manifests.pods import has_pre_stop
 from et_operator.planning.views import View, is_disrupted
 
 TERMINATED = 128 + 15
@@ -52,7 +52,7 @@ def _may_be_of_hook(view: View, pod: Pod | None) -> bool:
     """
     if pod is None:
         spec = view.job.spec
-        return spec is not None and has_pre_stop(spec.launcher_template)
+        return spec is not None and has_pre_stop(spec.launcher_template["spec"]["containers"][0])
     if not pod.has_pre_stop or not (is_disrupted(pod) or pod.pod_reason):
         return False
     asked, end = pod.end_requested, pod.termination.finished if pod.termination else None

@@ -57,11 +57,6 @@ def end_with_pod(spec: dict[str, Any]) -> None:
             spec[key] = [{k: v for k, v in c.items() if k not in dropped} for c in spec[key]]
 
 
-def has_pre_stop(template: Json) -> bool:
-    """Whether the container that counts has a hook that a kubelet runs before it is told to end."""
-    return bool((template["spec"]["containers"][0].get("lifecycle") or {}).get("preStop"))
-
-
 def build_pod_labels(job: TrainingJob, role: Role, epoch: int) -> dict[str, str]:
     """Labels of a pod of this role that was created in this epoch."""
     return {**build_labels(job.key.name, role), LABEL_EPOCH: str(epoch)}
