@@ -12,14 +12,17 @@ from et_contract.documents import MemberState
 from et_kube.resources import PODS
 from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
+from et_operator.planning.attributing import CLOCKS
 from et_operator.planning.drafts import Draft
-from et_operator.planning.views import View, is_disrupted, is_taken
+from et_operator.planning.views import View, is_disrupted, is_taken, is_unseen
 
 BLAMED = timedelta(minutes=5)
 """So long after the platform took a worker it is blamed for the failure of an elastic command.
 
 horovodrun waits for a process that could not be started until its time-out, 120 s as we set it, and
 ends with 1; it may have come to that a worker's grace period after the loss."""
+_WITH_ITS_NODE = frozenset({"DeletionByPodGC", "DeletionByTaintManager"})
+"""Reasons of disruptions which say that the node may have been lost long before."""
 
 
 def find_lost(draft: Draft, launcher: Pod | None) -> tuple[WorkerRecord, ...]:
@@ -107,8 +110,26 @@ def _find_unnoted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
 
 def _explains(view: View, loss: WorkerRecord, end: datetime | None) -> bool:
     pod = view.pods.get(loss.uid)
+    if pod is not None and end is not None and _is_lost_after(view, pod, end):
+        return False
     if not view.is_elastic:
         return pod is None or view.is_gone(pod) or is_disrupted(pod)
     seen = pod.termination.finished if pod is not None and pod.termination else None
     since = seen or loss.since  # when it was noted, which may be long after
     return loss.taken and (since is None or end is None or end - since <= BLAMED)
+
+
+def _is_lost_after(view: View, pod: Pod, end: datetime) -> bool:
+    """Whether nobody asked for the worker's end before its launcher's.
+
+    That a node is lost is known a minute later, and its pods are deleted minutes after that: of
+    those nobody knows. Nor of one whose end nobody asked for, as far as is told: what its container
+    took to end is not.
+    """
+    asked = pod.end_requested
+    if asked is None or is_unseen(pod) or view.is_node_sick(pod):
+        return False
+    if pod.disruption_reason in _WITH_ITS_NODE:
+        return False
+    ended = pod.termination.finished if pod.termination else None
+    return min(asked, ended or asked) > end + CLOCKS

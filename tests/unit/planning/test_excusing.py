@@ -103,3 +103,22 @@ def test_a_loss_counts_from_when_it_was_and_not_from_when_it_was_noted(*, is_not
     world.finish(3)
     world.settle()
     assert world.reason("Failed") == "LauncherFailed"
+
+
+@pytest.mark.parametrize("is_elastic", ELASTIC)
+@pytest.mark.parametrize(
+    ("seconds", "reason", "explains"),
+    [(3, "", True), (60, "EvictionByEvictionAPI", False), (60, "DeletionByTaintManager", True)],
+)
+def test_one_that_somebody_took_once_the_launcher_had_ended_explains_nothing(
+    seconds: int, reason: str, *, is_elastic: bool, explains: bool
+) -> None:
+    world = start(is_elastic=is_elastic)
+    world.finish(3)
+    world.put("job-launcher", termination=Termination(3, "Error", finished=world.now))
+    world.wait(seconds)
+    world.delete("job-worker-1")
+    world.put("job-worker-1", disruption_reason=reason)
+    world.settle()
+    expected = ("Restarting", "WorkerLost") if explains else ("Failed", "LauncherFailed")
+    assert world.reason(expected[0]) == expected[1]
