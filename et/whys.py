@@ -15,7 +15,7 @@ from et.queues import format_since, list_line, name_job, read_admission, read_qu
 from et.reading import explain_end, has_ended, read_events, read_job
 from et.screens import Screen, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
-from et_contract.admissions import ADMITTED, AdmissionState
+from et_contract.admissions import ADMITTED, REFUSED, AdmissionState
 from et_kube.errors import Refused
 from et_operator.codec.decoding import decode_job
 from et_operator.model.conditions import find_condition
@@ -66,10 +66,13 @@ def list_reasons(
     if has_ended(job):
         yield "end", explain_end(job)
         return
-    if admission is not None and job.spec is not None and (job.spec.queue or admission.workers):
+    told = find_condition(job.status.conditions, ADMITTED)
+    if told is not None and told.reason == REFUSED:  # et-scheduler says no more of it
+        yield "queue", "in no line: its pods would not be created"
+        yield "why", told.message
+    elif admission is not None and job.spec is not None and (job.spec.queue or admission.workers):
         yield from _list_of_queue(job, admission, line, now)
     elif job.spec is not None and job.spec.queue:
-        told = find_condition(job.status.conditions, ADMITTED)
         yield "queue", (told.message if told else "") or "the operator has not looked at it yet"
         yield "next", f"et-scheduler answers for queue {job.spec.queue}; does it run?"
     for trouble in list_troubles(job):

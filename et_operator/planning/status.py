@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from et_contract.admissions import ADMITTED, WAITING
+from et_contract.admissions import ADMITTED, REFUSED, WAITING
 from et_contract.documents import DRIVER_STALLED
 from et_kube.resources import PODS
 from et_operator.model.conditions import find_condition, is_true
@@ -292,11 +292,12 @@ def _find_phase(status: JobStatus) -> JobPhase:
     """The first condition in this order that is True says it."""
     true = (phase for kind, phase in _PHASES if is_true(status.conditions, kind))
     phase = next(true, JobPhase.CREATED)
-    if phase is JobPhase.SUSPENDED and _is_waiting_in_line(status):
+    if phase is JobPhase.SUSPENDED and _is_waiting_for_queue(status):
         return JobPhase.WAITING
     return phase
 
 
-def _is_waiting_in_line(status: JobStatus) -> bool:
+def _is_waiting_for_queue(status: JobStatus) -> bool:
+    """Whether nobody but its queue holds it: it is in line, or its pods would not be created."""
     admitted = find_condition(status.conditions, ADMITTED)
-    return admitted is not None and admitted.reason == WAITING
+    return admitted is not None and admitted.reason in {WAITING, REFUSED}

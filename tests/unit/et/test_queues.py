@@ -159,6 +159,26 @@ def test_a_job_that_nobody_has_answered_asks_whether_the_scheduler_runs(desk: De
     assert "et-scheduler answers for queue research; does it run?" in desk.out
 
 
+def test_of_a_job_whose_pods_are_refused_the_servers_words_are_the_reason(desk: Desk) -> None:
+    fill(desk)
+    condition = {
+        "type": "Admitted",
+        "status": "False",
+        "reason": "PodsRefused",
+        "message": "no such class",
+        "lastTransitionTime": ago(desk, 3),
+        "lastUpdateTime": ago(desk, 3),
+    }
+    status = {"conditions": [condition]}
+    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, "second"), status)
+
+    assert desk.type("why", "second", "-o", "json") == 0
+
+    reasons = {one["about"]: one["text"] for one in json.loads(desk.out)["reasons"]}
+    assert reasons["queue"] == "in no line: its pods would not be created"
+    assert reasons["why"] == "no such class"
+
+
 def test_without_a_queue_troubles_and_late_warnings_say_why(desk: Desk) -> None:
     job = make_job("plain", workers=2)
     desk.cluster.create(TRAINING_JOBS, NAMESPACE, job)

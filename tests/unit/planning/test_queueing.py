@@ -343,6 +343,17 @@ def test_who_would_have_no_pods_is_in_no_line_until_he_would() -> None:
     assert list_priorities(world) == [7, 7]
 
 
+def test_who_comes_back_into_the_line_waits_there_too_where_his_pods_would_not_be_made() -> None:
+    world = make_world()
+    world.go_on()
+    start(world)
+    world.objection = "no such class"
+    answer(world, 1, 0, state=WAITING)
+    world.go_on()
+    assert find_admitted(world)[1] == "PodsRefused"
+    assert world.status.phase is JobPhase.WAITING
+
+
 def test_an_edit_is_tried_at_once_and_the_refusal_of_another_spec_says_nothing() -> None:
     world = make_world()
     world.objection = "no such class"
