@@ -19,6 +19,8 @@ MAX_INDEX = 10**INDEX_DIGITS - 1
 """The last worker's; after it the numbers begin anew, past those that are in use."""
 _MAX_EPOCH_DIGITS = 9
 MAX_EPOCH = 10**_MAX_EPOCH_DIGITS - 1
+ENDED = frozenset({"Succeeded", "Failed"})
+"""Phases of a pod that never runs again: it holds nothing, and may be there for its log."""
 _WORKER = re.compile(rf".+-worker-(0|[1-9]\d{{0,{INDEX_DIGITS - 1}}})")
 _LAUNCHER = re.compile(rf".+-launcher(?:-r([1-9]\d{{0,{_MAX_EPOCH_DIGITS - 1}}}))?")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from et_contract.pods import Role
+from et_contract.pods import ENDED, Role
 from et_operator.model.jobs import Owner
 
 
@@ -74,7 +74,7 @@ class Pod:
     @property
     def is_terminal(self) -> bool:
         """Whether the pod will never run again."""
-        return self.phase in {"Succeeded", "Failed"}
+        return self.phase in ENDED
 
     @property
     def has_ended(self) -> bool:

@@ -153,7 +153,7 @@ def note_keys(draft: Draft) -> None:
     view = draft.view
     if draft.status.keys_secret:
         return
-    mounted = (pod.keys_secret for pod in view.snapshot.pods if not view.is_gone(pod))
+    mounted = (pod.keys_secret for pod in view.own_pods if not view.is_gone(pod))
     made = next(filter(None, mounted), view.snapshot.keys_secret)
     if made:
         draft.change(keys_secret=made)

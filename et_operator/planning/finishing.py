@@ -148,7 +148,7 @@ def _note_why(draft: Draft) -> None:
 def _are_keys_doubtful(draft: Draft) -> bool:
     """Whether the Secret of keys may be gone: where it is to be mounted, nothing has started."""
     secret = draft.status.keys_secret
-    pods = [p for p in draft.view.snapshot.pods if p.keys_secret == secret and p.node]
+    pods = [p for p in draft.view.own_pods if p.keys_secret == secret and p.node]
     return bool(pods) and not any(pod.has_container_started for pod in pods)
 
 
@@ -164,7 +164,7 @@ def _resume(draft: Draft) -> None:
     if draft.status.epoch == 0:
         return
     draft.change(epoch=draft.status.epoch + 1, launcher_uid="", start_time=draft.now)
-    if all(draft.view.is_gone(pod) for pod in draft.view.snapshot.pods):
+    if all(draft.view.is_gone(pod) for pod in draft.view.own_pods):
         shipped = draft.view.snapshot.shipped.runtime
         keys_secret = draft.status.keys_secret if draft.status.runtime == shipped else ""
         draft.change(runtime=shipped, keys_secret=keys_secret)

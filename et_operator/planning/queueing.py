@@ -63,10 +63,15 @@ def note_admission(draft: Draft) -> None:
 
 
 def try_pods(draft: Draft) -> list[Action]:
-    """Ask as what the pods of who waits would be created, once none of its last life is left."""
+    """Ask as what the pods of who waits would be created, once those of its last life have ended.
+
+    As et-scheduler sees it, who starts nobody before: what stays for its log holds nothing.
+    """
     view, shapes = draft.view, draft.status.shapes
     told = find_condition(draft.status.conditions, ADMITTED)
-    if not is_held(view.snapshot.job) or view.snapshot.pods or told is None:
+    if not is_held(view.snapshot.job) or told is None:
+        return []
+    if not all(pod.is_terminal for pod in view.own_pods):
         return []
     if shapes.is_proven if shapes is not None else told.reason != REFUSED:
         return []

@@ -101,6 +101,13 @@ class View:
         return tuple(p for p in found if is_called(p.name, job, p.role) and (p.epoch or 0) <= last)
 
     @cached_property
+    def own_pods(self) -> tuple[Pod, ...]:
+        """Launchers and workers that an operator can have made, of this life or the last one."""
+        job = self.job.key.name
+        workers = (pod for pod in self.workers if is_called(pod.name, job, pod.role))
+        return (*self.launchers, *workers)
+
+    @cached_property
     def launcher(self) -> Pod | None:
         """The pod of this epoch, the only one that counts."""
         return next((p for p in self.launchers if p.epoch == self.status.epoch), None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from sys import intern
 
-from et_contract.pods import LABEL_GROUP, LABEL_JOB, LABEL_ROLE, Role, is_called
+from et_contract.pods import ENDED, LABEL_GROUP, LABEL_JOB, LABEL_ROLE, Role, is_called
 from et_kube.resources import GROUP, TRAINING_JOBS, Json
 from et_scheduler.codec.priorities import read_preempts
 from et_scheduler.codec.reading import (
@@ -21,7 +21,6 @@ from et_scheduler.codec.shapes import read_bound_shape, read_whole_shape
 from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import Shape
 
-_ENDED = frozenset({"Succeeded", "Failed"})
 _MAX_CONDITIONS = 256
 _MAX_UID = 64
 NOTHING = Shape()
@@ -55,7 +54,7 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
     """Raises ValueError (KeyError, TypeError) for a pod that cannot be read."""
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
-    if status.get("phase") in _ENDED:
+    if status.get("phase") in ENDED:
         return GONE
     node = intern(read_text(spec, "nodeName"))
     owner, is_launcher = _find_owner(metadata)

@@ -13,11 +13,11 @@ from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create, DryRun
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import find_condition, is_true
-from et_operator.model.jobs import ScalingKind, TrainingJob
+from et_operator.model.jobs import RestartPolicy, ScalingKind, TrainingJob
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import World, make_job, make_scaling, make_shipped
 
 ADMITTED, WAITING = AdmissionState.ADMITTED, AdmissionState.WAITING
 
@@ -391,3 +391,31 @@ def test_what_is_tried_has_no_name_and_no_account_that_comes_with_the_start() ->
     assert worker["metadata"]["generateName"] == "job-worker-0-"
     assert not any("name" in pod["metadata"] for pod in tried)
     assert not any("serviceAccountName" in pod["spec"] for pod in tried)
+
+
+def test_a_launcher_that_stays_for_its_log_keeps_nobody_from_being_tried() -> None:
+    world = make_world(restart_policy=RestartPolicy.ON_FAILURE)
+    start(world)
+    world.finish(1)
+    world.go_on()
+    answer(world, 1, 0, state=WAITING)
+    world.go_on()
+    assert [(pod.name, pod.phase) for pod in world.pods.values()] == [("job-launcher", "Failed")]
+    assert list_priorities(world) == [7, 7]
+
+
+def test_a_strangers_pod_keeps_nobody_from_being_tried_and_no_job_on_its_old_runtime() -> None:
+    world = make_world()
+    start(world)
+    planted = world.pods["job-launcher"]
+    for name in ("zz-launcher-r900", "job-launcher-r900"):
+        world.pods[name] = replace(planted, name=name, uid=name, epoch=901)
+    answer(world, 1, 0, state=WAITING)
+    world.go_on()
+    assert {pod.name for pod in world.pods.values()} == {"zz-launcher-r900", "job-launcher-r900"}
+    assert list_priorities(world) == [7, 7]
+    world.shipped = make_shipped("d2")
+    answer(world, 2, 2)
+    world.go_on()
+    assert world.status.runtime is not None
+    assert world.status.runtime.digest == "d2"
