@@ -30,7 +30,7 @@ from et_operator.model.names import (
 from et_operator.planning.admitting import find_placement
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
 from et_operator.planning.granting import grant_rights, withdraw_rights
-from et_operator.planning.launching import can_launch, is_launcher_missing
+from et_operator.planning.launching import can_launch
 from et_operator.planning.leaving import is_room_short, list_holders
 from et_operator.planning.manifests.access import (
     build_report_map,
@@ -108,14 +108,14 @@ def create_pods(draft: Draft) -> list[Action]:
         return []
     if any(is_refused(draft, kind) for kind in (PODS, SECRETS, ROLES, ROLE_BINDINGS)):
         return []
-    if is_launcher_missing(view) and is_room_short(view) and list_holders(draft):
+    if view.is_launcher_missing and is_room_short(view) and list_holders(draft):
         return []  # what they leave is the launcher's
     actions: list[Action] = []
     workers = _select_due(draft)
     if _needs_launcher(draft):
         actions.append(_build_launcher(draft, runtime))
         workers = workers if PODS not in view.snapshot.refusals else []
-    elif is_launcher_missing(view) or count_waits(draft):
+    elif view.is_launcher_missing or count_waits(draft):
         workers = workers[: max(draft.needed_workers - _count_promising(draft), 0)]
     actions += _create_workers(draft, workers, runtime)
     if actions and has_keys(view.job) and not status.keys_secret:
@@ -192,7 +192,7 @@ def _build_launcher(draft: Draft, runtime: Runtime) -> Create:
 
 def _needs_launcher(draft: Draft) -> bool:
     view, status = draft.view, draft.view.status
-    if not is_launcher_missing(view) or view.awaited_launchers:
+    if not view.is_launcher_missing or view.awaited_launchers:
         return False
     if view.launcher_name in view.snapshot.taken or not can_launch(draft):
         return False

@@ -206,11 +206,6 @@ def can_launch(draft: Draft) -> bool:
     return running >= draft.needed_workers
 
 
-def is_launcher_missing(view: View) -> bool:
-    """Whether the launcher of this epoch is yet to be created."""
-    return not view.status.launcher_uid and view.launcher is None
-
-
 def _is_worth_a_retry(policy: RestartPolicy, code: int | None) -> bool:
     match policy:
         case RestartPolicy.NEVER:

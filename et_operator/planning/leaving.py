@@ -12,6 +12,7 @@ from et_kube.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.model.actions import Action, Delete
 from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
+from et_operator.model.snapshots import Refusal
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import is_script_done
@@ -130,7 +131,7 @@ def delete_old_failures(draft: Draft) -> list[Action]:
     last = [p for p in former if p.is_over and (p.epoch or 0) == view.status.epoch - 1]
     kept = [pod for pod in (*last, *workers[-KEPT_FAILED:]) if not is_outlived(draft, pod)]
     stay = {pod.uid for pod in kept}
-    if is_room_short(view):
+    if are_ended_counted(view):
         stay -= {pod.uid for pod in list_holders(draft) if pod.is_terminal}
     going = (pod for pod in (*former, *workers) if pod.uid not in stay and not pod.is_deleting)
     return [delete_pod(pod) for pod in going]
@@ -168,11 +169,29 @@ def _find_noted_end(draft: Draft, pod: Pod) -> datetime | None:
 
 
 def is_room_short(view: View) -> bool:
-    """Whether a quota refused a pod lately, or no node has enough left for the launcher."""
-    refusal, launcher = view.snapshot.refusals.get(PODS), view.launcher
-    if refusal is not None and QUOTA in refusal.message:
-        return True
-    return launcher is not None and INSUFFICIENT in launcher.unschedulable_message
+    """Whether the launcher that is to come has none; a job that has ended waits for none."""
+    if view.status.completion_time is not None:
+        return False
+    return find_launcher_refusal(view) is not None or is_unplaced(view)
+
+
+def find_launcher_refusal(view: View) -> Refusal | None:
+    """That of a quota which refused the launcher, by name, and lately; None where none did.
+
+    That it refused a worker says nothing: an elastic job may ask for more than there is each time.
+    """
+    refusal = view.snapshot.refusals.get(PODS)
+    if refusal is None or not view.is_launcher_missing or refusal.name != view.launcher_name:
+        return None
+    return refusal if QUOTA in refusal.message else None
+
+
+def is_unplaced(view: View) -> bool:
+    """Whether the launcher is there and no node has enough left for it."""
+    pod = view.launcher
+    if pod is None or pod.is_deleting or pod.has_ended:
+        return False
+    return INSUFFICIENT in pod.unschedulable_message
 
 
 def are_ended_counted(view: View) -> bool:

@@ -113,6 +113,11 @@ class View:
         return next((p for p in self.launchers if p.epoch == self.status.epoch), None)
 
     @property
+    def is_launcher_missing(self) -> bool:
+        """Whether the launcher of this epoch is yet to be created."""
+        return not self.status.launcher_uid and self.launcher is None
+
+    @property
     def is_elastic(self) -> bool:
         """Whether workers may join and leave while the launcher runs.
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from et_kube.resources import PODS, Json
+from et_kube.resources import Json
 from et_operator.model.jobs import JobSpec
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
-from et_operator.planning.launching import is_launcher_missing
-from et_operator.planning.leaving import INSUFFICIENT, QUOTA, leave, list_holders
+from et_operator.planning.leaving import (
+    find_launcher_refusal,
+    is_unplaced,
+    leave,
+    list_holders,
+)
 from et_operator.planning.membership import rank_victims
 
 YIELDED = "Yielded"
@@ -72,10 +76,8 @@ def _find_step(draft: Draft) -> int:
 
 def _find_refused(draft: Draft) -> Shortage | None:
     """A quota refused the launcher more than once: what has just ended is counted for a moment."""
-    view, refusal = draft.view, draft.view.snapshot.refusals.get(PODS)
-    if refusal is None or not is_launcher_missing(view) or view.awaited_launchers:
-        return None
-    if refusal.name != view.launcher_name or QUOTA not in refusal.message:
+    refusal = find_launcher_refusal(draft.view)
+    if refusal is None or draft.view.awaited_launchers:
         return None
     return Shortage("a quota has", refusal.count - 1, refusal.message, "QuotaYielded")
 
@@ -94,9 +96,7 @@ def count_waits(draft: Draft) -> int:
     From the first on the job creates no worker above its minimum.
     """
     pod = draft.view.launcher
-    if pod is None or pod.is_deleting or pod.has_ended:
-        return 0
-    if INSUFFICIENT not in pod.unschedulable_message:
+    if pod is None or not is_unplaced(draft.view):
         return 0
     waits = max((draft.now - pod.created) // PATIENCE, 0)
     draft.wake_at(pod.created + (waits + 1) * PATIENCE)

@@ -8,6 +8,7 @@ import pytest
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.pods import Node, Termination
+from et_operator.model.snapshots import Refusal
 from tests.planning_makers import World, make_job, make_scaling
 
 
@@ -87,6 +88,38 @@ def test_what_works_on_beside_a_launcher_that_has_ended_has_ten_minutes_by_our_c
     world.settle()
     assert not world.pods["job-launcher"].is_deleting
     assert world.requeue_after == timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_so_it_has_where_a_quota_refuses_workers(code: int) -> None:
+    """An elastic job may be refused some growth for as long as it runs."""
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    world.edit(replicas=3)
+    refusal = Refusal("exceeded quota: small", 9, world.now, 2, "job-worker-2")
+    world.refusals[PODS] = refusal
+    outlive(world, code)
+    world.wait(599)
+    world.refusals[PODS] = replace(refusal, at=world.now)
+    world.settle()
+    assert not world.pods["job-launcher"].is_deleting
+    world.wait(1)
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+
+
+def test_so_it_has_once_a_job_has_ended_for_want_of_a_launcher() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE, active_deadline=timedelta(seconds=60))
+    outlive(world, 1)
+    world.refusals[PODS] = Refusal("exceeded quota", 3, world.now, 1, "job-launcher-r1")
+    world.wait(60)
+    world.settle()
+    assert world.phase() == "Failed"
+    world.wait(599)
+    world.settle()
+    assert not world.pods["job-launcher"].is_deleting
     world.wait(1)
     world.settle()
     assert world.pods["job-launcher"].is_deleting
