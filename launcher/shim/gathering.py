@@ -33,6 +33,10 @@ LOOK_SECONDS = 1.0
 """Between two looks at the list and at the ends."""
 PATIENCE_SECONDS = 600.0
 """What an elastic run without any worker waits for one, as torchrun itself would."""
+AGAIN_SECONDS = {torch_options.CUT_OFF: 600.0}
+"""Codes of ends that say nothing of the training, and for how long since the first of several in a
+row the host gets another torchrun. One that ran longer than that begins a row anew."""
+AGAIN_AFTER = 5.0
 USAGE_ERROR = 2
 KILLED = 128
 """From here on a code says that a signal was the end, or that nothing was started (255)."""
@@ -68,7 +72,13 @@ class Gathering:
         self._asked: Set[str] = set()
         """Hosts whose torchrun was asked to end."""
         self._codes: Dict[str, int] = {}
-        """Of every host that has had its torchrun."""
+        """Of every host whose torchrun has ended, the last of them."""
+        self._started: Dict[str, float] = {}
+        """When a host got its last one."""
+        self._rows: Dict[str, float] = {}
+        """When the first of several ends in a row was that say nothing."""
+        self._again: Dict[str, float] = {}
+        """Hosts that are to have another one, and when."""
         self._verdicts: List[int] = []
         """The codes of those that ended by themselves, on a host that was listed then."""
         self._signal = 0
@@ -97,32 +107,43 @@ class Gathering:
         """
         names = {host.name for host in listed}
         for name in ended:
-            self._note_end(name, is_listed=name in names)
+            self._note_end(name, now, is_listed=name in names)
         for name in self._running.keys() - names - self._asked:
             programs.say(f"{name} is off the list: its torchrun gets SIGTERM")
             self._asked.add(name)
             self._stop(self._running[name], signal.SIGTERM)
         for host in listed:
-            if self._is_wanted(host.name):
+            if self._is_wanted(host.name, now):
                 programs.say(f"torchrun starts in {host.name}")
+                self._again.pop(host.name, None)
+                self._started[host.name] = now
                 self._running[host.name] = self._start(host)
         return self._judge(names, now)
 
-    def _note_end(self, name: str, *, is_listed: bool) -> None:
+    def _note_end(self, name: str, now: float, *, is_listed: bool) -> None:
         code = self._codes[name] = self._running.pop(name).code
-        if is_listed and code < KILLED and code != torch_options.LATE:
+        if code in AGAIN_SECONDS:
+            self._note_nothing(name, now, AGAIN_SECONDS[code])
+        elif is_listed and code < KILLED and code != torch_options.LATE:
             self._verdicts.append(code)
         if code:
             programs.say(f"{name}: torchrun ended with {code}")
 
-    def _is_wanted(self, name: str) -> bool:
+    def _note_nothing(self, name: str, now: float, patience: float) -> None:
+        if now >= self._started[name] + patience:
+            self._rows.pop(name, None)
+        if now < self._rows.setdefault(name, now) + patience:
+            self._again[name] = now + AGAIN_AFTER
+
+    def _is_wanted(self, name: str, now: float) -> bool:
         is_over = self._verdicts or self._signal
         is_new = name not in self._running and name not in self._codes
+        is_due = name in self._again and now >= self._again[name]
         staying = len(self._running.keys() - self._asked)
-        return is_new and not is_over and staying < self._most
+        return (is_new or is_due) and not is_over and staying < self._most
 
     def _judge(self, names: Set[str], now: float) -> Optional[int]:
-        """0 if those that count ended with 0; who left, was lost, killed or late does not.
+        """0 if those that count ended with 0; who left, was lost, killed, cut off or late does not.
 
         That is said of those without whom the run could be: of the least a 0 is needed, each.
         """
@@ -137,6 +158,8 @@ class Gathering:
         worst = max(self._codes.values(), default=frames.EXIT_GONE)
         if self._verdicts:
             return worst
+        if names & self._again.keys():
+            return None
         if self._empty_since is None:
             self._empty_since = now
         is_waiting = not names & self._codes.keys() and now < self._empty_since + self._patience

@@ -17,8 +17,8 @@ import pytest
 
 from et_contract import frames
 from et_contract.hosts import Host
-from launcher.shim.gathering import Gathering
-from launcher.shim.torch_options import LATE
+from launcher.shim.gathering import AGAIN_AFTER, Gathering
+from launcher.shim.torch_options import CUT_OFF, LATE
 from tests.unit.launcher.shim.brokers import PATIENCE, FakeBroker, Peer, Start
 from tests.unit.launcher.shim.torches import build_torch
 
@@ -30,12 +30,14 @@ class Fleet:
 
     def __init__(self, most: int = 4, patience: float = 60.0, least: int = 1) -> None:
         self.calls: dict[str, Any] = {}
+        self.starts = ""
         self.signals: list[tuple[str, int]] = []
         self.gathering = Gathering(self.start, self.stop, least=least, most=most, patience=patience)
         self.now = 0.0
 
     def start(self, host: Host) -> Any:
-        assert host.name not in self.calls
+        assert host.name not in self.calls or self.calls[host.name].ended.is_set()
+        self.starts += host.name
         self.calls[host.name] = SimpleNamespace(host=host, ended=threading.Event(), code=-1)
         return self.calls[host.name]
 
@@ -180,6 +182,57 @@ def test_it_does_not_wait_for_ever_for_one():
     fixed.look("a")
     fixed.end(137, "a")
     assert fixed.look("") == 137
+
+
+def test_one_that_was_cut_off_gets_another_one_and_says_nothing_of_the_end():
+    fleet = Fleet()
+    fleet.look("abc")
+    fleet.end(CUT_OFF, "b")
+    assert fleet.look("abc", later=200) is None
+    fleet.look("abcd", later=AGAIN_AFTER - 1)
+    assert fleet.starts == "abcd"
+    fleet.look("abcd")
+    assert fleet.starts == "abcdb"
+    fleet.end(0, "a", "b", "c", "d")
+    assert fleet.look("abcd") == 0
+
+
+@pytest.mark.parametrize("patience", [0, 60])
+def test_a_run_that_was_cut_off_as_a_whole_goes_on(patience: int):
+    fleet = Fleet(least=2, most=2, patience=patience)
+    fleet.look("ab")
+    fleet.end(CUT_OFF, "a", "b")
+    assert fleet.look("ab") is None
+    assert fleet.look("ab", later=AGAIN_AFTER) is None
+    assert fleet.starts == "abab"
+    fleet.end(0, "a", "b")
+    assert fleet.look("ab") == 0
+
+
+def test_one_that_is_cut_off_as_the_others_end_is_not_waited_for():
+    fleet = Fleet()
+    fleet.look("ab")
+    fleet.end(CUT_OFF, "b")
+    assert fleet.look("ab") is None
+    fleet.end(0, "a")
+    assert fleet.look("ab") == 0
+    assert fleet.starts == "ab"
+
+
+def test_a_way_to_the_rendezvous_that_there_is_not_ends_the_run():
+    fleet = Fleet()
+    fleet.look("a", later=0)
+    ends = []
+    while not ends or ends[-1] is None:
+        fleet.end(CUT_OFF, "a")
+        ends.append(fleet.look("a", later=60))
+        fleet.look("a", later=AGAIN_AFTER)
+    assert (ends[-1], fleet.now // 60) == (CUT_OFF, 11)
+    fleet = Fleet()
+    for _ in range(99):  # it has trained in between
+        fleet.look("a", later=AGAIN_AFTER)
+        fleet.end(CUT_OFF, "a")
+        assert fleet.look("a", later=600) is None
 
 
 def test_a_signal_goes_to_all_and_ends_the_run():

@@ -195,7 +195,7 @@ def join(start: Start, tree: Path, *words: str, options: str = "") -> tuple[int,
 def test_torch_1_takes_the_address_for_the_name_of_its_host(tmp_path: Path, start: Start):
     code, out, _ = join(start, tmp_path, "train.py", "--lr=1")
     told = f"program {tmp_path}/torchrun arguments ['train.py', '--lr=1'] name 127.0.0.1\n"
-    assert (code, out) == (0, told)
+    assert (code, out) == (0, told + "closed for all\n")
 
 
 def test_torch_2_is_told_the_address_by_its_option(tmp_path: Path, start: Start):
@@ -213,11 +213,14 @@ def test_an_address_that_the_user_gave_stays():
     [
         ("signal", 143, ""),
         ("closed", torch_options.LATE, "edl: the training ended before this worker took part"),
+        ("cut", torch_options.CUT_OFF, "edl: the connection to the rendezvous is lost: 60 s"),
+        ("store", torch_options.CUT_OFF, "edl: the connection to the rendezvous is lost: wait"),
         ("failed", 1, "RuntimeError: a worker failed"),
     ],
 )
 def test_ends_are_told_by_codes(tmp_path: Path, start: Start, how: str, code: int, text: str):
-    found, _, err = join(start, tmp_path, how)
+    found, out, err = join(start, tmp_path, how)
+    assert ("closed for all" in out) == (how in ("closed", "failed"))
     assert found == code
     assert text in err
     assert ("Traceback" in err) == (how == "failed")

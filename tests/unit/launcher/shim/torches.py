@@ -18,10 +18,13 @@ class TCPStore:
     def __init__(self, host_name, port, world_size=None, is_master=False, wait_for_workers=True):
         assert is_master and port == 0 and not wait_for_workers
 """
+DIST_ERROR = "class DistError(RuntimeError): pass\n"
 RUN = """
 import argparse, os, socket, sys
 from torch.distributed.elastic.multiprocessing import SignalException
-from torch.distributed.elastic.rendezvous import RendezvousClosedError
+from torch import distributed
+from torch.distributed.elastic import rendezvous
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import DynamicRendezvousHandler
 
 def parse_args(args):
     parser = argparse.ArgumentParser()
@@ -44,12 +47,27 @@ def parse_args(args):
 def main(args=None):
     print("program", sys.argv[0], "arguments", args, "name", socket.getfqdn(), flush=True)
     how = parse_args(args).training_script
-    if how == "signal":
-        raise SignalException("got SIGTERM", sigval=15)
-    if how == "closed":
-        raise RendezvousClosedError
-    if how == "failed":
-        raise RuntimeError("a worker failed")
+    is_open = how == "signal"
+    try:
+        if how == "signal":
+            raise SignalException("got SIGTERM", sigval=15)
+        if how == "closed":
+            raise rendezvous.RendezvousClosedError
+        if how == "cut":
+            raise rendezvous.RendezvousConnectionError("60 s without an answer")
+        if how == "store":
+            raise distributed.DistError("wait timeout")
+        if how == "failed":
+            raise RuntimeError("a worker failed")
+    finally:
+        if not is_open:
+            DynamicRendezvousHandler().shutdown()
+"""
+HANDLER = """
+class DynamicRendezvousHandler:
+    def shutdown(self):
+        print("closed for all", flush=True)
+        return True
 """
 ENDS = "class {}(Exception):\n    def __init__(self, *_, sigval=0):\n        self.sigval = sigval\n"
 TORCHRUN = "#!{python} -IS\nimport signal, sys\n"
@@ -61,15 +79,17 @@ def build_torch(tree: Path, *, options: str = "") -> str:
 
     `options` is code for options that only some releases have.
     """
-    packages = ("", "/distributed", "/distributed/elastic")
+    packages = ("", "/distributed", "/distributed/elastic", "/distributed/elastic/rendezvous")
     for package in packages:
         (tree / f"torch{package}").mkdir(parents=True)
         (tree / f"torch{package}/__init__.py").touch()
     distributed = tree / "torch/distributed"
-    (distributed / "__init__.py").write_text(DISTRIBUTED)
+    (distributed / "__init__.py").write_text(DISTRIBUTED + DIST_ERROR)
     (distributed / "run.py").write_text(RUN.format(more=options or "pass"))
     (distributed / "elastic/multiprocessing.py").write_text(ENDS.format("SignalException"))
-    (distributed / "elastic/rendezvous.py").write_text(ENDS.format("RendezvousClosedError"))
+    errors = map(ENDS.format, ("RendezvousClosedError", "RendezvousConnectionError"))
+    (distributed / "elastic/rendezvous/__init__.py").write_text("".join(errors))
+    (distributed / "elastic/rendezvous/dynamic_rendezvous.py").write_text(HANDLER)
     program = tree / "torchrun"
     program.write_text(TORCHRUN.format(python=PYTHON))
     program.chmod(0o755)
