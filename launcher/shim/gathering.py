@@ -25,7 +25,7 @@ from launcher.shim.sinks import open_outputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
     from launcher.shim.sharing import Call
 
@@ -33,13 +33,13 @@ LOOK_SECONDS = 1.0
 """Between two looks at the list and at the ends."""
 PATIENCE_SECONDS = 600.0
 """What an elastic run without any worker waits for one, as torchrun itself would."""
-AGAIN_SECONDS = {torch_options.CUT_OFF: 600.0}
+AGAIN_SECONDS = {torch_options.CUT_OFF: 600.0, frames.EXIT_REFUSED: 60.0}
 """Codes of ends that say nothing of the training, and for how long since the first of several in a
 row the host gets another torchrun. One that ran longer than that begins a row anew."""
 AGAIN_AFTER = 5.0
 USAGE_ERROR = 2
 KILLED = 128
-"""From here on a code says that a signal was the end, or that nothing was started (255)."""
+"""From here on a code says that a signal was the end."""
 _PASSED = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -75,8 +75,8 @@ class Gathering:
         """Of every host whose torchrun has ended, the last of them."""
         self._started: Dict[str, float] = {}
         """When a host got its last one."""
-        self._rows: Dict[str, float] = {}
-        """When the first of several ends in a row was that say nothing."""
+        self._rows: Dict[Tuple[str, int], float] = {}
+        """Host and code -> when the first of several such ends in a row was that say nothing."""
         self._again: Dict[str, float] = {}
         """Hosts that are to have another one, and when."""
         self._verdicts: List[int] = []
@@ -123,16 +123,17 @@ class Gathering:
     def _note_end(self, name: str, now: float, *, is_listed: bool) -> None:
         code = self._codes[name] = self._running.pop(name).code
         if code in AGAIN_SECONDS:
-            self._note_nothing(name, now, AGAIN_SECONDS[code])
+            self._note_nothing(name, now, code)
         elif is_listed and code < KILLED and code != torch_options.LATE:
             self._verdicts.append(code)
         if code:
             programs.say(f"{name}: torchrun ended with {code}")
 
-    def _note_nothing(self, name: str, now: float, patience: float) -> None:
+    def _note_nothing(self, name: str, now: float, code: int) -> None:
+        patience = AGAIN_SECONDS[code]
         if now >= self._started[name] + patience:
-            self._rows.pop(name, None)
-        if now < self._rows.setdefault(name, now) + patience:
+            self._rows.pop((name, code), None)
+        if now < self._rows.setdefault((name, code), now) + patience:
             self._again[name] = now + AGAIN_AFTER
 
     def _is_wanted(self, name: str, now: float) -> bool:

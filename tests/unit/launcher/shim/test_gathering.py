@@ -22,6 +22,7 @@ from launcher.shim.torch_options import CUT_OFF, LATE
 from tests.unit.launcher.shim.brokers import PATIENCE, FakeBroker, Peer, Start
 from tests.unit.launcher.shim.torches import build_torch
 
+REFUSED = frames.EXIT_REFUSED
 SPAWNED = {"pid": 7, "instance": "cafe"}
 
 
@@ -207,6 +208,29 @@ def test_a_run_that_was_cut_off_as_a_whole_goes_on(patience: int):
     assert fleet.starts == "abab"
     fleet.end(0, "a", "b")
     assert fleet.look("ab") == 0
+
+
+@pytest.mark.parametrize(("least", "patience"), [(2, 0), (1, 60)])
+def test_what_a_worker_refused_for_a_moment_is_tried_again_for_a_minute(least: int, patience: int):
+    fleet = Fleet(least=least, most=2, patience=patience)
+    fleet.look("ab")
+    fleet.end(REFUSED, "a", "b")
+    assert fleet.look("ab") is None
+    fleet.look("ab", later=AGAIN_AFTER)
+    fleet.end(REFUSED, "b")
+    fleet.look("ab", later=0)
+    assert fleet.look("ab", later=AGAIN_AFTER) is None
+    assert fleet.starts == "ababb"
+    fleet.end(0, "a", "b")
+    assert fleet.look("ab") == 0
+    fleet = Fleet(least=least, most=2, patience=patience)
+    fleet.look("a", later=0)
+    codes = []
+    while not codes or codes[-1] is None:
+        fleet.end(REFUSED, "a")
+        codes.append(fleet.look("a", later=0))
+        fleet.look("a", later=AGAIN_AFTER)
+    assert (codes[-1], len(codes)) == (REFUSED, 60 / AGAIN_AFTER + 1)
 
 
 def test_one_that_is_cut_off_as_the_others_end_is_not_waited_for():
