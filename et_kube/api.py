@@ -1,4 +1,4 @@
-"""The one seam to Kubernetes: JSON in, JSON out. et_kube/rest implements it, tests/fakes too."""
+"""The one seam to Kubernetes: JSON in, JSON out. et_kube/rest implements it, fakes too."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fakes.podless import World, measure_cpu, measure_memory, running, until
 from tests import fuzzing
 from tests.transport.bursts import send_burst
-from tests.transport.worlds import World, measure_cpu, measure_memory, running, until
 
 WHOLE_SECONDS = 3300
 STREAMS = 1000

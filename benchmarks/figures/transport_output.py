@@ -11,7 +11,7 @@ from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.spreads import measure_spread
 from et_kube.clock import Clock
-from tests.transport.worlds import World, measure_cpu, running
+from fakes.podless import World, measure_cpu, running
 
 SIZE = 200_000_000
 FAR_SECONDS = 0.02

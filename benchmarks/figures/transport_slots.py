@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.benches import Bench
 from benchmarks.findings import RUN_HERE, Figure, Finding, Goal, Place, Series, Side
 from benchmarks.spreads import measure_spread
-from tests.fakes.apiserver import ROOT
-from tests.transport.worlds import World, measure_memory, pids_of, running
+from fakes.apiserver import ROOT
+from fakes.podless import World, measure_memory, pids_of, running
 
 WORKERS, SLOTS = 128, 8
 STARTS = 300
@@ -24,7 +24,7 @@ KUBECTL_ORIGIN = (
     "quoted, from the measurements that this project's goals were set by (kubectl 1.36, resident "
     "memory of one `kubectl exec`); not repeated here"
 )
-DRIVER = ROOT / "tests" / "transport" / "driver.py"
+DRIVER = ROOT / "benchmarks" / "commands" / "driver.py"
 
 
 async def measure(bench: Bench) -> Finding:

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.spreads import measure_spread
-from tests.transport.worlds import World, measure_cpu, measure_memory, running
+from fakes.podless import World, measure_cpu, measure_memory, running
 
 STREAMS = 1000
 WINDOW_SECONDS = 20.0

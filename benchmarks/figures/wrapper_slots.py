@@ -18,8 +18,8 @@ from devcluster import building
 from devcluster.certificates import INSIDE
 from devcluster.settings import TRAINER_IMAGE
 from et_contract import paths
-from tests.fakes.apiserver import ROOT
-from tests.transport.worlds import World, measure_memory, running
+from fakes.apiserver import ROOT
+from fakes.podless import World, measure_memory, running
 
 WORKERS, SLOTS = 128, 8
 EXECS = 16

@@ -23,10 +23,10 @@ import yaml
 from et_kube.api import Api
 from et_kube.errors import AlreadyExists
 from et_kube.resources import SERVICE_ACCOUNTS, Json, Ref, Resource
-from tests.fakes.clients import CallLog, FakeApi
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.schemas import CRDS
+from fakes.clients import CallLog, FakeApi
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
+from fakes.schemas import CRDS
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 DEFINITIONS = Resource(

@@ -27,8 +27,8 @@ from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.sweeping import PERIOD, Sweeper
 from et_process.recording import REPEAT_PERIOD, Recorder
+from fakes.clock import FakeClock
 from tests.contract.conftest import Site, nap, open_real_site
-from tests.fakes.clock import FakeClock
 
 pytestmark = [pytest.mark.cluster, pytest.mark.point("rights")]
 

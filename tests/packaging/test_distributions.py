@@ -113,7 +113,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path, metadata: Dist
         "hostdiscovery",
     }
     assert {f"{top}/py.typed" for top in tops} <= names
-    assert not {"tests", "devcluster", "docs", "examples"} & tops
+    assert not {"tests", "devcluster", "fakes", "docs", "examples"} & tops
 
 
 @pytest.mark.point("distributions")

@@ -16,8 +16,8 @@ from et_kube.errors import (
     Throttled,
 )
 from et_kube.resources import PODS
-from tests.fakes.clients import Call, Moment
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import Call, Moment
+from fakes.cluster import FakeCluster
 from tests.simulation.invariants import OPERATOR
 
 RETRY_AFTER = timedelta(seconds=7)

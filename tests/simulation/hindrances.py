@@ -16,7 +16,7 @@ from et_kube.resources import (
     TRAINING_JOBS,
     Resource,
 )
-from tests.fakes.clients import Call, Moment
+from fakes.clients import Call, Moment
 from tests.simulation.invariants import OPERATOR
 
 FINALIZER = "example.com/keep"

@@ -26,11 +26,11 @@ from et_kube.resources import (
     Ref,
 )
 from et_operator.model.names import LABEL_EPOCH
-from tests.fakes.broker import FakeBroker
-from tests.fakes.clients import Call, CallLog, Moment
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.documents import merge_patch
-from tests.fakes.histories import Change
+from fakes.broker import FakeBroker
+from fakes.clients import Call, CallLog, Moment
+from fakes.cluster import FakeCluster
+from fakes.documents import merge_patch
+from fakes.histories import Change
 
 OPERATOR = "et-operator"
 Judge = Callable[[FakeCluster, Call], None]

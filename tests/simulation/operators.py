@@ -23,8 +23,8 @@ from et_operator.model.snapshots import RuntimeFiles
 from et_operator.reconciling import Reconciler
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
-from tests.fakes.clients import CallLog, FakeApi, View
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import CallLog, FakeApi, View
+from fakes.cluster import FakeCluster
 
 FILES = {"launcher/boot.py": "", "et_contract/paths.py": ""}
 SHIPPED = RuntimeFiles(

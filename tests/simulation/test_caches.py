@@ -9,7 +9,7 @@ import pytest
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
 from et_kube.translating import translate_answer
 from et_operator.assembly import WATCHED
-from tests.fakes.clients import Call, Moment
+from fakes.clients import Call, Moment
 from tests.makers import make_scale_in, make_scale_out
 from tests.simulation.conftest import choose
 from tests.simulation.faults import Crash, Strike

@@ -9,10 +9,10 @@ import pytest
 from et_contract.pods import LABEL_ROLE
 from et_kube.resources import CONFIG_MAPS, PODS, SCALE_INS, TRAINING_JOBS, Json, Ref
 from et_operator.model.names import LABEL_EPOCH
-from tests.fakes.broker import FakeBroker
-from tests.fakes.clients import CallLog, FakeApi
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.broker import FakeBroker
+from fakes.clients import CallLog, FakeApi
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 from tests.makers import make_config_map, make_job, make_owner, make_pod, make_scale_in
 from tests.simulation.invariants import (
     Broken,

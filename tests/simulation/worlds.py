@@ -9,11 +9,11 @@ from typing import Any, Self
 
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.assembly import WATCHED
-from tests.fakes.broker import FakeBroker
-from tests.fakes.clients import CallLog
-from tests.fakes.clock import FakeClock, WrongClock
-from tests.fakes.cluster import Backup, FakeCluster
-from tests.fakes.kubelet import FakeKubelet
+from fakes.broker import FakeBroker
+from fakes.clients import CallLog
+from fakes.clock import FakeClock, WrongClock
+from fakes.cluster import Backup, FakeCluster
+from fakes.kubelet import FakeKubelet
 from tests.simulation.faults import Crash, Strike
 from tests.simulation.hindrances import FINALIZER, Hindrance
 from tests.simulation.invariants import check_history, is_ended, is_role, watch_over

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from et_kube.resources import TRAINING_JOBS, Resource
-from tests.fakes.schemas import Schema, find_definition
+from fakes.schemas import Schema, find_definition
 
 Path = tuple[str | int, ...]
 

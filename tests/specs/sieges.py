@@ -20,9 +20,9 @@ from et_kube.resources import (
     Ref,
     Resource,
 )
-from tests.fakes.clients import Call, Moment
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.histories import Change
+from fakes.clients import Call, Moment
+from fakes.cluster import FakeCluster
+from fakes.histories import Change
 from tests.makers import make_job, make_scale_in, make_scale_out
 from tests.simulation.invariants import check_history
 from tests.simulation.worlds import NAMESPACE, World

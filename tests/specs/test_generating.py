@@ -6,8 +6,8 @@ import json
 
 from et_kube.errors import Refused
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 from tests.specs.generating import Case, NotStored, build_case, dump
 from tests.specs.odds import ODDS, Raw
 from tests.specs.places import list_places, put, show

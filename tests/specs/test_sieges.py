@@ -14,7 +14,7 @@ from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
-from tests.fakes.clients import FakeApi
+from fakes.clients import FakeApi
 from tests.simulation.conftest import find_draws
 from tests.simulation.worlds import World
 from tests.specs.sieges import Siege, judge_healthy

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import BinaryIO
 
-from tests.transport.worlds import World
+from fakes.podless import World
 
 SHOUT = """
 import hashlib, os, sys

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from et_contract.documents import MemberState
+from fakes.apiserver import ROOT
+from fakes.podless import PATIENCE, World, pids_of, running, until
 from launcher.broker.streams import HANDSHAKES
-from tests.fakes.apiserver import ROOT
 from tests.transport.bursts import send_burst
-from tests.transport.worlds import PATIENCE, World, pids_of, running, until
 
 COUNT = 20_000
 LINES = b"".join(b"%d\n" % number for number in range(1, COUNT + 1))

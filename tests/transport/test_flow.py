@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from et_contract import frames
-from launcher.broker.windows import POOL
-from tests.transport.worlds import (
+from fakes.podless import (
     PATIENCE,
     World,
     frames_of,
@@ -23,6 +22,7 @@ from tests.transport.worlds import (
     running,
     until,
 )
+from launcher.broker.windows import POOL
 
 MIB = 1024 * 1024
 COUNT_UP = """

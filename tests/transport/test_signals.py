@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.transport.worlds import PATIENCE, World, running, until
+from fakes.podless import PATIENCE, World, running, until
 
 ROUNDS = 4
 SENT = {"INT": signal.SIGINT, "HUP": signal.SIGHUP, "USR1": signal.SIGUSR1}

@@ -16,9 +16,9 @@ from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
-from tests.fakes.clients import Call, CallLog, GuardedApi, Moment
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import Call, CallLog, GuardedApi, Moment
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 from tests.makers import make_job
 
 SECOND = timedelta(seconds=1)

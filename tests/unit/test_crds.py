@@ -27,9 +27,9 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.scalings import ScalingStatus
+from fakes.schemas import admit, find_definition
 from tests.contract.bad_manifests import Bad, first, job, pod, role
 from tests.contract.bad_shapes import BAD_SHAPES
-from tests.fakes.schemas import admit, find_definition
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}

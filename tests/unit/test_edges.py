@@ -30,9 +30,9 @@ from et_kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS, TRAINING_JOBS, J
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.jobs import JobKey
 from et_operator.model.names import build_labels
-from tests.fakes.clients import Call
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import Call
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 from tests.makers import make_config_map, make_job
 from tests.simulation.worlds import NAMESPACE
 from tests.specs.generating import Case, Generator, NotStored, build_case, settle

@@ -63,9 +63,9 @@ from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
 from et_process.workqueue import ShutDown, WorkQueue
-from tests.fakes import benches
-from tests.fakes.clients import Call, FakeApi, Fault, Moment
+from fakes.clients import Call, FakeApi, Fault, Moment
 from tests.makers import make_job, make_scale_out
+from tests.unit import benches
 
 KEY = JobKey("team", "train")
 FILES = {"launcher/boot.py": ""}

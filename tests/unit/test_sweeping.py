@@ -15,10 +15,10 @@ from et_operator.model.names import LABEL_RUNTIME, build_labels
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.planning.manifests.runtimes import build_runtime, build_runtime_volume
 from et_operator.sweeping import PERIOD, Sweeper
+from fakes.clients import Call, Moment
 from tests.counting import count_steps
-from tests.fakes import benches
-from tests.fakes.clients import Call, Moment
 from tests.makers import make_job, make_pod
+from tests.unit import benches
 
 
 def make_runtime(version: str) -> RuntimeFiles:

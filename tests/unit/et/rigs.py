@@ -17,9 +17,9 @@ from et.screens import Screen, TerminalConsole
 from et_kube.errors import NotFound
 from et_kube.resources import Ref
 from et_kube.times import format_time, parse_time
-from tests.fakes.clients import CallLog, FakeApi
-from tests.fakes.clock import START, FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import CallLog, FakeApi
+from fakes.clock import START, FakeClock
+from fakes.cluster import FakeCluster
 from tests.simulation.worlds import NAMESPACE, World
 
 TICK = timedelta(microseconds=1)

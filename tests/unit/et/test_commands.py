@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from et.commands import app
 from et.screens import Screen
 from et_kube.resources import TRAINING_JOBS
-from tests.fakes.clients import CallLog
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import CallLog
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 from tests.makers import make_job
 from tests.simulation.worlds import NAMESPACE
 from tests.unit.et.rigs import make_cluster, make_rig, make_screen, read

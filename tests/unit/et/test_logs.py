@@ -11,8 +11,8 @@ from et.logs import Beginning, LogLine, PodLog, merge, parse_line
 from et_kube.resources import Ref
 from et_operator.codec.pods import decode_pod
 from et_operator.model.pods import Pod
-from tests.fakes.clock import START, FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clock import START, FakeClock
+from fakes.cluster import FakeCluster
 from tests.makers import make_pod
 from tests.unit.et.rigs import FakeLogs, make_cluster
 

@@ -11,8 +11,8 @@ import pytest
 from et.queues import draw_bar, format_amount
 from et_kube.errors import Refused
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Ref
-from tests.fakes.clients import Call, Moment
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import Call, Moment
+from fakes.cluster import FakeCluster
 from tests.makers import make_job
 from tests.simulation.worlds import NAMESPACE
 from tests.unit.et.test_commands import Desk

@@ -7,8 +7,8 @@ from et.stories import Entry, tell_story
 from et_kube.times import format_micro_time, format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.jobs import TrainingJob
+from fakes.clock import START
 from tests.counting import count_steps
-from tests.fakes.clock import START
 from tests.makers import Document, make_job, make_scale_in, make_scale_out
 
 

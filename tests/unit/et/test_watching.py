@@ -14,7 +14,7 @@ from et.tailing import follow_logs, show_logs
 from et.watching import watch
 from et_kube.errors import OutcomeUnknown, Refused
 from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Ref
-from tests.fakes.clients import Call, Moment
+from fakes.clients import Call, Moment
 from tests.makers import make_scale_out
 from tests.simulation.lives import start
 from tests.simulation.worlds import World

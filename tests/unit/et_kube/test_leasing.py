@@ -17,7 +17,7 @@ from et_kube.errors import (
 )
 from et_kube.leasing import Lease
 from et_kube.resources import Json, Ref, Resource
-from tests.fakes.clock import FakeClock
+from fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
 

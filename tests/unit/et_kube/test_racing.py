@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from et_kube.racing import Interrupted, run_unless, run_within
-from tests.fakes.clock import FakeClock
+from fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
 

@@ -8,7 +8,7 @@ import pytest
 
 from et_kube.resources import TRAINING_JOBS
 from et_kube.shaping import describe_shape, sum_requests
-from tests.fakes.schemas import admit, find_definition
+from fakes.schemas import admit, find_definition
 
 Document = dict[str, Any]
 

@@ -12,7 +12,7 @@ from et_kube.api import Listing, WatchEvent
 from et_kube.errors import Expired, KubeError, OutcomeUnknown, ServerFailed, Throttled, Unreachable
 from et_kube.resources import PODS, Json, Resource
 from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
-from tests.fakes.clock import FakeClock
+from fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
 Script = Callable[[str], AsyncGenerator[WatchEvent, None]]

@@ -12,7 +12,7 @@ from et_kube.errors import KubeError, NotFound, Unreachable
 from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, Json, Ref, Resource
 from et_process.recording import BURST, MAX_QUEUED, WRITERS, Recorder, cut
-from tests.fakes.clock import FakeClock
+from fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
 

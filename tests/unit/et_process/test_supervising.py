@@ -13,7 +13,7 @@ from et_process.supervising import (
     stop_on_signals,
     supervise,
 )
-from tests.fakes.clock import FakeClock
+from fakes.clock import FakeClock
 
 GRACE = timedelta(seconds=5)
 

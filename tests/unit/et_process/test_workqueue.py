@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from et_process.lanes import Lanes
 from et_process.workqueue import SPARE_TIMERS, ShutDown, WorkQueue
-from tests.fakes.clock import FakeClock
+from fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
 

@@ -9,9 +9,9 @@ import pytest
 
 from et_kube.errors import OutcomeUnknown, Unreachable
 from et_kube.resources import CONFIG_MAPS, PODS, Ref
-from tests.fakes.clients import Call, CallLog, FakeApi, Moment
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import Call, CallLog, FakeApi, Moment
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 from tests.makers import make_config_map, make_pod
 
 NAMESPACE = "default"

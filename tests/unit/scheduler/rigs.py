@@ -16,10 +16,10 @@ from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Decision
 from et_scheduler.planning.passing import decide
 from et_scheduler.settings import Settings
-from tests.fakes.carriers import Carrier, make_node, make_service
-from tests.fakes.clients import Call, CallLog, GuardedApi, Moment
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.carriers import Carrier, make_node, make_service
+from fakes.clients import Call, CallLog, GuardedApi, Moment
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 from tests.makers import make_job
 
 TICK = timedelta(milliseconds=250)

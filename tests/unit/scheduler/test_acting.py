@@ -26,8 +26,8 @@ from et_scheduler.model.reasons import Reason
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
 from et_scheduler.state.surveying import Surveyor
-from tests.fakes.clock import FakeClock
-from tests.fakes.documents import merge_patch
+from fakes.clock import FakeClock
+from fakes.documents import merge_patch
 from tests.unit.scheduler.test_codec import make_stored
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")

@@ -17,7 +17,7 @@ from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
-from tests.fakes.clients import Call, GuardedApi
+from fakes.clients import Call, GuardedApi
 from tests.unit.scheduler.rigs import Rig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")

@@ -25,8 +25,8 @@ from et_scheduler.model.queues import DEFAULT_ORDER
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import MINUTE, SECOND, Effect, Operator, Shape
 from et_scheduler.planning.rooms import Room
-from tests.fakes.carriers import make_node, make_service
-from tests.fakes.schemas import admit, find_definition
+from fakes.carriers import make_node, make_service
+from fakes.schemas import admit, find_definition
 from tests.unit.scheduler.rigs import make_held
 
 Document = dict[str, Any]

@@ -9,7 +9,7 @@ import pytest
 from et_kube.errors import Conflict, OutcomeUnknown, ServerFailed, Throttled
 from et_kube.resources import PODS, TRAINING_JOBS, TRAINING_QUEUES, Ref
 from et_kube.watching import Cut, Resumed
-from tests.fakes.clients import Call, Moment
+from fakes.clients import Call, Moment
 from tests.unit.scheduler.rigs import Rig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")

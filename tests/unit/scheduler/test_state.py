@@ -22,7 +22,7 @@ from et_scheduler.planning.passing import decide
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
 from et_scheduler.state.surveying import Surveyor
-from tests.fakes.carriers import make_node, make_service
+from fakes.carriers import make_node, make_service
 from tests.unit.scheduler.test_codec import make_stored, own
 
 Document = dict[str, Any]

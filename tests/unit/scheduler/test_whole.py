@@ -26,8 +26,8 @@ from et_scheduler.deciding import Decider
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.cluster import Node
 from et_scheduler.state.store import Store
-from tests.fakes.clients import Call, Moment
-from tests.fakes.clock import FakeClock
+from fakes.clients import Call, Moment
+from fakes.clock import FakeClock
 from tests.unit.scheduler.rigs import USER, Rig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")

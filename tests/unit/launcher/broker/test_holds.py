@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from fakes.apiserver import ROOT
 from launcher.broker.holds import Holds
 from launcher.shim.holding import FOLDER, Hold
-from tests.fakes.apiserver import ROOT
 
 A, B = b"a" * 16, b"b" * 16
 HOLDER = """

@@ -1,6 +1,6 @@
-"""Agents without processes, for as many streams as a test likes: the real state machine, no fork.
+"""Agents without processes, for as many streams as one likes: the real state machine, no fork.
 
-Their sessions are started at once and run until `end` is called; nothing is written but by `write`.
+Their sessions are started at once, print nothing, and run until a signal ends them.
 """
 
 from __future__ import annotations
@@ -42,24 +42,14 @@ class Agents:
         asyncio.get_running_loop().add_reader(theirs, self._read, pod, number, decoder)
         return ours
 
-    def sessions(self, pod: str) -> list[bytes]:
-        """What runs there."""
-        return [key for key, session in self._agents[pod]._sessions.items() if session.is_alive]
+    # ------------------------------------------------------------ inside
 
-    def write(self, pod: str, session: bytes, data: bytes) -> None:
-        """A session prints."""
-        self._agents[pod].output(session, frames.STDOUT, data)
-        self._flush(pod)
-
-    def end(self, pod: str, session: bytes, code: int) -> None:
-        """A session ends."""
+    def _end(self, pod: str, session: bytes, code: int) -> None:
         agent = self._agents[pod]
         for stream in frames.STREAMS:
             self._carry_out(pod, agent.output_ended(session, stream))
         self._carry_out(pod, agent.ended(session, code, "exited", self._now()))
         self._flush(pod)
-
-    # ------------------------------------------------------------ inside
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -90,7 +80,7 @@ class Agents:
             elif isinstance(effect, effects.Spawn):
                 self._carry_out(pod, agent.started(effect.session, 1))
             elif isinstance(effect, effects.Signal):
-                self.end(pod, effect.session, 128 + effect.number)
+                self._end(pod, effect.session, 128 + effect.number)
             elif isinstance(effect, effects.Sweep):
                 self._carry_out(pod, self._agents[pod].swept(effect.session, 0))
             elif isinstance(effect, effects.Survey):
@@ -105,9 +95,9 @@ class Agents:
 
     def _send(self, pod: str, number: int, data: bytes) -> None:
         peer = self._peers.get((pod, number))
-        if peer is not None:
-            # Little is said here: what a socket's buffer cannot hold is a test gone wrong.
-            assert peer.send(data) == len(data)
+        # Little is said here: what a socket's buffer cannot hold is not read any more.
+        if peer is not None and peer.send(data) != len(data):
+            raise BlockingIOError(f"the broker does not read what {pod} says")
 
     def _close(self, pod: str, number: int) -> None:
         peer = self._peers.pop((pod, number), None)

@@ -15,9 +15,9 @@ from typing import Any
 import yaml
 
 from et_kube.resources import Resource
-from tests.fakes.documents import copy_json
+from fakes.documents import copy_json
 
-CRDS = Path(__file__).resolve().parents[2] / "crds"
+CRDS = Path(__file__).resolve().parents[1] / "crds"
 Schema = Mapping[str, Any]
 
 _TYPES: dict[str, tuple[type, ...]] = {

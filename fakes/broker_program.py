@@ -1,6 +1,6 @@
 """A broker as its container runs it, but for where it finds things.
 
-python broker.py <folder> <url> <job> <epoch>
+python -m fakes.broker_program <folder> <url> <job> <epoch>
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from launcher.broker.memories import Identity
 
 
 async def authorize() -> Mapping[str, str]:
+    """Nobody asks who calls."""
     return {}
 
 
 async def run(folder: Path, url: str, identity: Identity) -> None:
+    """Until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     places = Paths(folder / "broker.sock", folder / "hosts", folder / "state")

@@ -11,8 +11,8 @@ from typing import Any
 
 from et_kube.errors import NotFound, Refused
 from et_kube.resources import CONFIG_MAPS, GROUP, NODES, PODS, Ref, Resource
-from tests.fakes.documents import copy_json, copy_stored
-from tests.fakes.schemas import Schema, admit, find_definition, find_faults
+from fakes.documents import copy_json, copy_stored
+from fakes.schemas import Schema, admit, find_definition, find_faults
 
 Document = dict[str, Any]
 

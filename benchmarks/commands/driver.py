@@ -81,6 +81,7 @@ async def hold_slots(path: str, hosts: list[str], slots: int) -> list[Slot]:
 
 
 async def main(path: str, what: str, *rest: str) -> None:
+    """See the module."""
     if what == "starts":
         print(json.dumps(await measure_starts(path, rest[0], int(rest[1]))), flush=True)
         return

@@ -21,12 +21,15 @@ class FakeClock:
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
     def now(self) -> datetime:
+        """START, and what has passed since."""
         return self._start + timedelta(seconds=self._passed)
 
     def monotonic(self) -> float:
+        """Seconds; what has passed shows in it too."""
         return 1000.0 + self._passed
 
     async def sleep(self, duration: timedelta) -> None:
+        """Until `advance` has come that far."""
         if duration <= timedelta(0):
             await asyncio.sleep(0)
             return
@@ -69,10 +72,13 @@ class WrongClock:
         self.off = timedelta()
 
     def now(self) -> datetime:
+        """The true time, and how far this clock is off."""
         return self._true.now() + self.off
 
     def monotonic(self) -> float:
+        """As the true clock's."""
         return self._true.monotonic()
 
     async def sleep(self, duration: timedelta) -> None:
+        """As on the true clock."""
         await self._true.sleep(duration)

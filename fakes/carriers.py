@@ -12,7 +12,7 @@ from et_contract.pods import Role
 from et_kube.quantities import parse_quantity
 from et_kube.resources import GROUP, NODES, PODS, PRIORITY_CLASSES, TRAINING_JOBS, Ref
 from et_operator.model.names import build_labels
-from tests.fakes.cluster import FakeCluster
+from fakes.cluster import FakeCluster
 
 Document = dict[str, Any]
 

@@ -32,7 +32,7 @@ from et_contract.names import (
 from et_contract.pods import LABEL_JOB, LABEL_ROLE
 from et_kube.errors import NotFound
 from et_kube.resources import CONFIG_MAPS, PODS, Json, Ref
-from tests.fakes.cluster import FakeCluster
+from fakes.cluster import FakeCluster
 
 ABORTED = 134
 TERMINATED = 143

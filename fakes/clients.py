@@ -12,10 +12,10 @@ from typing import Any
 from et_kube.api import MERGE_PATCH, Listing, WatchEvent
 from et_kube.errors import Expired, KubeError
 from et_kube.resources import Json, Ref, Resource
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.documents import copy_json, copy_stored
-from tests.fakes.histories import Change
-from tests.fakes.selectors import Predicate, parse_field_selector, parse_label_selector
+from fakes.cluster import FakeCluster
+from fakes.documents import copy_json, copy_stored
+from fakes.histories import Change
+from fakes.selectors import Predicate, parse_field_selector, parse_label_selector
 
 WRITES = frozenset({"create", "patch", "delete"})
 Operations = list[Any]

@@ -17,10 +17,10 @@ from typing import Any
 from et_kube.api import JSON_PATCH, MERGE_PATCH
 from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
 from et_kube.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
-from tests.fakes import kinds
-from tests.fakes.documents import copy_json, copy_stored, json_patch, merge_patch
-from tests.fakes.histories import Change, History
-from tests.fakes.selectors import parse_field_selector, parse_label_selector
+from fakes import kinds
+from fakes.documents import copy_json, copy_stored, json_patch, merge_patch
+from fakes.histories import Change, History
+from fakes.selectors import parse_field_selector, parse_label_selector
 
 Document = dict[str, Any]
 Documents = list[Document]

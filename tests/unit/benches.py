@@ -9,9 +9,9 @@ from et_kube.resources import Json, Resource
 from et_operator.model.jobs import JobKey
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
-from tests.fakes.clients import CallLog, FakeApi
-from tests.fakes.clock import FakeClock
-from tests.fakes.cluster import FakeCluster
+from fakes.clients import CallLog, FakeApi
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
 
 NAMESPACE = "team"
 

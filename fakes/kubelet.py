@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, Json, Ref
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.documents import copy_json
+from fakes.cluster import FakeCluster
+from fakes.documents import copy_json
 
 Document = dict[str, Any]
 KILLED = 137

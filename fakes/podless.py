@@ -1,6 +1,6 @@
 """A job without pods: agents, broker, shims and discovery as real processes, one API server.
 
-Where a test needs many workers, hundreds of agents are as many processes in one folder.
+Where many workers are needed, hundreds of agents are as many processes in one folder.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from et_contract import frames, names
 from et_contract.documents import HostConfig, Member, MemberState, Report
-from tests.fakes.agents import Agents
-from tests.fakes.apiserver import ROOT, ApiServer, dial_agent, dial_bridge, serving
+from fakes.agents import Agents
+from fakes.apiserver import ROOT, ApiServer, dial_agent, dial_bridge, serving
 
 PATIENCE = 60.0
 JOB = "job"
@@ -29,7 +29,7 @@ SHIM = "import sys; from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[2:
 
 
 class World:
-    """One job. `count` workers of `slots` slots; the shims are started by tests.
+    """One job. `count` workers of `slots` slots; whoever measures or tests starts the shims.
 
     The folder is the launcher's pod; the workers' sockets and logs are in it too.
     """
@@ -50,14 +50,17 @@ class World:
 
     @property
     def workers(self) -> list[str]:
+        """Their names."""
         return list(self.states)
 
     @property
     def socket(self) -> Path:
+        """The broker's."""
         return self.folder / "broker.sock"
 
     @property
     def report(self) -> Report:
+        """What the broker of this epoch has written; an empty one before it has."""
         return self.server.read_report(JOB, self.epoch) or Report(self.epoch, "launcher-uid", 0)
 
     @property
@@ -69,12 +72,10 @@ class World:
         """Join exec calls to the agents' sockets: no process for each stream."""
         self.server.dial = dial_agent(self.folder)
 
-    def use_no_processes(self) -> Agents:
+    def use_no_processes(self) -> None:
         """Workers of which only the agent's state machine is real."""
-        agents = Agents()
-        self.server.dial = agents.dial
+        self.server.dial = Agents().dial
         self.has_processes = False
-        return agents
 
     def configure(self, **states: MemberState) -> None:
         """Write the next generation; names with _ for -."""
@@ -135,13 +136,13 @@ class World:
 
     async def start_broker(self) -> None:
         """A broker, or the next one."""
-        script = ROOT / "tests" / "transport" / "broker.py"
-        command = [sys.executable, str(script), str(self.folder), self.url, JOB, str(self.epoch)]
+        place = [str(self.folder), self.url, JOB, str(self.epoch)]
+        command = [sys.executable, "-m", "fakes.broker_program", *place]
         self.broker = await self._run(command, {}, self.folder / "broker")
 
     async def kill_broker(self) -> None:
         """SIGKILL."""
-        assert self.broker is not None
+        assert self.broker is not None  # noqa: S101 (it runs)
         self.broker.kill()
         await self.broker.wait()
 
@@ -199,7 +200,7 @@ class World:
 
 @asynccontextmanager
 async def running(world: World) -> AsyncIterator[World]:
-    """A started world, ended however the test ends."""
+    """A started world, ended whatever happens meanwhile."""
     try:
         await world.start()
         yield world
@@ -208,6 +209,7 @@ async def running(world: World) -> AsyncIterator[World]:
 
 
 async def end_process(process: asyncio.subprocess.Process) -> None:
+    """By SIGKILL, if it still runs; what it printed is thrown away."""
     if process.returncode is None:
         process.kill()
     if process.stdout is not None:
@@ -216,6 +218,7 @@ async def end_process(process: asyncio.subprocess.Process) -> None:
 
 
 async def until(is_so: Callable[[], object], patience: float = PATIENCE) -> None:
+    """Wait for what other processes do; TimeoutError after so many seconds."""
     async with asyncio.timeout(patience):
         while not is_so():  # noqa: ASYNC110 (other processes set no event)
             await asyncio.sleep(0.01)
@@ -244,6 +247,7 @@ def measure_cpu(pid: int) -> float:
 
 
 def frames_of(data: bytes) -> list[frames.Frame]:
+    """Whole ones; what is left of another is left out."""
     decoder = frames.Decoder()
     decoder.feed(data)
     return list(decoder)
