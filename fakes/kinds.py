@@ -73,6 +73,13 @@ _POD = _object(
     nodeSelector=_TEXTS,
 )
 """The types of the best known fields of a pod's spec; what is not here is believed."""
+_SOURCES = {
+    "configMap": "name",
+    "hostPath": "path",
+    "persistentVolumeClaim": "claimName",
+    "secret": "secretName",
+}
+"""What a volume of each type must name."""
 _MAX_NAME = 253
 _MAX_LABEL = 63
 
@@ -227,12 +234,21 @@ def _prepare_pod(ref: Ref, document: Document) -> None:
             for field in ("name", "image"):
                 if not container.get(field):
                     raise invalid(ref, f"spec.{part}[{index}].{field}: Required value")
+    _validate_volumes(ref, spec)
     spec.setdefault("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1  # as the API server does
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("schedulerName", "default-scheduler")
     document["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def _validate_volumes(ref: Ref, spec: Document) -> None:
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for source, field in _SOURCES.items():
+            if volume.get(source) is not None and not volume[source].get(field):
+                path = f"spec.volumes[{index}].{source}.{field}"
+                raise invalid(ref, f"{path}: Required value")
 
 
 def _without_mutable(document: Document) -> Document:

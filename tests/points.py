@@ -171,6 +171,7 @@ POINTS = (
     Point("line", "a suspended job leaves the line, resumed it waits again", TRAINING),
     Point("queue-gone", "a queue deleted under running jobs ends none", TRAINING),
     Point("fixed-in-queue", "kubectl scale in a queue: Fixed follows, Auto does not", TRAINING),
+    Point("ssh-in-queue", "a job over ssh waits in line, proven, and trains", TRAINING),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
 

@@ -18,7 +18,7 @@ from et_operator.codec.fields import attempt
 from et_operator.model.actions import Action, DryRun, Subject, get_subject
 from et_operator.model.admissions import Shapes
 from et_operator.model.conditions import find_condition
-from et_operator.model.names import build_access_name
+from et_operator.model.names import build_access_name, build_keys_prefix
 from et_operator.model.snapshots import Proof
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
@@ -169,12 +169,14 @@ def _note_shapes(draft: Draft) -> None:
 
 
 def _build_pods(draft: Draft) -> tuple[tuple[Role, Json], ...]:
-    """One of each role, as the operator would create it."""
+    """One of each role, as the operator would create it, with a name for keys yet to be made."""
     view, status = draft.view, draft.status
+    keys = status.keys_secret or f"{build_keys_prefix(view.job.key.name)}tried"
+    job = replace(view.job, status=replace(status, keys_secret=keys))
     runtime = status.runtime or view.snapshot.shipped.runtime
     pull_secrets = view.snapshot.shipped.pull_secrets
     launcher = build_launcher(
-        view.job, draft.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
+        job, draft.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
     )
-    worker = build_worker(view.job, draft.spec.worker, 0, epoch=status.epoch, runtime=runtime)
+    worker = build_worker(job, draft.spec.worker, 0, epoch=status.epoch, runtime=runtime)
     return (Role.LAUNCHER, launcher), (Role.WORKER, worker)

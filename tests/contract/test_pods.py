@@ -25,6 +25,21 @@ async def test_a_new_pod_is_pending_whatever_its_manifest_says(site: Site):
         pytest.param({"containers": []}, id="no-container"),
         pytest.param({"containers": [{"image": "a"}]}, id="no-name"),
         pytest.param({"containers": [{"name": "a"}]}, id="no-image"),
+        *(
+            pytest.param(
+                {
+                    "containers": [{"name": "a", "image": "a"}],
+                    "volumes": [{"name": "v", source: {field: ""}}],
+                },
+                id=source,
+            )
+            for source, field in {
+                "configMap": "name",
+                "hostPath": "path",
+                "persistentVolumeClaim": "claimName",
+                "secret": "secretName",
+            }.items()
+        ),
     ],
 )
 async def test_a_pod_without_what_it_needs_is_refused(site: Site, spec: Json):

@@ -164,3 +164,26 @@ def test_the_number_of_a_fixed_job_is_its_authors_within_the_queue(
     world.wait_for_size("auto", 3, 120)
     assert find_admission(world, "auto")["workers"] == 3, "what the queue has room for, not four"
     assert world.status("trainingjobs", "fixed")["epoch"] == 1
+
+
+@pytest.mark.point("ssh-in-queue")
+def test_a_job_whose_workers_are_reached_by_ssh_waits_in_line_proven_and_trains(
+    world: World, queue: str
+) -> None:
+    world.create(build_member("first", queue, least=3, most=3, steps=100_000))
+    world.wait_for_size("first", 3)
+    job = build_member("ssh", queue, least=2, most=2, steps=20)
+    job["spec"]["launcherAttachMode"] = "ssh"
+    world.create(job)
+
+    def is_proven() -> bool:
+        shapes = world.status("trainingjobs", "ssh").get("shapes") or {}
+        pods = shapes.get("pods") or []
+        return bool(pods) and all("priority" in pod for pod in pods)
+
+    world.wait(is_proven, "the API server says as what it would create its pods")
+    told = find_condition(world.status("trainingjobs", "ssh"), "Admitted")
+    assert (told["status"], told["reason"]) == ("False", "Waiting")
+
+    world.delete("trainingjobs", "first")
+    world.wait_for_phase("ssh", "Succeeded", timeout=180)

@@ -13,7 +13,7 @@ from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create, DryRun
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import find_condition, is_true
-from et_operator.model.jobs import RestartPolicy, ScalingKind, TrainingJob
+from et_operator.model.jobs import AttachMode, RestartPolicy, ScalingKind, TrainingJob
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
@@ -419,3 +419,14 @@ def test_a_strangers_pod_keeps_nobody_from_being_tried_and_no_job_on_its_old_run
     world.go_on()
     assert world.status.runtime is not None
     assert world.status.runtime.digest == "d2"
+
+
+def test_what_is_tried_has_a_name_for_what_comes_with_the_start() -> None:
+    world = make_world(attach_mode=AttachMode.SSH)
+    tried: list[Json] = []
+    for _ in range(4):
+        tried += [a.manifest for a in world.step().actions if isinstance(a, DryRun)]
+    keys = [v["secret"] for pod in tried for v in pod["spec"]["volumes"] if "secret" in v]
+    assert len(keys) == len(tried) == 2
+    assert all(secret["secretName"].startswith("job-ssh-") for secret in keys)
+    assert world.status.keys_secret == ""

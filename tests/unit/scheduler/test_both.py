@@ -105,3 +105,18 @@ async def test_nobody_goes_for_who_would_have_no_pods_and_he_waits_again_once_he
         assert pair.count("late") >= 1
         worker = pair.cluster.get(late)["status"]["shapes"]["pods"][1]
         assert (worker["priority"], worker["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+
+
+async def test_a_job_whose_workers_are_reached_by_ssh_waits_in_line_and_starts() -> None:
+    pair = Pair(nodes=1, cpu=2)
+    pair.create(make_held("first", least=1, most=1))
+    async with pair.running():
+        await pair.advance(5)
+        pair.create(make_held("one", least=1, most=1, launcherAttachMode="ssh"))
+        await pair.advance(10)
+        assert pair.find_status("one")["phase"] == "Waiting"
+        pair.cluster.delete(Ref(TRAINING_JOBS, "team", "first"))
+        for _ in range(4):
+            pair.cluster.collect_garbage()
+            await pair.advance(5)
+        assert pair.count("one") == 1
