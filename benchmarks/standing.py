@@ -16,8 +16,8 @@ from et_contract.names import CONFIG_KEY, build_report_key
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, SCALE_INS, TRAINING_JOBS, Resource
 from et_kube.times import format_time
 from et_operator.assembly import read_runtime
-from et_operator.codec.encoding import encode_status_patch
-from et_operator.model.actions import Action, Create, Delete, Patch
+from et_operator.codec.encoding import encode_change, encode_status_patch
+from et_operator.model.actions import Action, Create, CreateKeys, Delete, DryRun
 from et_operator.model.jobs import JobKey
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Snapshot
@@ -97,13 +97,13 @@ class StandingJob:
             case Create(resource, manifest):
                 is_pod = resource == PODS
                 self._put(resource, _run_pod(manifest, self.now) if is_pod else manifest)
-            case Patch(ref, _, body):
-                self._patch(ref.resource, ref.name, body)
             case Delete(ref, uid):
                 del self.objects[(ref.resource, ref.name)]
                 self._ingest.forget(ref, uid, 0.0)
-            case _:
+            case CreateKeys() | DryRun():
                 raise TypeError(f"nothing here carries out {action}")
+            case _:
+                self._patch(action.ref.resource, action.ref.name, encode_change(action))
 
     def _answer(self) -> bool:
         """Be the broker: list every member, close who must leave; whether that is news."""

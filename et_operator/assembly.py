@@ -28,7 +28,6 @@ from et_kube.resources import (
 from et_kube.rest import Rest
 from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 from et_operator.acting.executing import Executor
-from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
@@ -146,17 +145,19 @@ class Operator:
             on_drop=lambda _: metrics.events_lost.inc(),
         )
         shipped = read_runtime(settings)
-        self._sweeper = Sweeper(store=self._store, api=guarded, clock=clock, shipped=shipped)
+        executor = Executor(
+            guarded,
+            self._recorder,
+            requests_at_once=settings.requests_at_once,
+            now=clock.monotonic,
+        )
+        self._sweeper = Sweeper(
+            store=self._store, api=guarded, executor=executor, clock=clock, shipped=shipped
+        )
         self._reconciler = Reconciler(
             store=self._store,
             api=guarded,
-            executor=Executor(
-                guarded,
-                self._recorder,
-                encode_status_patch,
-                requests_at_once=settings.requests_at_once,
-                now=clock.monotonic,
-            ),
+            executor=executor,
             queue=self._queue,
             clock=clock,
             shipped=shipped,

@@ -23,15 +23,7 @@ from et_operator.codec.children import find_owner
 from et_operator.codec.fields import attempt
 from et_operator.codec.runtimes import is_runtime
 from et_operator.measuring import Metrics
-from et_operator.model.actions import (
-    Action,
-    Create,
-    CreateKeys,
-    Delete,
-    DryRun,
-    Patch,
-    get_ref,
-)
+from et_operator.model.actions import Action, Create, CreateKeys, DryRun
 from et_operator.model.jobs import JobKey, TrainingJob
 from et_operator.model.names import build_worker_selector, is_in_sight
 from et_operator.model.plans import Plan
@@ -244,7 +236,7 @@ class Reconciler:
         What is news brings the job back into the queue; a write that changed nothing does not, nor
         does a status of which the server has dropped a part, for the next one would fare the same.
         """
-        waiting = {key} if any(failure.action is None for failure in execution.failures) else set()
+        waiting = {key} if any(failure.is_of_status for failure in execution.failures) else set()
         for written in execution.written:
             self._requeue(self._ingest.upsert(written.resource, written.object) - waiting)
         for deleted in execution.deleted:
@@ -270,11 +262,11 @@ class Reconciler:
         """
         if isinstance(failure.action, CreateKeys | DryRun):
             return
-        ref = key.ref if failure.action is None else get_ref(failure.action)
+        ref = failure.action.ref
         try:
             found = await self._api.get(ref)
         except NotFound:
-            self._forget(failure.action, job)
+            self._forget(failure.action)
             return
         if not isinstance(failure.error, AlreadyExists) or is_usable(found, failure.action, job):
             self._requeue(self._ingest.upsert(ref.resource, found))
@@ -286,15 +278,11 @@ class Reconciler:
         answers.taken[ref] = Holder(self._clock.now(), is_watched and self._is_known(ref))
         self._store.keep_answers(key, answers)
 
-    def _forget(self, action: Action | None, job: TrainingJob | None) -> None:
-        at = self._clock.monotonic()
-        match action:
-            case Patch(ref=ref, uid=uid) | Delete(ref=ref, uid=uid):
-                self._requeue(self._ingest.forget(ref, uid, at))
-            case None if job is not None:
-                self._requeue(self._ingest.forget(job.key.ref, job.uid, at))
-            case _:
-                """A creation that did not happen: the next pass asks for it again."""
+    def _forget(self, action: Action) -> None:
+        """But for a creation that did not happen: the next pass asks for it again."""
+        if not isinstance(action, Create | CreateKeys | DryRun):
+            at = self._clock.monotonic()
+            self._requeue(self._ingest.forget(action.ref, action.uid, at))
 
     def _note_refusals(
         self, key: JobKey, job: TrainingJob | None, result: Plan, execution: Execution
@@ -388,7 +376,7 @@ def put_off(wait: timedelta | None) -> timedelta | None:
     return None if wait is None else max(wait, timedelta(seconds=1))
 
 
-def is_usable(found: Json, wanted: Action | None, job: TrainingJob | None) -> bool:
+def is_usable(found: Json, wanted: Action, job: TrainingJob | None) -> bool:
     """Whether an object that was there before us will do: it is the job's own, or a runtime.
 
     What nobody is to own is a runtime, and whoever forges an owner there makes it none.

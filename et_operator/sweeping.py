@@ -11,8 +11,10 @@ from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.errors import KubeError
 from et_kube.resources import PODS
+from et_operator.acting.executing import Executor
 from et_operator.codec.children import find_mounted_config_maps
 from et_operator.model.names import SELECTOR_OURS
+from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Child, RuntimeFiles
 from et_operator.planning.sweeping import find_candidates, plan_sweep
 from et_operator.state.store import Store
@@ -25,9 +27,12 @@ log = structlog.get_logger()
 class Sweeper:
     """Looks through all namespaces; asks the server only where something could go."""
 
-    def __init__(self, *, store: Store, api: Api, clock: Clock, shipped: RuntimeFiles) -> None:
+    def __init__(
+        self, *, store: Store, api: Api, executor: Executor, clock: Clock, shipped: RuntimeFiles
+    ) -> None:
         self._store = store
         self._api = api
+        self._executor = executor
         self._clock = clock
         self._shipped = shipped
 
@@ -69,8 +74,10 @@ class Sweeper:
             keep=lambda pod: find_mounted_config_maps([pod]),
         )
         mounted: frozenset[str] = frozenset().union(*found.items)
-        for delete in plan_sweep(namespace, candidates, mounted):
-            await self._api.delete(
-                delete.ref, uid=delete.uid, resource_version=delete.resource_version
-            )
+        plan = Plan(actions=plan_sweep(namespace, candidates, mounted))
+        execution = await self._executor.execute(plan, None)
+        for delete in execution.deleted:
             log.info("swept", what=str(delete.ref))
+        for failure in execution.failures:
+            what, error = str(failure.action.ref), str(failure.error)
+            log.warning("not swept", what=what, error=error)

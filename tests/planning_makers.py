@@ -18,24 +18,29 @@ from et_kube.resources import (
     PODS,
     ROLE_BINDINGS,
     ROLES,
-    SCALE_INS,
-    SCALE_OUTS,
     TRAINING_JOBS,
     Json,
 )
 from et_kube.shaping import describe_admitted
 from et_operator.codec.children import decode_accounts, decode_role_names, find_controller
+from et_operator.codec.encoding import encode_change, find_subresource
 from et_operator.codec.pods import has_pre_stop
 from et_operator.codec.statuses import decode_status, encode_status
 from et_operator.model.actions import (
+    AcceptScaling,
     Action,
+    AnswerScaling,
+    Change,
     Create,
     CreateKeys,
     Delete,
     DryRun,
-    Patch,
+    SetAccounts,
+    SetReplicas,
+    SetRights,
     Subject,
-    get_subject,
+    WriteConfig,
+    WriteStatus,
 )
 from et_operator.model.jobs import (
     JobKey,
@@ -370,16 +375,16 @@ class World:
             case CreateKeys(manifest=manifest):
                 assert not self.keys, "made twice"
                 self.keys, self.made_keys = manifest, KEYS_SECRET
-            case Patch():
-                self._patch(action)
             case Delete():
                 self._delete(action)
+            case _:
+                self._change(action)
 
     def _try(self, action: DryRun) -> None:
         if self.objection:
             name = action.manifest["metadata"]["generateName"]
             refusal = Refusal(self.objection, 1, self.now, self.job.generation, name)
-            self.refusals[get_subject(action)] = refusal
+            self.refusals[action.subject] = refusal
             return
         spec = {**action.manifest["spec"], "priority": 7}
         shape = describe_admitted({"spec": spec})
@@ -448,39 +453,45 @@ class World:
             ),
         )
 
-    def _patch(self, action: Patch) -> None:
-        ref = action.ref
-        if ref.resource == TRAINING_JOBS:
-            assert action.resource_version == self.job.resource_version
-            number = action.body["spec"]["etReplicaSpecs"]["worker"]["replicas"]
-            self.edit(replicas=number)
-            extra = action.body.get("metadata", {}).get("annotations", {})
-            self.job = replace(self.job, annotations={**self.job.annotations, **extra})
-        elif ref.resource in {SCALE_INS, SCALE_OUTS}:
-            self._patch_scaling(action)
-        elif ref.resource == ROLES:
-            self._grant(decode_role_names(action.body, self.job.uid))
-        elif ref.resource == ROLE_BINDINGS:
-            self.bound = decode_accounts(action.body)
-        else:
-            assert action.resource_version == self.children[ref.name].resource_version
-            new = decode_config(action.body["data"][CONFIG_KEY])
-            assert self.config is None or new.generation > self.config.generation
-            assert self.config is None or new.epoch >= self.config.epoch
-            self._list(new)
-            child = self.children[ref.name]
-            self.children[ref.name] = replace(child, resource_version=self._next())
+    def _change(self, action: Change) -> None:
+        """As the server does it, which knows nothing but what is written."""
+        body = encode_change(action)
+        match action:
+            case SetReplicas(number=number):
+                assert action.resource_version == self.job.resource_version
+                self.edit(replicas=number)
+                extra = body["metadata"].get("annotations", {})
+                self.job = replace(self.job, annotations={**self.job.annotations, **extra})
+            case AcceptScaling() | AnswerScaling():
+                self._change_scaling(action, body)
+            case SetRights():
+                self._grant(decode_role_names(body, self.job.uid))
+            case SetAccounts():
+                self.bound = decode_accounts(body)
+            case WriteConfig(ref=ref):
+                self._write_config(ref.name, action.resource_version, body)
+            case WriteStatus():
+                raise TypeError("a plan's status is no action of it")
 
-    def _patch_scaling(self, action: Patch) -> None:
+    def _write_config(self, name: str, resource_version: str, body: Json) -> None:
+        child = self.children[name]
+        assert resource_version == child.resource_version
+        new = decode_config(body["data"][CONFIG_KEY])
+        assert self.config is None or new.generation > self.config.generation
+        assert self.config is None or new.epoch >= self.config.epoch
+        self._list(new)
+        self.children[name] = replace(child, resource_version=self._next())
+
+    def _change_scaling(self, action: AcceptScaling | AnswerScaling, body: Json) -> None:
         scaling = self.scalings[action.uid]
         assert action.resource_version == scaling.resource_version
-        if action.subresource == "status":
-            body = {k: v for k, v in action.body["status"].items() if v is not None}
-            status, problems = decode_status(ScalingStatus, body)
+        if isinstance(action, AnswerScaling):
+            stored = {k: v for k, v in body["status"].items() if v is not None}
+            status, problems = decode_status(ScalingStatus, stored)
             assert not problems
             scaling = replace(scaling, status=status)
         else:
-            scaling = replace(scaling, owner_uid=find_controller(action.body["metadata"])["uid"])
+            scaling = replace(scaling, owner_uid=find_controller(body["metadata"])["uid"])
         self.scalings[action.uid] = replace(scaling, resource_version=self._next())
 
     def _delete(self, action: Delete) -> None:
@@ -555,7 +566,8 @@ def describe(action: Action) -> str:
             return f"try {role.value}"
         case CreateKeys(manifest=manifest):
             return f"create Secret {manifest['metadata']['generateName']}"
-        case Patch(ref=ref, subresource=subresource):
-            return f"patch {ref.resource.kind} {ref.name} {subresource}".strip()
         case Delete(ref=ref):
             return f"delete {ref.resource.kind} {ref.name}"
+        case _:
+            place = f"{action.ref.resource.kind} {action.ref.name}"
+            return f"patch {place} {find_subresource(action)}".strip()

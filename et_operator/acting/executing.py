@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, Protocol, TypeAlias, assert_never
+from typing import Any, Protocol, TypeAlias
 
 from et_kube.api import Api
 from et_kube.errors import (
@@ -26,18 +26,17 @@ from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.acting.comparing import check_creation, check_status
 from et_operator.acting.keying import make_keys
+from et_operator.codec.encoding import encode_change, find_subresource
 from et_operator.model.actions import (
     Action,
+    Change,
     Create,
     CreateKeys,
     Delete,
     DryRun,
-    Patch,
-    get_ref,
-    get_resource,
-    stands_alone,
+    WriteStatus,
 )
-from et_operator.model.jobs import JobStatus, TrainingJob
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.plans import Plan
 
 LONGEST = 10.0
@@ -63,10 +62,15 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What did not work, and why; `action` None is the write of the status."""
+    """What did not work, and why."""
 
-    action: Action | None
+    action: Action
     error: KubeError
+
+    @property
+    def is_of_status(self) -> bool:
+        """Whether it is the job's own status that could not be written."""
+        return isinstance(self.action, WriteStatus)
 
     @property
     def words(self) -> str:
@@ -153,8 +157,6 @@ class Executor:
     Args:
         api: where to write.
         records: told the events of plans that were done completely.
-        encode_status: a job's status as the body of a merge patch, {"status": ...}, without the
-            fields that could not be read.
         make_keys: new ssh keys, by their names in the Secret.
         requests_at_once: objects of one plan that may be in creation, or pods in deletion, at once.
         now: seconds, from any start (Clock.monotonic).
@@ -164,7 +166,6 @@ class Executor:
         self,
         api: Api,
         records: Records,
-        encode_status: Callable[[JobStatus, Collection[str]], Json],
         *,
         make_keys: Callable[[], Mapping[str, str]] = make_keys,
         requests_at_once: int,
@@ -172,7 +173,6 @@ class Executor:
     ) -> None:
         self._api = api
         self._records = records
-        self._encode_status = encode_status
         self._make_keys = make_keys
         self._requests_at_once = requests_at_once
         self._now = now
@@ -180,12 +180,13 @@ class Executor:
     async def execute(self, plan: Plan, job: TrainingJob | None) -> Execution:
         """Status, then the actions, then the events. Raises no KubeError.
 
-        `job` is what the plan was made from (None: from scalings that have no job). Its status is
+        `job` is what the plan was made from (None: it is about none that is there). Its status is
         written where the plan's differs, and only to this very version of the job.
         """
         answers: list[Answer] = []
         if job is not None and plan.status is not None and plan.status != job.status:
-            answers += await self._write_status(plan.status, job)
+            pinned = (job.key.ref, job.uid, job.resource_version)
+            answers += await self._write_status(WriteStatus(*pinned, plan.status, job.unread))
         execution, left = await self._execute_actions(plan.actions, answers)
         if job is not None:
             self._tell_refused_status(job, execution)
@@ -205,7 +206,7 @@ class Executor:
         left: list[Action] = []
         is_short = False
         for batch in split_batches(actions):
-            is_alone = all(map(stands_alone, batch))
+            is_alone = all(action.stands_alone for action in batch)
             may_begin = self._now() < end if is_alone else not is_short
             if not may_begin or not may_follow(batch, answers):
                 left += batch
@@ -216,22 +217,18 @@ class Executor:
         is_cut = self._now() >= end and len(answers) - before < len(actions)
         return replace(sort_answers(answers), is_cut=is_cut), left
 
-    async def _write_status(self, status: JobStatus, job: TrainingJob) -> list[Answer]:
+    async def _write_status(self, write: WriteStatus) -> list[Answer]:
         """What the server stored, and a failure where it has left a decision out."""
-        asked = self._encode_status(status, job.unread)
-        body = pin(asked, job.uid, job.resource_version)
-        try:
-            stored = await self._api.patch(job.key.ref, body, subresource="status")
-        except KubeError as error:
-            return [Failure(None, error)]
-        dropped = check_status(asked, stored)
-        failures = [Failure(None, dropped)] if dropped else []
-        return [Written(TRAINING_JOBS, stored), *failures]
+        answer = await self._run(write)
+        if not isinstance(answer, Written):
+            return [answer]
+        dropped = check_status(encode_change(write), answer.object)
+        return [answer, *([Failure(write, dropped)] if dropped else [])]
 
     def _tell_refused_status(self, job: TrainingJob, execution: Execution) -> None:
         """There is no condition to say so."""
         for failure in execution.refusals:
-            if failure.action is None:
+            if failure.is_of_status:
                 what = f"the status of TrainingJob {job.key.name}"
                 message = f"the API server refuses {what}: {failure.words}"
                 event = Event(job.key.ref, job.uid, "WritesRefused", message, is_warning=True)
@@ -273,20 +270,27 @@ class Executor:
             case DryRun(_, manifest):
                 namespace = manifest["metadata"]["namespace"]
                 return Tried(action, await self._api.dry_run(PODS, namespace, manifest))
-            case Patch(ref, uid, body, resource_version, subresource):
-                pinned = pin(body, uid, resource_version)
-                stored = await self._api.patch(ref, pinned, subresource=subresource)
-                return Written(ref.resource, stored)
-            case Delete(ref, uid, resource_version, grace_seconds):
-                try:
-                    await self._api.delete(
-                        ref, uid=uid, resource_version=resource_version, grace_seconds=grace_seconds
-                    )
-                except NotFound:
-                    return Missing(action)
-                return action
+            case Delete():
+                return await self._delete(action)
             case _:
-                assert_never(action)
+                return await self._change(action)
+
+    async def _change(self, change: Change) -> Written:
+        body, subresource = encode_change(change), find_subresource(change)
+        stored = await self._api.patch(change.ref, body, subresource=subresource)
+        return Written(change.ref.resource, stored)
+
+    async def _delete(self, delete: Delete) -> Delete | Missing:
+        try:
+            await self._api.delete(
+                delete.ref,
+                uid=delete.uid,
+                resource_version=delete.resource_version,
+                grace_seconds=delete.grace_seconds,
+            )
+        except NotFound:
+            return Missing(delete)
+        return delete
 
     async def _create(self, resource: Resource, manifest: Json) -> Written:
         """What would not be known as the job's is taken back, of the kinds that may be deleted.
@@ -325,7 +329,7 @@ def split_batches(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
 
 def get_batch_kind(action: Action) -> tuple[type[Action], bool] | None:
     """What it may run beside: its like, of pods or of what they need."""
-    is_about_pod = get_resource(action) == PODS
+    is_about_pod = action.ref.resource == PODS
     if isinstance(action, Create) or (isinstance(action, Delete) and is_about_pod):
         return type(action), is_about_pod
     return None
@@ -347,18 +351,19 @@ def is_in_the_way(answer: Answer) -> bool:
     """Whether it is a failure after which nothing of the plan is done but what stands alone."""
     if not isinstance(answer, Failure):
         return False
-    return not is_about_one(answer) or answer.action is None or not stands_alone(answer.action)
+    return not is_about_one(answer) or not answer.action.stands_alone
 
 
 def is_about_one(failure: Failure) -> bool:
     """Whether it is this very object that the server, or somebody's webhook, wants untouched."""
-    return failure.action is not None and isinstance(failure.error, (Refused, ServerFailed))
+    return not failure.is_of_status and isinstance(failure.error, (Refused, ServerFailed))
 
 
 def may_follow(batch: Iterable[Action], answers: Iterable[Answer]) -> bool:
     """Whether these actions may be begun after what was answered before."""
     in_the_way = [a for a in answers if isinstance(a, Failure) and is_in_the_way(a)]
-    return not in_the_way or (all(map(is_about_one, in_the_way)) and all(map(stands_alone, batch)))
+    is_alone = all(action.stands_alone for action in batch)
+    return not in_the_way or (all(map(is_about_one, in_the_way)) and is_alone)
 
 
 def select_events(
@@ -368,22 +373,13 @@ def select_events(
 
     A job is told of its trouble when its status is written, though other writes fail each time.
     """
-    failed = [failure.action for failure in failures]
-    if None in failed:
+    failed = list(failures)
+    if any(failure.is_of_status for failure in failed):
         return
-    undone = {get_ref(action) for action in (*failed, *left) if action is not None}
+    undone = {action.ref for action in (*(failure.action for failure in failed), *left)}
     for event in plan.events:
         if event.ref.resource == TRAINING_JOBS or event.ref not in undone:
             yield event
-
-
-def pin(body: Json, uid: str, resource_version: str | None) -> Json:
-    """A merge patch that fails with Conflict unless the object is still this one."""
-    metadata: dict[str, Any] = dict(body.get("metadata") or {})
-    metadata["uid"] = uid
-    if resource_version is not None:
-        metadata["resourceVersion"] = resource_version
-    return {**body, "metadata": metadata}
 
 
 def sort_answers(answers: Iterable[Answer]) -> Execution:

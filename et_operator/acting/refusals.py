@@ -7,15 +7,7 @@ from datetime import datetime
 from et_kube.errors import ApiError, Conflict, Expired, NotFound, Refused, Throttled
 from et_kube.resources import SECRETS, TRAINING_JOBS, Ref
 from et_operator.acting.executing import Execution, Failure
-from et_operator.model.actions import (
-    Create,
-    CreateKeys,
-    Delete,
-    DryRun,
-    Subject,
-    get_ref,
-    get_subject,
-)
+from et_operator.model.actions import Create, CreateKeys, Delete, DryRun, Subject
 from et_operator.model.snapshots import Refusal
 
 WORDS_KEPT = 10
@@ -28,8 +20,8 @@ def find_done(execution: Execution, *, has_status: bool) -> set[Subject]:
     `has_status`: a job that was written may be the status alone.
     """
     subjects: set[Subject] = {SECRETS} if execution.keys else set()
-    subjects |= {get_subject(deleted) for deleted in execution.deleted}
-    subjects |= {get_subject(tried.action) for tried in execution.tried}
+    subjects |= {deleted.subject for deleted in execution.deleted}
+    subjects |= {tried.action.subject for tried in execution.tried}
     for written in execution.written:
         metadata = written.object["metadata"]
         ref = Ref(written.resource, metadata.get("namespace", ""), metadata["name"])
@@ -42,8 +34,8 @@ def find_failed(execution: Execution) -> dict[Subject, Failure]:
     found: dict[Subject, Failure] = {}
     others = filter(may_last, execution.failures)
     for failure in (*execution.refusals, *execution.unknowns, *others):
-        if failure.action is not None and isinstance(failure.error, ApiError):
-            found.setdefault(get_subject(failure.action), failure)
+        if not failure.is_of_status and isinstance(failure.error, ApiError):
+            found.setdefault(failure.action.subject, failure)
     return found
 
 
@@ -68,8 +60,6 @@ def note_refusal(
     A webhook that fails may say so in other words each time: they are renewed now and then only,
     for each change of words is a write.
     """
-    if failure.action is None:
-        raise ValueError("a status has no subject")
     if before is not None and before.generation != generation:
         before = None
     is_meant = isinstance(failure.error, Refused)
@@ -81,7 +71,7 @@ def note_refusal(
         before.count + 1 if before is not None else 1,
         now,
         generation,
-        get_ref(failure.action).name,
+        failure.action.ref.name,
         is_meant=is_meant,
         is_deletion=isinstance(failure.action, Delete),
     )

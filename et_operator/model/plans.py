@@ -18,7 +18,7 @@ class Plan:
     If the status write fails, none of the actions runs. Consecutive creations may run in parallel,
     those of pods among themselves, and so may deletions of pods; anything else keeps its order. An
     action that fails stops the ones after it. But where it is this very object that the server, or
-    somebody's webhook, does not want to be touched, what stands alone (see actions.stands_alone) is
+    somebody's webhook, does not want to be touched, what stands alone (see `stands_alone`) is
     not stopped, and stops nothing.
 
     An event is recorded once what the plan writes to its object was written.

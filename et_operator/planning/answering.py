@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from et_kube.events import Event
 from et_kube.resources import Ref
-from et_operator.codec.encoding import encode_scaling_status_patch
-from et_operator.model.actions import Action, Delete, Patch, Subject
+from et_operator.model.actions import AcceptScaling, Action, AnswerScaling, Delete, Subject
 from et_operator.model.conditions import Condition, find_condition
 from et_operator.model.jobs import Outcome, ScalingRecord
 from et_operator.model.phases import ScalingPhase
@@ -22,7 +21,6 @@ from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, is_refused
 from et_operator.planning.finishing import has_finished
 from et_operator.planning.following import is_only_followed
-from et_operator.planning.manifests.owning import build_owner
 from et_operator.planning.turns import find_refusal, is_fixed, list_turns
 from et_operator.planning.views import has_passed
 
@@ -86,7 +84,7 @@ def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None
         if end is None:
             return Plan()
         if now >= end:
-            return Plan(actions=(_delete(scaling),))
+            return Plan(actions=(Delete(*_pin(scaling)),))
         return Plan(requeue_after=end - now)
     end = max(scaling.created, complete_since) + ORPHAN_GRACE
     if now < end:
@@ -94,7 +92,7 @@ def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None
     message = f"there is no TrainingJob {scaling.namespace}/{scaling.job_name}"
     status = conclude(scaling, Outcome(succeeded=False, reason="JobNotFound", message=message), now)
     event = Event(_build_ref(scaling), scaling.uid, "JobNotFound", message, is_warning=True)
-    return Plan(actions=(_patch_status(scaling, status),), events=(event,))
+    return Plan(actions=(AnswerScaling(*_pin(scaling), status),), events=(event,))
 
 
 def find_expiry(scaling: Scaling) -> datetime | None:
@@ -115,29 +113,27 @@ def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Iterator[A
     if phase is not None and phase.is_final:
         end = find_expiry(scaling)
         if has_passed(draft.now, end, timedelta()):
-            yield _delete(scaling)
+            yield Delete(*_pin(scaling))
         elif end is not None:
             draft.wake_at(end)
         return
     untold = find_untold(draft.view, scaling)
     if untold is not None:
-        yield _patch_status(scaling, conclude(scaling, untold.outcome, draft.now))
+        yield AnswerScaling(*_pin(scaling), conclude(scaling, untold.outcome, draft.now))
         return
     refusal = _refuse(draft, scaling, turns)
     if refusal is not None:
         ref = _build_ref(scaling)
         text = refusal.message
         draft.events.append(Event(ref, scaling.uid, refusal.reason, text, is_warning=True))
-        yield _patch_status(scaling, conclude(scaling, refusal, draft.now))
+        yield AnswerScaling(*_pin(scaling), conclude(scaling, refusal, draft.now))
         return
     if not scaling.is_accepted:
-        owners = [*scaling.owners, build_owner(draft.view.job)]
-        body = {"metadata": {"ownerReferences": owners}}
-        yield Patch(_build_ref(scaling), scaling.uid, body, scaling.resource_version)
+        yield AcceptScaling(*_pin(scaling), scaling.owners, draft.view.job.owner)
         return  # its status has to wait for the new resourceVersion
     status = _derive(draft, scaling)
     if status != scaling.status:
-        yield _patch_status(scaling, status)
+        yield AnswerScaling(*_pin(scaling), status)
 
 
 def _refuse(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Outcome | None:
@@ -228,15 +224,10 @@ def _fail(reason: str, message: str) -> Outcome:
     return Outcome(succeeded=False, reason=reason, message=message)
 
 
-def _patch_status(scaling: Scaling, status: ScalingStatus) -> Patch:
-    body = encode_scaling_status_patch(status)
-    ref = _build_ref(scaling)
-    return Patch(ref, scaling.uid, body, scaling.resource_version, subresource="status")
-
-
 def _build_ref(scaling: Scaling) -> Ref:
     return Ref(get_scaling_resource(scaling.kind), scaling.namespace, scaling.name)
 
 
-def _delete(scaling: Scaling) -> Delete:
-    return Delete(_build_ref(scaling), scaling.uid, scaling.resource_version)
+def _pin(scaling: Scaling) -> tuple[Ref, str, str]:
+    """Of which object, as it was seen, an action is."""
+    return _build_ref(scaling), scaling.uid, scaling.resource_version

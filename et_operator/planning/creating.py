@@ -17,7 +17,7 @@ from et_kube.resources import (
     TRAINING_JOBS,
     Json,
 )
-from et_operator.model.actions import Action, Create, CreateKeys, get_subject
+from et_operator.model.actions import Action, Create, CreateKeys
 from et_operator.model.conditions import is_true
 from et_operator.model.jobs import Runtime, WorkerRecord, WorkerState
 from et_operator.model.names import (
@@ -75,7 +75,7 @@ def create_all(draft: Draft) -> list[Action]:
     if view.snapshot.pods and (objects or not has_rights):
         # it was there: its job may be gone, and it with it
         draft.rest_on(TRAINING_JOBS, view.job.key.name)
-    if any(is_refused(draft, get_subject(action)) for action in objects):
+    if any(is_refused(draft, action.subject) for action in objects):
         objects, config = config, objects
     pods = create_pods(draft)
     return [*objects, *config, *pods, *grant_rights(view, pods)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from et_kube.events import Event
 from et_kube.resources import PODS, TRAINING_JOBS, Ref, Resource
-from et_operator.model.actions import Action, Subject, get_subject, stands_alone
+from et_operator.model.actions import Action, Subject
 from et_operator.model.conditions import Condition, find_condition, with_condition
 from et_operator.model.jobs import Backoff, JobSpec, JobStatus, WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
@@ -246,7 +246,7 @@ def hold_back(draft: Draft, actions: Iterable[Action]) -> tuple[Action, ...]:
     kept: list[Action] = []
     is_stopped = False
     for action in actions:
-        is_alone, subject = stands_alone(action), get_subject(action)
+        is_alone, subject = action.stands_alone, action.subject
         is_number = subject == TRAINING_JOBS and not _has_failed(draft, subject)
         if is_stopped and not is_alone:
             continue

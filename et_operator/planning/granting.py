@@ -7,24 +7,23 @@ ends there and nothing is granted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from et_contract.pods import LABEL_ROLE, Role, build_worker_name, read_worker_index
 from et_kube.resources import PODS, ROLE_BINDINGS, ROLES, Json, Ref
-from et_operator.model.actions import Action, Create, Patch
+from et_operator.model.actions import Action, Create, SetAccounts, SetRights
 from et_operator.model.jobs import WorkerState
+from et_operator.model.rights import Rights
 from et_operator.model.snapshots import Child
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import TOLD_WITHIN
 from et_operator.planning.leaving import has_outlived
 from et_operator.planning.manifests.access import (
-    build_no_rules,
+    build_no_rights,
+    build_rights,
     build_role,
     build_role_binding,
-    build_rules,
-    build_subjects,
     find_account,
-    list_names,
 )
 from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.views import View
@@ -42,7 +41,7 @@ def grant_rights(view: View, coming: Iterable[Action] = ()) -> list[Action]:
     if role is None:
         actions.append(Create(ROLES, build_role(job, workers)))
     elif _must_change(view, workers):
-        actions.append(_write_rules(view, role, build_rules(job, workers)))
+        actions.append(_set_rights(view, role, build_rights(job, workers)))
     return [*actions, *_bind(view), *_withdraw_spare(view)]
 
 
@@ -63,7 +62,7 @@ def withdraw_rights(view: View) -> list[Action]:
     role = view.snapshot.role
     if role is None or not view.snapshot.role_names:
         return _withdraw_spare(view)
-    return [_write_rules(view, role, build_no_rules(view.job)), *_withdraw_spare(view)]
+    return [_set_rights(view, role, build_no_rights(view.job)), *_withdraw_spare(view)]
 
 
 def withdraw_unused(draft: Draft) -> list[Action]:
@@ -93,13 +92,12 @@ def _bind(view: View) -> list[Action]:
         return []  # the binding names it, and its name comes with it
     if not bindings:
         return [Create(ROLE_BINDINGS, build_role_binding(view.job, role.name, accounts))]
-    body = {"subjects": build_subjects(view.job, accounts)}
     return [
-        Patch(
+        SetAccounts(
             Ref(ROLE_BINDINGS, view.job.key.namespace, binding.name),
             binding.uid,
-            body,
             binding.resource_version,
+            accounts,
         )
         for binding, bound in bindings.items()
         if bound != accounts
@@ -107,7 +105,7 @@ def _bind(view: View) -> list[Action]:
 
 
 def _must_change(view: View, workers: frozenset[str]) -> bool:
-    wanted = list_names(view.job, workers)
+    wanted = build_rights(view.job, workers).names
     held = view.snapshot.role_names
     stale = len(held - wanted)
     return not held >= wanted or stale > MOST_STALE or (stale > 0 and _is_settled(view))
@@ -122,13 +120,13 @@ def _is_settled(view: View) -> bool:
 
 def _withdraw_spare(view: View) -> list[Action]:
     """Nobody keeps a Role up to date that is not the one, and it may be bound too."""
-    rules = build_no_rules(view.job)
-    return [_write_rules(view, role, rules) for role in view.snapshot.spare_roles]
+    rights = build_no_rights(view.job)
+    return [_set_rights(view, role, rights) for role in view.snapshot.spare_roles]
 
 
-def _write_rules(view: View, role: Child, rules: Sequence[Json]) -> Patch:
+def _set_rights(view: View, role: Child, rights: Rights) -> SetRights:
     ref = Ref(ROLES, view.job.key.namespace, role.name)
-    return Patch(ref, role.uid, {"rules": rules}, role.resource_version)
+    return SetRights(ref, role.uid, role.resource_version, rights)
 
 
 def _is_worker(manifest: Json) -> bool:

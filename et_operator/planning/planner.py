@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from et_kube.resources import PODS, TRAINING_JOBS
-from et_operator.model.actions import Action, DryRun, get_resource
+from et_operator.model.actions import Action, DryRun
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.answering import answer_scalings, plan_orphans
@@ -219,11 +219,9 @@ def act(draft: Draft) -> list[Action]:
 
 def is_about_job(actions: tuple[Action, ...]) -> bool:
     """Whether an action needs the job as it was seen: a status write would make it another one."""
-    return any(get_resource(action) == TRAINING_JOBS for action in actions)
+    return any(action.ref.resource == TRAINING_JOBS for action in actions)
 
 
 def is_about_pods(actions: tuple[Action, ...]) -> bool:
     """Whether numbers of pods are about to change by our own doing."""
-    return any(
-        get_resource(action) == PODS and not isinstance(action, DryRun) for action in actions
-    )
+    return any(action.ref.resource == PODS and not isinstance(action, DryRun) for action in actions)

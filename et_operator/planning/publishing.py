@@ -10,12 +10,12 @@ from datetime import timedelta
 
 from et_contract.documents import HostConfig
 from et_kube.resources import CONFIG_MAPS, Ref
-from et_operator.model.actions import Action, Create, Patch
+from et_operator.model.actions import Action, Create, WriteConfig
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
 from et_operator.planning.granting import is_reachable
-from et_operator.planning.manifests.hosts import build_config, build_config_data, build_config_map
+from et_operator.planning.manifests.hosts import build_config, build_config_map
 from et_operator.planning.membership import forget_old_ends
 from et_operator.planning.scripting import build_orders
 
@@ -49,7 +49,7 @@ def number_config(draft: Draft) -> None:
 
 
 def write_config(draft: Draft) -> list[Action]:
-    """Create or patch <job>-config when a newer generation was recorded."""
+    """Create or write <job>-config when a newer generation was recorded."""
     view = draft.view
     child = view.snapshot.config_object
     if view.status.generation <= view.written_generation:
@@ -58,8 +58,7 @@ def write_config(draft: Draft) -> list[Action]:
     if child is None:
         return [Create(CONFIG_MAPS, build_config_map(view, config))]
     ref = Ref(CONFIG_MAPS, view.job.key.namespace, child.name)
-    body = {"data": build_config_data(config)}
-    return [Patch(ref, child.uid, body, child.resource_version)]
+    return [WriteConfig(ref, child.uid, child.resource_version, config)]
 
 
 def select_fresh(draft: Draft) -> tuple[Pod, ...]:

@@ -15,7 +15,7 @@ from et_contract.pods import Role
 from et_kube.resources import Json
 from et_kube.shaping import describe_shape
 from et_operator.codec.fields import attempt
-from et_operator.model.actions import Action, DryRun, Subject, get_subject
+from et_operator.model.actions import Action, DryRun, Subject
 from et_operator.model.admissions import Shapes
 from et_operator.model.conditions import find_condition
 from et_operator.model.names import build_access_name, build_keys_prefix
@@ -130,7 +130,7 @@ def _list_tried(draft: Draft) -> Iterator[Subject]:
     """What a refusal of its pods is remembered under, if it is of this spec."""
     refusals = draft.view.snapshot.refusals
     for trial in _build_trials(draft) if refusals else ():
-        subject = get_subject(trial)
+        subject = trial.subject
         refusal = refusals.get(subject)
         if refusal is not None and refusal.generation == draft.view.job.generation:
             yield subject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from et_kube.resources import TRAINING_JOBS
-from et_operator.model.actions import Action, Patch
+from et_operator.model.actions import Action, SetReplicas
 from et_operator.model.jobs import ScalingKind, ScalingRecord
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.planning.turns import find_bound
@@ -15,15 +15,13 @@ means it: a webhook that restarts, or a right that has just been granted, refuse
 
 
 def write_replicas(view: View) -> list[Action]:
-    """The one patch of `worker.replicas` with the annotation that says for whom, if it is due."""
+    """The one write of `worker.replicas`, with for whom it is, if it is due."""
     scaling, job = view.status.scaling, view.job
     number = find_due_number(view)
     if scaling is None or number is None:
         return []
-    body: dict[str, object] = {"spec": {"etReplicaSpecs": {"worker": {"replicas": number}}}}
-    if scaling.kind is not ScalingKind.REPLICAS:
-        body["metadata"] = {"annotations": {ANNOTATION_APPLIED_SCALING: scaling.uid}}
-    return [Patch(job.key.ref, job.uid, body, job.resource_version)]
+    asker = "" if scaling.kind is ScalingKind.REPLICAS else scaling.uid
+    return [SetReplicas(job.key.ref, job.uid, job.resource_version, number, asker)]
 
 
 def find_due_number(view: View) -> int | None:

@@ -18,6 +18,7 @@ from et_kube.connecting import connect
 from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, EVENTS
 from et_kube.rest import Rest
+from et_operator.acting.executing import Executor
 from et_operator.codec.runtimes import hash_files
 from et_operator.model.jobs import Runtime
 from et_operator.model.names import LABEL_RUNTIME, build_runtime_name
@@ -75,7 +76,10 @@ async def test_runtimes_that_nobody_uses_are_swept(admin: Site, account: str) ->
     )
 
     async with connect(kubeconfig=account) as connection:
-        sweeper = Sweeper(store=store, api=Rest(connection), clock=clock, shipped=new)
+        api = Rest(connection)
+        recorder = Recorder(api, clock, controller="et-operator", instance="test")
+        executor = Executor(api, recorder, requests_at_once=1)
+        sweeper = Sweeper(store=store, api=api, executor=executor, clock=clock, shipped=new)
         async with running(sweeper.run()):
             await clock.advance(PERIOD)
             await admin.eventually(

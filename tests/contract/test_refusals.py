@@ -21,7 +21,7 @@ from et_kube.resources import (
     Resource,
 )
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
+from et_operator.codec.encoding import encode_status_patch
 from et_operator.model.jobs import ScalingKind
 from et_scheduler.codec.queues import decode_queue
 from tests.contract.bad_manifests import ALL, Bad, scale_in, scale_out
@@ -120,7 +120,7 @@ async def test_a_scaling_status_is_stored_whole(real: Site):
     for manifest, kind in ((scale_in(), SCALE_INS), (scale_out(), SCALE_OUTS)):
         await real.create(kind, manifest)
         ref = real.ref(kind, manifest["metadata"]["name"])
-        body = encode_scaling_status_patch(FULL_SCALING_STATUS)
+        body = encode_status_patch(FULL_SCALING_STATUS)
         stored = await real.api.patch(ref, body, subresource="status")
         assert decode_scaling(stored, ScalingKind(kind.kind)).status == FULL_SCALING_STATUS
 

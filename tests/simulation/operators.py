@@ -15,7 +15,6 @@ from et_kube.events import Event
 from et_kube.resources import Resource
 from et_operator.acting.executing import Executor
 from et_operator.assembly import WATCHED
-from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
@@ -111,9 +110,7 @@ class SimulatedOperator:
         self._reconciler = Reconciler(
             store=self.store,
             api=api,
-            executor=Executor(
-                api, self, encode_status_patch, requests_at_once=4, now=clock.monotonic
-            ),
+            executor=Executor(api, self, requests_at_once=4, now=clock.monotonic),
             queue=self.agenda,  # type: ignore[arg-type]
             clock=clock,
             shipped=SHIPPED,

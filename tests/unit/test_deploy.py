@@ -12,8 +12,9 @@ import yaml
 from et_contract import paths
 from et_operator.assembly import WATCHED
 from et_operator.codec.decoding import decode_job
+from et_operator.codec.encoding import encode_rules
 from et_operator.model.names import build_role_prefix
-from et_operator.planning.manifests.access import build_rules
+from et_operator.planning.manifests.access import build_rights
 from et_operator.settings import Settings
 from et_scheduler.settings import Settings as SchedulerSettings
 from et_scheduler.state.store import Store
@@ -81,7 +82,8 @@ def test_whatever_is_watched_may_be_watched():
 
 
 def test_the_operator_holds_what_it_grants_to_brokers():
-    for (group, resource), verbs in spread(build_rules(decode_job(make_job()), ["w-0"])).items():
+    rules = encode_rules(build_rights(decode_job(make_job()), ["w-0"]))
+    for (group, resource), verbs in spread(rules).items():
         assert RIGHTS[group, resource] >= verbs
 
 
@@ -172,7 +174,7 @@ def test_the_policy_about_the_operator_lets_it_grant_what_brokers_need_and_no_mo
         r"&& r\.resourceNames\.all\(n, n\.matches\('([^']+)'\)\)",
         text,
     )
-    rules = build_rules(decode_job(make_job()), ["train-worker-0"])
+    rules = encode_rules(build_rights(decode_job(make_job()), ["train-worker-0"]))
     assert len(said) == len(rules)
     for rule, (resource, verbs, names) in zip(rules, said, strict=True):
         assert rule["resources"] == [resource]

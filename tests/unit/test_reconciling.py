@@ -46,7 +46,6 @@ from et_operator.acting.executing import Executor
 from et_operator.assembly import WATCHED
 from et_operator.codec.children import decode_role_names
 from et_operator.codec.decoding import decode_job
-from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
 from et_operator.model.jobs import JobKey, Runtime
@@ -90,9 +89,7 @@ class Bench(benches.Bench):
         return kind(
             store=self.store,
             api=api,
-            executor=Executor(
-                api, self, encode_status_patch, requests_at_once=4, now=self.clock.monotonic
-            ),
+            executor=Executor(api, self, requests_at_once=4, now=self.clock.monotonic),
             queue=self.queue,
             clock=self.clock,
             shipped=SHIPPED,

@@ -8,7 +8,9 @@ from datetime import timedelta
 import pytest
 
 from et_kube.errors import Refused
+from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, PODS, TRAINING_JOBS, Json
+from et_operator.acting.executing import Executor
 from et_operator.codec.runtimes import hash_files
 from et_operator.model.jobs import Runtime
 from et_operator.model.names import LABEL_RUNTIME, build_labels
@@ -35,7 +37,16 @@ pytestmark = pytest.mark.usefixtures("quiet_logs")
 class Bench(benches.Bench):
     def __init__(self) -> None:
         super().__init__()
-        self.sweeper = Sweeper(store=self.store, api=self.api, clock=self.clock, shipped=SHIPPED)
+        self.sweeper = Sweeper(
+            store=self.store,
+            api=self.api,
+            executor=Executor(self.api, self, requests_at_once=4),
+            clock=self.clock,
+            shipped=SHIPPED,
+        )
+
+    def record(self, event: Event) -> None:
+        raise AssertionError(f"nobody is told of a sweep: {event}")
 
     def add_runtime(self, version: str, namespace: str = "team") -> None:
         self.create(CONFIG_MAPS, build_runtime(namespace, make_runtime(version)), namespace)

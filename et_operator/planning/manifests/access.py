@@ -11,6 +11,7 @@ from typing import Any
 
 from et_contract.names import build_config_name, build_report_name
 from et_kube.resources import Json
+from et_operator.codec.encoding import encode_accounts, encode_rules
 from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import (
@@ -20,6 +21,7 @@ from et_operator.model.names import (
     build_seal,
     build_worker_seal,
 )
+from et_operator.model.rights import Rights
 from et_operator.planning.manifests.owning import build_metadata
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -29,14 +31,6 @@ def find_account(job: TrainingJob) -> str:
     """The launcher's ServiceAccount: the template's own, else one of ours."""
     template = job.spec.launcher_template if job.spec else {}
     return find_account_name(template) or build_access_name(job.key.name)
-
-
-def list_names(job: TrainingJob, workers: Collection[str]) -> frozenset[str]:
-    """All that build_rules gives rights on, by name."""
-    rules = build_rules(job, workers)
-    return frozenset(name for rule in rules for name in rule["resourceNames"]) - {
-        build_seal(job.uid)
-    }
 
 
 def build_service_account(job: TrainingJob) -> Json:
@@ -58,20 +52,24 @@ def build_role(job: TrainingJob, workers: Collection[str]) -> Json:
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",
         "metadata": _metadata_without_name(job),
-        "rules": build_rules(job, workers),
+        "rules": encode_rules(build_rights(job, workers)),
     }
 
 
-def build_rules(job: TrainingJob, workers: Collection[str]) -> list[dict[str, Any]]:
-    """The Role's rules: for these workers' pods, and for the job's two documents."""
+def build_rights(job: TrainingJob, workers: Collection[str]) -> Rights:
+    """On these workers' pods, and on the job's two documents."""
     name = job.key.name
-    execs = [build_worker_seal(name), *sorted(workers)] if workers else []
-    return _build_rules(job, execs, [build_config_name(name)], [build_report_name(name)])
+    return Rights(
+        build_seal(job.uid),
+        execs=frozenset({build_worker_seal(name), *workers} if workers else ()),
+        reads=frozenset({build_config_name(name)}),
+        writes=frozenset({build_report_name(name)}),
+    )
 
 
-def build_no_rules(job: TrainingJob) -> list[dict[str, Any]]:
-    """Rules that grant nothing, and that nobody can bind for what comes later: see build_seal."""
-    return _build_rules(job, [], [], [])
+def build_no_rights(job: TrainingJob) -> Rights:
+    """None, which nobody can bind for what comes later: see build_seal."""
+    return Rights(build_seal(job.uid))
 
 
 def build_role_binding(job: TrainingJob, role: str, accounts: Collection[str]) -> Json:
@@ -84,14 +82,8 @@ def build_role_binding(job: TrainingJob, role: str, accounts: Collection[str]) -
         "kind": "RoleBinding",
         "metadata": _metadata_without_name(job),
         "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role},
-        "subjects": build_subjects(job, accounts),
+        "subjects": encode_accounts(job.key.namespace, accounts),
     }
-
-
-def build_subjects(job: TrainingJob, accounts: Collection[str]) -> list[dict[str, str]]:
-    """Who has the Role: ServiceAccounts of the job's namespace."""
-    place = {"kind": "ServiceAccount", "namespace": job.key.namespace}
-    return [{**place, "name": account} for account in sorted(accounts)]
 
 
 def build_report_map(job: TrainingJob) -> Json:
@@ -112,19 +104,3 @@ def _metadata_without_name(job: TrainingJob) -> dict[str, Any]:
     metadata = _metadata(job, "")
     del metadata["name"]
     return {**metadata, "generateName": build_role_prefix(job.key.name)}
-
-
-def _build_rules(
-    job: TrainingJob, execs: list[str], config: list[str], report: list[str]
-) -> list[dict[str, Any]]:
-    seal = build_seal(job.uid)
-    return [
-        _rule("pods/exec", ["get", "create"], [seal, *execs]),
-        _rule("configmaps", ["get", "watch"], [seal, *config]),
-        _rule("configmaps", ["patch"], [seal, *report]),
-    ]
-
-
-def _rule(resource: str, verbs: list[str], names: list[str]) -> dict[str, Any]:
-    group = [""]
-    return {"apiGroups": group, "resources": [resource], "verbs": verbs, "resourceNames": names}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from et_contract.documents import HostConfig, Member, MemberState, ScriptOrder, encode_config
-from et_contract.names import CONFIG_KEY, HOSTFILE_KEY, SCRIPT_KEY, build_config_name
+from et_contract.documents import HostConfig, Member, MemberState, ScriptOrder
+from et_contract.names import build_config_name
 from et_kube.resources import Json
+from et_operator.codec.encoding import encode_config_data
 from et_operator.model.jobs import JobStatus, TrainingJob, WorkerRecord, WorkerState
 from et_operator.model.names import build_labels
 from et_operator.model.pods import Pod
@@ -52,18 +53,7 @@ def build_config_map(view: View, config: HostConfig) -> Json:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": build_metadata(view.job, name, build_labels(config.job)),
-        "data": build_config_data(config),
-    }
-
-
-def build_config_data(config: HostConfig) -> dict[str, str]:
-    """`data`: what the broker reads, and two keys for people who look."""
-    active = [m for m in config.members if m.state is MemberState.ACTIVE]
-    lines = "".join(f"echo {m.name}:{m.slots}\n" for m in active)
-    return {
-        CONFIG_KEY: encode_config(config),
-        HOSTFILE_KEY: "".join(f"{m.name} slots={m.slots}\n" for m in active),
-        SCRIPT_KEY: f"#!/bin/sh\n{lines}",
+        "data": encode_config_data(config),
     }
 
 

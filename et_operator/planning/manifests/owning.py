@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from et_kube.resources import TRAINING_JOBS
+from et_operator.codec.encoding import encode_owner
 from et_operator.model.jobs import TrainingJob
-
-
-def build_owner(job: TrainingJob) -> dict[str, Any]:
-    """An owner reference to the job; it never blocks the job's deletion."""
-    return {
-        "apiVersion": TRAINING_JOBS.api_version,
-        "kind": TRAINING_JOBS.kind,
-        "name": job.key.name,
-        "uid": job.uid,
-        "controller": True,
-    }
 
 
 def build_metadata(job: TrainingJob, name: str, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -26,5 +15,5 @@ def build_metadata(job: TrainingJob, name: str, labels: Mapping[str, str]) -> di
         "name": name,
         "namespace": job.key.namespace,
         "labels": dict(labels),
-        "ownerReferences": [build_owner(job)],
+        "ownerReferences": [encode_owner(job.owner)],
     }

@@ -8,10 +8,10 @@ from typing import Any
 from et_contract import names, paths
 from et_contract.pods import Role
 from et_kube.resources import Json
+from et_operator.codec.encoding import encode_owner
 from et_operator.codec.templates import RESTARTING
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import ANNOTATION_CONTAINER, LABEL_EPOCH, build_labels
-from et_operator.planning.manifests.owning import build_owner
 from et_operator.planning.manifests.runtimes import build_runtime_mount
 
 DEFAULT_GRACE = 30
@@ -39,7 +39,7 @@ def copy_template(
             "namespace": job.key.namespace,
             "labels": {**(metadata.get("labels") or {}), **labels},
             "annotations": annotations,
-            "ownerReferences": [build_owner(job)],
+            "ownerReferences": [encode_owner(job.owner)],
         },
         "spec": spec,
     }

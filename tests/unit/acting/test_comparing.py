@@ -7,9 +7,9 @@ import pytest
 from et_contract.pods import LABEL_GROUP, LABEL_JOB, Role
 from et_kube.resources import CONFIG_MAPS, GROUP, PODS, ROLE_BINDINGS, ROLES, Resource
 from et_operator.acting.comparing import KNOWN_BY, find_altered, find_dropped
+from et_operator.codec.encoding import encode_owner, encode_rules
 from et_operator.model.names import build_labels
-from et_operator.planning.manifests.access import build_no_rules, build_role, build_role_binding
-from et_operator.planning.manifests.owning import build_owner
+from et_operator.planning.manifests.access import build_no_rights, build_role, build_role_binding
 from tests.planning_makers import make_job
 
 JOB = make_job()
@@ -37,7 +37,7 @@ def test_what_is_dropped_is_what_was_written_and_is_not_there(stored: Any, dropp
     assert find_dropped(ASKED, stored, "s") == dropped
 
 
-OWNERS = [build_owner(JOB)]
+OWNERS = [encode_owner(JOB.owner)]
 LABELS = build_labels("job", Role.WORKER)
 POD = {"metadata": {"name": "p", "labels": {**LABELS, "b": "2"}, "ownerReferences": OWNERS}}
 ROLE = build_role(JOB, ["job-worker-0"])
@@ -66,7 +66,7 @@ def change(manifest: Any, **metadata: Any) -> Any:
         (CONFIG_MAPS, RUNTIME, change(RUNTIME, labels={}), ["label group-name"]),
         (CONFIG_MAPS, RUNTIME, RUNTIME, []),
         (ROLES, ROLE, ROLE, []),
-        (ROLES, ROLE, {**ROLE, "rules": build_no_rules(JOB)}, []),
+        (ROLES, ROLE, {**ROLE, "rules": encode_rules(build_no_rights(JOB))}, []),
         (ROLES, ROLE, {**ROLE, "rules": []}, ["rules"]),
         (ROLES, ROLE, change(ROLE, labels={}), ["label group-name"]),
         (ROLE_BINDINGS, BINDING, {**BINDING, "subjects": []}, []),

@@ -24,6 +24,7 @@ from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     PODS,
+    ROLE_BINDINGS,
     ROLES,
     SCALE_INS,
     SERVICE_ACCOUNTS,
@@ -33,9 +34,19 @@ from et_kube.resources import (
     Resource,
 )
 from et_operator.acting.executing import Execution, Executor, KeysMade, Written
-from et_operator.model.actions import Action, Create, CreateKeys, Delete, Patch, get_ref
+from et_operator.codec.encoding import encode_status_patch
+from et_operator.model.actions import (
+    Action,
+    AnswerScaling,
+    Create,
+    CreateKeys,
+    Delete,
+    SetAccounts,
+    WriteStatus,
+)
 from et_operator.model.jobs import JobKey, JobStatus, TrainingJob
 from et_operator.model.plans import Plan
+from et_operator.model.scalings import ScalingStatus
 
 JOB = TrainingJob(
     key=JobKey("team", "job"),
@@ -45,7 +56,7 @@ JOB = TrainingJob(
     created=datetime(2026, 1, 1, tzinfo=UTC),
     spec=None,
 )
-CONFIG = Ref(CONFIG_MAPS, "team", "job-config")
+BINDING = Ref(ROLE_BINDINGS, "team", "job-launcher-x")
 EVENT = Event(Ref(TRAINING_JOBS, "team", "job"), "job-uid", "Created", "words")
 
 
@@ -115,7 +126,6 @@ async def execute(
     executor = Executor(
         server,  # type: ignore[arg-type]
         sink,
-        lambda status, _: {"status": {"epoch": status.epoch}},
         make_keys=lambda: {"id": "a new key"},
         requests_at_once=requests_at_once,
         now=lambda: server.seconds,
@@ -127,7 +137,7 @@ async def test_the_status_is_written_first_and_only_to_what_was_planned_from():
     server = Server()
     result = await execute(server, make_creation("p"), status=JobStatus(epoch=2))
     pin = {"uid": "job-uid", "resourceVersion": "7"}
-    body = {"status": {"epoch": 2}, "metadata": pin}
+    body = {**encode_status_patch(JobStatus(epoch=2)), "metadata": pin}
     assert server.requests[0] == ("patch", "job", "status", body)
     assert server.names == ["job", "p"]
     assert result.written[0] == Written(TRAINING_JOBS, body)
@@ -139,13 +149,14 @@ async def test_a_decision_that_the_server_does_not_keep_is_a_refusal_and_nothing
 
         async def patch(self, ref: Ref, body: Json, *, subresource: str = "") -> Json:
             await super().patch(ref, body, subresource=subresource)
-            return {"metadata": {"name": "job"}, "status": {"phase": "Created"}}
+            kept = {key: value for key, value in body["status"].items() if key != "epoch"}
+            return {"metadata": {"name": "job"}, "status": kept}
 
     server, events = Older(), Events()
     result = await execute(server, make_creation("p"), status=JobStatus(epoch=2), events=events)
     assert server.names == ["job"]
-    assert [failure.action for failure in result.refusals] == [None]
-    assert [written.object["status"] for written in result.written] == [{"phase": "Created"}]
+    assert [type(failure.action) for failure in result.refusals] == [WriteStatus]
+    assert [written.resource for written in result.written] == [TRAINING_JOBS]
     [event] = events
     assert event.reason == "WritesRefused"
     assert "it does not keep status.epoch: the CRDs in this cluster" in event.message
@@ -162,7 +173,7 @@ async def test_nothing_is_done_when_the_decision_could_not_be_recorded():
     server.errors["job"] = Conflict(409, "Conflict", "modified")
     result = await execute(server, make_creation("p"), status=JobStatus(epoch=2))
     assert server.names == ["job"]
-    assert [failure.action for failure in result.conflicts] == [None]
+    assert [type(failure.action) for failure in result.conflicts] == [WriteStatus]
 
 
 async def test_actions_run_in_their_order_and_pods_side_by_side():
@@ -170,7 +181,7 @@ async def test_actions_run_in_their_order_and_pods_side_by_side():
     actions = [
         make_creation("config", CONFIG_MAPS),
         *(make_creation(f"p{n}") for n in range(9)),
-        Patch(CONFIG, "u", {"data": {"a": "b"}}, resource_version="3"),
+        SetAccounts(BINDING, "u", "3", frozenset({"me"})),
         Delete(Ref(PODS, "team", "old"), "u", "5", 0),
     ]
     result = await execute(server, *actions)
@@ -179,9 +190,12 @@ async def test_actions_run_in_their_order_and_pods_side_by_side():
     assert server.requests[10:] == [
         (
             "patch",
-            "job-config",
+            "job-launcher-x",
             "",
-            {"data": {"a": "b"}, "metadata": {"uid": "u", "resourceVersion": "3"}},
+            {
+                "subjects": [{"kind": "ServiceAccount", "namespace": "team", "name": "me"}],
+                "metadata": {"uid": "u", "resourceVersion": "3"},
+            },
         ),
         ("delete", "old", "u", "5", 0),
     ]
@@ -239,7 +253,7 @@ async def test_a_slow_server_does_not_keep_a_pass_for_longer_than_its_time(
     """What is left over is begun by the next pass, which sees what has happened meanwhile."""
     server = Server()
     server.seconds_each = 3.0
-    answers = [Patch(Ref(SCALE_INS, "team", f"in-{n}"), "u", {}) for n in range(64)]
+    answers = [make_answer(f"in-{n}") for n in range(64)]
     if error is not None:
         server.errors = {f"in-{n}": error for n in range(64)} | {f"p{n}": error for n in range(64)}
     result = await execute(server, *answers)
@@ -298,13 +312,13 @@ async def test_a_server_that_is_overloaded_is_asked_for_no_further_deletion():
 )
 async def test_a_failure_is_told_as_what_it_means(error: KubeError, kind: str):
     server = Server()
-    server.errors["job-config"] = error
-    patch = Patch(CONFIG, "u", {})
-    result = await execute(server, patch, make_creation("after"))
-    assert [failure.action for failure in getattr(result, kind)] == [patch]
+    server.errors["job-launcher-x"] = error
+    change = SetAccounts(BINDING, "u", "3", frozenset())
+    result = await execute(server, change, make_creation("after"))
+    assert [failure.action for failure in getattr(result, kind)] == [change]
     all_kinds = (result.conflicts, result.refusals, result.unknowns)
     assert sum(map(len, all_kinds)) == 1
-    assert server.names == ["job-config"]
+    assert server.names == ["job-launcher-x"]
 
 
 async def test_a_quota_that_is_used_up_ends_the_creations():
@@ -328,8 +342,8 @@ async def test_the_longest_wait_that_was_asked_for_is_kept():
 SCALING = Ref(SCALE_INS, "team", "in")
 
 
-def make_answer(name: str = "in") -> Patch:
-    return Patch(Ref(SCALE_INS, "team", name), f"{name}-uid", {"status": {}}, "3", "status")
+def make_answer(name: str = "in") -> AnswerScaling:
+    return AnswerScaling(Ref(SCALE_INS, "team", name), f"{name}-uid", "3", ScalingStatus())
 
 
 def make_deletion(name: str) -> Delete:
@@ -382,7 +396,7 @@ async def test_an_object_that_must_not_be_touched_stops_nothing_but_itself(
 ):
     for first in (make_deletion("p0"), make_answer("in")):
         server = Server()
-        server.errors[get_ref(first).name] = error
+        server.errors[first.ref.name] = error
         result = await execute(server, first, make_creation("p1"), requests_at_once=1)
         assert ("p1" in server.names) is goes_on
         assert len(result.failures) == 1

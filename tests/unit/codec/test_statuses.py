@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
+from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.statuses import decode_status, describe_fields, encode_status
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import JobStatus, WorkerId
@@ -71,7 +71,7 @@ def test_a_patch_makes_of_any_status_exactly_the_new_one(old: JobStatus, new: Jo
 def test_every_field_goes_there_and_back():
     for status, encode in (
         (FULL_JOB_STATUS, encode_status_patch),
-        (FULL_SCALING_STATUS, encode_scaling_status_patch),
+        (FULL_SCALING_STATUS, encode_status_patch),
     ):
         stored = merge({}, encode(status))["status"]
         assert decode_status(type(status), stored) == (status, {})

@@ -17,7 +17,7 @@ from et_kube.resources import (
     Ref,
     Resource,
 )
-from et_operator.model.actions import Action, Patch
+from et_operator.model.actions import AcceptScaling, Action, AnswerScaling
 from et_operator.model.jobs import ScalingKind
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.concluding import CONFIRMING, MOST_UNTOLD, TELLING
@@ -46,7 +46,7 @@ class Mute(World):
             super()._apply(action)
 
     def _is_refused(self, action: Action) -> bool:
-        return isinstance(action, Patch) and action.uid in self.mute
+        return isinstance(action, AcceptScaling | AnswerScaling) and action.uid in self.mute
 
     def ask(self, kind: ScalingKind, name: str, count: int = 1, **how: Any) -> str:
         return self.add(make_scaling(kind, name, **how, count=count, created=self.now)).uid

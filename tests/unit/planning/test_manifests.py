@@ -14,11 +14,11 @@ from et_contract.documents import HostConfig, Member, MemberState
 from et_kube.resources import PODS
 from et_operator.assembly import read_runtime
 from et_operator.codec.children import decode_bound_role, is_sealed
+from et_operator.codec.encoding import encode_config_data, encode_rules
 from et_operator.model.actions import Create
 from et_operator.model.jobs import AttachMode, JobSpec, Runtime, TrainingJob, WorkerSpec
 from et_operator.model.names import build_seal
-from et_operator.planning.manifests.access import build_no_rules, build_role, build_role_binding
-from et_operator.planning.manifests.hosts import build_config_data
+from et_operator.planning.manifests.access import build_no_rights, build_role, build_role_binding
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
@@ -263,7 +263,7 @@ def test_a_role_and_its_binding_have_no_names_that_anybody_could_have_taken_befo
 
 def test_a_role_that_grants_nothing_can_be_bound_by_nobody() -> None:
     job = make_job()
-    rules = build_no_rules(job)
+    rules = encode_rules(build_no_rights(job))
     assert {name for rule in rules for name in rule["resourceNames"]} == {f"-{job.uid}"}
     assert is_sealed({"rules": rules}, job.uid)
     assert is_sealed(build_role(job, ["job-worker-0"]), job.uid)
@@ -312,7 +312,7 @@ def test_people_read_the_active_hosts_alone(state: MemberState) -> None:
         Member("w-1", "u1", 2, state, "main"),
     )
     config = HostConfig("job", "ns", "u", 1, 1, 2, 1, members)
-    data = build_config_data(config)
+    data = encode_config_data(config)
     count = 2 if state is MemberState.ACTIVE else 1
     assert data["hostfile"].count("slots=2") == count
     assert data["discover_hosts.sh"].count("echo w-") == count

@@ -9,7 +9,8 @@ import pytest
 
 from et_contract.documents import MemberState
 from et_kube.resources import SCALE_OUTS
-from et_operator.model.actions import Patch
+from et_operator.codec.encoding import encode_change
+from et_operator.model.actions import AcceptScaling, SetReplicas
 from et_operator.model.jobs import (
     CleanPodPolicy,
     JobStatus,
@@ -175,7 +176,7 @@ def test_clean_up_does_not_wait_for_a_number_that_is_refused() -> None:
     world.finish(0)
     world.step()
     actions = world.step().actions
-    assert not isinstance(actions[0], Patch)
+    assert not isinstance(actions[0], SetReplicas)
 
 
 def test_a_disrupted_launcher_is_judged_when_its_broker_has_told_or_its_pod_has_ended() -> None:
@@ -270,10 +271,9 @@ def test_owners_that_a_scaling_has_already_are_kept() -> None:
         action
         for plan in plans
         for action in plan.actions
-        if isinstance(action, Patch) and action.ref.resource == SCALE_OUTS
-        if not action.subresource
+        if isinstance(action, AcceptScaling) and action.ref.resource == SCALE_OUTS
     ]
-    owners = adoption.body["metadata"]["ownerReferences"]
+    owners = encode_change(adoption)["metadata"]["ownerReferences"]
     assert [o["uid"] for o in owners] == ["p", "job-uid"]
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from et_contract.documents import ScriptResult
 from et_kube.resources import PODS, TRAINING_JOBS
-from et_operator.model.actions import Delete
+from et_operator.model.actions import AnswerScaling, Delete, SetReplicas
 from et_operator.model.jobs import Leaving, ScalingKind, ScriptRight, WorkerState
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
+from et_operator.model.phases import ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
 from et_operator.planning.answering import plan_orphan
@@ -77,7 +78,7 @@ def test_the_decision_is_in_the_status_before_anything_follows() -> None:
     assert world.status.scaling.victims[0].uid == world.pods["job-worker-2"].uid
     second = world.step()
     assert second.status is None
-    assert next(type(a).__name__ for a in second.actions) == "Patch"
+    assert isinstance(second.actions[0], SetReplicas)
     assert world.replicas == 2
 
 
@@ -213,11 +214,11 @@ def test_a_scaling_without_a_job_fails_after_thirty_seconds() -> None:
     waiting = plan_orphan(scaling, later + timedelta(seconds=10), later)
     assert waiting == Plan(requeue_after=timedelta(seconds=20))
     refused = plan_orphan(scaling, later + timedelta(seconds=30), later)
-    assert len(refused.actions) == 1
+    [answer] = refused.actions
+    assert isinstance(answer, AnswerScaling)
     assert refused.events[0].reason == "JobNotFound"
-    body = refused.actions[0].body["status"]  # type: ignore[union-attr]
-    assert body["phase"] == "ScaleFailed"
-    assert body["conditions"][-1]["type"] == "ScaleFailed"
+    assert answer.status.phase is ScalingPhase.FAILED
+    assert answer.status.conditions[-1].type == "ScaleFailed"
 
 
 # ------------------------------------------------------------------ stops

@@ -20,7 +20,7 @@ from et_contract.documents import (
 )
 from et_contract.pods import MAX_INDEX, MAX_JOB_NAME, build_worker_name
 from et_operator.codec.decoding import MAX_ENV, MAX_SLOTS
-from et_operator.codec.encoding import encode_scaling_status_patch, encode_status_patch
+from et_operator.codec.encoding import encode_config_data, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import (
@@ -37,7 +37,6 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
-from et_operator.planning.manifests.hosts import build_config_data
 from et_operator.planning.membership import MANY_ENDS
 from et_operator.state.store import MOST_BESIDE
 from tests.planning_makers import START, World, make_job, make_scaling
@@ -127,7 +126,7 @@ def test_its_largest_scaling_is_one_object() -> None:
         script_output=LONG * 2,
     )
     names = count_bytes(list(NAMES))  # spec.toDelete.podNames
-    assert count_bytes(encode_scaling_status_patch(status)) + 2 * names + ANNOTATIONS < ETCD
+    assert count_bytes(encode_status_patch(status)) + 2 * names + ANNOTATIONS < ETCD
 
 
 def test_its_config_is_one_config_map() -> None:
@@ -147,7 +146,7 @@ def test_its_config_is_one_config_map() -> None:
         tuple(active),
         (order,),
     )
-    data = build_config_data(config)
+    data = encode_config_data(config)
     assert sum(len(key) + len(text.encode()) for key, text in data.items()) < CONFIG_MAP
 
 

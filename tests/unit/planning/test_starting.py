@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_kube.resources import PODS, TRAINING_JOBS
-from et_operator.model.actions import Create, get_ref
+from et_operator.model.actions import Create
 from et_operator.model.jobs import LauncherCreation, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Refusal
@@ -24,7 +24,7 @@ def test_the_first_pass_only_records_what_the_second_creates() -> None:
     )
     second = world.step()
     assert second.status is None
-    assert [get_ref(a).name for a in second.actions if isinstance(a, Create)] == [
+    assert [a.ref.name for a in second.actions if isinstance(a, Create)] == [
         *("job-launcher", "job-pods", "job-report", "edl-runtime-d1", "job-config"),
         *("job-launcher", "job-worker-0", "job-worker-1", "job-worker-2"),
         "job-launcher-",

@@ -1,0 +1,23 @@
+"""What a job's broker may do, as names: RBAC knows objects by nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Into which pods it may exec, which ConfigMaps it may read, and which it may write to.
+
+    `seal` is in each rule, of rights that grant nothing too: see names.build_seal.
+    """
+
+    seal: str
+    execs: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that there are rights on."""
+        return self.execs | self.reads | self.writes
