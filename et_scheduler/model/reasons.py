@@ -30,6 +30,10 @@ class Reason(StrEnum):
     BELOW_MINIMUM = "BelowMinimum"
 
 
+FOR_ROOM = (Reason.NO_ROOM, Reason.ROOM_COMES)
+"""Nothing but room keeps such a job from its start."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """A reason in one sentence, with the numbers of the pass that found it."""

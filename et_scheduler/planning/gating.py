@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.explaining import tell_too_large
@@ -48,13 +49,20 @@ def _find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
         text = f"is tried again in {(admission.retry_at - draft.now + 999) // 1000} s"
         return Reason.BACKING_OFF, text
     if admission.evictions and not standing.is_admitted:
-        last = admission.evictions[-1]
-        evictor = draft.standings.get(last.uid)
-        # Taken back since, he has had his chance; started, he is not waiting.
-        if evictor is not None and evictor.is_waiting and evictor.admission.since <= last.at:
-            text = f"waits for {draft.name_for_others(evictor)}, for which it was evicted"
-            return Reason.BEHIND_EVICTOR, text
+        return _find_evictor(draft, admission.evictions[-1])
     return None
+
+
+def _find_evictor(draft: Draft, last: Eviction) -> Obstacle | None:
+    """For whom it makes room goes first, as long as he only lacks that, and not for ever."""
+    evictor = draft.standings.get(last.uid)
+    # Taken back since, he has had his chance; started, he is not waiting.
+    if evictor is None or not evictor.lacks_room or evictor.admission.since > last.at:
+        return None
+    if draft.has_passed(last.at, draft.rules.coming_most):
+        return None
+    text = f"waits for {draft.name_for_others(evictor)}, for which it was evicted"
+    return Reason.BEHIND_EVICTOR, text
 
 
 def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:

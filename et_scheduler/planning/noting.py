@@ -179,7 +179,7 @@ def _vacate(draft: Draft, standing: Standing) -> None:
 
 
 def _restore_given(draft: Draft, standing: Standing) -> None:
-    """The gang for which it gave has left the line: who has not begun to drain stays."""
+    """The gang for which it gave waits for room no more: who has not begun to drain stays."""
     gift = standing.admission.gave_for
     if gift is None or gift.purpose is not Purpose.GANG or _still_waits(draft, gift):
         return
@@ -194,7 +194,7 @@ def _restore_given(draft: Draft, standing: Standing) -> None:
     kept = {pod.name for pod in stay}
     leaving = tuple(name for name in standing.admission.leaving if name not in kept)
     workers = standing.size + len(stay)
-    text = "the job for which it gave workers has left the line"
+    text = "the job for which it gave workers does not wait for room any more"
     fields = {"workers": workers, "leaving": leaving, "message": text, "reason": Reason.GROWN}
     draft.change(standing, Step.TAKE, gave_for=gift if leaving else None, **fields)
     for pod in stay:
@@ -204,6 +204,6 @@ def _restore_given(draft: Draft, standing: Standing) -> None:
 
 
 def _still_waits(draft: Draft, gift: Gift) -> bool:
-    """Whether the receiver waits, or has just started into the room."""
+    """Whether the receiver waits for room, or has just started into it."""
     receiver = draft.standings.get(gift.uid)
-    return receiver is not None and (receiver.is_waiting or receiver.is_admitted)
+    return receiver is not None and (receiver.lacks_room or receiver.is_admitted)

@@ -126,11 +126,13 @@ def _find_any(draft: Draft, gang: Gang, told: Mask | None) -> Seats | None:
 def restore_holds(draft: Draft) -> None:
     """The reservations that were written, on nodes that are still fit; each node has one holder.
 
+    Who is in no line holds nothing: nobody would ever try to start it there.
     Where the whole gang will fit on its nodes once all have gone who were asked to go, that room is
     kept for it: it is nobody else's, not even growth's. Until then elastic workers may be there.
     """
     owned: set[int] = set()
-    waiting = [one for one in draft.list_waiting() if one.admission.reserved]
+    lined = (one for one in draft.list_waiting() if draft.get_queue(one) in draft.queues)
+    waiting = [one for one in lined if one.admission.reserved]
     for standing in sorted(waiting, key=lambda one: (one.admission.queued_at, one.job.uid)):
         mask = draft.room.get_mask(standing.job.worker)
         known = [draft.room.places.get(name) for name in standing.admission.reserved]

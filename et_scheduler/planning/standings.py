@@ -9,6 +9,7 @@ from dataclasses import replace
 from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Admission, Job, Pod
+from et_scheduler.model.reasons import FOR_ROOM
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.sizes import find_elasticity, find_least, find_most
@@ -101,6 +102,14 @@ class Standing:
         """Whether it asks for a start."""
         is_asking = self.job.is_waiting and not self.job.is_suspended and not self.job.is_frozen
         return is_asking and not self.is_admitted
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether room alone keeps it from its start, as it was told last.
+
+        Only for such a one does anybody else wait, or go on giving.
+        """
+        return self.is_waiting and self.admission.reason in FOR_ROOM
 
     @property
     def missing(self) -> int:

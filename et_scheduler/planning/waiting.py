@@ -6,18 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from et_scheduler.model.reasons import Reason
+from et_scheduler.model.reasons import FOR_ROOM, Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 
-_FOR_ROOM = (Reason.NO_ROOM, Reason.ROOM_COMES)
-_FOR_LIMIT = (Reason.NO_ROOM, Reason.ROOM_COMES, Reason.AT_LIMIT)
+_FOR_LIMIT = (*FOR_ROOM, Reason.AT_LIMIT)
 
 
 def is_anybody_short(draft: Draft) -> bool:
     """Whether somebody waits for room, now or coming."""
-    return any(told.reason in _FOR_ROOM for told in draft.explanations.values())
+    return any(told.reason in FOR_ROOM for told in draft.explanations.values())
 
 
 def is_room_coming(draft: Draft) -> bool:
