@@ -55,12 +55,14 @@ def may_last(failure: Failure) -> bool:
 def note_refusal(
     before: Refusal | None, failure: Failure, generation: int, now: datetime
 ) -> Refusal:
-    """One more of the same, or the first since the author changed the job.
+    """One more of the same object, or the first since the author changed the job.
 
+    That others of its kind were refused says nothing of this one: a quota may have its room.
     A webhook that fails may say so in other words each time: they are renewed now and then only,
     for each change of words is a write.
     """
-    if before is not None and before.generation != generation:
+    name = failure.action.ref.name
+    if before is not None and (before.generation, before.name) != (generation, name):
         before = None
     is_meant = isinstance(failure.error, Refused)
     message = failure.words
@@ -71,7 +73,7 @@ def note_refusal(
         before.count + 1 if before is not None else 1,
         now,
         generation,
-        failure.action.ref.name,
+        name,
         is_meant=is_meant,
         is_deletion=isinstance(failure.action, Delete),
     )

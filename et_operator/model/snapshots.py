@@ -32,7 +32,7 @@ class Refusal:
     """The server did not do our newest writes of one subject; kept in memory only.
 
     `generation` is that of the job whose wish it was, `name` the object that it was about, `count`
-    how many passes in a row met it. `is_meant` says that it was refused (403, 422); else the server
+    how many in a row met just that. `is_meant` says that it was refused (403, 422); else the server
     failed (5xx), most often because somebody's webhook did, and the next try may be answered.
     """
 

@@ -44,7 +44,7 @@ from et_operator.planning.manifests.placement import place
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
 from et_operator.planning.publishing import write_config
-from et_operator.planning.replacing import is_due
+from et_operator.planning.replacing import is_due, was_due
 from et_operator.planning.views import View
 from et_operator.planning.yielding import count_waits
 
@@ -106,10 +106,10 @@ def create_pods(draft: Draft) -> list[Action]:
     runtime = status.runtime
     if runtime is None or not has_runtime(view, runtime):
         return []
-    if any(is_refused(draft, kind) for kind in (PODS, SECRETS, ROLES, ROLE_BINDINGS)):
+    if any(is_refused(draft, kind) for kind in (SECRETS, ROLES, ROLE_BINDINGS)):
         return []
-    if view.is_launcher_missing and is_room_short(view) and list_holders(draft):
-        return []  # what they leave is the launcher's
+    if _is_launcher_held_up(draft):
+        return []
     actions: list[Action] = []
     workers = _select_due(draft)
     if _needs_launcher(draft):
@@ -159,9 +159,27 @@ def note_keys(draft: Draft) -> None:
         draft.change(keys_secret=made)
 
 
+def _is_launcher_held_up(draft: Draft) -> bool:
+    """Whether the launcher waits for room, or for another try: nobody else is to have that room.
+
+    A refusal of other pods, as of growth, says nothing of the room that the last launcher has left.
+    """
+    view, refusal = draft.view, draft.view.snapshot.refusals.get(PODS)
+    if not view.is_launcher_missing:
+        return False
+    if refusal is not None and refusal.name == view.launcher_name and is_refused(draft, PODS):
+        return True
+    return is_room_short(view) and bool(list_holders(draft))
+
+
 def _select_due(draft: Draft) -> list[WorkerRecord]:
-    """The workers that may be created now: one that leaves has its place until it is deleted."""
+    """The workers that may be created now: one that leaves has its place until it is deleted.
+
+    A refusal holds up those who were due by then: who takes a place that was lost since may have
+    its room.
+    """
     view, most = draft.view, draft.spec.worker.max_replicas
+    refusal = view.snapshot.refusals.get(PODS) if is_refused(draft, PODS) else None
     due = [
         record
         for record in view.status.workers
@@ -170,6 +188,7 @@ def _select_due(draft: Draft) -> list[WorkerRecord]:
         and record.name not in view.names
         and record.name not in view.snapshot.taken
         and is_due(draft, record)
+        and not (refusal is not None and was_due(record, refusal.at))
     ]
     if most is None or not due:
         return due

@@ -241,7 +241,8 @@ def hold_back(draft: Draft, actions: Iterable[Action]) -> tuple[Action, ...]:
     """The actions without those that were refused a short while ago.
 
     As when one is refused, those after it wait, but for what stands alone. A number of replicas is
-    judged by how often it is refused in a row (planning/scaling): it is not held back.
+    judged by how often it is refused in a row (planning/scaling), a pod by when it was wanted
+    (planning/creating): these are not held back.
     """
     kept: list[Action] = []
     is_stopped = False
@@ -250,7 +251,7 @@ def hold_back(draft: Draft, actions: Iterable[Action]) -> tuple[Action, ...]:
         is_number = subject == TRAINING_JOBS and not _has_failed(draft, subject)
         if is_stopped and not is_alone:
             continue
-        if is_number or not is_refused(draft, subject):
+        if is_number or subject == PODS or not is_refused(draft, subject):
             kept.append(action)
         else:
             is_stopped |= not is_alone

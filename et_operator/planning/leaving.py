@@ -10,7 +10,7 @@ from et_contract.names import build_config_name
 from et_contract.pods import Role
 from et_kube.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.model.actions import Action, Delete
-from et_operator.model.jobs import WorkerRecord, WorkerState
+from et_operator.model.jobs import JobStatus, WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Refusal
 from et_operator.model.texts import name_some
@@ -165,6 +165,11 @@ def _find_noted_end(draft: Draft, pod: Pod) -> datetime | None:
         return record.since if record and is_noted and record.state is WorkerState.GONE else None
     if (pod.epoch or 0) >= status.epoch:
         return None
+    return find_launcher_loss(status)
+
+
+def find_launcher_loss(status: JobStatus) -> datetime | None:
+    """When the end of the launcher before was noted; where there was none, when the job began."""
     return status.launch_backoff.at if status.launch_backoff else status.start_time
 
 

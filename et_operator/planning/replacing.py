@@ -79,6 +79,11 @@ def is_due(draft: Draft, record: WorkerRecord) -> bool:
     return not draft.must_wait(record.since, find_spacing(record.retries))
 
 
+def was_due(record: WorkerRecord, moment: datetime) -> bool:
+    """Whether it might have been created by then already."""
+    return record.since is None or record.since + find_spacing(record.retries) <= moment
+
+
 def check_hopeless(draft: Draft, vacancies: Iterable[Vacancy]) -> bool:
     """Give the job up when no worker comes to life; whether that was so.
 

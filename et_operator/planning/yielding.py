@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from et_kube.resources import Json
-from et_operator.model.jobs import JobSpec
+from et_operator.model.jobs import JobSpec, WorkerRecord
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import (
+    find_launcher_loss,
     find_launcher_refusal,
     is_unplaced,
     leave,
@@ -49,8 +50,8 @@ def yield_room(draft: Draft) -> None:
     yielded = 2 ** min(shortage.times, MOST_DOUBLED) - 1
     if shortage.is_of_nodes:
         yielded = min(yielded, _find_step(draft))
-    kept = max((draft.status.decided_replicas or 0) - yielded, draft.needed_workers)
     roster = rank_victims(draft)
+    kept = max(len(roster) + len(_list_left(draft)) - yielded, draft.needed_workers)
     victims = [pod for pod in roster if pod.node or not shortage.is_of_nodes]
     victims = victims[: max(min(len(roster) - kept, len(victims) - draft.needed_workers), 0)]
     for pod in victims:
@@ -65,13 +66,23 @@ def yield_room(draft: Draft) -> None:
 def _find_step(draft: Draft) -> int:
     """How many may have left by now: whatever else the launcher has waited for, one at first.
 
-    Those who have left are named anew at once, and so tell when that was; who has come to an end
-    by himself was named for another reason.
+    Those who have left tell when that was; who has come to an end by himself was named for another
+    reason.
     """
-    left = max((draft.status.decided_replicas or 0) - len(draft.select_roster()), 0)
-    named = [r.since for r in draft.select_unborn() if r.since is not None and not r.retries]
+    left = _list_left(draft)
+    named = [record.since for record in left if record.since is not None and not record.retries]
     last = max(named, default=None)
-    return left if left and draft.must_wait(last, PATIENCE) else 2 * left + 1
+    return len(left) if left and draft.must_wait(last, PATIENCE) else 2 * len(left) + 1
+
+
+def _list_left(draft: Draft) -> list[WorkerRecord]:
+    """The places that were left since the launcher was lost: each is named anew at once.
+
+    Growth that was yet to come by then had no room, and leaves none.
+    """
+    lost = find_launcher_loss(draft.status)
+    places = draft.select_unborn()
+    return [r for r in places if lost is None or r.since is None or r.since >= lost]
 
 
 def _find_refused(draft: Draft) -> Shortage | None:

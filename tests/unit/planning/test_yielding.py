@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from et_kube.resources import PODS, Json
+from et_operator.model.actions import Create
 from et_operator.model.jobs import LauncherCreation, RestartPolicy
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
@@ -83,6 +84,59 @@ def test_a_launcher_that_was_refused_is_asked_for_alone() -> None:
     assert len(world.workers) == 8
 
 
+GROWTH = ["job-worker-8", "job-worker-9"]
+
+
+def start_in_a_quota() -> World:
+    """Eight workers have room, ten are wanted: the quota has refused the others for a while."""
+    world = World(make_job(8, minimum=2))
+    world.start()
+    world.edit(replicas=10)
+    world.step()
+    world.refusals[PODS] = Refusal(WORDS, 13, world.now, 2, GROWTH[0])
+    world.settle()
+    world.wait(100)
+    world.settle()
+    assert not world.pods.keys() & set(GROWTH)
+    return world
+
+
+def test_growth_that_is_refused_keeps_no_launcher_waiting_whose_room_is_free() -> None:
+    world = start_in_a_quota()
+    lose_launcher(world)
+    world.wait(1)
+    plan = world.step()
+    created = [action.ref.name for action in plan.actions if isinstance(action, Create)]
+    assert created == ["job-launcher-r1"], "alone: growth could use up its room"
+
+
+def test_nor_a_replacement_whose_room_is_free() -> None:
+    world = start_in_a_quota()
+    world.end("job-worker-3", 137, pod_reason="Evicted")
+    world.step()
+    world.step()
+    assert "job-worker-10" in world.pods
+    assert not world.pods.keys() & set(GROWTH)
+
+
+def test_what_was_refused_itself_waits() -> None:
+    world = start_in_a_quota()
+    world.end("job-worker-3", 137, pod_reason="Evicted")
+    world.step()
+    world.refusals[PODS] = Refusal(WORDS, 1, world.now, 2, "job-worker-10")
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=10)
+    lose_launcher(world)
+    world.wait(1)
+    world.refusals[PODS] = Refusal(WORDS, 1, world.now, 2, "job-launcher-r1")
+    world.settle()
+    assert "job-launcher-r1" not in world.pods
+    assert len(world.workers) == 7
+    world.wait(10)
+    world.step()
+    assert "job-launcher-r1" in world.pods
+
+
 def test_idle_workers_above_the_minimum_give_way_newest_first_and_more_each_time() -> None:
     world = start()
     refuse(world, 1)
@@ -105,6 +159,32 @@ def test_idle_workers_above_the_minimum_give_way_newest_first_and_more_each_time
     world.go_on()
     assert world.launcher is not None
     assert len(world.workers) == 8
+
+
+def test_growth_that_has_never_come_leaves_no_room_and_is_not_counted() -> None:
+    world = start_in_a_quota()
+    lose_launcher(world)
+    left = []
+    for count in range(1, 5):
+        refuse(world, count)
+        left.append(len(world.workers))
+    assert left == [8, 7, 5, 2]
+
+
+def test_nor_is_it_where_nodes_are_full() -> None:
+    world = start_in_a_quota()
+    lose_launcher(world)
+    world.wait(1)
+    world.step()
+    world.put("job-launcher-r1", unschedulable_message="0/3 nodes: 3 Insufficient cpu.")
+    left = []
+    for _ in range(3):
+        world.wait(60)
+        world.settle()
+        world.reap()
+        world.settle()
+        left.append(len(world.workers))
+    assert left == [7, 5, 2]
 
 
 @pytest.mark.parametrize(
