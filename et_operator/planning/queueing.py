@@ -30,6 +30,9 @@ from et_operator.planning.refusing import tell_refusals
 ANSWER_WITHIN = timedelta(seconds=30)
 """A scheduler that is there answers sooner."""
 _ASKED = "et-scheduler was asked, and has not answered yet"
+_UNASKED = "does not support dry run"
+"""What the server says where a webhook of which it does not know that a question does nothing were
+to be asked (k8s.io/apiserver, pkg/admission/plugin/webhook/errors): a creation may be all right."""
 _PROOF = frozenset({"priority", "preemptionPolicy"})
 _UNREADABLE = "what a pod of its templates requests cannot be read, correct its resources"
 _UNANSWERED = "et-scheduler does not answer: is it installed, does it run (docs/operations.md)?"
@@ -100,10 +103,11 @@ def _note_held(draft: Draft) -> None:
     Who comes back into the line is proven no more: what was to be had once may be used up.
     """
     told, shapes = find_condition(draft.status.conditions, ADMITTED), draft.status.shapes
+    unasked = tell_refusals(draft, _list_tried(draft, is_asked=False))
     if shapes is not None and (told is None or told.reason not in {WAITING, REFUSED}):
         pods = tuple({k: v for k, v in pod.items() if k not in _PROOF} for pod in shapes.pods)
         draft.change(shapes=replace(shapes, pods=pods))
-    elif refused := tell_refusals(draft, _list_tried(draft)):
+    elif refused := tell_refusals(draft, _list_tried(draft, is_asked=True)):
         draft.change(shapes=None)
         draft.set_condition(ADMITTED, "False", REFUSED, refused)
         return
@@ -111,8 +115,13 @@ def _note_held(draft: Draft) -> None:
         pods = tuple({"role": role.value, **proofs[role].shape} for role in Role)
         draft.change(shapes=Shapes(pods, draft.spec.is_elastic))
     elif shapes is None and told is not None and told.reason == REFUSED:
-        return  # it is tried again
-    draft.set_condition(ADMITTED, "False", WAITING, _describe_wait(draft))
+        if not unasked:
+            return  # it is tried again
+        _find_shapes(draft)
+    message = _describe_wait(draft)
+    if unasked:
+        message = f"{message}; nobody gives workers for it before its pods are tried: {unasked}"
+    draft.set_condition(ADMITTED, "False", WAITING, message)
 
 
 def _select_proofs(draft: Draft) -> Mapping[Role, Proof]:
@@ -126,13 +135,18 @@ def _select_proofs(draft: Draft) -> Mapping[Role, Proof]:
     }
 
 
-def _list_tried(draft: Draft) -> Iterator[Subject]:
-    """What a refusal of its pods is remembered under, if it is of this spec."""
+def _list_tried(draft: Draft, *, is_asked: bool) -> Iterator[Subject]:
+    """What a refusal of its pods is remembered under, if it is of this spec.
+
+    Or, not `is_asked`, under what it is that the server could not say what it would do.
+    """
     refusals = draft.view.snapshot.refusals
     for trial in _build_trials(draft) if refusals else ():
         subject = trial.subject
         refusal = refusals.get(subject)
-        if refusal is not None and refusal.generation == draft.view.job.generation:
+        if refusal is None or refusal.generation != draft.view.job.generation:
+            continue
+        if is_asked == (_UNASKED not in refusal.message):
             yield subject
 
 
@@ -156,6 +170,11 @@ def _note_shapes(draft: Draft) -> None:
         status.conditions, ADMITTED
     ):
         return
+    _find_shapes(draft)
+
+
+def _find_shapes(draft: Draft) -> None:
+    """What the templates say that its pods ask for."""
     roles = _build_pods(draft)
     pods, problem = attempt(
         lambda: tuple({"role": role.value, **describe_shape(pod)} for role, pod in roles), "spec"

@@ -430,3 +430,35 @@ def test_what_is_tried_has_a_name_for_what_comes_with_the_start() -> None:
     assert len(keys) == len(tried) == 2
     assert all(secret["secretName"].startswith("job-ssh-") for secret in keys)
     assert world.status.keys_secret == ""
+
+
+def test_who_meets_a_webhook_that_may_not_be_asked_is_unproven_and_no_less_in_line() -> None:
+    world = make_world()
+    world.objection = 'admission webhook "pods.old" does not support dry run'
+    world.go_on()
+    status, reason, message = find_admitted(world)
+    assert (status, reason) == ("False", "Waiting")
+    assert world.objection in message
+    assert list_priorities(world) == [None, None]
+    answer(world, 0, 0, state=WAITING, message="behind vision/big")
+    world.settle()
+    assert find_admitted(world)[2].startswith("behind vision/big; ")
+    world.objection = ""
+    world.wait(10)
+    world.step()
+    world.refusals.clear()  # as the server's answer does
+    world.settle()
+    assert find_admitted(world)[2] == "behind vision/big"
+    assert list_priorities(world) == [7, 7]
+
+
+def test_who_was_refused_is_in_line_again_where_the_server_may_not_be_asked_any_more() -> None:
+    world = make_world()
+    world.objection = "violates PodSecurity"
+    world.go_on()
+    assert find_admitted(world)[1] == "PodsRefused"
+    world.objection = 'admission webhook "pods.old" does not support dry run'
+    world.wait(10)
+    world.go_on()
+    assert find_admitted(world)[1] == "Waiting"
+    assert list_priorities(world) == [None, None]
