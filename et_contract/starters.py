@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
-from shlex import quote
+from itertools import accumulate
 
-from et_contract import options, paths, scripts
+from et_contract import options, paths, scripts, wrappers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+    from typing import Dict, List, Optional, Sequence, Tuple
 
 BY_LIST = "list"
 """It reads the list of hosts again and again, and lets go of a host that is no longer on it."""
@@ -94,17 +94,11 @@ _DEEPSPEED = Launcher(
     options=None,
     elastic={},
 )
-_WORD = re.compile(r"\S+")
-_PART = re.compile(r"[^;&|(){}]+")
-_ASSIGNMENT = re.compile(r"\w+=")
-_KEYWORD = re.compile(r"\b(?:do|else|env|exec|nohup|then|time|if)$|^!$")
-_BEGINNINGS = frozenset(";&|({")
-_ENDINGS = frozenset((*";&|)", ""))
 _EXPANDED = ("$", "`")
 MAX_SCRIPT = 2**16
 """So many characters of a command line are looked at, many times more than any has."""
-_MAX_READ = 4 * MAX_SCRIPT
-"""So many are read as arguments: those of a launcher in `$(...)` are arguments around it, too."""
+_MAX_READ = 2 * MAX_SCRIPT
+"""So many of all its scripts: a script may have a shell run another one."""
 
 _ANY = Launcher(
     name="other",
@@ -145,14 +139,15 @@ def collect_settings() -> Dict[str, str]:
 def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
     """The launcher that a container's command line starts, or the one that is wished for by name.
 
-    Raises KeyError for a wish that is not in NAMES. Looks at the command itself and, where that is
-    a shell with `-c`, at the commands of its script; not into files. Of several the one counts that
-    can be scaled, for others may only ask something or prepare the data.
+    Raises KeyError for a wish that is not in NAMES. Looks at the command itself, past programs that
+    run another one, and, where that is a shell with `-c`, at the commands of its script; not into
+    files. Of several the one counts that can be scaled, for others may only ask something or
+    prepare the data.
     """
     if wish is not None:
         row = {row.name: row for row in LAUNCHERS}[wish]
         return Choice(row.name, row.leaving != NEVER)
-    calls = _find_calls(_find_script(command)[:MAX_SCRIPT])
+    calls = _find_calls(command)
     elastic = [row for row, words in calls if _is_elastic(row, words)]
     for rows in (elastic, [row for row, _ in calls]):
         if rows:
@@ -187,44 +182,24 @@ def _is_elastic(row: Launcher, words: Sequence[str]) -> bool:
     return False
 
 
-def _find_calls(script: str) -> List[Tuple[Launcher, List[str]]]:
-    """Each launcher that the script calls, with the words behind it in that command."""
-    calls, rest = [], _MAX_READ
-    for name, end in _find_programs(script):
-        if name in _BY_COMMAND and rest > 0:
-            words, stop = scripts.read_words(script, end)
-            calls.append((_BY_COMMAND[name], words))
-            rest -= stop - end
+def _find_calls(command: Sequence[str]) -> List[Tuple[Launcher, Sequence[str]]]:
+    """Each launcher that a command line calls, itself or in scripts, with the words behind it."""
+    calls, waiting, rest = [], [_cut(command)], _MAX_READ
+    while waiting:
+        words = waiting.pop()
+        words = words[wrappers.find_program(words) :]
+        if not words:
+            continue
+        row = _BY_COMMAND.get(wrappers.name_of(words[0]))
+        if row is not None:
+            calls.append((row, words[1:]))
+        script = (wrappers.find_script(words) or "")[: min(MAX_SCRIPT, rest)]
+        rest -= len(script)
+        waiting += scripts.read_commands(script)
     return calls
 
 
-def _find_script(command: Sequence[str]) -> str:
-    """The text in which a program's name may begin a command."""
-    words = list(command)
-    if words and words[0].rpartition("/")[2] in ("sh", "bash", "dash", "ash", "zsh", "ksh"):
-        for place, word in enumerate(words[1:-1], start=1):
-            if word.startswith("-") and not word.startswith("--") and "c" in word:
-                return words[place + 1]
-    return " ".join(map(quote, words))
-
-
-def _find_programs(script: str) -> Iterator[Tuple[str, int]]:
-    """Each program that the script calls: its name without its directory, and where that ends.
-
-    A program is the first word of a command: of a line, after a bracket or separator, after
-    keywords and assignments. Each word is looked at once, however the script is written.
-    """
-    is_first, before = True, 0
-    for match in _WORD.finditer(script):
-        word, start = match.group(), match.start()
-        is_first = is_first or "\n" in script[before:start]
-        before = match.end()
-        is_assignment = is_first and _ASSIGNMENT.match(word) is not None
-        for part in _PART.finditer(word):
-            if not (word[part.start() - 1] in _BEGINNINGS if part.start() else is_first):
-                continue
-            if word[part.end() : part.end() + 1] in _ENDINGS:
-                yield part.group().rpartition("/")[2], start + part.end()
-            is_assignment = is_assignment or _ASSIGNMENT.match(part.group()) is not None
-        is_last_open = word[-1] in _BEGINNINGS or _KEYWORD.search(word) is not None
-        is_first = is_assignment or is_last_open
+def _cut(words: Sequence[str]) -> Sequence[str]:
+    """The first words, MAX_SCRIPT characters and a script behind them at most."""
+    ends = accumulate(len(word) + 1 for word in words)
+    return words[: 1 + sum(end <= MAX_SCRIPT for end in ends)]

@@ -95,6 +95,7 @@ RUNTIME_MODULES = {
         "scripts.py",
         "starters.py",
         "texts.py",
+        "wrappers.py",
     ),
 }
 """What runs in user containers; see launcher/boot.py."""

@@ -47,6 +47,37 @@ ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover
         (["/opt/ompi/bin/mpiexec", "x"], ("mpirun", False)),
         (["bash", "-c", "if true; then mpirun x; fi"], ("mpirun", False)),
         (["bash", "-c", "(nohup mpirun x)&"], ("mpirun", False)),
+        (["sh", "-c", 'A="b c" UCX_TLS="tcp self" mpirun x'], ("mpirun", False)),
+        (["sh", "-c", "N=$(( $(nproc) / 2 )) mpirun x"], ("mpirun", False)),
+        (["sh", "-c", "until mpirun x; do sleep 5; done"], ("mpirun", False)),
+        (["sh", "-c", "if a; then b; elif mpirun x; then c; fi"], ("mpirun", False)),
+        (["sh", "-c", "case $A in\n mpi) mpirun x;;\nesac"], ("mpirun", False)),
+        (["sh", "-c", '"$MPI_HOME/bin/mpirun" x'], ("mpirun", False)),
+        (["sh", "-c", ">/logs/out mpirun x"], ("mpirun", False)),
+        (["sh", "-c", "mpirun>log x"], ("mpirun", False)),
+        (["sh", "-c", "timeout -k 5 12h nice -n 5 mpirun x"], ("mpirun", False)),
+        (["sh", "-c", "sudo -E -u me env -u A B=1 mpirun x"], ("mpirun", False)),
+        (["sh", "-c", "numactl -N 0 stdbuf -oL command mpirun x"], ("mpirun", False)),
+        (["sh", "-c", "conda run -n a torchrun --nnodes=2 t"], ("torchrun", False)),
+        (["sh", "-c", "eval 'deepspeed t'"], ("deepspeed", False)),
+        (["sh", "-c", "sudo -u me bash -lc 'cd a; mpirun x'"], ("mpirun", False)),
+        (["sh", "-c", 'set -- mpirun x; exec "$@"'], ("mpirun", False)),
+        (["sh", "-c", "function f { time -p mpirun x; }; f"], ("mpirun", False)),
+        (["sh", "-c", "--", "mpirun x"], ("mpirun", False)),
+        (["bash", "-c", "-e", "mpirun x"], ("mpirun", False)),
+        (["env", "A=1", "bash", "-o", "pipefail", "-c", "mpirun x"], ("mpirun", False)),
+        (["tini", "-s", "--", "mpirun", "x"], ("mpirun", False)),
+        (["busybox", "sh", "-c", "mpirun x"], ("mpirun", False)),
+        (["sh", "-c", "# before: cd a; torchrun --nnodes=1:4 t\nmpirun x"], ("mpirun", False)),
+        (["sh", "-c", "echo 'a; torchrun --nnodes=1:4 t'; mpirun x"], ("mpirun", False)),
+        (["sh", "-c", "cat <<E\ntorchrun --nnodes=1:4 t\nE\nmpirun x"], ("mpirun", False)),
+        (["sh", "-c", "# (mpirun is not needed)\npython3 driver.py"], ("other", True)),
+        (["sh", "-c", "python3 - <<'E'\nhorovodrun = 1\nE\npython3 x"], ("other", True)),
+        (["sh", "-c", "command -v mpirun && python3 x"], ("other", True)),
+        (["sh", "-c", "case $A in mpirun) python3 x;; esac"], ("other", True)),
+        (["sh", "-c", "pip install deepspeed && python3 x"], ("other", True)),
+        (["bash", "run.sh", "-c", "mpirun x"], ("other", True)),
+        (["env"], ("other", True)),
         (["deepspeed", "train.py"], ("deepspeed", False)),
         (["sh", "-c", "deepspeed"], ("deepspeed", False)),
         (["torchrun", "--nnodes=1:4", "train.py"], ("torchrun", True)),
@@ -99,7 +130,7 @@ def test_no_two_launchers_speak_of_the_same_thing():
 
 
 @pytest.mark.parametrize(
-    "begin", ["\n", "A=1\n", ";A=", "(", "a/", "do ", "; ", "A=1 ", "--nn ", "$(", "{ "]
+    "begin", ["\n", "A=1\n", ";A=", "(", "a/", "do ", "; ", "A=1 ", "a --nn ", "$(", "{ "]
 )
 def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
     script = begin * (starters.MAX_SCRIPT // len(begin))

@@ -1,0 +1,121 @@
+"""Programs that run another one, which their command line names: what is the command in it. Pure.
+
+Standard library only, Python >= 3.7: this file runs in user containers too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import FrozenSet, Optional, Sequence
+
+_Wrapper = namedtuple(
+    "_Wrapper",
+    [
+        "valued",  # options whose value is the next word
+        "operands",  # how many words come before the command
+    ],
+)
+
+
+def _wrap(valued: str = "", operands: int = 0) -> _Wrapper:
+    return _Wrapper(frozenset(valued.split()), operands)
+
+
+_WRAPPERS = {
+    "builtin": _wrap(),
+    "busybox": _wrap(),
+    "catatonit": _wrap(),
+    "chroot": _wrap(operands=1),
+    "chrt": _wrap("-T -P -D", operands=1),
+    "command": _wrap("-v -V"),  # which only say what it would be
+    "conda run": _wrap("-n --name -p --prefix --cwd"),
+    "dumb-init": _wrap("-r --rewrite"),
+    "env": _wrap("-u --unset -C --chdir"),
+    "exec": _wrap("-a"),
+    "function": _wrap(operands=1),
+    "gosu": _wrap(operands=1),
+    "ionice": _wrap("-c --class -n --classdata"),
+    "mamba run": _wrap("-n --name -p --prefix --cwd"),
+    "micromamba run": _wrap("-n --name -p --prefix -r --cwd -e --env"),
+    "nice": _wrap("-n --adjustment"),
+    "nohup": _wrap(),
+    "nsys profile": _wrap("-o --output -t --trace -s --sample -c --capture-range -y -d -e -f"),
+    "numactl": _wrap(
+        "-i --interleave -p --preferred -m --membind -N --cpunodebind -C --physcpubind"
+    ),
+    "pipenv run": _wrap(),
+    "poetry run": _wrap("-C --directory -P --project"),
+    "set": _wrap("-o"),  # set -- PROGRAM ...; "$@"
+    "setsid": _wrap(),
+    "stdbuf": _wrap("-i --input -o --output -e --error"),
+    "strace": _wrap("-o -e -s -u -a -b -E -I -O -P -S -U -X"),
+    "su-exec": _wrap(operands=1),
+    "sudo": _wrap(
+        "-u --user -g --group -h --host -p --prompt -C -r --role -t --type -T -D --chdir -R -U"
+    ),
+    "taskset": _wrap(operands=1),
+    "time": _wrap("-f --format -o --output"),
+    "timeout": _wrap("-k --kill-after -s --signal", operands=1),
+    "tini": _wrap("-p -e"),
+    "unbuffer": _wrap(),
+    "uv run": _wrap("--with --python -p --extra --group --project --directory --env-file"),
+    "xargs": _wrap("-a -d -E -I -L -n -P -s"),
+    "{": _wrap(),
+}
+_SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "rbash", "su"))
+_SHELL_VALUED = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
+_ASSIGNMENT = re.compile(r"\w+(?:\[[^\]]*\])?\+?=")
+
+
+def name_of(word: str) -> str:
+    """A program's name without its directory."""
+    return word.rpartition("/")[2]
+
+
+def find_program(words: Sequence[str]) -> int:
+    """The index of the program that is run in the end, past assignments and wrappers."""
+    place = 0
+    while place < len(words):
+        if _ASSIGNMENT.match(words[place]):
+            place += 1
+            continue
+        name = name_of(words[place])
+        both = name + " " + words[place + 1] if place + 1 < len(words) else name
+        wrapper = _WRAPPERS.get(both) or _WRAPPERS.get(name)
+        if wrapper is None:
+            return place
+        place = _skip(words, place + (2 if both in _WRAPPERS else 1), wrapper.valued)
+        place += wrapper.operands
+    return place
+
+
+def _skip(words: Sequence[str], place: int, valued: FrozenSet[str]) -> int:
+    """The index of the first word that is neither an option nor the value of one."""
+    while place < len(words) and words[place][:1] == "-" and words[place] != "-":
+        if words[place] == "--":
+            return place + 1
+        place += 2 if words[place] in valued else 1
+    return place
+
+
+def find_script(words: Sequence[str]) -> Optional[str]:
+    """The script that a program is given as a word, where it is a shell with `-c`, or `eval`."""
+    name = name_of(words[0])
+    if name == "eval":
+        return " ".join(words[1:])
+    return _find_shells(words) if name in _SHELLS else None
+
+
+def _find_shells(words: Sequence[str]) -> Optional[str]:
+    place, has_script = 1, False
+    while place < len(words) and words[place][:1] in ("-", "+"):
+        word = words[place]
+        place += 2 if word in _SHELL_VALUED else 1
+        if word in ("-", "--"):
+            break
+        has_script = has_script or (word[0] == "-" and word[1] != "-" and "c" in word)
+    return words[place] if has_script and place < len(words) else None
