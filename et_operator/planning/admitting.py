@@ -12,7 +12,7 @@ from dataclasses import replace
 from et_contract.admissions import ADMITTED, AdmissionState, Elasticity, Placement
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import JobSpec, JobStatus, TrainingJob
+from et_operator.model.jobs import CleanPodPolicy, JobSpec, JobStatus, TrainingJob
 
 
 def is_queued(job: TrainingJob) -> bool:
@@ -82,7 +82,11 @@ def _count_workers(spec: JobSpec, admission: Admission) -> int:
 
 
 def _limit(job: TrainingJob, spec: JobSpec, number: int) -> TrainingJob:
-    """With this number, which the bounds of the spec never contradict."""
+    """With this number, which the bounds of the spec never contradict.
+
+    What it was admitted to it gives back when it has ended: workers that run on would be nobody's,
+    beside the queue's limit and out of every share.
+    """
     worker = spec.worker
     least, most = worker.min_replicas, worker.max_replicas
     worker = replace(
@@ -91,4 +95,6 @@ def _limit(job: TrainingJob, spec: JobSpec, number: int) -> TrainingJob:
         min_replicas=None if least is None else min(least, number),
         max_replicas=None if most is None else max(most, number),
     )
-    return replace(job, spec=replace(spec, worker=worker))
+    is_kept = spec.clean_pod_policy is CleanPodPolicy.NONE
+    policy = CleanPodPolicy.RUNNING if is_kept else spec.clean_pod_policy
+    return replace(job, spec=replace(spec, worker=worker, clean_pod_policy=policy))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from et_contract.admissions import Placement
-from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Job, Pod
 from et_scheduler.model.queues import Queue
@@ -70,6 +71,16 @@ class Draft:
         self.largest: dict[tuple[Shape | None, Shape], int] = {}
         self.weights: Counts | None = None
         self.levelling: bool | None = None
+
+    @cached_property
+    def served(self) -> list[PendingPod]:
+        """Pods of others for which workers may go: a node could hold them, and they are new.
+
+        Each counts for a while only, so that one that can never be anywhere changes nothing.
+        """
+        rules, pending = self.rules, self.cluster.pending
+        waits = (pod for pod in pending if not self.has_passed(pod.since, rules.service_counts))
+        return [pod for pod in waits if self.room.could_hold(pod.shape)]
 
     def get_amounts(self, standing: Standing, workers: int, *, launcher: bool = True) -> Counts:
         """What so many new workers of the job would take; places for pods left out."""

@@ -95,7 +95,7 @@ def _is_busy(draft: Draft) -> bool:
 
     A donor of the level gives nothing to a gang or a service until all that it gave is gone.
     """
-    if draft.cluster.pending or is_room_coming(draft):
+    if draft.served or is_room_coming(draft):
         return True
     changed = (one.step for one in draft.standings.values())
     return is_levelling(draft) or any(step not in (None, Step.TELL) for step in changed)

@@ -56,18 +56,17 @@ def _note_most(draft: Draft, standing: Standing) -> None:
 
 
 def _note_waiting(draft: Draft, standing: Standing) -> None:
-    """A place in line begins when the job is first held, and after each suspension."""
+    """A place in line begins when the job is first held, in its queue, and at each suspension."""
     admission = standing.admission
     is_spent = admission.state is AdmissionState.ADMITTED
     if is_spent or admission.queue != standing.job.queue:
-        begun = draft.now if is_spent else admission.queued_at or draft.now
         draft.change(
             standing,
             Step.TELL,
             state=AdmissionState.WAITING,
             queue=standing.job.queue,
             workers=0,
-            queued_at=begun,
+            queued_at=draft.now,
             since=draft.now,
         )
 
@@ -117,7 +116,7 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
     if not grown or not standing.is_elastic:
         return
     newest = max(pod.created for pod in grown)
-    wait = draft.rules.given_back if draft.cluster.pending else draft.rules.grown_within
+    wait = draft.rules.given_back if draft.served else draft.rules.grown_within
     if draft.has_passed(newest, wait):
         text = f"{len(grown)} workers found no node in {wait // 1000} s"
         draft.shrink(standing, (), None, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,7 +37,9 @@ def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
 def complete(draft: Draft, hold: Hold) -> None:
     """Add nodes, those with the least rigid weight first, until the gang fits if they empty.
 
-    Where all of the cluster that is not reserved would not do, nothing is added.
+    Where all that may hold its workers leaves its launcher without a seat, the launcher looks for
+    one elsewhere: nodes of launchers are shared by all, and nobody holds them for long. Where all
+    of the cluster that is not reserved would not do, nothing is added.
     """
     gang = get_gang(hold.standing)
     fits = draft.room.count_empty(gang.worker, draft.room.foreign)
@@ -49,13 +52,19 @@ def complete(draft: Draft, hold: Hold) -> None:
         return
     owned = draft.list_reserved(hold.standing)
     weights = _weigh(draft)
-    order = [p for p in np.lexsort((-fits, weights)).tolist() if fits[p] and not chosen[p]]
+    ranked = np.lexsort((-fits, weights)).tolist()
+    order = [p for p in ranked if fits[p] and not chosen[p] and p not in owned]
+    everything = chosen.copy()
+    everything[order] = True
+    if not _is_enough(draft, gang, fits, launchers, everything):
+        gang = replace(gang, launcher=None)
+        if not _is_enough(draft, gang, fits, launchers, everything):
+            return
     for place in order:
-        if place not in owned:
-            chosen[place] = True
-            if _is_enough(draft, gang, fits, launchers, chosen):
-                _assign(draft, hold, np.flatnonzero(chosen).tolist())
-                return
+        if _is_enough(draft, gang, fits, launchers, chosen):
+            break
+        chosen[place] = True
+    _assign(draft, hold, np.flatnonzero(chosen).tolist())
 
 
 def _assign(draft: Draft, hold: Hold, places: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -154,9 +155,24 @@ def keep_room(draft: Draft, hold: Hold) -> None:
     allowed = np.zeros(len(draft.room.nodes), dtype=np.bool_)
     allowed[hold.places] = True
     seats = find_seats(draft.room, gang, allowed, later=True)
+    if seats is None:
+        seats = _find_launcher_apart(draft, hold, gang, allowed)
     if seats is not None:
         hold_seats(draft.room, gang, seats)
         hold.standing.held = (gang, seats)
+
+
+def _find_launcher_apart(draft: Draft, hold: Hold, gang: Gang, allowed: Mask) -> Seats | None:
+    """The workers on the nodes that are held, their launcher on the tightest that nobody holds."""
+    if gang.launcher is None:
+        return None
+    seats = find_seats(draft.room, replace(gang, launcher=None), allowed, later=True)
+    fits = draft.room.count_fits(gang.launcher, later=True)
+    others = draft.list_reserved(hold.standing).union(hold.places)
+    free = [place for place in np.flatnonzero(fits).tolist() if place not in others]
+    if seats is None or not free:
+        return None
+    return replace(seats, launcher=min(free, key=lambda place: (fits[place], place)))
 
 
 def get_gang(standing: Standing) -> Gang:

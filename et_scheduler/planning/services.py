@@ -18,8 +18,7 @@ from et_scheduler.planning.turns import Turns
 def serve(draft: Draft) -> None:
     """Keep room for each pending pod, for a time; where there is none, let workers shrink.
 
-    Each pod counts for a while only, so that one that can never fit empties nothing. One that
-    preempts nobody has what is free, or becomes so.
+    One that preempts nobody has what is free, or becomes so.
     """
     reserved = _list_reserved(draft)
     robbed = sum(
@@ -48,12 +47,10 @@ def serve(draft: Draft) -> None:
 
 
 def _list_groups(draft: Draft) -> list[list[PendingPod]]:
-    """Pods that a node could hold, by what they ask, in the order in which they are served."""
+    """Pods that are served, by what they ask, in the order in which they are."""
     groups: dict[tuple[int, bool, Shape], list[PendingPod]] = defaultdict(list)
-    for pod in sorted(draft.cluster.pending, key=lambda pod: (pod.since, pod.uid)):
-        has_passed = draft.has_passed(pod.since, draft.rules.service_counts)
-        if not has_passed and draft.room.could_hold(pod.shape):
-            groups[(pod.priority, pod.preempts, pod.shape)].append(pod)
+    for pod in sorted(draft.served, key=lambda pod: (pod.since, pod.uid)):
+        groups[(pod.priority, pod.preempts, pod.shape)].append(pod)
     return sorted(groups.values(), key=_rank)
 
 

@@ -13,7 +13,13 @@ from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create, DryRun
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import find_condition, is_true
-from et_operator.model.jobs import AttachMode, RestartPolicy, ScalingKind, TrainingJob
+from et_operator.model.jobs import (
+    AttachMode,
+    CleanPodPolicy,
+    RestartPolicy,
+    ScalingKind,
+    TrainingJob,
+)
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
@@ -249,6 +255,16 @@ def test_a_job_whose_queue_is_taken_away_while_it_waits_starts_and_stays(was_sta
     assert world.status.phase is JobPhase.RUNNING
     assert world.status.epoch == epoch + 1
     assert count_workers(world) == 2
+
+
+@pytest.mark.parametrize("policy", list(CleanPodPolicy))
+def test_what_a_job_was_admitted_to_it_gives_back_when_it_has_ended(policy: CleanPodPolicy):
+    world = make_world(clean_pod_policy=policy)
+    start(world)
+    world.finish(0)
+    world.go_on(6)
+    assert world.phase() == "Succeeded"
+    assert count_workers(world) == 0
 
 
 def test_an_admission_is_not_spent_while_the_last_launcher_may_still_tell_its_end():

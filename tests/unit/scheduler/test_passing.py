@@ -12,7 +12,15 @@ from et_scheduler.model.decisions import Decision, Step
 from et_scheduler.model.jobs import Admission, Eviction, Gift, Pod, Purpose
 from et_scheduler.model.queues import DEFAULT_ORDER, Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import HOUR, MINUTE, SECOND, make_shape
+from et_scheduler.model.shapes import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Operator,
+    Requirement,
+    make_shape,
+)
 from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import (
     MAIN,
@@ -331,7 +339,37 @@ def test_a_reserved_gang_starts_when_its_nodes_are_free() -> None:
     assert not told["big"].reserved
 
 
+@pytest.mark.parametrize("pool", ["of workers", "of its own"])
+def test_so_does_a_gang_whose_launcher_finds_no_seat_beside_its_workers(pool: str) -> None:
+    """Its workers fill whole nodes: their launcher is elsewhere, on a node that all may use."""
+    nodes = (*make_nodes(2), make_node("pool", labels={"pool": "cpu"}))
+    small = [run_on(make_job(f"s{i}", 1, 1), f"node-0{i}") for i in range(2)]
+    own = ((Requirement("pool", Operator.IN, frozenset({"cpu"})),),)
+    others = ((Requirement("pool", Operator.DOES_NOT_EXIST, frozenset()),),)
+    launcher = replace(cpus(1), terms=own if pool == "of its own" else ())
+    big = wait_on("big", 2, 8, unfit=NOW - MINUTE)
+    big = replace(big, worker=replace(cpus(8), terms=others), launcher=launcher)  # type: ignore[type-var]
+    told = decide_on(nodes, [*small, big])  # type: ignore[list-item]
+    assert told["big"].reserved == ("node-00", "node-01")
+    held = replace(big, admission=told["big"])
+    late = make_job("late", 1, 1, launcher=launcher)
+    after = decide_on(nodes, [*small, held, late], now=NOW + SECOND)
+    assert after["late"].placement.launcher in {"pool", ""}
+    assert after["late"].state is AdmissionState.ADMITTED
+    free = decide_on(nodes, [held], now=NOW + SECOND)["big"]
+    assert free.state is AdmissionState.ADMITTED
+    assert (free.placement.only, free.placement.launcher) == (("node-00", "node-01"), "pool")
+
+
 # ---------------------------------------------------------------- queues
+def test_a_place_in_line_is_in_one_queue() -> None:
+    waiting = wait_on("a", 1, 1, unfit=NOW - HOUR)
+    moved = replace(waiting, queue="other")  # type: ignore[type-var]
+    full = run_on(make_job("r", 1, 1, 8), "node-00")
+    told = decide_on(ONE, [full, moved], BOTH)["a"]  # type: ignore[list-item]
+    assert (told.queue, told.queued_at) == ("other", NOW)
+
+
 @pytest.mark.parametrize(
     ("queue", "reason"),
     [
@@ -647,6 +685,27 @@ def test_levelling_needs_proof_of_placement() -> None:
         run_on(make_job("b", 1, 4, 4), "node-02"),
     ]
     assert not decide_on(nodes, jobs)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "since"),
+    [
+        pytest.param(1000, NOW, id="that no node could hold"),
+        pytest.param(8, NOW - 30 * DAY, id="that has not fitted for five minutes"),
+    ],
+)
+def test_a_pod_of_others_that_counts_no_more_keeps_nobody_from_the_level(
+    cpu: int, since: int
+) -> None:
+    jobs = [
+        run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 7),
+        run_on(make_job("b", 1, 16), "node-01"),
+    ]
+    pending = (PendingPod("x", cpus(cpu), 0, since),)
+    told = {
+        one.uid: one.admission for one in decide(Cluster(TWO, pending), MAIN, jobs, NOW).changes
+    }
+    assert told["a"].workers == 8
 
 
 def test_a_resource_that_there_is_enough_of_keeps_nobody_from_going() -> None:
