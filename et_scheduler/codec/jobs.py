@@ -132,6 +132,7 @@ def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job
     worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
     shapes = read_object(status, "shapes")
     pods = {read_text(one, "role"): one for one in read_objects(shapes, "pods", _MAX_ROLES)}
+    is_tried = all("priority" in one for one in pods.values())
     admission = status.get("admission")
     job = Job(
         uid=read_text(metadata, "uid", _MAX_UID),
@@ -148,6 +149,7 @@ def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job
         preempts=read_preempts(pods["worker"]),
         cooldown=_find_cooldown(spec, status) * SECOND,
         created=read_moment(metadata, "creationTimestamp") or 0,
+        tried_since=None if is_tried else _find_held_since(status),
         is_waiting=is_waiting,
         is_suspended=read_flag(spec, "suspend"),
         admitted_number=read_integer(status, "admittedNumber", most=MAX_INTEGER),
@@ -213,12 +215,21 @@ def _is_waiting(status: Json) -> bool:
 
 def _find_reason(status: Json) -> str:
     """Why the operator holds it; "" where it does not."""
+    return str(_find_held(status).get("reason", ""))
+
+
+def _find_held_since(status: Json) -> int | None:
+    return read_moment(_find_held(status), "lastTransitionTime")
+
+
+def _find_held(status: Json) -> Json:
+    """The condition that says that it is held; {} where it is not."""
     held = (
-        str(one.get("reason"))
+        one
         for one in read_objects(status, "conditions", _MAX_CONDITIONS)
         if one.get("type") == ADMITTED and one.get("status") == "False"
     )
-    return next(held, "")
+    return next(held, {})
 
 
 def _has_ended(status: Json) -> bool:

@@ -91,8 +91,9 @@ class Job:
     `minimum`, `maximum` and `replicas` are of the spec; which of them count depends on the
     elasticity. `sizes` rises; empty: any. `is_waiting` says that the operator holds it and asks;
     `admitted_number` is the newest admission that it has carried out. Who does not `preempt` is in
-    line by his priority, and nobody gives or goes for him. `is_frozen`: it cannot be written now,
-    so nothing about it is decided, and what it was promised stays its own.
+    line by his priority, and nobody gives or goes for him. `tried_since`: the operator asks since
+    then whether its pods would be created; None: they would. `is_frozen`: it cannot be written
+    now, so nothing about it is decided, and what it was promised stays its own.
     """
 
     uid: str
@@ -110,6 +111,7 @@ class Job:
     preempts: bool = True
     cooldown: int = 30 * SECOND
     created: int = 0
+    tried_since: int | None = None
     is_waiting: bool = True
     is_suspended: bool = False
     is_frozen: bool = False

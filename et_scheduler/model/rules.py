@@ -13,6 +13,7 @@ class Rules:
 
     `reserve_after`: a queue's first that fits nowhere for so long holds nodes. `protected`: no
     eviction so soon after a start; `evicted_again`: nor of the same job for the same queue.
+    `tried_within`: so long a new job is in no line while its pods are being tried.
     `bound_within`: all of a gang, or it is taken back; `grown_within`: workers above that.
     `retry_least` doubles up to `retry_most`. `service_counts`: so long a pending pod of others
     makes jobs shrink. `given_back`: a worker that is unbound for so long beside such a pod.
@@ -27,6 +28,7 @@ class Rules:
     reserve_after: int = MINUTE
     protected: int = 10 * MINUTE
     evicted_again: int = HOUR
+    tried_within: int = 10 * SECOND
     bound_within: int = MINUTE
     autoscaled_within: int = 10 * MINUTE
     grown_within: int = 2 * MINUTE

@@ -46,7 +46,9 @@ class Draft:
         self.queues: Mapping[str, Queue] = {
             queue.name: queue for queue in sorted(queues, key=lambda queue: queue.name)
         }
-        found = sorted(jobs, key=lambda job: (job.namespace, job.name, job.uid))
+        self.wake_at: int | None = None
+        known = (job for job in jobs if not self._is_being_tried(job))
+        found = sorted(known, key=lambda job: (job.namespace, job.name, job.uid))
         self.standings = {job.uid: Standing(job) for job in found}
         shapes = {shape for job in found for shape in (job.launcher, job.worker)}
         shapes |= {pod.shape for job in found for pod in job.pods if pod.shape is not None}
@@ -57,7 +59,6 @@ class Draft:
         self.ledger = Ledger(self.queues, self.room.resources, self._get_shared_total())
         self.holds: dict[str, Hold] = {}
         self.explanations: dict[str, Explanation] = {}
-        self.wake_at: int | None = None
         self._promised = np.zeros(len(self.room.nodes), dtype=np.int64)
         self._promises: dict[str, int] = {}
         self._parts: dict[Shape, tuple[int, ...]] = {}
@@ -139,6 +140,14 @@ class Draft:
             return False
         self.wake(since + wait)
         return self.now >= since + wait
+
+    def _is_being_tried(self, job: Job) -> bool:
+        """Whether the operator is about to say that the server would refuse its pods, or not.
+
+        Admitted before, they would hold room for a minute and never be created.
+        """
+        is_new = job.is_waiting and job.admission is None and job.tried_since is not None
+        return is_new and not self.has_passed(job.tried_since, self.rules.tried_within)
 
     def list_admitted(self) -> list[Standing]:
         """All who may have pods, by name."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from et_kube.clock import Clock
 from et_kube.errors import Refused
-from et_kube.resources import EVENTS, PODS, TRAINING_JOBS, Ref
+from et_kube.resources import EVENTS, PODS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.assembly import Operator
 from et_operator.measuring import Metrics
 from et_operator.settings import Settings
@@ -23,14 +24,31 @@ from tests.unit.scheduler.rigs import Rig, make_held
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
 
+class SlowApi(GuardedApi):
+    """Of a server that asks others what it would create."""
+
+    clock: Clock
+
+    def guarded(self, guard: Callable[[], None]) -> SlowApi:
+        client = SlowApi(self._cluster, self._log, self._user)
+        client.guard, client.clock = guard, self.clock
+        return client
+
+    async def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
+        await self.clock.sleep(timedelta(seconds=1))
+        return await super().dry_run(resource, namespace, manifest)
+
+
 class Pair(Rig):
     """With the operator in the place of its stand-in; pods are bound, and run at once."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
+        api = SlowApi(self.cluster, self.log)
+        api.clock = self.clock
         self.operator = Operator(
             Settings(broker_image="broker:1", workers=4),
-            GuardedApi(self.cluster, self.log),  # type: ignore[arg-type]
+            api,  # type: ignore[arg-type]
             Store(),
             clock=self.clock,
             metrics=Metrics(),
@@ -120,3 +138,23 @@ async def test_a_job_whose_workers_are_reached_by_ssh_waits_in_line_and_starts()
             pair.cluster.collect_garbage()
             await pair.advance(5)
         assert pair.count("one") == 1
+
+
+async def test_a_new_job_that_would_have_no_pods_is_given_no_room_that_is_free() -> None:
+    pair = Pair(nodes=2, cpu=4)
+    pair.refuse(
+        lambda call: call.verb == "dry-run" and call.ref.name.startswith("new-worker"),
+        Refused(403, "Forbidden", "pods is forbidden: exceeded quota: gpus"),
+    )
+    pair.create(make_held("new", least=6, most=6))
+    async with pair.running():
+        await pair.advance(5)
+        pair.create(make_held("next", least=6, most=6))
+        await pair.advance(5)
+        status = pair.find_status("new")
+        assert "admission" not in status
+        assert "exceeded quota: gpus" in str(status["conditions"])
+        assert pair.count("next") == 6
+        pair.log.faults.clear()
+        await pair.advance(30)
+        assert pair.find_status("new")["admission"]["reason"] == "NoRoom"

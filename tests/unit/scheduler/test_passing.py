@@ -285,6 +285,14 @@ def test_who_preempts_nobody_is_first_in_line_and_asks_nobody() -> None:
     assert told["d"].state is AdmissionState.WAITING
 
 
+def test_a_new_job_is_in_no_line_while_its_pods_are_tried_and_no_longer_than_ten_seconds() -> None:
+    new = make_job("a", tried_since=NOW)
+    decision = decide(Cluster(TWO), MAIN, [new], NOW + 9 * SECOND)
+    assert (decision.changes, decision.wake_at) == ((), NOW + 10 * SECOND)
+    assert decide_on(TWO, [new], now=NOW + 10 * SECOND)["a"].state is AdmissionState.ADMITTED
+    assert decide_on(TWO, [replace(new, tried_since=None)])["a"].state is AdmissionState.ADMITTED
+
+
 def test_within_a_limit_nobody_shrinks_for_who_preempts_nobody() -> None:
     queues = (Queue("main", limits={"cpu": 8000}),)
     grown = run_on(make_job("a", 1, 8), *["node-00"] * 8)

@@ -155,6 +155,22 @@ def test_the_priority_of_what_runs_is_the_lowest_that_its_workers_were_admitted_
     assert book.surveyor.survey().jobs[0].priority == 5
 
 
+def test_since_when_pods_are_tried_is_since_when_their_job_is_held() -> None:
+    book = Book()
+    job = make_stored()
+    [held] = job["status"]["conditions"]
+    held["lastTransitionTime"] = "1970-01-01T00:00:07Z"
+
+    def find() -> int | None:
+        book.tell(TRAINING_JOBS, job, "team")
+        return book.surveyor.survey().jobs[0].tried_since
+
+    assert find() == 7000
+    for pod in job["status"]["shapes"]["pods"]:
+        pod["priority"] = 0
+    assert find() is None
+
+
 def test_whether_somebody_preempts_is_what_his_pods_were_or_would_be_admitted_with() -> None:
     book = Book()
     job = make_stored()
