@@ -81,29 +81,37 @@ def is_program(path: str) -> bool:
 
 
 def find_interpreter(program: str) -> List[str]:
-    """The words that run a Python program: those of its first line; none if it is not one."""
+    """The words that run a Python program: those of its first line; none if it is not one.
+
+    Where that names Python relative to the program, as in a venv that can be moved, it is the
+    python3 beside the program.
+    """
     try:
         with open(program, "rb") as file:
             first, second = file.readline(512), file.readline(_LONGEST)
     except OSError:
         return []
     if first == b"#!/bin/sh\n":
-        words = _read_jump(os.fsdecode(second))
+        words = _read_jump(os.fsdecode(second), os.path.dirname(os.path.realpath(program)))
     else:
         words = os.fsdecode(first[2:]).split() if first.startswith(b"#!/") else []
     is_python = any(os.path.basename(word).startswith("python") for word in words[:2])
     return words if is_python else []
 
 
-def _read_jump(line: str) -> List[str]:
-    """The words of a second line that pip writes where Python's path is too long for a first."""
+def _read_jump(line: str, folder: str) -> List[str]:
+    """The words of a second line that pip or uv writes where Python's path is no first line."""
     begin, end = "'''exec' ", ' "$0" "$@"\n'
-    if not (line.startswith(begin) and line.endswith(end)) or "$" in line[: -len(end)]:
+    if not (line.startswith(begin) and line.endswith(end)):
         return []
+    text = line[len(begin) : -len(end)]
+    if "$" in text:
+        beside = os.path.join(folder, "python3")
+        return [beside] if is_program(beside) else []
     from shlex import split  # hardly ever needed, and ours begin often
 
     try:
-        return split(line[len(begin) : -len(end)])
+        return split(text)
     except ValueError:
         return []
 

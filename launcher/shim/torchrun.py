@@ -55,7 +55,10 @@ def _become(
         programs.say("torchrun is not in PATH: is torch installed in this image?")
         return programs.NOT_FOUND
     inside = __file__.rpartition("/")[0] + "/" + program
-    python = programs.find_interpreter(real) or ["/usr/bin/env", "python3"]
+    python = programs.find_interpreter(real)
+    if not python:
+        python = ["/usr/bin/env", "python3"]
+        programs.say(f"{real} does not tell its Python: it runs under the first python3 in PATH")
     return programs.become([*python, inside, real, *argv], environ)
 
 

@@ -59,6 +59,23 @@ def test_the_python_of_a_program_is_that_of_its_first_line(
     assert programs.find_interpreter("/no/such/program") == []
 
 
+@pytest.mark.parametrize(
+    "python",
+    ['"$(dirname "$0")/python3"', '"$(dirname -- "$(realpath -- "$0")")"/python3'],
+)
+def test_a_program_that_looks_for_python_beside_itself_has_the_one_that_is_there(
+    tmp_path: Path, python: str
+):
+    folder = tmp_path / "venv/bin"
+    folder.mkdir(parents=True)
+    (folder / "program").write_text(LONG.format(python))
+    (tmp_path / "link").symlink_to(folder / "program")
+    assert programs.find_interpreter(str(tmp_path / "link")) == []
+    (folder / "python3").write_text("#!/bin/sh\n")
+    (folder / "python3").chmod(0o755)
+    assert programs.find_interpreter(str(tmp_path / "link")) == [str(folder / "python3")]
+
+
 def test_the_address_is_that_on_the_way_to_the_peer():
     assert programs.find_address("127.0.0.1") == "127.0.0.1"
 

@@ -173,6 +173,18 @@ def test_the_python_of_the_real_torchrun_goes_on(
     assert out.decode().splitlines() == ["-s", inside, str(real), *argv]
 
 
+def test_a_torchrun_that_does_not_tell_its_python_is_named(tmp_path: Path, start: Start):
+    python, real = tmp_path / "python3", tmp_path / "torchrun"
+    python.write_text("#!/bin/sh\nexit 7\n")
+    real.write_text("#!/bin/sh\n")
+    for program in (python, real):
+        program.chmod(0o755)
+    process = start(RUN, "t", env={"PATH": str(tmp_path)})
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 7
+    assert f"edl: {real} does not tell its Python: it runs under the first python3" in err.decode()
+
+
 def test_a_python_that_is_not_there_is_named(tmp_path: Path, start: Start):
     real = tmp_path / "torchrun"
     real.write_text("#!/no/such/python\n")
