@@ -188,7 +188,7 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED)
         os.execv(real, list(argv))
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    endpoint = f"{programs.find_address()}:{store.port}"
+    endpoint = torch_options.build_endpoint(programs.find_address(), store.port)
     programs.say(f"torchrun runs in the workers, with a rendezvous at {endpoint}")
     starter = Starter(Switchboard(broker), args, real=real, words=words, endpoint=endpoint)
     return _run(starter.gathering, broker)

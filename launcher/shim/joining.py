@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     # torch 2 has an error of its own for what it reads of the store beside the rendezvous.
     cuts = (RendezvousConnectionError, getattr(distributed, "DistError", RendezvousConnectionError))
     leave_open(dynamic_rendezvous.DynamicRendezvousHandler, cuts)
-    address = programs.find_address(endpoint.rpartition(":")[0])
+    address = programs.find_address(endpoint.rpartition(":")[0].strip("[]"))
     try:
         run.main(tell_address(words, vars(run.parse_args(words)), address))
     except SignalException as error:

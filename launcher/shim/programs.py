@@ -22,8 +22,8 @@ _LONGEST = 8192
 _ATOMIC = 4096
 """PIPE_BUF: a pipe that poll calls writable takes this much without blocking."""
 _OUTPUTS = {1: "stdout", 2: "stderr"}
-ELSEWHERE = "192.0.2.1"
-"""An address that nobody has (RFC 5737): what leads there leads out of the pod."""
+ELSEWHERE = ("192.0.2.1", "2001:db8::1")
+"""Addresses that nobody has (RFC 5737, RFC 3849): what leads there leads out of the pod."""
 
 
 def say(text: str) -> None:
@@ -134,12 +134,20 @@ def take_place(real: str) -> None:
     sys.path[:] = first + [path for path in sys.path if path not in ours]
 
 
-def find_address(peer: str = ELSEWHERE) -> str:
-    """This pod's IPv4 address on the way to a peer. Sends nothing; raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+def find_address(*peers: str) -> str:
+    """This pod's address on the way to the first of the peers that a way leads to.
+
+    IPv4 or IPv6, as the peer's is. Sends nothing; raises OSError.
+    """
+    for peer in peers or ELSEWHERE:
+        family = socket.AF_INET6 if ":" in peer else socket.AF_INET
         try:
-            probe.connect((peer, 9))
-        except OSError:  # no way leads there: the name is in every pod's /etc/hosts
-            return socket.gethostbyname(socket.gethostname())
-        address: str = probe.getsockname()[0]
-        return address
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((peer, 9))
+                address: str = probe.getsockname()[0]
+                return address
+        except OSError:  # no way leads there
+            continue
+    # The name is in every pod's /etc/hosts.
+    found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_DGRAM)
+    return str(min(found)[4][0])  # IPv4 first

@@ -61,6 +61,11 @@ def find_bounds(args: Any) -> Tuple[int, int]:
     return int(least), int(most if colon else least)
 
 
+def build_endpoint(address: str, port: int) -> str:
+    """HOST:PORT of a rendezvous; torch takes an IPv6 address in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def build_words(argv: Sequence[str], args: Any, endpoint: str) -> List[str]:
     """The arguments of torchrun in a worker: the user's, and where the rendezvous is."""
     script = [args.training_script, *args.training_script_args]

@@ -11,12 +11,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
+
 from et_contract import frames
 
 ROOT = Path(__file__).parents[4]
 PYTHON = os.environ.get("PYTHON", sys.executable)
 """The Python of the user's container: 3.7 and newer."""
 PATIENCE = 20.0
+_IPV6 = Path("/proc/net/if_inet6")
+needs_ipv6 = pytest.mark.skipif(
+    not (_IPV6.exists() and _IPV6.read_text()), reason="this machine has no IPv6"
+)
 
 
 class Start(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ import pytest
 
 from launcher.shim import programs
 from tests.unit.launcher.agent.workers import PATIENCE
+from tests.unit.launcher.shim.brokers import needs_ipv6
 
 LONG = "#!/bin/sh\n'''exec' {} \"$0\" \"$@\"\n' '''\n"
 """What pip and uv write where Python's path is too long for a first line."""
@@ -78,6 +80,19 @@ def test_a_program_that_looks_for_python_beside_itself_has_the_one_that_is_there
 
 def test_the_address_is_that_on_the_way_to_the_peer():
     assert programs.find_address("127.0.0.1") == "127.0.0.1"
+    assert programs.find_address("no address", "127.0.0.1") == "127.0.0.1"
+
+
+@needs_ipv6
+def test_the_address_may_be_one_of_ipv6():
+    assert programs.find_address("::1") == "::1"
+    assert programs.find_address("no address", "::1", "127.0.0.1") == "::1"
+
+
+def test_a_pod_that_no_way_leads_out_of_has_the_address_of_its_name():
+    assert programs.find_address("no address") in {
+        found[4][0] for found in socket.getaddrinfo(socket.gethostname(), None)
+    }
 
 
 def test_a_log_that_nobody_takes_keeps_nobody_waiting():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.shim import joining, torch_options
-from tests.unit.launcher.shim.brokers import PYTHON, ROOT, Start
+from tests.unit.launcher.shim.brokers import PYTHON, ROOT, Start, needs_ipv6
 from tests.unit.launcher.shim.torches import build_torch
 
 ENDPOINT = "127.0.0.1:29999"
@@ -76,6 +76,11 @@ def test_the_users_rendezvous_settings_stay_except_who_hosts_it():
     args = parsed(rdzv_conf="join_timeout=60, last_call_timeout=20,is_host=1")
     words = torch_options.build_words(["train.py"], args, "10.0.0.9:4711")
     assert "--rdzv_conf=last_call_timeout=20,join_timeout=60,is_host=0" in words
+
+
+def test_an_address_of_ipv6_is_in_brackets():
+    assert torch_options.build_endpoint("10.0.0.9", 4711) == "10.0.0.9:4711"
+    assert torch_options.build_endpoint("fd00::9", 4711) == "[fd00::9]:4711"
 
 
 def test_an_elastic_run_has_restarts_and_a_process_for_each_slot():
@@ -195,11 +200,13 @@ def test_a_python_that_is_not_there_is_named(tmp_path: Path, start: Start):
     assert b"cannot start /no/such/python" in err
 
 
-def join(start: Start, tree: Path, *words: str, options: str = "") -> tuple[int, str, str]:
+def join(
+    start: Start, tree: Path, *words: str, options: str = "", endpoint: str = ENDPOINT
+) -> tuple[int, str, str]:
     """Exit code and output of joining.py over a stand-in for torch."""
     real = build_torch(tree, options=options)
     code = f"sys.path.insert(0, {str(tree)!r}); {JOIN}"
-    process = start(code, real, ENDPOINT, *words)
+    process = start(code, real, endpoint, *words)
     out, err = process.communicate(timeout=20)
     return process.returncode, out.decode(), err.decode()
 
@@ -213,6 +220,12 @@ def test_torch_1_takes_the_address_for_the_name_of_its_host(tmp_path: Path, star
 def test_torch_2_is_told_the_address_by_its_option(tmp_path: Path, start: Start):
     _, out, _ = join(start, tmp_path, "train.py", options="add('local_addr', None)")
     assert "arguments ['--local_addr=127.0.0.1', 'train.py']" in out
+
+
+@needs_ipv6
+def test_where_there_is_ipv6_alone_the_address_is_one_of_it(tmp_path: Path, start: Start):
+    _, out, _ = join(start, tmp_path, "train.py", endpoint="[::1]:29999")
+    assert "name ::1" in out
 
 
 def test_an_address_that_the_user_gave_stays():
