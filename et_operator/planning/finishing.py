@@ -159,6 +159,7 @@ def _resume(draft: Draft) -> None:
     more. With another runtime come other keys, as that reads them.
     """
     draft.set_condition("Suspended", "False", "JobResumed", "the job may have pods")
+    draft.clear_condition("Restarting", "Resumed")
     if is_queued(draft.view.job):
         draft.change(decided_replicas=draft.spec.worker.replicas)
     if draft.status.epoch == 0:

@@ -44,6 +44,7 @@ class Ending:
     """How the launcher of the current epoch ended, or why it must.
 
     `code` is None when no container told; `is_retried` means whatever restartPolicy says.
+    `is_own`: the command ended before anybody told it to, and not for a worker that was lost.
     `is_taken`: the platform wanted the launcher's place, which says nothing about the job.
     """
 
@@ -51,6 +52,7 @@ class Ending:
     message: str
     code: int | None = None
     is_success: bool = False
+    is_own: bool = False
     is_infrastructure: bool = False
     is_taken: bool = False
     is_retried: bool = False
@@ -287,7 +289,7 @@ def _judge_end(draft: Draft, pod: Pod | None) -> Ending:
         return ending
     lost = find_lost(draft, pod)
     if not lost:
-        return ending
+        return replace(ending, is_own=end is not None)
     names = ", ".join(record.name for record in lost)
     message = f"{names} was lost, and {ending.message}"
     is_wanted = all(was_wanted(draft.view, record) for record in lost)

@@ -135,8 +135,8 @@ def has_ended(draft: Draft) -> bool:
         fail(
             draft, "RecordLost", f"it had ended, and somebody removed the record: {ending.message}"
         )
-    elif not draft.spec.suspend and not is_suspended(draft.status):
-        respond_to_failure(draft, ending)
+    elif ending.is_own or not (draft.spec.suspend or is_suspended(draft.status)):
+        respond_to_failure(draft, ending)  # any other may be of the suspension's doing
     return has_finished(draft.status)
 
 

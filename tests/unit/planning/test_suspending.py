@@ -3,6 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
+from et_contract.admissions import AdmissionState
+from et_operator.model.admissions import Admission
 from et_operator.model.jobs import RestartPolicy, ScalingKind
 from et_operator.model.pods import Termination
 from tests.planning_makers import World, make_job, make_scaling, make_shipped
@@ -207,6 +211,68 @@ def test_success_wins_over_suspend() -> None:
     world.edit(suspend=True)
     world.settle()
     assert world.phase() == "Succeeded"
+
+
+@pytest.mark.parametrize("is_evicted", [False, True])
+def test_so_does_a_failure_of_the_commands_own(*, is_evicted: bool) -> None:
+    """Whatever a suspension or an eviction does comes after it."""
+    world = start(queue="research" if is_evicted else "")
+    if is_evicted:
+        world.job = replace(world.job, admission=Admission(1, AdmissionState.ADMITTED, workers=3))
+        world.start()
+    world.finish(3)
+    if is_evicted:
+        world.job = replace(world.job, admission=Admission(1, AdmissionState.WAITING))
+    else:
+        world.edit(suspend=True)
+    world.settle()
+    assert world.phase() == "Failed"
+    assert world.status.failures.user == 1
+
+
+def test_so_it_does_where_its_broker_tells_it_a_moment_later() -> None:
+    world = start()
+    world.end("job-launcher", 3)
+    ended = Termination(3, "Error", "", world.now)
+    world.put("job-launcher", termination=ended)
+    world.wait(10)
+    world.edit(suspend=True)
+    world.settle()
+    assert world.phase() == "Suspended"
+    assert world.report is not None
+    world.report = replace(world.report, ended=3, is_told_to_end=False)
+    world.settle()
+    assert world.phase() == "Failed"
+
+
+def test_where_the_job_allows_another_try_it_counts_and_comes_with_the_resume() -> None:
+    world = start(restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=1)
+    world.finish(3)
+    world.edit(suspend=True)
+    world.go_on(3)
+    assert world.phase() == "Suspended"
+    assert world.status.failures.user == 1
+    world.edit(suspend=False)
+    world.go_on()
+    assert world.phase() == "Running"
+    assert world.condition("Restarting") == "False"
+    world.finish(3)
+    world.edit(suspend=True)
+    world.go_on()
+    assert world.phase() == "Failed"
+    assert world.reason("Failed") == "BackoffLimitExceeded"
+
+
+def test_what_it_ended_with_as_it_was_told_to_is_none_of_its_own() -> None:
+    world = start()
+    world.edit(suspend=True)
+    world.settle()
+    world.finish(3, is_told_to_end=True)
+    world.go_on(3)
+    world.edit(suspend=False)
+    world.go_on()
+    assert world.phase() == "Running"
+    assert world.status.failures.user == 0
 
 
 def test_suspended_and_cancelled_at_once_still_puts_the_number_right() -> None:
