@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from et_scheduler.model.cluster import PendingPod
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.evicting import rank_for_gang
 from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.giving import Rank, Search
+from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns
 
@@ -20,30 +23,24 @@ def serve(draft: Draft) -> None:
 
     One that preempts nobody has what is free, or becomes so.
     """
-    reserved = _list_reserved(draft)
-    robbed = sum(
-        standing.least
-        for standing in draft.standings.values()
-        if standing.is_waiting and standing.admission.reserved
-    )
     groups = _list_groups(draft)
     if not groups:
         return
+    reserved, gangs = _list_reserved(draft), _list_gangs(draft)
     donors = Donors(draft)
     turns = Turns(draft, ((one[0].namespace, one[0].uid) for one in groups if one[0].preempts))
     for pods in groups:
-        priority, preempts, shape = pods[0].priority, pods[0].preempts, pods[0].shape
-        search = Search(draft, _rank_donors(draft, priority), avoided=reserved)
-        giving = [group for group, one in donors.first.items() if search.rank(one, 0) is not None]
-        may_fit = preempts and donors.may_fit(Gang(None, shape, 1), None, giving)
-        if may_fit and turns.has(pods[0].uid):
-            search.collect()
-        # Services take whatever is freed first, the seats of waiting gangs too, as long as any of
-        # them comes: so room for both is asked for once more, and is there for the next of them.
-        count = len(pods) + (len(pods) + robbed if robbed and preempts else 0)
-        search.find(Gang(None, shape, count), is_whole=False)
-        gift = Gift(Purpose.SERVICE, pods[0].uid)
-        search.commit(gift, f"gives workers for pods of priority {priority} that have no room")
+        first = pods[0]
+        for rank, count in _list_asks(draft, pods, gangs if first.preempts else ()):
+            search = Search(draft, rank, avoided=reserved)
+            giving = [group for group, one in donors.first.items() if rank(one, 0) is not None]
+            may_fit = donors.may_fit(Gang(None, first.shape, 1), None, giving)
+            if first.preempts and may_fit and turns.has(first.uid):
+                search.collect()
+            search.find(Gang(None, first.shape, count), is_whole=False)
+            gift = Gift(Purpose.SERVICE, first.uid)
+            text = f"gives workers for pods of priority {first.priority} that have no room"
+            search.commit(gift, text)
 
 
 def _list_groups(draft: Draft) -> list[list[PendingPod]]:
@@ -58,6 +55,32 @@ def _list_reserved(draft: Draft) -> frozenset[int]:
     """Where others wait for room: what they are given is theirs while there is other room."""
     names = {name for one in draft.standings.values() for name in one.admission.reserved}
     return frozenset(draft.room.places[name] for name in names if name in draft.room.places)
+
+
+def _list_gangs(draft: Draft) -> list[Standing]:
+    """Who waits on nodes of his own, and may ask others to give."""
+    return [
+        one
+        for one in draft.standings.values()
+        if one.is_waiting and one.job.preempts and one.admission.reserved
+    ]
+
+
+def _list_asks(
+    draft: Draft, pods: Sequence[PendingPod], gangs: Sequence[Standing]
+) -> list[tuple[Rank, int]]:
+    """For so many such pods these are asked: first for the pods, then for the gangs.
+
+    Pods take whatever is freed first, the seats of waiting gangs too, as long as any of them comes:
+    so room for both is asked for once more, and is there for the next of them. But for a gang only
+    of those whom it could ask itself, and no more than the pods can take.
+    """
+    rank, count = _rank_donors(draft, pods[0].priority), len(pods)
+    asks = [(rank, count)]
+    if gangs:
+        least = sum(gang.least for gang in gangs)
+        asks.append((_rank_for_gangs(draft, rank, gangs), count + min(least, count)))
+    return asks
 
 
 def _rank(pods: list[PendingPod]) -> tuple[int, int, str]:
@@ -76,3 +99,14 @@ def _rank_donors(draft: Draft, priority: int) -> Rank:
         return 0 if is_above else 1
 
     return rank
+
+
+def _rank_for_gangs(draft: Draft, rank: Rank, gangs: Sequence[Standing]) -> Rank:
+    """The same donors, without those whom none of the gangs could ask itself."""
+    rights = [rank_for_gang(draft, gang, get_gang(gang)) for gang in gangs]
+
+    def rank_both(donor: Standing, left: int) -> int | None:
+        is_asked = any(right(donor, left) is not None for right in rights)
+        return rank(donor, left) if is_asked else None
+
+    return rank_both
