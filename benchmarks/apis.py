@@ -56,6 +56,10 @@ class Api:
             options["gracePeriodSeconds"] = grace_seconds
         await self._call("DELETE", path, params=params, body=options, accepted=_NOT_FOUND)
 
+    async def patch(self, path: str, body: Mapping[str, Any]) -> None:
+        """Merge this into the object at a path."""
+        await self._call("PATCH", path, body=body, content_type="application/merge-patch+json")
+
     async def read_text(self, url: str, **params: str) -> str:
         """What is at an address, here or of any other server, as it is."""
         async with self._session.get(url, params=params) as response:
@@ -71,6 +75,22 @@ class Api:
                 async for line in lines:
                     yield line
 
+    async def watch(self, path: str, **params: str) -> AsyncGenerator[dict[str, Any], None]:
+        """What happens in a collection, for ever; first all that is there. ApiRefused: too late.
+
+        A server ends the watch of a reader that is too slow for it; it is begun again where it was.
+        """
+        since = {"watch": "1", "allowWatchBookmarks": "true", **params}
+        while True:
+            async with aclosing(self.follow(path, **since)) as lines:
+                async for line in lines:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ApiRefused(f"the watch of {path}: {event['object']}")
+                    since["resourceVersion"] = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        yield event
+
     async def _call(
         self,
         method: str,
@@ -79,10 +99,13 @@ class Api:
         params: Mapping[str, str] | None = None,
         body: object = None,
         accepted: int = 0,
+        content_type: str = "application/json",
     ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body)
-        url = INSIDE + path
-        async with self._session.request(method, url, params=params, data=data) as response:
+        url, headers = INSIDE + path, {"Content-Type": content_type}
+        async with self._session.request(
+            method, url, params=params, data=data, headers=headers
+        ) as response:
             if response.status != accepted:
                 await _check(response, f"{method} {path}")
             answer = json.loads(await response.read())
@@ -137,7 +160,7 @@ async def open_api(cluster: Cluster) -> AsyncIterator[Api]:
     tls.load_cert_chain(folder / "admin.crt", folder / "admin.key")
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=tls),
-        headers={"User-Agent": USER_AGENT, "Content-Type": "application/json"},
+        headers={"User-Agent": USER_AGENT},
         timeout=aiohttp.ClientTimeout(total=_CALL_SECONDS),
         read_bufsize=2**18,
     ) as session:

@@ -77,7 +77,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture of cost against size; `name` becomes the file's name."""
+    """A picture of cost against size; `name` becomes the file's name.
+
+    Where it `is_stepwise`, each value holds until the next: a picture over time.
+    """
 
     name: str
     title: str
@@ -85,6 +88,7 @@ class Chart:
     up: str
     lines: tuple[Line, ...]
     is_logarithmic: bool = False
+    is_stepwise: bool = False
 
 
 @dataclass(frozen=True, slots=True)

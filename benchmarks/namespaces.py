@@ -9,7 +9,7 @@ from benchmarks.apis import ApiRefused, build_path, wait_for
 from benchmarks.benches import Site
 
 _CLEARING_SECONDS = 600.0
-_AT_A_TIME = "500"
+_AT_A_TIME = "100"
 _ROOT = "/api/v1/namespaces"
 
 

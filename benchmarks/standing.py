@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from benchmarks.brokers import answer
 from benchmarks.manifests import build_job
-from et_contract.documents import MemberState, Report, decode_config, encode_report
+from et_contract.documents import decode_config, encode_report
 from et_contract.names import CONFIG_KEY, build_report_key
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, SCALE_INS, TRAINING_JOBS, Resource
 from et_kube.times import format_time
@@ -112,16 +113,7 @@ class StandingJob:
         if config is None or launcher is None:
             return False
         written = decode_config(config["data"][CONFIG_KEY])
-        draining = (m.uid for m in written.members if m.state is MemberState.DRAINING)
-        report = Report(
-            1,
-            launcher["metadata"]["uid"],
-            1,
-            written.generation,
-            written.generation,
-            listed=frozenset(m.uid for m in written.members),
-            closed=frozenset(draining),
-        )
+        report = answer(written, 1, launcher["metadata"]["uid"])
         body = {"data": {build_report_key(1): encode_report(report)}}
         before = self.objects[(CONFIG_MAPS, f"{self.key.name}-report")]
         if before.get("data") == body["data"]:

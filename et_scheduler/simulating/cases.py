@@ -18,16 +18,27 @@ GIB = 2**30
 TRAINER = make_shape({CPU: 5000, MEMORY: 8 * GIB})
 COMPANION = make_shape({CPU: 4000, MEMORY: 5 * GIB})
 SERVICE = make_shape({CPU: 3000, MEMORY: 3 * GIB})
-LAUNCHER = make_shape({})
+LAUNCHER = make_shape({CPU: 20, MEMORY: GIB // 16})
+"""What its broker requests."""
 COMPANIONS = 10
 TIDES = (300, 200, 100, 200, 300, 400)
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A cluster that has come to rest: trainers of each job, rising, and shares of its CPU."""
+
+    sizes: tuple[int, ...]
+    use: float
+    bound: float
+
+
 @dataclass(slots=True)
 class Outcome:
-    """One run of a case: what it took, by the name of the measure."""
+    """One run of a case: what it took, by the name of the measure, and how each phase ended."""
 
     numbers: dict[str, float] = field(default_factory=dict)
+    rests: list[Rest] = field(default_factory=list)
 
 
 def build_nodes() -> list[Node]:
@@ -65,22 +76,23 @@ def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome
     end = 190 * SECOND + 300 * SECOND
     world.run(end)
     jobs = list(world.jobs.values())
+    rest = look(world)
     first = [((one.first_worker_at or end) - one.job.created) / SECOND for one in jobs]
     gang = [((one.gang_at or end) - one.job.created) / SECOND for one in jobs]
-    bound = compute_bound(world, TRAINER)
     return Outcome(
-        {
+        rests=[rest],
+        numbers={
             "started": sum(one.gang_at is not None for one in jobs),
             "first trainer, mean s": mean(first),
             "whole gang, mean s": mean(gang),
             "whole gang, max s": max(gang),
-            "Jain": compute_jain([len(one.list_workers()) for one in jobs]),
+            "Jain": compute_jain(rest.sizes),
             "trainers ended": sum(one.ended_workers for one in jobs),
-            "CPU, %": 100 * compute_use(world),
-            "of the placed bound, %": 100 * compute_use(world) / bound,
+            "CPU, %": 100 * rest.use,
+            "of the placed bound, %": 100 * rest.use / rest.bound,
             "services, max wait s": _find_longest(world, end) / SECOND,
             "passes": world.passes,
-        }
+        },
     )
 
 
@@ -93,7 +105,8 @@ def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome
         world.submit(Work(build_job(index), at))
         world.clock.at(at, lambda: world.add_services(COMPANIONS, COMPANION))
     world.run(90 * SECOND)
-    numbers: dict[str, float] = {}
+    outcome = Outcome()
+    numbers = outcome.numbers
     before = 400
     for number, wanted in enumerate(TIDES):
         if wanted > before:
@@ -103,18 +116,25 @@ def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome
         before = wanted
         begun = world.clock.now
         world.run(begun + 20 * SECOND)
-        after_20 = compute_use(world) / compute_bound(world, TRAINER)
+        soon = look(world)
         world.run(begun + (120 if number == len(TIDES) - 1 else 90) * SECOND)
-        at_end = compute_use(world) / compute_bound(world, TRAINER)
-        numbers[f"{number}: {wanted}, after 20 s, %"] = 100 * after_20
-        numbers[f"{number}: {wanted}, at its end, %"] = 100 * at_end
+        rest = look(world)
+        outcome.rests.append(rest)
+        numbers[f"{number}: {wanted}, after 20 s, %"] = 100 * soon.use / soon.bound
+        numbers[f"{number}: {wanted}, at its end, %"] = 100 * rest.use / rest.bound
         if wanted == min(TIDES):
-            numbers["CPU at low tide, %"] = 100 * compute_use(world)
+            numbers["CPU at low tide, %"] = 100 * rest.use
     numbers["services, max wait s"] = _find_longest(world, world.clock.now) / SECOND
     jobs: list[SimJob] = list(world.jobs.values())
     numbers["gang, max s"] = max((one.gang_at or 0) - one.job.created for one in jobs) / SECOND
     numbers["trainers ended"] = sum(one.ended_workers for one in jobs)
-    return Outcome(numbers)
+    return outcome
+
+
+def look(world: World) -> Rest:
+    """The cluster as it is now."""
+    sizes = sorted(len(one.list_workers()) for one in world.jobs.values())
+    return Rest(tuple(sizes), compute_use(world), compute_bound(world, TRAINER))
 
 
 def _remove_tide(world: World, count: int) -> None:

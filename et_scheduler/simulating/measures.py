@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from et_scheduler.model.shapes import CPU, Shape
-from et_scheduler.planning.rooms import to_amounts
+from et_scheduler.planning.rooms import Room, to_amounts
 from et_scheduler.simulating.world import World
 
 
@@ -24,14 +24,22 @@ def compute_use(world: World, resource: str = CPU) -> float:
     return 1 - left / to_amounts(room, room.total())[resource]
 
 
-def compute_bound(world: World, worker: Shape, resource: str = CPU) -> float:
-    """The most that could be used with services where they lie, and workers of this shape."""
-    room = world.binder.room
+def compute_bound(world: World, worker: Shape) -> float:
+    """The most that could be used with services and launchers where they lie, and workers."""
+    bound = [(pod.place, pod.shape) for pod in world.services if pod.place is not None]
+    for sim in world.jobs.values():
+        bound += [(p.place, p.shape) for p in sim.pods if p.is_launcher and p.place is not None]
+    return compute_most(world.binder.room, bound, worker)
+
+
+def compute_most(
+    room: Room, rigid: Iterable[tuple[int, Shape]], worker: Shape, resource: str = CPU
+) -> float:
+    """The share of the cluster that is used if workers fill what these pods leave of nodes."""
     column = room.columns[resource]
     taken = np.zeros_like(room.allocatable)
-    for pod in world.services:
-        if pod.place is not None:
-            taken[pod.place] += room.get_vector(pod.shape)
+    for place, shape in rigid:
+        taken[place] += room.get_vector(shape)
     fits = room.count_empty(worker, taken)
     used = taken[:, column].sum() + (fits * room.get_vector(worker)[column]).sum()
     return float(used / room.allocatable[:, column].sum())
