@@ -21,6 +21,9 @@ WAIT, USE = 3.0, 0.98
 TURNS = tuple(BEGIN + number * PHASE for number in range(len(TIDES)))
 UNTIL = TURNS[-1] + LAST
 ENDS = (*TURNS[1:], UNTIL)
+LOW = TIDES.index(min(TIDES))
+OFF_UNTIL = ENDS[LOW]
+"""What follows is what was before, the other way round."""
 
 
 async def measure(bench: Bench) -> Finding:
@@ -41,11 +44,13 @@ async def run_case(site: Site, *, size: int = 0) -> Shares:
         for number in range(JOBS):
             await experiment.wait_until(number * GAP)
             await experiment.submit()
+        until = OFF_UNTIL if size else UNTIL
         for at, count in zip(TURNS, TIDES, strict=True):
-            await experiment.wait_until(at)
-            await experiment.set_tide(count)
-        await experiment.wait_until(UNTIL)
-    return Shares(experiment.lives, experiment.jobs, UNTIL)
+            if at < until:
+                await experiment.wait_until(at)
+                await experiment.set_tide(count)
+        await experiment.wait_until(until)
+    return Shares(experiment.lives, experiment.jobs, until)
 
 
 def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
@@ -53,7 +58,6 @@ def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
     # Just before the tide turns: what it begins is not of this phase.
     rests = [ours.look(at - 1) for at in ENDS]
     soon = [ours.look(at + SOON) for at in TURNS]
-    low = TIDES.index(min(TIDES))
     waits = [
         life.measure_wait(ours.until)
         for life in ours.lives.select(Kind.SERVICE)
@@ -76,14 +80,14 @@ def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
             Series(
                 "CPU to the most, 20 s after each turn", "%", tuple(100 * one for one in filled)
             ),
-            Series("CPU requested at low tide", "%", (100 * rests[low].use,)),
+            Series("CPU requested at low tide", "%", (100 * rests[LOW].use,)),
             Series(
-                "the most that there is room for then", "%", (100 * rests[low].bound,), Side.BARE
+                "the most that there is room for then", "%", (100 * rests[LOW].bound,), Side.BARE
             ),
             Series(
                 "CPU requested at low tide, jobs of 15",
                 "%",
-                (100 * off.look(ENDS[low] - 1).use,),
+                (100 * off.look(OFF_UNTIL - 1).use,),
                 Side.BARE,
             ),
             Series("EDL, CPU at low tide", "%", (quotes.EDL_2_LOW_TIDE,), Side.PEER, quotes.EDL),
@@ -95,7 +99,7 @@ def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
         goals=(
             Goal("the longest that a pod of the service had no node", max(waits), WAIT, "s"),
             Goal(
-                "CPU to the most at low tide, 20 s after it", filled[low], USE, "x", is_floor=True
+                "CPU to the most at low tide, 20 s after it", filled[LOW], USE, "x", is_floor=True
             ),
             Goal("CPU to the most 20 s after the worst turn", min(filled), USE, "x", is_floor=True),
             *compare(rests, simulated),
@@ -116,7 +120,7 @@ FIGURE = Figure(
         "The nodes and jobs of edl-1, six of them, one each 5 s, beside a ReplicaSet of 400 pods "
         "of 3 CPU and 3 GiB of a higher priority. After 90 s it has 300 pods, then 200, 100, 200, "
         "300 and 400, 90 s each, the last 120 s. Beside it the same jobs without a queue, of 15 "
-        "trainers each, and et-scheduler's own simulator."
+        "trainers each, until the tide turns again, and et-scheduler's own simulator."
     ),
     measure=measure,
     place=Place.SIMULATED,

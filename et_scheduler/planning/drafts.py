@@ -236,6 +236,17 @@ class Draft:
         allowed[list(reserved)] = False
         return allowed
 
+    def find_told(self, standing: Standing) -> Mask | None:
+        """Where the pods of its gang were told to look; None: nobody has said."""
+        placement, places = standing.admission.placement, self.room.places
+        names = (*placement.only, placement.launcher) if placement.only else ()
+        told = [places[name] for name in names if name in places]
+        if not told:
+            return None
+        allowed = np.zeros(len(self.room.nodes), dtype=np.bool_)
+        allowed[told] = True
+        return allowed
+
     def promise(self, standing: Standing, places: Iterable[int]) -> None:
         """Pods of this job will be on these nodes, and are not yet."""
         number = self._promises.setdefault(standing.job.uid, len(self._promises) + 1)

@@ -9,6 +9,7 @@ from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import find_seats
 from et_scheduler.planning.standings import Standing
 
 SPREAD = 5
@@ -92,7 +93,9 @@ def _note_admitted(draft: Draft, standing: Standing) -> None:
 def _check_start(draft: Draft, standing: Standing) -> None:
     """A gang that does not stand in time is taken back whole, and blocks nobody.
 
-    Its time begins anew with each pod that it needs: a large one is not created at once.
+    Its time begins anew with each pod that it needs: a large one is not created at once. Where
+    others have taken the nodes that it was told, that is no failed attempt: there is nothing to
+    wait for, and there may be room elsewhere.
     """
     rules, admission = draft.rules, standing.admission
     queue = draft.queues.get(admission.queue)
@@ -100,6 +103,9 @@ def _check_start(draft: Draft, standing: Standing) -> None:
     wait = rules.autoscaled_within if is_autoscaled else rules.bound_within
     gang = sorted(pod.created for pod in (*standing.workers, *standing.unbound))[: standing.floor]
     launchers = [pod.created for pod in standing.launchers]
+    if _has_lost_seats(draft, standing):
+        take_back(draft, standing, Reason.NOT_BOUND, "others are on the nodes that it was to have")
+        return
     if not draft.has_passed(max((*gang, *launchers, admission.since)), wait):
         return
     if len(gang) < standing.floor or not (gang or launchers):
@@ -108,6 +114,16 @@ def _check_start(draft: Draft, standing: Standing) -> None:
         reason, found = Reason.NOT_BOUND, f"{len(standing.workers)} had found a node"
     text = f"of {standing.floor} workers {found} after {wait // 1000} s"
     take_back(draft, standing, reason, text, is_attempt=True)
+
+
+def _has_lost_seats(draft: Draft, standing: Standing) -> bool:
+    """Whether what lacks of a gang has no room, now or later, where its pods look for it.
+
+    What else was promised there does not count: which of two gets a node is not known before.
+    """
+    told = draft.find_told(standing)
+    lacking = standing.find_lacking(standing.floor)
+    return told is not None and find_seats(draft.room, lacking, told, later=True) is None
 
 
 def _check_growth(draft: Draft, standing: Standing) -> None:

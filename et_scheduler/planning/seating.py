@@ -89,30 +89,13 @@ def seat_unbound(draft: Draft) -> None:
     faster, is left out: it is given back when its time is over.
     """
     for standing in draft.list_admitted():
-        missing = standing.size - len(standing.workers)
-        launcher = None if _has_bound_launcher(standing) else standing.job.launcher
-        if missing <= 0 and launcher is None:
+        gang = standing.find_lacking(standing.size)
+        if gang.launcher is None and not gang.workers:
             continue
-        gang = Gang(launcher, standing.coming, max(missing, 0))
-        seats = _find_any(draft, gang, _get_told(draft, standing))
+        seats = _find_any(draft, gang, draft.find_told(standing))
         if seats is not None:
             take_seats(draft.room, gang, seats)
             draft.promise(standing, seats.list_places())
-
-
-def _has_bound_launcher(standing: Standing) -> bool:
-    return any(pod.is_launcher and pod.node for pod in standing.job.pods)
-
-
-def _get_told(draft: Draft, standing: Standing) -> Mask | None:
-    placement = standing.admission.placement
-    names = (*placement.only, placement.launcher) if placement.only else ()
-    told = [draft.room.places[name] for name in names if name in draft.room.places]
-    if not told:
-        return None
-    allowed = np.zeros(len(draft.room.nodes), dtype=np.bool_)
-    allowed[told] = True
-    return allowed
 
 
 def _find_any(draft: Draft, gang: Gang, told: Mask | None) -> Seats | None:

@@ -97,6 +97,12 @@ class Standing:
             return False
         return all(pod.node for pod in self.launchers)
 
+    def find_lacking(self, workers: int) -> Gang:
+        """What has no node yet of the launcher and so many workers."""
+        is_led = any(pod.is_launcher and pod.node for pod in self.job.pods)
+        launcher = None if is_led else self.job.launcher
+        return Gang(launcher, self.coming, max(workers - len(self.workers), 0))
+
     @property
     def is_waiting(self) -> bool:
         """Whether it asks for a start."""

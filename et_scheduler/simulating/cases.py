@@ -56,19 +56,21 @@ def build_job(index: int) -> Job:
     return Job(name, "edl", name, "main", LAUNCHER, TRAINER, 2, 60, cooldown=30 * SECOND)
 
 
-def build_world(policy: Policy, *, drains: bool, seed: int = 1) -> World:
+def build_world(policy: Policy, *, drains: bool, seed: int = 1, delay: int = 0) -> World:
     """The cluster with one queue. Without drains a worker goes at once, as on KWOK."""
 
     def drain(random: Random) -> int:
         return random.randint(5 * SECOND, 60 * SECOND) if drains and policy.drains else 0
 
     shapes = (TRAINER, COMPANION, SERVICE, LAUNCHER)
-    return World(build_nodes(), shapes, [Queue("main")], policy.decide, drain, seed=seed)
+    world = World(build_nodes(), shapes, [Queue("main")], policy.decide, drain, seed=seed)
+    world.delay = delay
+    return world
 
 
-def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome:
+def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1, delay: int = 0) -> Outcome:
     """20 jobs with 10 companions each, one each 10 s, then 300 s."""
-    world = build_world(policy, drains=drains, seed=seed)
+    world = build_world(policy, drains=drains, seed=seed, delay=delay)
     for index in range(20):
         at = index * 10 * SECOND
         world.submit(Work(build_job(index), at))

@@ -23,7 +23,10 @@ REACTION = 100
 
 
 class World:
-    """Everything that is simulated. `drain` gives how long a leaving worker takes."""
+    """Everything that is simulated. `drain` gives how long a leaving worker takes.
+
+    `delay`: milliseconds in which the operator has carried out what it was answered.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class World:
         self.ended: list[SimJob] = []
         self.services: list[SimPod] = []
         self.service_waits: list[int] = []
-        self.random = Random(seed)
+        self.random, self.delay = Random(seed), 0
         self.passes = 0
         self.checks: list[Callable[[World, Decision], None]] = []
         self._pass_at: int | None = None
@@ -128,13 +131,22 @@ class World:
             sim.job = replace(
                 sim.job, admission=admission, is_waiting=False, admitted_number=number
             )
-            self._resize(sim, admission)
+            if self.delay:
+                self.clock.at(self.clock.now + self.delay, lambda: self._catch_up(sim))
+            else:
+                self._resize(sim, admission)
             return
         sim.job = replace(sim.job, admission=admission, is_waiting=True)
         if not was_held:
             sim.evictions += 1
             for pod in tuple(sim.pods):
                 self._end(sim, pod)
+
+    def _catch_up(self, sim: SimJob) -> None:
+        """The operator does what it was told last."""
+        if sim.job.admission is not None and not sim.job.is_waiting:
+            self._resize(sim, sim.job.admission)
+            self.ask()
 
     def _resize(self, sim: SimJob, admission: Admission) -> None:
         leaving = set(admission.leaving)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from et_contract.admissions import AdmissionState, Elasticity
+from et_contract.admissions import AdmissionState, Elasticity, Placement
 from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.decisions import Decision, Step
-from et_scheduler.model.jobs import Admission, Eviction, Gift, Pod, Purpose
+from et_scheduler.model.jobs import Admission, Eviction, Gift, Job, Pod, Purpose
 from et_scheduler.model.queues import DEFAULT_ORDER, Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import (
@@ -483,6 +483,51 @@ def test_a_gang_that_is_not_bound_in_a_minute_is_taken_back() -> None:
     assert told.retry_at is not None
     assert NOW + 30 * SECOND <= told.retry_at <= NOW + 36 * SECOND
     assert told.queued_at == SOON
+
+
+TOLD = Placement("node-00", ("node-00", "node-01"))
+
+
+def promised(nodes: tuple[str, ...] = ("node-00", ""), placement: Placement = TOLD) -> Job:
+    """A gang of two workers of 5 CPU that was started a second ago, some of them on nodes."""
+    job = run_on(make_job("a", 2, 2, 5), *nodes, since=NOW - SECOND, bound_at=None)
+    assert job.admission is not None
+    return replace(job, admission=replace(job.admission, placement=placement, queued_at=SOON))
+
+
+@pytest.mark.parametrize("nodes", [("node-00", ""), ("node-00",)])
+def test_a_gang_whose_nodes_others_took_is_taken_back_at_once(nodes: tuple[str, ...]) -> None:
+    taken = (make_node("node-00"), make_node("node-01", taken={"cpu": 4000}), make_node("node-02"))
+    job = replace(promised(nodes), minimum=2)
+    job = replace(job, admission=replace(job.admission, workers=2))  # type: ignore[type-var]
+    told = decide_on(taken, [job])["a"]
+    assert (told.state, told.reason) == (AdmissionState.WAITING, Reason.NOT_BOUND)
+    assert told.message == "others are on the nodes that it was to have"
+    assert (told.attempts, told.retry_at, told.queued_at) == (0, None, SOON)
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param({}, id="is free"),
+        pytest.param({"taken": {"cpu": 4000}, "leaving": {"cpu": 4000}}, id="will be free"),
+    ],
+)
+def test_it_is_waited_for_while_there_is_room_where_it_looks(taken: dict[str, object]) -> None:
+    nodes = (make_node("node-00"), make_node("node-01", **taken))
+    assert "a" not in decide_on(nodes, [promised()])
+
+
+def test_it_is_waited_for_where_others_were_only_promised_the_same_node() -> None:
+    other = replace(promised(), uid="b", name="b", created=NOW - HOUR)
+    assert "a" not in decide_on(
+        (make_node("node-00", 16), make_node("node-01")), [promised(), other]
+    )
+
+
+def test_who_was_told_no_nodes_has_lost_none() -> None:
+    full = (make_node("node-00"), make_node("node-01", taken={"cpu": 4000}))
+    assert "a" not in decide_on(full, [promised(placement=Placement())])
 
 
 def test_its_next_attempt_waits() -> None:

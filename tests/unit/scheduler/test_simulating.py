@@ -26,6 +26,13 @@ def test_twenty_jobs_share_what_there_is(drains: bool, wait: int, ended: int) ->
     assert found["of the placed bound, %"] >= 98
 
 
+def test_an_operator_that_is_slow_delays_a_gang_by_little_more() -> None:
+    """Meanwhile others are bound to its nodes."""
+    found = run_case_1(OURS, drains=False, delay=4000).numbers
+    assert found["whole gang, mean s"] <= 8
+    assert found["whole gang, max s"] <= 20
+
+
 def test_edl_leaves_jobs_waiting_and_shares_badly() -> None:
     """Published: 17 of 20, and 0.39."""
     found = run_case_1(EDL).numbers
