@@ -84,12 +84,15 @@ prepare || fail "cannot write in $edl_run"
 [ -e "$edl_refusal" ] || refuse_mpirun || echo "edl: mpirun cannot be used" >&2
 mkdir -p /run/sshd 2>/dev/null # Debian's sshd wants it; only root can make it
 trap leave $edl_ending
+# From OpenSSH 9.8 on sshd refuses who has often connected in vain, as a launcher has whose ssh were killed.
+edl_penalties='PerSourcePenalties no'
+"$edl_sshd" -t -f /dev/null -h "$edl_run/host_key" -o "$edl_penalties" >/dev/null 2>&1 || edl_penalties=
 "$edl_sshd" -D -e -f /dev/null -p "$edl_port" -h "$edl_run/host_key" \
     -o "AuthorizedKeysFile $edl_folder/keys/authorized_keys" -o "StrictModes no" \
     -o "PasswordAuthentication no" -o "KbdInteractiveAuthentication no" -o "UsePAM no" \
     -o "PermitRootLogin prohibit-password" -o "PermitUserRC no" -o "DisableForwarding yes" \
     -o "PidFile none" -o "MaxStartups 1000" -o "LogLevel ERROR" -o "UseDNS no" \
-    -o "ClientAliveInterval 15" -o "ClientAliveCountMax 8" \
+    -o "ClientAliveInterval 15" -o "ClientAliveCountMax 8" ${edl_penalties:+-o "$edl_penalties"} \
     -o "ForceCommand exec sh $edl_folder/src/launcher..ssh..session.sh" &
 edl_daemon=$!
 [ $# -eq 0 ] || start_command "$@"

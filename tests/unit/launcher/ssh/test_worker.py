@@ -15,7 +15,8 @@ from launcher.ssh import commands
 from tests.unit.launcher.agent.workers import PATIENCE, ROOT
 from tests.unit.launcher.ssh.connections import Pod, read_signals
 
-SSHD = '#!/bin/sh\nprintf "%s\\n" "$@" > "$0.arguments"\necho on\nexec sleep 100\n'
+SSHD = '#!/bin/sh\n[ "$1" != -t ] || exit {}\n'
+SSHD += 'printf "%s\\n" "$@" > "$0.arguments"\necho on\nexec sleep 100\n'
 
 
 def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]:
@@ -37,7 +38,7 @@ def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]
 def sshd(tmp_path: Path) -> Path:
     (tmp_path / "bin").mkdir(exist_ok=True)
     program = tmp_path / "bin" / "sshd"
-    program.write_text(SSHD)
+    program.write_text(SSHD.format(1))
     program.chmod(0o755)
     return program
 
@@ -65,6 +66,20 @@ def test_sshd_takes_one_key_runs_one_program_and_reads_no_configuration(
     assert options["DisableForwarding"] == "yes"
     assert options["ClientAliveInterval"] == str(commands.ALIVE_SECONDS)
     assert options["ClientAliveCountMax"] == str(commands.MISSED)
+
+
+@pytest.mark.parametrize(("code", "told"), [(0, ["PerSourcePenalties no"]), (1, [])])
+def test_sshd_penalizes_no_launcher_where_it_would_and_is_told_nothing_that_it_does_not_know(
+    tmp_path: Path, sshd: Path, code: int, told: list[str]
+) -> None:
+    sshd.write_text(SSHD.format(code))
+    with start(tmp_path) as process:
+        wait_for_sshd(process)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    words = sshd.with_name("sshd.arguments").read_text().splitlines()
+    assert [word for word in words if word.startswith("PerSource")] == told
+    assert "" not in words
 
 
 def test_what_sessions_need_is_kept_and_nobody_else_reads_it(tmp_path: Path, sshd: Path) -> None:
