@@ -12,7 +12,8 @@ from et_operator.model.conditions import is_true
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail, is_suspended, succeed
-from et_operator.planning.launching import judge_launcher, note_launcher
+from et_operator.planning.judging import Ending, judge_launcher
+from et_operator.planning.launching import note_launcher
 from et_operator.planning.views import View
 
 UNJUDGED = "its launcher has ended, and what follows from that is decided once this is corrected"
@@ -79,9 +80,9 @@ def _follow_own(draft: Draft) -> None:
     view, uid = draft.view, draft.view.status.launcher_uid
     note_launcher(draft)
     _show_running(draft, view.launcher)
-    ending = judge_launcher(draft)
-    if ending is not None and ending.is_success:
-        succeed(draft, ending.message)
+    verdict = judge_launcher(draft)
+    if verdict is not None and verdict.ending is Ending.SUCCEEDED:
+        succeed(draft, verdict.message)
         return
     end = ""
     if uid and view.is_uid_gone(uid):

@@ -31,15 +31,8 @@ from et_operator.planning.finishing import (
 )
 from et_operator.planning.following import follow, is_left_alone, is_only_followed
 from et_operator.planning.granting import withdraw_unused
-from et_operator.planning.launching import (
-    begin,
-    is_settling,
-    judge_launcher,
-    note_launcher,
-    respond_to_failure,
-    rest_on_launcher,
-    restore,
-)
+from et_operator.planning.judging import Ending, is_settling, judge_launcher, rest_on_launcher
+from et_operator.planning.launching import begin, note_launcher, respond_to_failure, restore
 from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
 from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.publishing import number_config
@@ -125,18 +118,18 @@ def decide_live(draft: Draft) -> None:
 
 def has_ended(draft: Draft) -> bool:
     """Record what the launcher's end means; whether the job has ended with it."""
-    ending = judge_launcher(draft)
-    if ending is None:
+    verdict = judge_launcher(draft)
+    if verdict is None:
         return False
-    if ending.is_success:
-        succeed(draft, ending.message)
+    if verdict.ending is Ending.SUCCEEDED:
+        succeed(draft, verdict.message)
     elif draft.status.completion_time is not None:
         rest_on_launcher(draft)
         fail(
-            draft, "RecordLost", f"it had ended, and somebody removed the record: {ending.message}"
+            draft, "RecordLost", f"it had ended, and somebody removed the record: {verdict.message}"
         )
-    elif ending.is_own or not (draft.spec.suspend or is_suspended(draft.status)):
-        respond_to_failure(draft, ending)  # any other may be of the suspension's doing
+    elif verdict.ending is Ending.FAILED or not (draft.spec.suspend or is_suspended(draft.status)):
+        respond_to_failure(draft, verdict)  # any other may be of the suspension's doing
     return has_finished(draft.status)
 
 
@@ -160,16 +153,16 @@ def conclude_deleted(draft: Draft) -> None:
     Somebody's finalizer holds it, and may wait for just that.
     """
     note_launcher(draft)
-    view, ending = draft.view, judge_launcher(draft)
-    if ending is not None and ending.is_success:
-        succeed(draft, ending.message)
+    view, verdict = draft.view, judge_launcher(draft)
+    if verdict is not None and verdict.ending is Ending.SUCCEEDED:
+        succeed(draft, verdict.message)
         return
-    is_untold = ending is None and bool(draft.status.launcher_uid)
+    is_untold = verdict is None and bool(draft.status.launcher_uid)
     if view.awaited_launchers or is_untold or view.job.unread:
         return
     rest_on_launcher(draft)
-    if ending is not None and not ending.is_infrastructure and not _is_after_deletion(view):
-        fail(draft, ending.reason, ending.message)
+    if verdict is not None and verdict.ending.is_failure and not _is_after_deletion(view):
+        fail(draft, verdict.reason, verdict.message)
     else:
         fail(draft, "Deleted", "the job was deleted before its command had ended")
 

@@ -11,7 +11,8 @@ from et_operator.model.conditions import find_condition
 from et_operator.model.jobs import StallPolicy
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail, is_suspended
-from et_operator.planning.launching import Ending, respond_to_failure
+from et_operator.planning.judging import Ending, Verdict
+from et_operator.planning.launching import respond_to_failure
 from et_operator.planning.views import View
 
 STALL_PATIENCE = timedelta(seconds=60)
@@ -46,4 +47,4 @@ def check_stall(draft: Draft) -> None:
         fail(draft, "DriverStalled", f"{message} (driverStalledPolicy Fail)")
     else:
         why = f"{message} (driverStalledPolicy Restart)"
-        respond_to_failure(draft, Ending("DriverStalled", why, is_retried=True))
+        respond_to_failure(draft, Verdict(Ending.STALLED, "DriverStalled", why))

@@ -18,7 +18,7 @@ from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import has_finished, is_suspended
 from et_operator.planning.following import is_only_followed
-from et_operator.planning.launching import NEEDS_PYTHON
+from et_operator.planning.judging import NEEDS_PYTHON
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing

@@ -1,0 +1,211 @@
+"""What the end of a launcher means: whose it is, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum, auto
+
+from et_contract.names import build_report_name
+from et_kube.resources import CONFIG_MAPS, PODS
+from et_operator.model.pods import Pod, Termination
+from et_operator.model.texts import MAX_TAIL, keep_end
+from et_operator.planning.attributing import TERMINATED, find_own_end, is_done, is_told_to_end
+from et_operator.planning.drafts import Draft
+from et_operator.planning.excusing import find_lost, was_wanted
+from et_operator.planning.views import (
+    View,
+    is_cut_off,
+    is_disrupted,
+    is_failed_by_node,
+    is_image_unfit,
+    is_taken,
+    is_unseen,
+)
+
+NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
+TELLING = timedelta(seconds=60)
+"""So long after a launcher's container has ended its broker may still tell how the command did."""
+
+
+class Ending(Enum):
+    """How a launcher ended, or must end: what that means for its job."""
+
+    SUCCEEDED = auto()
+    """The user's command ended with 0, of its own accord."""
+    FAILED = auto()
+    """The command failed before anybody told it to end, and not for a worker that was lost."""
+    BROKEN = auto()
+    """It failed too, as far as can be seen: perhaps as it was told to end, or by its template."""
+    STALLED = auto()
+    """The command hangs: another launcher follows, whatever restartPolicy says."""
+    LOST = auto()
+    """Through the platform's fault; too many of these in a row, and the job is given up."""
+    TAKEN = auto()
+    """The platform wanted its place, which says nothing about the job, however often."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is a failure of the job's own: restartPolicy says what follows."""
+        return self in {Ending.FAILED, Ending.BROKEN, Ending.STALLED}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An ending, with what is said of it; `code` is None when no container told one."""
+
+    ending: Ending
+    reason: str
+    message: str
+    code: int | None = None
+
+
+_SUCCESS = Verdict(Ending.SUCCEEDED, "LauncherSucceeded", "the user's command ended with 0", 0)
+
+
+def judge_launcher(draft: Draft) -> Verdict | None:
+    """What the end of this epoch's launcher means; None while it has not ended.
+
+    Without a usable spec nothing but a success is certain (see following.py).
+    """
+    view = draft.view
+    uid = view.status.launcher_uid
+    if not uid:
+        return None
+    pod = view.pods.get(uid)
+    if pod is not None and view.is_awaited(pod):
+        return None
+    if is_done(view, pod):
+        return _SUCCESS
+    if pod is not None and _is_about_to_tell(draft, pod):
+        return None  # whether the command had ended before somebody told it to
+    verdict = _judge_end(draft, pod)
+    if verdict.ending is Ending.SUCCEEDED:
+        rest_on_launcher(draft)  # its report may say that the command had been told to end
+    return verdict
+
+
+def is_settling(draft: Draft) -> bool:
+    """Whether this epoch's command has ended, and `judge_launcher` is soon to say what that means.
+
+    Until then nothing gives the job up or puts the epoch away: it may have ended with 0. An end
+    with 0 is told before its container is seen to end; any other may be no news by then.
+    """
+    view = draft.view
+    pod = view.pods.get(view.status.launcher_uid)
+    if pod is None:
+        return False
+    if view.is_awaited(pod):
+        return view.report is not None and view.report.is_done
+    return _is_about_to_tell(draft, pod)
+
+
+def rest_on_launcher(draft: Draft) -> None:
+    """Somebody is blamed, or an end other than success recorded, only after live reads.
+
+    Of the report, for the launcher's object may go, and be seen to go, before the news that its
+    command had ended with 0, or had a worker that was lost; and of the launcher, where it is
+    missing, for a list of pods may be older than the status that has its uid.
+    """
+    view = draft.view
+    draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
+    if view.launcher is None:
+        draft.rest_on(PODS, view.launcher_name)
+
+
+def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:
+    """Whether the broker of a launcher that has ended may still report its command's end.
+
+    Not for ever: containers beside it may live on when the broker has gone.
+    """
+    report = draft.view.report
+    has_told = report is not None and report.ended is not None
+    if has_told or draft.view.is_silent(pod):
+        return False
+    ended = pod.termination.finished if pod.termination else None
+    return draft.must_wait(ended or pod.deletion_requested or pod.created, TELLING)
+
+
+def _judge_end(draft: Draft, pod: Pod | None) -> Verdict:
+    """Who caused the end of a launcher whose command was not told to have ended well.
+
+    What the command did by itself is its own, whatever became of its pod since.
+    """
+    end = find_own_end(draft.view, pod)
+    verdict = _judge_pod(draft.view, pod) if end is None else _judge_exit(pod, end)
+    is_by_template = end is None and pod is not None and is_cut_off(pod)
+    if not verdict.ending.is_failure or is_by_template:
+        return verdict
+    lost = find_lost(draft, pod)
+    if not lost:
+        return verdict if end is None else replace(verdict, ending=Ending.FAILED)
+    names = ", ".join(record.name for record in lost)
+    message = f"{names} was lost, and {verdict.message}"
+    is_wanted = all(was_wanted(draft.view, record) for record in lost)
+    return _lose("WorkerLost", message, is_taken=is_wanted)
+
+
+def _judge_pod(view: View, pod: Pod | None) -> Verdict:
+    """The same as far as the pod shows it."""
+    if pod is None:
+        return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
+    if is_cut_off(pod):
+        return _judge_end_by_template(pod, f"{pod.pod_reason}: {pod.pod_message}")
+    if pod.termination is None or _is_ended_by_platform(view, pod):
+        message = _describe_disruption(pod)
+        return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
+    if is_told_to_end(view):
+        return _judge_end_by_template(pod, "SIGTERM, as of a probe that failed")
+    return _judge_exit(pod, pod.termination)
+
+
+def _is_ended_by_platform(view: View, pod: Pod) -> bool:
+    """Whether its exit code, if it has one, is of the platform's doing.
+
+    A SIGTERM of which nothing on the pod tells is that of its node as it goes down without a word,
+    or of a probe that its template asks for.
+    """
+    if is_disrupted(pod) or is_failed_by_node(pod) or pod.pod_reason:
+        return True
+    return is_told_to_end(view) and (not pod.is_probed or view.is_node_sick(pod))
+
+
+def _judge_end_by_template(pod: Pod, why: str) -> Verdict:
+    """What the author's own template has ended: a failure of the job, and no success by a 0.
+
+    RestartPolicy ExitCode reads a SIGTERM, whatever the command made of it.
+    """
+    end = pod.termination
+    how = f", and ended with exit code {end.exit_code}" if end else ""
+    tail = keep_end(end.message.strip(), MAX_TAIL) if end else ""
+    message = f"the launcher was told to end ({why}){how}" + (f": {tail}" if tail else "")
+    return Verdict(Ending.BROKEN, "LauncherFailed", message, TERMINATED)
+
+
+def _judge_exit(pod: Pod | None, end: Termination) -> Verdict:
+    if end.exit_code == 0:
+        return _SUCCESS
+    tail = keep_end(end.message.strip(), MAX_TAIL)
+    why = f" ({end.reason})" if end.reason not in {"", "Error"} else ""
+    init = end.init_container
+    who = f"the launcher's init container {init}" if init else "the launcher"
+    message = f"{who} ended with exit code {end.exit_code}{why}" + (f": {tail}" if tail else "")
+    if pod is not None and is_image_unfit(pod):
+        return Verdict(Ending.BROKEN, "ImageUnfit", f"{message}; {NEEDS_PYTHON}", end.exit_code)
+    reason = "InitContainerFailed" if init else "LauncherFailed"
+    return Verdict(Ending.BROKEN, reason, message, end.exit_code)
+
+
+def _lose(reason: str, message: str, *, is_taken: bool = False) -> Verdict:
+    return Verdict(Ending.TAKEN if is_taken else Ending.LOST, reason, message)
+
+
+def _describe_disruption(pod: Pod) -> str:
+    end = pod.termination
+    is_by_node = end is not None and (is_unseen(pod) or is_failed_by_node(pod))
+    how, words = (end.reason, end.message) if end and is_by_node else ("ended from outside", "")
+    why = pod.disruption_reason or pod.pod_reason or ("deleted" if pod.is_deleting else how)
+    words = pod.pod_message or keep_end(words.strip(), MAX_TAIL)
+    detail = f": {words}" if words else ""
+    node = f" on node {pod.node}" if pod.node else ""
+    return f"the launcher pod {pod.name} was disrupted{node} ({why}){detail}"
