@@ -18,7 +18,7 @@ from et_kube.errors import AlreadyExists, ApiError, NotFound, NotLeader, Outcome
 from et_kube.resources import PODS, Json, Ref
 from et_kube.shaping import describe_admitted
 from et_operator.acting.executing import Execution, Executor, Failure, is_in_the_way
-from et_operator.acting.refusals import find_done, find_failed, note_refusal
+from et_operator.acting.refusals import find_done, find_refused
 from et_operator.codec.children import find_owner
 from et_operator.codec.fields import attempt
 from et_operator.codec.runtimes import is_runtime
@@ -30,15 +30,13 @@ from et_operator.model.plans import Plan
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Proof, RuntimeFiles
 from et_operator.planning.defects import plan_defect
-from et_operator.planning.drafts import REFUSED_LATELY
 from et_operator.planning.planner import plan, plan_orphans
+from et_operator.state.answers import TAKEN_FOR
 from et_operator.state.ingesting import Ingest
-from et_operator.state.store import DECODERS, Answers, Holder, Piece, Store
+from et_operator.state.store import DECODERS, Piece, Store
 from et_operator.state.views import build_snapshot
 from et_process.workqueue import WorkQueue
 
-TAKEN_FOR = timedelta(seconds=60)
-"""How long a name that somebody else holds is left alone before it is tried again."""
 STALE = "stale"
 WRITE = "write"
 
@@ -120,8 +118,8 @@ class Reconciler:
 
     async def reconcile(self, key: JobKey) -> tuple[str, timedelta | None]:
         """One pass over one job; returns how it went and when to look again (None: on an event)."""
-        self._expire_answers(key)
         now = self._clock.now()
+        self._store.answers.expire(key, now)
         complete_since = self._find_complete_since(key, now)
         for ref in self._store.find_partial(key):
             self._requeue(await self._look_at(ref) - {key})
@@ -137,8 +135,7 @@ class Reconciler:
             self._queue.retry(key, cause=STALE)
             return STALE, None
         outcome, again = await self._carry_out(key, snapshot.job, result)
-        answers = self._store.answers.get(key)
-        if answers is not None and answers.taken:
+        if self._store.answers.find(key, snapshot.job.uid).taken:
             again = find_shortest(again, TAKEN_FOR)
         return outcome, again
 
@@ -168,7 +165,7 @@ class Reconciler:
             return None
         if not ref.name:
             return {pod.uid for pod in self._store.find_pods(job)}
-        found = self._find(ref)
+        found = self._store.find(ref)
         return found if is_part(found, job) else None
 
     async def _look_at(self, ref: Ref) -> set[JobKey]:
@@ -201,8 +198,8 @@ class Reconciler:
         """Scalings that name no job: the store forgets the job, they are told so after a while."""
         scalings = self._store.find_scalings(key)
         if not scalings:
-            self._store.keep_answers(key, None)
-        refusals = self._answers(key, None).refusals
+            self._store.answers.forget(key)
+        refusals = self._store.answers.find(key).refusals
         result = plan_orphans(scalings, self._clock.now(), complete_since, refusals)
         return await self._carry_out(key, None, result)
 
@@ -251,7 +248,10 @@ class Reconciler:
             self._queue.add(key, cause=WRITE)
         if job is not None and execution.tried:
             self._note_tried(key, job, execution)
-        self._note_refusals(key, job, result, execution)
+        done = find_done(execution, has_status=result.status is not None)
+        generation = job.generation if job is not None else 0
+        refused = find_refused(execution, generation, self._clock.now())
+        self._store.answers.note_writes(key, get_uid(job), done, refused)
         for failure in (*execution.conflicts, *execution.unknowns):
             await self._read_again(key, job, failure)
 
@@ -274,9 +274,8 @@ class Reconciler:
         is_watched = is_in_sight(found["metadata"].get("labels"))
         if is_watched:  # its event may come much later, and it is not the job's
             self._requeue(self._ingest.upsert(ref.resource, found))
-        answers = self._answers(key, job)
-        answers.taken[ref] = Holder(self._clock.now(), is_watched and self._is_known(ref))
-        self._store.keep_answers(key, answers)
+        uid, now = get_uid(job), self._clock.now()
+        self._store.answers.note_taken(key, uid, ref, now, is_in_sight=is_watched)
 
     def _forget(self, action: Action) -> None:
         """But for a creation that did not happen: the next pass asks for it again."""
@@ -284,65 +283,14 @@ class Reconciler:
             at = self._clock.monotonic()
             self._requeue(self._ingest.forget(action.ref, action.uid, at))
 
-    def _note_refusals(
-        self, key: JobKey, job: TrainingJob | None, result: Plan, execution: Execution
-    ) -> None:
-        """One a pass for each subject, however many objects.
-
-        A status that is refused is for Events alone: there is nowhere else to tell it.
-        """
-        done = find_done(execution, has_status=result.status is not None)
-        failed = find_failed(execution)
-        answers = self._answers(key, job)
-        for subject in done:
-            answers.refusals.pop(subject, None)
-        generation = job.generation if job is not None else 0
-        for subject, failure in failed.items():
-            before = answers.refusals.get(subject)
-            answers.refusals[subject] = note_refusal(before, failure, generation, self._clock.now())
-        self._store.keep_answers(key, answers)
-
     def _note_tried(self, key: JobKey, job: TrainingJob, execution: Execution) -> None:
         """What cannot be read of what the server has made of a pod proves nothing."""
-        answers = self._answers(key, job)
         for tried in execution.tried:
             shape, _ = attempt(partial(describe_admitted, tried.object), "status.shapes")
             if shape is not None:
                 proof = Proof(job.generation, self._clock.now(), shape)
-                answers.proofs[tried.action.role] = proof
+                self._store.answers.note_proof(key, job.uid, tried.action.role, proof)
                 self._queue.add(key, cause=WRITE)
-        self._store.keep_answers(key, answers)
-
-    def _expire_answers(self, key: JobKey) -> None:
-        answers = self._store.answers.get(key)
-        if answers is not None:
-            now = self._clock.now()
-            answers.refusals = {
-                subject: refusal
-                for subject, refusal in answers.refusals.items()
-                if timedelta() <= now - refusal.at < REFUSED_LATELY
-            }
-            answers.proofs = {
-                role: proof
-                for role, proof in answers.proofs.items()
-                if timedelta() <= now - proof.at < REFUSED_LATELY
-            }
-            answers.taken = {
-                ref: holder
-                for ref, holder in answers.taken.items()
-                if timedelta() <= now - holder.seen < TAKEN_FOR
-                and (not holder.is_watched or self._is_known(ref))
-            }
-            self._store.keep_answers(key, answers)
-
-    def _is_known(self, ref: Ref) -> bool:
-        return self._find(ref) is not None
-
-    def _find(self, ref: Ref) -> object | None:
-        return self._store.tables[ref.resource].find((ref.namespace, ref.name))
-
-    def _answers(self, key: JobKey, job: TrainingJob | None) -> Answers:
-        return self._store.find_answers(key, job.uid if job is not None else "")
 
     def _requeue(self, keys: set[JobKey]) -> None:
         for key in keys:
@@ -364,6 +312,11 @@ def is_part(found: object, job: TrainingJob) -> bool:
             return found.is_of(job)
         case _:
             return True
+
+
+def get_uid(job: TrainingJob | None) -> str:
+    """Under which what is answered is remembered; "" for scalings that have no job."""
+    return job.uid if job is not None else ""
 
 
 def find_shortest(*waits: timedelta | None) -> timedelta | None:

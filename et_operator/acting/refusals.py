@@ -10,9 +10,6 @@ from et_operator.acting.executing import Execution, Failure
 from et_operator.model.actions import Create, CreateKeys, Delete, DryRun, Subject
 from et_operator.model.snapshots import Refusal
 
-WORDS_KEPT = 10
-"""So many failures in a row are told in the words of the first."""
-
 
 def find_done(execution: Execution, *, has_status: bool) -> set[Subject]:
     """What the server has just done, so that it refuses it no longer.
@@ -29,14 +26,18 @@ def find_done(execution: Execution, *, has_status: bool) -> set[Subject]:
     return subjects - ({TRAINING_JOBS} if has_status else set())
 
 
-def find_failed(execution: Execution) -> dict[Subject, Failure]:
-    """What it has just refused, or failed to do: the first failure of each subject."""
+def find_refused(execution: Execution, generation: int, at: datetime) -> dict[Subject, Refusal]:
+    """What it has just refused, or failed to do: the first failure of each subject.
+
+    One a pass for each, however many objects. `generation` is that of the job whose wish it was. A
+    status that is refused is for Events alone: there is nowhere else to tell it.
+    """
     found: dict[Subject, Failure] = {}
     others = filter(may_last, execution.failures)
     for failure in (*execution.refusals, *execution.unknowns, *others):
         if not failure.is_of_status and isinstance(failure.error, ApiError):
             found.setdefault(failure.action.subject, failure)
-    return found
+    return {subject: _describe(failure, generation, at) for subject, failure in found.items()}
 
 
 def may_last(failure: Failure) -> bool:
@@ -52,28 +53,13 @@ def may_last(failure: Failure) -> bool:
     return is_creation and isinstance(failure.error, Conflict | NotFound)
 
 
-def note_refusal(
-    before: Refusal | None, failure: Failure, generation: int, now: datetime
-) -> Refusal:
-    """One more of the same object, or the first since the author changed the job.
-
-    That others of its kind were refused says nothing of this one: a quota may have its room.
-    A webhook that fails may say so in other words each time: they are renewed now and then only,
-    for each change of words is a write.
-    """
-    name = failure.action.ref.name
-    if before is not None and (before.generation, before.name) != (generation, name):
-        before = None
-    is_meant = isinstance(failure.error, Refused)
-    message = failure.words
-    if before is not None and not is_meant and before.count % WORDS_KEPT:
-        message = before.message
+def _describe(failure: Failure, generation: int, at: datetime) -> Refusal:
     return Refusal(
-        message,
-        before.count + 1 if before is not None else 1,
-        now,
+        failure.words,
+        1,
+        at,
         generation,
-        name,
-        is_meant=is_meant,
+        failure.action.ref.name,
+        is_meant=isinstance(failure.error, Refused),
         is_deletion=isinstance(failure.action, Delete),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from et_contract.documents import HostConfig, Report
 from et_contract.pods import Role
@@ -13,6 +13,9 @@ from et_operator.model.actions import Subject
 from et_operator.model.jobs import Owner, Runtime, TrainingJob
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
+
+REFUSED_LATELY = timedelta(minutes=10)
+"""Longer than the longest wait before another try: what is not refused again by then is over."""
 
 
 @dataclass(frozen=True, slots=True)

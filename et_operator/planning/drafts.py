@@ -24,8 +24,6 @@ GOOD_TIME = timedelta(minutes=10)
 FIRST_REFUSAL_WAIT = timedelta(seconds=10)
 LONGEST_REFUSAL_WAIT = timedelta(minutes=5)
 LONGEST_FAILURE_WAIT = timedelta(seconds=60)
-REFUSED_LATELY = timedelta(minutes=10)
-"""Longer than the longest wait before another try: what is not refused again by then is over."""
 SINGLE_READS = 16
 """So many workers are looked for one by one; more of them by one list, however many they are."""
 FAILURES_TOLD = 5

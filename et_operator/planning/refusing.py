@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from et_kube.resources import Ref
 from et_operator.model.actions import Subject
-from et_operator.model.snapshots import Refusal
-from et_operator.planning.drafts import FAILURES_TOLD, REFUSED_LATELY, Draft
+from et_operator.model.snapshots import REFUSED_LATELY, Refusal
+from et_operator.planning.drafts import FAILURES_TOLD, Draft
 
 MOST_TOLD = 3
 """Objects of a kind in one sentence each; the others are counted."""

@@ -163,10 +163,10 @@ class Ingest:
             case Scaling():
                 return [get_scaling_index(obj)]
             case Pod():
-                waiting = self._store.find_waiting(obj.namespace, obj.name)
+                waiting = self._store.answers.find_waiting(obj.namespace, obj.name)
                 return [self._store.find_key(obj.namespace, obj.owner), *waiting]
             case Piece():
-                waiting = self._store.find_waiting(obj.namespace, obj.child.name)
+                waiting = self._store.answers.find_waiting(obj.namespace, obj.child.name)
                 using = self._find_users(obj) if obj.is_runtime else ()
                 return [self._store.find_key(obj.namespace, obj.child.owner), *waiting, *using]
             case Node():

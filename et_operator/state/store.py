@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
-from et_contract.pods import Role
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -39,12 +37,12 @@ from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.codec.nodes import decode_node
 from et_operator.codec.pods import decode_pod
 from et_operator.codec.runtimes import is_runtime
-from et_operator.model.actions import Subject
 from et_operator.model.jobs import JobKey, Owner, ScalingKind, TrainingJob
 from et_operator.model.names import build_document_names, build_runtime_name
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling, ScalingStatus
-from et_operator.model.snapshots import Child, Proof, Refusal
+from et_operator.model.snapshots import Child
+from et_operator.state.answers import Answers
 from et_operator.state.coverage import Coverage
 
 MOST_OF_STRANGERS = 8192
@@ -149,29 +147,6 @@ def build_owner_index(namespace: str, owner: Owner | None) -> tuple[str, Owner] 
     return (namespace, owner) if owner else None
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Somebody else's object under a name of ours: when it was seen, and whether we watch it."""
-
-    seen: datetime
-    is_watched: bool
-
-
-@dataclass(slots=True)
-class Answers:
-    """What the server answered to writes for one job; lost with the process, which costs a try.
-
-    `job_uid` is that job's: another one of its name begins with no answers.
-    """
-
-    job_uid: str
-    refusals: dict[Subject, Refusal] = field(default_factory=dict)
-    taken: dict[Ref, Holder] = field(default_factory=dict)
-    """Names held by somebody else's objects."""
-    proofs: dict[Role, Proof] = field(default_factory=dict)
-    """As what its pods would be created."""
-
-
 def find_runtime_place(job: TrainingJob) -> Place | None:
     """Namespace and name of the runtime that the job's pods mount."""
     runtime = job.status.runtime
@@ -237,10 +212,7 @@ class Store:
             ROLE_BINDINGS: Table(get_piece_index),
             NETWORK_POLICIES: Table(get_piece_index),
         }
-        self.answers: dict[JobKey, Answers] = {}
-        """To be changed by `keep_answers` alone."""
-        self._waiting: dict[Place, set[JobKey]] = {}
-        self._waited_for: dict[JobKey, set[Place]] = {}
+        self.answers = Answers(lambda ref: self.find(ref) is not None)
         self.made_keys: dict[str, str] = {}
         """Secrets of ssh keys by the uid of the job that they were made for, until they are
         recorded in its status."""
@@ -250,10 +222,10 @@ class Store:
         """The job of this name."""
         return self.jobs.find((key.namespace, key.name))
 
-    def find_answers(self, key: JobKey, job_uid: str) -> Answers:
-        """What is remembered about this very job; nothing where it is another one's."""
-        found = self.answers.get(key)
-        return found if found is not None and found.job_uid == job_uid else Answers(job_uid)
+    def find(self, ref: Ref) -> object | None:
+        """What is believed of this object; None where there is none."""
+        found: object | None = self.tables[ref.resource].find((ref.namespace, ref.name))
+        return found
 
     def find_key(self, namespace: str, owner: Owner | None) -> JobKey | None:
         """The key of this job, in the namespace of what it owns."""
@@ -277,22 +249,6 @@ class Store:
         """The pods that the job controls."""
         return tuple(self.pods.select(build_owner_index(job.key.namespace, job.owner)))
 
-    def keep_answers(self, key: JobKey, answers: Answers | None) -> None:
-        """Remember these about a job, in the place of what was; nothing where there is nothing."""
-        for place in self._waited_for.pop(key, ()):
-            self._waiting[place].discard(key)
-            if not self._waiting[place]:
-                del self._waiting[place]
-        if answers is None or not (answers.refusals or answers.taken or answers.proofs):
-            self.answers.pop(key, None)
-            return
-        self.answers[key] = answers
-        places = {(key.namespace, ref.name) for ref in answers.taken}
-        for place in places:
-            self._waiting.setdefault(place, set()).add(key)
-        if places:
-            self._waited_for[key] = places
-
     def find_roles(self, job: TrainingJob) -> list[Piece]:
         """The Roles that the job controls and that nobody else can have bound, by name."""
         return self.tables[ROLES].select(build_owner_index(job.key.namespace, job.owner))
@@ -303,10 +259,6 @@ class Store:
             build_owner_index(job.key.namespace, job.owner)
         )
         return [piece for piece in found if piece.role == role]
-
-    def find_waiting(self, namespace: str, name: str) -> Collection[JobKey]:
-        """The jobs that found this name to be somebody else's."""
-        return self._waiting.get((namespace, name), ())
 
     def find_scalings(self, key: JobKey) -> tuple[Scaling, ...]:
         """The scalings that name this job, oldest first."""

@@ -32,7 +32,7 @@ def build_snapshot(
     report = find_piece(store, job, CONFIG_MAPS, build_report_name(key.name))
     role, bindings, spare = find_roles(store, job)
     pods = store.find_pods(job)
-    answers = store.find_answers(key, job.uid)
+    answers = store.answers.find(key, job.uid)
     numbers = (job.status.epoch, job.status.generation)
     return Snapshot(
         job=job,

@@ -48,16 +48,18 @@ from et_operator.codec.children import decode_role_names
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
+from et_operator.model.actions import Subject
 from et_operator.model.jobs import JobKey, Runtime
 from et_operator.model.names import ANNOTATION_DELETION_COST, build_labels, build_runtime_name
 from et_operator.model.plans import Plan
-from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.snapshots import Refusal, RuntimeFiles
 from et_operator.planning.answering import MOST_ANSWERS
 from et_operator.planning.drafts import FAILURES_TOLD, SINGLE_READS
 from et_operator.planning.manifests.access import build_role_binding
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.replicas import REFUSALS
 from et_operator.reconciling import STALE, Reconciler, find_shortest
+from et_operator.state.answers import Known
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
@@ -119,8 +121,17 @@ class Bench(benches.Bench):
         return dict(job["status"])
 
     def taken(self) -> list[Ref]:
-        answers = self.store.answers.get(KEY)
-        return list(answers.taken) if answers else []
+        return list(self._known.taken)
+
+    @property
+    def refusals(self) -> dict[Subject, Refusal]:
+        return self._known.refusals
+
+    @property
+    def _known(self) -> Known:
+        job = self.store.find_job(KEY)
+        assert job is not None
+        return self.store.answers.find(KEY, job.uid)
 
     def writes(self, resource: Resource) -> list[Call]:
         return [c for c in self.log.calls if c.is_write and c.ref.resource == resource]
@@ -785,7 +796,7 @@ async def test_refused_pods_are_told_with_the_servers_words_and_tried_again_late
     bench = await begin(workers=6)
     bench.log.faults.append(refuse(PODS, "exceeded quota: small"))
     assert (await bench.pass_over())[0] == "refused"
-    assert bench.store.answers[KEY].refusals[PODS].count == 1  # a pass counts once
+    assert bench.refusals[PODS].count == 1  # a pass counts once
     _, again = await bench.pass_over()
     told = bench.condition("PodsRefused")
     assert told["status"] == "True"
@@ -808,11 +819,11 @@ async def test_the_waits_begin_anew_when_the_author_has_changed_the_job() -> Non
     for _ in range(3):
         await bench.pass_over(2)
         await bench.clock.advance(timedelta(minutes=5))
-    assert bench.store.answers[KEY].refusals[PODS].count == 3
+    assert bench.refusals[PODS].count == 3
     bench.cluster.patch(Ref(TRAINING_JOBS, "team", "train"), {"spec": {"backoffLimit": 3}})
     bench.look()
     assert (await bench.pass_over())[0] == "refused"
-    assert bench.store.answers[KEY].refusals[PODS].count == 1
+    assert bench.refusals[PODS].count == 1
 
 
 async def test_a_refused_role_is_told_as_itself_and_no_further_pod_comes_before_it() -> None:
