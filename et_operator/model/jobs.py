@@ -12,7 +12,7 @@ from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_operator.model.admissions import Admission, Shapes
-from et_operator.model.conditions import Condition
+from et_operator.model.conditions import Condition, is_true
 from et_operator.model.phases import JobPhase
 
 
@@ -350,6 +350,16 @@ class JobStatus:
     admitted_number: int = 0
     shapes: Shapes | None = None
     resize_seconds: tuple[int, ...] = ()
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether the job's end is recorded."""
+        return is_true(self.conditions, "Succeeded") or is_true(self.conditions, "Failed")
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the suspension is recorded (its pods may still be on their way out)."""
+        return is_true(self.conditions, "Suspended")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from et_operator.model.snapshots import Refusal
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, is_refused
-from et_operator.planning.finishing import has_finished
-from et_operator.planning.following import is_only_followed
 from et_operator.planning.turns import find_refusal, is_fixed, list_turns
 from et_operator.planning.views import has_passed
 
@@ -150,10 +148,10 @@ def _refuse(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Outcome | 
     for kind in ("Foreign", "Failed", "Succeeded"):
         found = find_condition(view.status.conditions, kind)
         if found is not None and found.status == "True":
-            what = "JobFinished" if has_finished(view.status) else kind
+            what = "JobFinished" if view.status.has_finished else kind
             return _fail(what, f"the job is {kind}: {found.message}")
     base = view.status.decided_replicas
-    if record is not None or base is None or is_only_followed(view):
+    if record is not None or base is None or view.is_only_followed:
         return None  # a record that cannot be read looks like none
     is_number_first = view.spec.worker.replicas != base and not is_fixed(draft)
     if is_number_first or not turns or turns[0] is not scaling:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
 
 from et_contract.admissions import WAITING
 from et_contract.pods import Role
 from et_operator.model.actions import Action, Delete
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import CleanPodPolicy, JobStatus, WorkerState
+from et_operator.model.jobs import CleanPodPolicy, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import delete_pod, is_outlived, is_time_doubtful
+from et_operator.planning.leaving import TOLD_WITHIN, delete_pod, is_outlived, is_time_doubtful
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
 from et_operator.planning.views import View, has_passed
-
-TOLD_WITHIN = timedelta(seconds=30)
-"""A broker outlives its launcher's command, and tells how that ended, by less than this."""
-
-
-def has_finished(status: JobStatus) -> bool:
-    """Whether the job's end is recorded."""
-    return is_true(status.conditions, "Succeeded") or is_true(status.conditions, "Failed")
 
 
 def succeed(draft: Draft, message: str) -> None:
@@ -57,16 +48,11 @@ def check_deadline(draft: Draft) -> bool:
     return True
 
 
-def is_suspended(status: JobStatus) -> bool:
-    """Whether the suspension is recorded (its pods may still be on their way out)."""
-    return is_true(status.conditions, "Suspended")
-
-
 def check_suspension(draft: Draft) -> None:
     """Record that the job is suspended, by its author or in its queue, or that it goes on."""
-    if draft.spec.suspend and not is_suspended(draft.status):
+    if draft.spec.suspend and not draft.status.is_suspended:
         _suspend(draft)
-    elif not draft.spec.suspend and is_suspended(draft.status):
+    elif not draft.spec.suspend and draft.status.is_suspended:
         _resume(draft)
     elif draft.spec.suspend:
         _note_why(draft)

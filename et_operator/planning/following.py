@@ -11,32 +11,15 @@ from __future__ import annotations
 from et_operator.model.conditions import is_true
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import fail, is_suspended, succeed
-from et_operator.planning.judging import Ending, judge_launcher
-from et_operator.planning.launching import note_launcher
-from et_operator.planning.views import View
+from et_operator.planning.finishing import fail, succeed
+from et_operator.planning.judging import Ending, judge_launcher, note_launcher
 
 UNJUDGED = "its launcher has ended, and what follows from that is decided once this is corrected"
 
 
-def is_only_followed(view: View) -> bool:
-    """Whether the job is never scaled, replaced or restarted by us."""
-    job = view.job
-    return _is_foreign(view) or bool(job.invalid) or job.spec is None or bool(job.unread)
-
-
-def is_left_alone(view: View) -> bool:
-    """Whether the job is being deleted and none of its pods is ours to stop.
-
-    That is another operator's, and one whose pods its owner wants to keep (--cascade=orphan).
-    """
-    job = view.job
-    return job.deletion_requested is not None and (job.is_orphaning or _is_foreign(view))
-
-
 def follow(draft: Draft) -> None:
     """Say why it is only followed, and record an end that is certain."""
-    if _is_foreign(draft.view):
+    if draft.view.is_foreign:
         _follow_foreign(draft)
     elif _has_never_begun(draft):
         fail(draft, "InvalidSpec", draft.view.job.invalid or "the spec cannot be used")
@@ -44,14 +27,10 @@ def follow(draft: Draft) -> None:
         _follow_own(draft)
 
 
-def _is_foreign(view: View) -> bool:
-    return view.job.is_foreign or is_true(view.job.status.conditions, "Foreign")
-
-
 def _has_never_begun(draft: Draft) -> bool:
     """Whether it was refused when it came: then it ends, for nothing of it is there to go on."""
     status, view = draft.status, draft.view
-    if view.job.unread or status.epoch or is_suspended(status):
+    if view.job.unread or status.epoch or status.is_suspended:
         return False
     return not view.snapshot.pods
 

@@ -16,8 +16,7 @@ from et_operator.model.jobs import WorkerState
 from et_operator.model.rights import Rights
 from et_operator.model.snapshots import Child
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import TOLD_WITHIN
-from et_operator.planning.leaving import has_outlived
+from et_operator.planning.leaving import TOLD_WITHIN, has_outlived
 from et_operator.planning.manifests.access import (
     build_no_rights,
     build_rights,
@@ -43,11 +42,6 @@ def grant_rights(view: View, coming: Iterable[Action] = ()) -> list[Action]:
     elif _must_change(view, workers):
         actions.append(_set_rights(view, role, build_rights(job, workers)))
     return [*actions, *_bind(view), *_withdraw_spare(view)]
-
-
-def is_reachable(view: View, name: str) -> bool:
-    """Whether the broker has its right on the worker of this name, or needs none."""
-    return has_keys(view.job) or name in view.snapshot.role_names
 
 
 def find_accounts(view: View) -> frozenset[str]:

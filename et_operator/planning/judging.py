@@ -1,4 +1,4 @@
-"""What the end of a launcher means: whose it is, and what is said of it."""
+"""That a launcher was there, and what its end means: whose it is, and what is said of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from et_operator.planning.attributing import TERMINATED, find_own_end, is_done, 
 from et_operator.planning.drafts import Draft
 from et_operator.planning.excusing import find_lost, was_wanted
 from et_operator.planning.views import (
+    NEEDS_PYTHON,
     View,
     is_cut_off,
     is_disrupted,
@@ -23,7 +24,6 @@ from et_operator.planning.views import (
     is_unseen,
 )
 
-NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
 TELLING = timedelta(seconds=60)
 """So long after a launcher's container has ended its broker may still tell how the command did."""
 
@@ -61,6 +61,22 @@ class Verdict:
 
 
 _SUCCESS = Verdict(Ending.SUCCEEDED, "LauncherSucceeded", "the user's command ended with 0", 0)
+
+
+def note_launcher(draft: Draft) -> None:
+    """Remember the launcher's uid, so that one that vanishes is known to have been there.
+
+    One that vanished before anybody looked is known from its report. Not where a part of the status
+    cannot be read, which may be just that.
+    """
+    view = draft.view
+    if view.job.unread or draft.status.launcher_uid:
+        return
+    uid = view.launcher.uid if view.launcher is not None else _find_vanished_launcher(view)
+    if view.launcher is None and uid:
+        draft.rest_on(PODS, view.launcher_name)
+    if uid:
+        draft.change(launcher_uid=uid)
 
 
 def judge_launcher(draft: Draft) -> Verdict | None:
@@ -111,6 +127,18 @@ def rest_on_launcher(draft: Draft) -> None:
     draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
     if view.launcher is None:
         draft.rest_on(PODS, view.launcher_name)
+
+
+def _find_vanished_launcher(view: View) -> str:
+    """The uid of a launcher of this epoch that nobody has noted; "" where there was none.
+
+    A report of this very epoch tells of it. Whoever may create ConfigMaps can have put one there
+    before the job had pods, but not with uids of its workers in it.
+    """
+    report = view.snapshot.report
+    if report is None or not view.status.epoch or report.epoch != view.status.epoch:
+        return ""
+    return "" if report.listed.isdisjoint(view.members) else report.launcher_uid
 
 
 def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:

@@ -40,6 +40,8 @@ OUTLIVED = timedelta(seconds=30)
 where room is short: they hold the resources of the whole pod. Then they have their grace."""
 OUTLIVED_LAUNCHER = timedelta(minutes=10)
 """So long they may beside a launcher's: one may upload the result that the command has left."""
+TOLD_WITHIN = timedelta(seconds=30)
+"""A broker outlives its launcher's command, and tells how that ended, by less than this."""
 HOLDING = timedelta(minutes=2)
 """So long what is being deleted is waited for where room is short: its grace may be an hour."""
 

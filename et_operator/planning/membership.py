@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_contract.documents import MemberState
-from et_contract.pods import MAX_INDEX, build_worker_name
 from et_kube.resources import PODS
 from et_operator.model.jobs import (
     Leaving,
@@ -24,17 +23,15 @@ from et_operator.model.jobs import (
 from et_operator.model.pods import Pod
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
 from et_operator.planning.drafts import Draft
-from et_operator.planning.excusing import BLAMED, is_over, list_tracked, was_taken
-from et_operator.planning.finishing import is_suspended
+from et_operator.planning.excusing import list_tracked, was_taken
+from et_operator.planning.forgetting import forget_many_ends
 from et_operator.planning.leaving import FORCED, leave
+from et_operator.planning.naming import reserve_names
+from et_operator.planning.ranking import rank_victims
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
 
 SOON = timedelta(seconds=1)
 """A wait that is shorter is not worth a word."""
-MANY_ENDS = 128
-"""No more of them are remembered once their pods are gone and no config names them."""
-REMEMBERED = timedelta(seconds=60)
-"""How long the end of a worker whose pod is gone stays known, at least."""
 
 
 def note_workers(draft: Draft) -> list[Vacancy]:
@@ -49,7 +46,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
     _note_outcomes(draft, [end for end in ends if isinstance(end, WorkerOutcome)])
     vacancies = [end for end in ends if isinstance(end, Vacancy)]
     _tell_losses(draft, vacancies)
-    _forget_many_ends(draft)
+    forget_many_ends(draft)
     for pod in draft.view.workers:
         if pod.is_deleting and not draft.view.is_gone(pod):
             vacancies += _note_deletion(draft, pod)
@@ -80,85 +77,6 @@ def keep_roster(draft: Draft, vacancies: Sequence[Vacancy] = ()) -> None:
     if surplus > 0:
         for pod in rank_victims(draft)[:surplus]:
             leave(draft, pod.name, pod.uid, "Surplus")
-
-
-def reserve_names(draft: Draft, count: int) -> tuple[str, ...]:
-    """Record names that no worker of this job has had; their pods are created in a later pass."""
-    index = draft.status.last_worker_index
-    if index < 0:  # none was ever decided, or the record of it is lost
-        index = max((pod.index or 0 for pod in draft.view.workers), default=-1)
-    job = draft.view.job.key.name
-    names: list[str] = []
-    while len(names) < count:
-        index = index + 1 if index < MAX_INDEX else 0
-        name = build_worker_name(job, index)
-        if not _is_in_use(draft, name):
-            names.append(name)
-            draft.remember(WorkerRecord(name, "", WorkerState.JOINING, since=draft.now))
-    draft.change(last_worker_index=index)
-    return tuple(names)
-
-
-def _is_in_use(draft: Draft, name: str) -> bool:
-    """Whether a worker has this name, whoever's it is, or is still remembered by it."""
-    view = draft.view
-    is_ours = name in view.names or draft.find_record(name) is not None
-    return is_ours or name in view.member_names or name in view.snapshot.taken
-
-
-def rank_victims(draft: Draft) -> list[Pod]:
-    """The roster, best victims first."""
-    return sorted(draft.select_roster(), key=lambda pod: _rank(draft, pod))
-
-
-def explain_victim(draft: Draft, pod: Pod) -> str:
-    """Why this worker and not another."""
-    if pod.name in draft.view.leavers:
-        return f"{pod.name}: named by et-scheduler"
-    if not pod.is_container_running:
-        return f"{pod.name}: not running"
-    if draft.view.has_notice(pod):
-        return f"{pod.name}: its node {pod.node} is cordoned or going away"
-    if pod.deletion_cost:
-        return f"{pod.name}: pod-deletion-cost {pod.deletion_cost}"
-    return f"{pod.name}: among the newest"
-
-
-def forget_old_ends(draft: Draft) -> None:
-    """Drop what nobody needs to know any more; done only when the config is written anyway."""
-    for record in draft.select_records(WorkerState.GONE):
-        kept = BLAMED if record.taken else REMEMBERED
-        is_old = record.since is None or draft.now - record.since > kept
-        if is_old and record.uid not in draft.view.pods and not draft.view.is_held(record.uid):
-            draft.forget(record.name)
-
-
-def _forget_many_ends(draft: Draft) -> None:
-    """Keep the newest of the ends that somebody may still ask about: the status has its limit.
-
-    Pods that are over and stay, for a finalizer keeps them, may be any number.
-    """
-    view = draft.view
-    ends = [
-        record
-        for record in draft.select_records(WorkerState.GONE)
-        if is_over(view, record.uid) and not view.is_held(record.uid)
-    ]
-    ends.sort(key=lambda record: record.since or draft.now)
-    for record in ends[:-MANY_ENDS]:
-        draft.forget(record.name)
-
-
-def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, bool, int, float, int]:
-    is_late = draft.view.has_notice(pod)
-    return (
-        pod.name not in draft.view.leavers,
-        pod.is_container_running,
-        not is_late,
-        pod.deletion_cost,
-        -pod.created.timestamp(),
-        -(pod.index or 0),
-    )
 
 
 def _note_births(draft: Draft) -> None:
@@ -195,7 +113,7 @@ def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | No
     end: WorkerOutcome | Vacancy | None = None
     if record is not None and record.state is WorkerState.LEAVING:
         end = _describe_outcome(draft, record, reason)
-    elif not is_suspended(draft.view.status):  # what suspension ended is no loss
+    elif not draft.view.status.is_suspended:  # what suspension ended is no loss
         end = judge_loss(draft, name, pod, reason)
     reason = cut(reason, _find_reason_limit(draft))
     if pod is None and not draft.view.is_held(uid):
@@ -222,7 +140,7 @@ def _note_deletion(draft: Draft, pod: Pod) -> list[Vacancy]:
         return []
     vacancy = judge_loss(draft, pod.name, pod, "Deleted")
     leave(draft, pod.name, pod.uid, "Deleted", taken=True)
-    if is_suspended(draft.view.status):
+    if draft.view.status.is_suspended:
         return []
     why = f" ({pod.disruption_reason})" if pod.disruption_reason else ""
     message = f"somebody deletes worker {pod.name}{why}: it leaves the host list and is replaced"

@@ -23,22 +23,27 @@ from et_operator.planning.finishing import (
     delete_all,
     delete_job,
     fail,
-    has_finished,
-    is_suspended,
     restore_end_time,
     succeed,
     wait_to_resume,
 )
-from et_operator.planning.following import follow, is_left_alone, is_only_followed
+from et_operator.planning.following import follow
 from et_operator.planning.granting import withdraw_unused
-from et_operator.planning.judging import Ending, is_settling, judge_launcher, rest_on_launcher
-from et_operator.planning.launching import begin, note_launcher, respond_to_failure, restore
+from et_operator.planning.judging import (
+    Ending,
+    is_settling,
+    judge_launcher,
+    note_launcher,
+    rest_on_launcher,
+)
+from et_operator.planning.launching import begin, restore
 from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
 from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.publishing import number_config
 from et_operator.planning.queueing import note_admission, try_pods
 from et_operator.planning.replacing import check_hopeless
 from et_operator.planning.replicas import write_replicas
+from et_operator.planning.restarting import respond_to_failure
 from et_operator.planning.scaling import advance_scaling, put_away_scaling
 from et_operator.planning.stalling import check_stall
 from et_operator.planning.status import describe, is_worth_writing
@@ -55,7 +60,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     incomplete view; applied again and again to a cluster that stands still, it becomes empty.
     """
     draft = Draft(snapshot, now)
-    if snapshot.complete_since is None or is_left_alone(draft.view):
+    if snapshot.complete_since is None or draft.view.is_left_alone:
         return Plan()
     draft.wake_for_overdue()
     decide(draft)
@@ -77,12 +82,12 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
 
 def decide(draft: Draft) -> None:
     """Change the draft's status where something is to be recorded before it is acted upon."""
-    if has_finished(draft.status):
+    if draft.status.has_finished:
         restore_end_time(draft)
         put_away_scaling(draft)
     elif draft.view.job.deletion_requested:
         conclude_deleted(draft)
-    elif is_only_followed(draft.view):
+    elif draft.view.is_only_followed:
         follow(draft)
     else:
         decide_live(draft)
@@ -95,11 +100,11 @@ def decide_live(draft: Draft) -> None:
     if has_ended(draft):
         return
     check_stall(draft)
-    if has_finished(draft.status):
+    if draft.status.has_finished:
         return
     go_on_or_pause(draft)
     note_admission(draft)
-    if is_suspended(draft.status):
+    if draft.status.is_suspended:
         advance_scaling(draft)  # which only changes the number
         return
     note_keys(draft)
@@ -128,9 +133,9 @@ def has_ended(draft: Draft) -> bool:
         fail(
             draft, "RecordLost", f"it had ended, and somebody removed the record: {verdict.message}"
         )
-    elif verdict.ending is Ending.FAILED or not (draft.spec.suspend or is_suspended(draft.status)):
+    elif verdict.ending is Ending.FAILED or not (draft.spec.suspend or draft.status.is_suspended):
         respond_to_failure(draft, verdict)  # any other may be of the suspension's doing
-    return has_finished(draft.status)
+    return draft.status.has_finished
 
 
 def go_on_or_pause(draft: Draft) -> None:
@@ -139,7 +144,7 @@ def go_on_or_pause(draft: Draft) -> None:
     It puts that launcher's epoch away, and what its broker tells with it; and the next one would
     end what the command still does in workers, as to save its state.
     """
-    if is_suspended(draft.status) and not draft.spec.suspend:
+    if draft.status.is_suspended and not draft.spec.suspend:
         if draft.view.awaited_launchers or is_settling(draft):
             wait_to_resume(draft)
             return
@@ -181,7 +186,7 @@ def act(draft: Draft) -> list[Action]:
     it needs.
     """
     view = draft.view
-    if has_finished(view.status):
+    if view.status.has_finished:
         return [
             *clean_up(draft),
             *withdraw_unused(draft),
@@ -191,9 +196,9 @@ def act(draft: Draft) -> list[Action]:
         ]
     if view.job.deletion_requested:
         return [*delete_all(view), *answer_scalings(draft)]
-    if is_only_followed(view):
+    if view.is_only_followed:
         return answer_scalings(draft)
-    if is_suspended(view.status):
+    if view.status.is_suspended:
         return [
             *delete_all(view),
             *withdraw_unused(draft),

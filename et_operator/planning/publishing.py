@@ -14,10 +14,11 @@ from et_operator.model.actions import Action, Create, WriteConfig
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
-from et_operator.planning.granting import is_reachable
+from et_operator.planning.forgetting import forget_old_ends
 from et_operator.planning.manifests.hosts import build_config, build_config_map
-from et_operator.planning.membership import forget_old_ends
+from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.scripting import build_orders
+from et_operator.planning.views import View
 
 GATHERING = timedelta(seconds=1)
 """So long workers that run wait for those that are about to, so that one write lists them all."""
@@ -65,7 +66,7 @@ def select_fresh(draft: Draft) -> tuple[Pod, ...]:
     """Running workers that are to become members now: those on which the broker has its right."""
     view = draft.view
     roster = [pod for pod in draft.select_roster() if pod.uid not in view.members]
-    running = [p for p in roster if p.is_container_running and is_reachable(view, p.name)]
+    running = [p for p in roster if p.is_container_running and _is_reachable(view, p.name)]
     joining = [pod for pod in running if _is_joining(draft, pod)]
     is_anyone_late = len(running) < len(roster) or bool(draft.select_unborn())
     if not joining or not is_anyone_late:
@@ -74,6 +75,11 @@ def select_fresh(draft: Draft) -> tuple[Pod, ...]:
     if not draft.must_wait(min(pod.started or pod.created for pod in joining), gathering):
         return tuple(running)
     return tuple(pod for pod in running if not _is_joining(draft, pod))
+
+
+def _is_reachable(view: View, name: str) -> bool:
+    """Whether the broker has its right on the worker of this name, or needs none."""
+    return has_keys(view.job) or name in view.snapshot.role_names
 
 
 def _is_joining(draft: Draft, pod: Pod) -> bool:

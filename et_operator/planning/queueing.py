@@ -22,7 +22,6 @@ from et_operator.model.names import build_access_name, build_keys_prefix
 from et_operator.model.snapshots import Proof
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import is_suspended
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.workers import build_worker
 from et_operator.planning.refusing import tell_refusals
@@ -52,7 +51,7 @@ def note_admission(draft: Draft) -> None:
         _note_held(draft)
         return
     is_suspended_by_author = job.spec is not None and job.spec.suspend
-    if is_suspended(draft.status) and not is_suspended_by_author:
+    if draft.status.is_suspended and not is_suspended_by_author:
         return  # its last launcher may have something to tell: nothing is spent before a start
     number = job.admission.number if job.admission is not None else 0
     draft.change(admitted_number=max(number, draft.status.admitted_number))

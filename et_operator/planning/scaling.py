@@ -23,9 +23,9 @@ from et_operator.planning.concluding import (
     put_away,
 )
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import is_suspended
 from et_operator.planning.leaving import leave
-from et_operator.planning.membership import explain_victim, rank_victims, reserve_names
+from et_operator.planning.naming import reserve_names
+from et_operator.planning.ranking import explain_victim, rank_victims
 from et_operator.planning.replicas import (
     find_due_number,
     find_refusal_since,
@@ -101,7 +101,7 @@ def _start_next(draft: Draft) -> None:
 def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> None:
     """Record the decision whole: who leaves and why, or what those who join are called."""
     draft.change(decided_replicas=record.target)
-    if is_suspended(draft.status):
+    if draft.status.is_suspended:
         draft.change(scaling=record)
     elif record.target > record.base:
         added = reserve_names(draft, record.target - record.base)
@@ -138,7 +138,7 @@ def _is_outgrown(draft: Draft, scaling: ScalingRecord) -> bool:
     """Whether a growth is to go further: what is starting for it is not thrown away."""
     is_growth = scaling.kind.is_number and scaling.target > scaling.base
     is_raised = draft.spec.worker.replicas > scaling.target
-    return is_growth and is_raised and not is_suspended(draft.status)
+    return is_growth and is_raised and not draft.status.is_suspended
 
 
 def _extend(draft: Draft, scaling: ScalingRecord) -> None:
@@ -218,7 +218,7 @@ def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | 
 def _follow(draft: Draft, scaling: ScalingRecord) -> None:
     if draft.spec.worker.replicas != scaling.target or not is_applied(draft.view, scaling):
         return
-    if is_suspended(draft.status):
+    if draft.status.is_suspended:
         _succeed(draft, f"{scaling.target} workers from the next start on")
         return
     live = draft.view.find_scaling(scaling)

@@ -10,9 +10,9 @@ from et_kube.resources import CONFIG_MAPS
 from et_operator.model.conditions import find_condition
 from et_operator.model.jobs import StallPolicy
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import fail, is_suspended
+from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict
-from et_operator.planning.launching import respond_to_failure
+from et_operator.planning.restarting import respond_to_failure
 from et_operator.planning.views import View
 
 STALL_PATIENCE = timedelta(seconds=60)
@@ -36,7 +36,7 @@ def check_stall(draft: Draft) -> None:
     shown = find_condition(draft.view.status.conditions, "DriverStalled")
     if policy is StallPolicy.IGNORE or not message or draft.spec.suspend:
         return
-    if is_suspended(draft.status) or shown is None or shown.status != "True":
+    if draft.status.is_suspended or shown is None or shown.status != "True":
         return
     end = (shown.last_transition_time or draft.now) + STALL_PATIENCE
     if draft.now < end:

@@ -16,16 +16,13 @@ from et_operator.planning import defects
 from et_operator.planning.awaiting import describe_ends
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import has_finished, is_suspended
-from et_operator.planning.following import is_only_followed
-from et_operator.planning.judging import NEEDS_PYTHON
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_stall
 from et_operator.planning.turns import describe_held_number
-from et_operator.planning.views import View, is_image_unfit
+from et_operator.planning.views import NEEDS_PYTHON, View, is_image_unfit
 
 SETTLING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""
@@ -49,10 +46,10 @@ _CORRECT_CONFIG = (
 def describe(draft: Draft) -> None:
     """Complete the draft's status with what people see."""
     draft.clear_condition(defects.KIND, "Resolved")
-    if has_finished(draft.status):
+    if draft.status.has_finished:
         for kind in ("Running", "Restarting", "Scaling"):
             draft.clear_condition(kind, "JobFinished")
-    elif not is_only_followed(draft.view):
+    elif not draft.view.is_only_followed:
         _describe_progress(draft)
         _describe_troubles(draft)
     describe_ends(draft)
@@ -60,7 +57,7 @@ def describe(draft: Draft) -> None:
     _show(draft, "WritesRefused", "WritesRefused", tell_refusals(draft, others))
     _count(draft)
     phase = _find_phase(draft.status)
-    if phase is JobPhase.CREATED and is_only_followed(draft.view):
+    if phase is JobPhase.CREATED and draft.view.is_only_followed:
         phase = draft.status.phase or phase  # what its own operator said last
     draft.change(phase=phase, observed_generation=draft.view.job.generation)
 
@@ -108,8 +105,8 @@ def _describe_progress(draft: Draft) -> None:
         draft.set_condition("Scaling", "True", scaling.kind.value, message)
     else:
         draft.clear_condition("Scaling", "Done")
-    if is_suspended(status) or status.epoch != view.status.epoch:
-        draft.clear_condition("Running", "Suspended" if is_suspended(status) else "Restarting")
+    if status.is_suspended or status.epoch != view.status.epoch:
+        draft.clear_condition("Running", "Suspended" if status.is_suspended else "Restarting")
         draft.clear_condition("HostsListed", "NoLauncher")
         return
     _describe_running(draft)
@@ -247,7 +244,7 @@ def _find_missing_runtime(view: View) -> str:
 
 def _count(draft: Draft) -> None:
     view = draft.view
-    roster = [] if has_finished(draft.status) else draft.select_roster()
+    roster = [] if draft.status.has_finished else draft.select_roster()
     alive = [p for p in view.workers if not view.is_gone(p)]
     draft.change(
         replica_statuses=ReplicaStatuses(

@@ -12,7 +12,6 @@ from et_operator.model.scalings import Scaling
 from et_operator.planning.admitting import is_queued
 from et_operator.planning.concluding import find_untold, needs_no_word
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import is_suspended
 from et_operator.planning.scripting import find_script_refusal
 from et_operator.planning.views import View
 
@@ -44,7 +43,7 @@ def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] |
 
 def is_fixed(draft: Draft) -> bool:
     """Whether the number of workers can only change between two launchers."""
-    has_launcher = bool(draft.status.launcher_uid) and not is_suspended(draft.status)
+    has_launcher = bool(draft.status.launcher_uid) and not draft.status.is_suspended
     return has_launcher and not draft.view.is_elastic
 
 

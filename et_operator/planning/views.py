@@ -9,6 +9,7 @@ from functools import cached_property
 
 from et_contract.documents import Member, MemberState, Report
 from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
+from et_operator.model.conditions import is_true
 from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord, UntoldEnd
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
@@ -31,6 +32,8 @@ _UNSTARTED = frozenset({"ContainerCannotRun", "RunContainerError", "StartError"}
 _COMMAND_NOT_FOUND = 127
 OVERDUE = timedelta(seconds=60)
 """So long after the end of a pod's grace its kubelet may take to end it."""
+NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
+"""What is said of an image that is unfit."""
 _NAMES_PID_1 = re.compile(r"""python3|["'`]sh["'`]""")
 
 
@@ -49,6 +52,27 @@ class View:
         if self.job.spec is None:
             raise ValueError(f"{self.job.key}: a job without a usable spec is not planned")
         return self.job.spec
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another operator runs it."""
+        return self.job.is_foreign or is_true(self.status.conditions, "Foreign")
+
+    @property
+    def is_only_followed(self) -> bool:
+        """Whether the job is never scaled, replaced or restarted by us: see following.py."""
+        job = self.job
+        return self.is_foreign or bool(job.invalid) or job.spec is None or bool(job.unread)
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the job is being deleted and none of its pods is ours to stop.
+
+        That is another operator's, and one whose pods its owner wants to keep (--cascade=orphan).
+        """
+        return self.job.deletion_requested is not None and (
+            self.job.is_orphaning or self.is_foreign
+        )
 
     def find_scaling(self, record: ScalingRecord) -> Scaling | None:
         """The object that asked for this scaling, if one did and is still there."""

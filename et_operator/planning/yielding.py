@@ -16,7 +16,7 @@ from et_operator.planning.leaving import (
     leave,
     list_holders,
 )
-from et_operator.planning.membership import rank_victims
+from et_operator.planning.ranking import rank_victims
 
 YIELDED = "Yielded"
 """Reason of a worker that leaves so that the launcher finds room."""

@@ -12,7 +12,7 @@ from et_kube.resources import PODS
 from et_operator.model.jobs import ScalingKind, WorkerRecord, WorkerState
 from et_operator.model.texts import MAX_MESSAGE, MAX_REASON, measure
 from et_operator.planning.drafts import SINGLE_READS, Draft
-from et_operator.planning.membership import MANY_ENDS
+from et_operator.planning.forgetting import MANY_ENDS
 from et_operator.planning.planner import plan
 from tests.planning_makers import START, World, make_job, make_scaling
 

@@ -37,7 +37,7 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
-from et_operator.planning.membership import MANY_ENDS
+from et_operator.planning.forgetting import MANY_ENDS
 from et_operator.state.store import MOST_BESIDE
 from tests.planning_makers import START, World, make_job, make_scaling
 
