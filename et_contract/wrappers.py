@@ -66,8 +66,8 @@ _WRAPPERS = {
     "xargs": _wrap("-a -d -E -I -L -n -P -s"),
     "{": _wrap(),
 }
-_SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "rbash", "su"))
-_SHELL_VALUED = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
+_SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"))
+_SHELL_VALUED = ("--rcfile", "--init-file")
 _ASSIGNMENT = re.compile(r"\w+(?:\[[^\]]*\])?\+?=")
 
 
@@ -103,19 +103,30 @@ def _skip(words: Sequence[str], place: int, valued: FrozenSet[str]) -> int:
 
 
 def find_script(words: Sequence[str]) -> Optional[str]:
-    """The script that a program is given as a word, where it is a shell with `-c`, or `eval`."""
+    """The script that a program is given as a word: a shell, or `su`, with `-c`, or `eval`."""
     name = name_of(words[0])
     if name == "eval":
         return " ".join(words[1:])
-    return _find_shells(words) if name in _SHELLS else None
+    if name == "su":
+        place = words.index("-c") + 1 if "-c" in words else len(words)
+    elif name in _SHELLS:
+        place = _find_operand(words)
+    else:
+        return None
+    return words[place] if place < len(words) else None
 
 
-def _find_shells(words: Sequence[str]) -> Optional[str]:
+def _find_operand(words: Sequence[str]) -> int:
+    """The index of a shell's script; beyond the last where it is given none as a word."""
     place, has_script = 1, False
     while place < len(words) and words[place][:1] in ("-", "+"):
         word = words[place]
-        place += 2 if word in _SHELL_VALUED else 1
+        place += 1
         if word in ("-", "--"):
             break
-        has_script = has_script or (word[0] == "-" and word[1] != "-" and "c" in word)
-    return words[place] if has_script and place < len(words) else None
+        if word[:2] == "--":
+            place += word in _SHELL_VALUED
+        else:
+            place += word.count("o") + word.count("O")  # -eo pipefail
+            has_script = has_script or (word[0] == "-" and "c" in word)
+    return place if has_script else len(words)
