@@ -101,6 +101,10 @@ class OutcomeUnknown(KubeError):  # noqa: N818
     """The connection ended after the request was sent: a write may or may not have happened."""
 
 
+class Truncated(OutcomeUnknown):
+    """The answer had begun when its connection was ended: not one that has come to say nothing."""
+
+
 class Unreadable(OutcomeUnknown):
     """An answer came that is larger than any should be, or that is not what was asked for.
 

@@ -26,6 +26,7 @@ from et_kube.errors import (
     Refused,
     ServerFailed,
     Throttled,
+    Truncated,
     Unauthorized,
     Unreachable,
 )
@@ -126,7 +127,7 @@ def find_delay(content: Mapping[str, Any], header: str) -> timedelta | None:
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn the network errors of aiohttp inside into Unreachable or OutcomeUnknown.
+    """Turn the network errors of aiohttp inside into Unreachable, OutcomeUnknown or Truncated.
 
     Args:
         what: the request in words, for the message.
@@ -135,6 +136,8 @@ def translated(what: str) -> Iterator[None]:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise Unreachable(f"{what}: {error or 'no connection in time'}") from error
+    except aiohttp.ClientPayloadError as error:
+        raise Truncated(f"{what}: {error}") from error
     except TimeoutError as error:
         raise OutcomeUnknown(f"{what}: no answer in time") from error
     except (aiohttp.ClientError, OSError) as error:

@@ -19,7 +19,7 @@ import structlog
 from et_kube.api import Api, WatchEvent
 from et_kube.backoff import CONNECTING, KNOCKING
 from et_kube.clock import Clock
-from et_kube.errors import ApiError, Expired, KubeError, Unreachable, Unreadable
+from et_kube.errors import ApiError, Expired, KubeError, Truncated, Unreachable, Unreadable
 from et_kube.racing import Interrupted, run_unless
 from et_kube.resources import Json, Resource
 
@@ -98,7 +98,8 @@ class Reflector:
     """Tells what becomes of all objects of one kind, in one namespace or in all (None).
 
     It also tells when it cannot. A watch that opens again says so with its first event, which is a
-    bookmark where nothing has happened, so it counts as cut for up to a minute longer.
+    bookmark where nothing has happened, so it counts as cut for up to a minute longer. One that was
+    well and breaks is not told yet: a proxy may end what is idle, and the next one misses nothing.
 
     Args:
         api: where to look.
@@ -146,6 +147,7 @@ class Reflector:
         self._absences = 0
         self._empty_watches = 0
         self._is_cut = False
+        self._was_well = False
         self._list_wanted = asyncio.Event()
         self.last_contact: float | None = None
         """When the server was last heard of (clock.monotonic); None before the first list."""
@@ -174,6 +176,7 @@ class Reflector:
             if self._list_wanted.is_set():
                 self._list_wanted.clear()
                 self._version = ""
+            self._was_well = False
             step = self._watch() if self._version else self._list()
             try:
                 is_good = await run_unless(self._list_wanted.wait(), step)
@@ -236,8 +239,10 @@ class Reflector:
                     events += 1
                     self._take(event)
         finally:
-            lived = self._clock.monotonic() - start
+            now = self._clock.monotonic()
+            lived, heard = now - start, max(start, self.last_contact or start)
             is_good = lived >= HEALTHY_WATCH
+            self._was_well = is_good and now - heard < MUTE_WATCH
             if is_good:
                 self._failures = 0
             if not events and lived >= MUTE_WATCH:
@@ -284,7 +289,10 @@ class Reflector:
         Only good watches count failures from zero: a list that works says nothing of them. A server
         that cannot be reached is counted by itself, so that it is not kept waiting once it is back.
         """
-        if not self._is_cut:
+        is_brief = self._was_well and isinstance(error, Truncated)
+        if is_brief:
+            self._note_contact()
+        elif not self._is_cut:
             self._is_cut = True
             self._tell(Cut(self._resource, self._namespace))
         if isinstance(error, Expired | Unreadable):

@@ -12,7 +12,8 @@ from et_kube.resources import CONFIG_MAPS, NODES, PODS, TRAINING_JOBS, Resource
 
 TELLING = frozenset({TRAINING_JOBS, PODS, CONFIG_MAPS})
 """Kinds that would tell that a worker has left, or that a job is there. While one of them is not
-heard of, nothing is concluded from time that passes; a cut of another kind says nothing of that."""
+heard of, nothing is concluded from time that passes; a cut of another kind says nothing of that,
+nor does its end."""
 JUMP = 5.0
 """So many seconds more than have passed are a clock that was set, or a machine that was resumed."""
 _MOMENT = 1e-6
@@ -40,7 +41,9 @@ class Coverage:
     def note_list(self, resource: Resource, namespace: str | None, at: float) -> None:
         """A complete list of this kind was taken; it was begun at `at`."""
         self._cut.get(namespace, set()).discard(resource)
-        self._whole_since.setdefault(namespace, {})[resource] = at
+        moments = self._whole_since.setdefault(namespace, {})
+        if resource in TELLING or moments.get(resource) is None:
+            moments[resource] = at
 
     def note_cut(self, resource: Resource, namespace: str | None) -> None:
         """Nothing is heard of this kind for now: what is known stays, and gets older."""
@@ -50,7 +53,7 @@ class Coverage:
         """Its watch goes on from where it was cut: whatever happened meanwhile comes now."""
         self._cut.get(namespace, set()).discard(resource)
         moments = self._whole_since.get(namespace, {})
-        if moments.get(resource) is not None:
+        if resource in TELLING and moments.get(resource) is not None:
             moments[resource] = at
 
     def is_complete(self, namespace: str | None) -> bool:

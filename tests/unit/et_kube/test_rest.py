@@ -23,6 +23,7 @@ from et_kube.errors import (
     OutcomeUnknown,
     ServerFailed,
     Throttled,
+    Truncated,
     Unreachable,
 )
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, ROLES, TRAINING_JOBS, Json, Ref
@@ -408,6 +409,26 @@ async def test_a_watch_that_is_refused_is_raised():
     async with rest(answer) as api:
         with pytest.raises(ServerFailed, match="shutting down"):
             await collect(api)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_a_watch_that_breaks_tells_whether_it_was_answered(*, is_begun: bool, is_reset: bool):
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        if is_begun:
+            await response.prepare(request)
+        assert request.transport is not None
+        if is_reset:
+            request.transport.abort()
+        else:
+            request.transport.close()
+        return response
+
+    async with rest(answer) as api:
+        with pytest.raises(OutcomeUnknown) as caught:
+            await collect(api)
+    assert isinstance(caught.value, Truncated) == is_begun
 
 
 async def test_a_watch_that_is_silent_for_too_long_is_dead():

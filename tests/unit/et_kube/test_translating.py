@@ -19,6 +19,7 @@ from et_kube.errors import (
     Refused,
     ServerFailed,
     Throttled,
+    Truncated,
     Unauthorized,
     Unreachable,
 )
@@ -151,7 +152,7 @@ def test_no_answer_is_too_odd_to_be_translated(status: int, body: bytes):
         (aiohttp.SocketTimeoutError("silent"), OutcomeUnknown),
         (TimeoutError(), OutcomeUnknown),
         (aiohttp.ServerDisconnectedError(), OutcomeUnknown),
-        (aiohttp.ClientPayloadError("cut"), OutcomeUnknown),
+        (aiohttp.ClientPayloadError("cut"), Truncated),
         (aiohttp.ClientOSError(104, "reset"), OutcomeUnknown),
         (ConnectionResetError("reset"), OutcomeUnknown),
     ],

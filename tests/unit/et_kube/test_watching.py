@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from et_kube.api import Listing, WatchEvent
-from et_kube.errors import Expired, KubeError, OutcomeUnknown, ServerFailed, Throttled, Unreachable
+from et_kube.errors import (
+    Expired,
+    KubeError,
+    OutcomeUnknown,
+    ServerFailed,
+    Throttled,
+    Truncated,
+    Unreachable,
+)
 from et_kube.resources import PODS, Json, Resource
 from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 from fakes.clock import FakeClock
@@ -299,6 +307,64 @@ async def test_a_watch_that_breaks_is_told_as_cut_until_it_is_heard_again(contac
         assert [type(sighting) for sighting in told] == [Synced, Cut]
         await clock.advance(15 * SECOND)
     assert told[1:] == [Cut(PODS, None), Resumed(PODS, None, server.watches[2][0] + 9)]
+
+
+async def test_a_watch_that_was_well_and_breaks_is_no_cut_yet():
+    """A proxy may end each connection that was idle for a while."""
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def be_ended(_: str) -> AsyncGenerator[WatchEvent, None]:
+        await clock.sleep(50 * SECOND)
+        raise Truncated("by a proxy")
+        yield  # the mark of a generator
+
+    server.fallback = be_ended
+    told: list[Sighting] = []
+    async with reflecting(server, told):
+        await clock.advance(600 * SECOND)
+        assert [type(sighting) for sighting in told] == [Synced]
+        assert len(server.watches) == 12
+        server.fallback = fail(Truncated("at once"))
+        await clock.advance(60 * SECOND)
+        assert [type(sighting) for sighting in told] == [Synced, Cut]
+        server.fallback = be_ended
+        await clock.advance(100 * SECOND)
+    assert [type(sighting) for sighting in told] == [Synced, Cut, Resumed]
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("no answer"), Unreachable("away")], ids=str)
+async def test_one_that_was_never_answered_is(error: KubeError):
+    """A proxy may hold a connection for a while when there is no server behind it."""
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def be_held(_: str) -> AsyncGenerator[WatchEvent, None]:
+        await clock.sleep(20 * SECOND)
+        raise error
+        yield  # the mark of a generator
+
+    server.fallback = be_held
+    told: list[Sighting] = []
+    async with reflecting(server, told):
+        await clock.advance(30 * SECOND)
+    assert [type(sighting) for sighting in told] == [Synced, Cut]
+
+
+async def test_one_that_had_said_nothing_for_longer_than_it_may_is():
+    clock = FakeClock()
+    server = Server(clock)
+
+    async def fall_silent(_: str) -> AsyncGenerator[WatchEvent, None]:
+        yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": "20"}})
+        await clock.sleep(70 * SECOND)
+        raise Truncated("silent for 70 s")
+
+    server.fallback = fall_silent
+    told: list[Sighting] = []
+    async with reflecting(server, told):
+        await clock.advance(70 * SECOND)
+    assert [type(sighting) for sighting in told] == [Synced, Cut]
 
 
 async def test_a_list_ends_a_cut_by_itself():

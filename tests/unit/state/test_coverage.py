@@ -79,6 +79,17 @@ def test_a_cut_of_a_kind_that_tells_of_no_worker_keeps_nobody_waiting(coverage: 
     assert find_age(coverage, 130.0) == 0.0
 
 
+def test_nor_does_its_end_make_the_view_new(coverage: Coverage) -> None:
+    coverage.note_list(PODS, None, 100.0)
+    coverage.note_list(NODES, None, 103.0)
+    coverage.note_cut(NODES, None)
+    coverage.note_resumed(NODES, None, 160.0)
+    assert find_age(coverage, 170.0) == 67.0
+    coverage.note_cut(NODES, None)
+    coverage.note_list(NODES, None, 220.0)
+    assert find_age(coverage, 230.0) == 127.0
+
+
 def test_while_the_watch_of_nodes_is_cut_an_unknown_one_may_be_there(coverage: Coverage) -> None:
     coverage.note_list(NODES, None, 100.0)
     assert coverage.are_nodes_known
