@@ -11,7 +11,7 @@ is renewed, and watches and probes are answered meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Protocol
@@ -54,8 +54,8 @@ async def plan_apart(snapshot: Snapshot) -> Decision:
 class Scribe(Protocol):
     """Carries decisions out, or shows them; see acting/writing."""
 
-    def list_resting(self) -> frozenset[str]:
-        """Uids of jobs that are to be left alone now."""
+    def list_resting(self) -> Mapping[str, int]:
+        """Uids of jobs that are to be left alone now; since when, in milliseconds since 1970."""
         ...
 
     def find_wait(self) -> timedelta | None:

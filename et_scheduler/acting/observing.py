@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import structlog
@@ -21,9 +21,9 @@ class Observer:
     def __init__(self) -> None:
         self._shown: dict[str, Change] = {}
 
-    def list_resting(self) -> frozenset[str]:
+    def list_resting(self) -> Mapping[str, int]:
         """Nobody is left out."""
-        return frozenset()
+        return {}
 
     def find_wait(self) -> timedelta | None:
         """Nothing is waited for."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
+from math import inf
 from typing import Any, Protocol
 
 import structlog
@@ -53,10 +54,11 @@ class EventSink(Protocol):
 
 @dataclass(slots=True)
 class Rest:
-    """How often in a row a job could not be written, and until when it is left alone."""
+    """How often in a row a job could not be written, since when, until when it is left alone."""
 
     failures: int = 0
-    until: float = 0.0
+    since: int = 0
+    until: float = -inf
 
 
 class Writer:
@@ -80,10 +82,10 @@ class Writer:
         self._metrics = metrics
         self._rests: dict[str, Rest] = {}
 
-    def list_resting(self) -> frozenset[str]:
-        """Uids of jobs that are left alone now."""
+    def list_resting(self) -> Mapping[str, int]:
+        """Uids of jobs that are left alone now; since when, in milliseconds since 1970."""
         now = self._clock.monotonic()
-        return frozenset(uid for uid, rest in self._rests.items() if rest.until > now)
+        return {uid: rest.since for uid, rest in self._rests.items() if rest.until > now}
 
     def find_wait(self) -> timedelta | None:
         """How long until the next of them may be tried again."""
@@ -145,9 +147,8 @@ class Writer:
         self._metrics.unwritten.labels(type(error).__name__).inc()
         rest = self._rests.setdefault(entry.uid, Rest())
         rest.failures += 1
-        delay = RECONCILING.delay(rest.failures, 0.0)
         if not isinstance(error, Conflict) or rest.failures >= CONFLICTS:
-            rest.until = self._clock.monotonic() + delay.total_seconds()
+            self._lay(rest)
         try:
             self._ingest.put(TRAINING_JOBS, await self._api.get(ref))
         except NotFound:
@@ -155,9 +156,16 @@ class Writer:
             self._ingest.forget(TRAINING_JOBS, entry.place, entry.uid, at)
         except KubeError as unread:
             log.info("job not read", job=str(ref), why=str(unread))
-            rest.until = self._clock.monotonic() + delay.total_seconds()
+            self._lay(rest)
         asked = error.retry_after if isinstance(error, ApiError) else None
         return asked if asked is not None and isinstance(error, Throttled) else timedelta()
+
+    def _lay(self, rest: Rest) -> None:
+        """To rest; what was laid to rest long ago, and not tried since, begins anew."""
+        now = self._clock.monotonic()
+        if now > rest.until + RECONCILING.limit.total_seconds():
+            rest.since = round(self._clock.now().timestamp() * 1000)
+        rest.until = now + RECONCILING.delay(rest.failures, 0.0).total_seconds()
 
     def _tell(self, ref: Ref, entry: Entry[StoredJob], told: Admission) -> None:
         """Count what was decided; an Event where the reason is another one."""

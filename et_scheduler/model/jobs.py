@@ -92,8 +92,8 @@ class Job:
     elasticity. `sizes` rises; empty: any. `is_waiting` says that the operator holds it and asks;
     `admitted_number` is the newest admission that it has carried out. Who does not `preempt` is in
     line by his priority, and nobody gives or goes for him. `tried_since`: the operator asks since
-    then whether its pods would be created; None: they would. `is_frozen`: it cannot be written
-    now, so nothing about it is decided, and what it was promised stays its own.
+    then whether its pods would be created; None: they would. `frozen_since`: it cannot be
+    written, since then, so nothing about it is decided, and what it was promised stays its own.
     """
 
     uid: str
@@ -114,7 +114,12 @@ class Job:
     tried_since: int | None = None
     is_waiting: bool = True
     is_suspended: bool = False
-    is_frozen: bool = False
+    frozen_since: int | None = None
     admitted_number: int = 0
     pods: tuple[Pod, ...] = ()
     admission: Admission | None = None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it cannot be written now: it may wait, run, or neither, all the same."""
+        return self.frozen_since is not None

@@ -18,8 +18,8 @@ class Rules:
     `retry_least` doubles up to `retry_most`. `service_counts`: so long a pending pod of others
     makes jobs shrink. `given_back`: a worker that is unbound for so long beside such a pod.
     `short_most`: a job below its least size is evicted then. `coming_most`: after it, room that
-    comes is not relied on, and who was evicted waits for nobody; a worker has ten minutes to leave,
-    unless its job says otherwise.
+    comes is not relied on, who was evicted waits for nobody, and who could not be written holds no
+    nodes; a worker has ten minutes to leave, unless its job says otherwise.
     `worth`: no growth by less of what the job has; `level_worth`: nobody shrinks for the level of
     all by less. `looks`: so many workers are looked at in a pass in search of room for pods of
     others, and as many for gangs, some twenty microseconds each; with `Turns`, twice as many.

@@ -22,7 +22,8 @@ from et_scheduler.planning.standings import Standing
 def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     """Complete what is held, and let each queue's first that fits nowhere hold nodes."""
     for hold in list(draft.holds.values()):
-        complete(draft, hold)
+        if not hold.standing.job.is_frozen:
+            complete(draft, hold)
     for queue, line in lines.items():
         standing = _find_first(draft, line)
         if standing is None or _has_equal(draft, queue, standing):

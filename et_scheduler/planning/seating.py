@@ -110,14 +110,15 @@ def _find_any(draft: Draft, gang: Gang, told: Mask | None) -> Seats | None:
 def restore_holds(draft: Draft) -> None:
     """The reservations that were written, on nodes that are still fit; each node has one holder.
 
-    Who is in no line holds nothing: nobody would ever try to start it there.
+    Who is in no line holds nothing: nobody would ever try to start it there. Nor does one that
+    could not be written for long, but a write that fails for a while costs it nothing.
     Where the whole gang will fit on its nodes once all have gone who were asked to go, that room is
     kept for it: it is nobody else's, not even growth's. Until then elastic workers may be there.
     """
     owned: set[int] = set()
     lined = (one for one in draft.list_waiting() if draft.get_queue(one) in draft.queues)
-    waiting = [one for one in lined if one.admission.reserved]
-    for standing in sorted(waiting, key=lambda one: (one.admission.queued_at, one.job.uid)):
+    waiting = [one for one in lined if one.admission.reserved and not _is_unheld(draft, one)]
+    for standing in sorted(waiting, key=_rank_hold):
         mask = draft.room.get_mask(standing.job.worker)
         known = [draft.room.places.get(name) for name in standing.admission.reserved]
         places = [p for p in known if p is not None and mask[p] and p not in owned]
@@ -130,6 +131,15 @@ def restore_holds(draft: Draft) -> None:
         standing.outside = sum(
             1 for pod in standing.workers if draft.room.places.get(pod.node) not in owned
         )
+
+
+def _is_unheld(draft: Draft, standing: Standing) -> bool:
+    return draft.has_passed(standing.job.frozen_since, draft.rules.coming_most)
+
+
+def _rank_hold(standing: Standing) -> tuple[bool, int, str]:
+    """A node that somebody was given meanwhile is his who could be written."""
+    return (standing.job.is_frozen, standing.admission.queued_at, standing.job.uid)
 
 
 def keep_room(draft: Draft, hold: Hold) -> None:

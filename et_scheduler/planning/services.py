@@ -59,11 +59,9 @@ def _list_reserved(draft: Draft) -> frozenset[int]:
 
 def _list_gangs(draft: Draft) -> list[Standing]:
     """Who waits on nodes of his own, and may ask others to give."""
-    return [
-        one
-        for one in draft.standings.values()
-        if one.is_waiting and one.job.preempts and one.admission.reserved
-    ]
+    waiting = (one for one in draft.standings.values() if one.is_waiting)
+    asking = (one for one in waiting if one.job.preempts and not one.job.is_frozen)
+    return [one for one in asking if one.admission.reserved]
 
 
 def _list_asks(

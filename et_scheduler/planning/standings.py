@@ -106,8 +106,7 @@ class Standing:
     @property
     def is_waiting(self) -> bool:
         """Whether it asks for a start."""
-        is_asking = self.job.is_waiting and not self.job.is_suspended and not self.job.is_frozen
-        return is_asking and not self.is_admitted
+        return self.job.is_waiting and not self.job.is_suspended and not self.is_admitted
 
     @property
     def lacks_room(self) -> bool:
@@ -120,8 +119,7 @@ class Standing:
     @property
     def missing(self) -> int:
         """How many workers it waits for although it runs: its least size has risen."""
-        is_asking = self.is_admitted and not self.job.is_frozen
-        return max(self.least - self.size, 0) if is_asking else 0
+        return max(self.least - self.size, 0) if self.is_admitted else 0
 
     @property
     def is_elastic(self) -> bool:

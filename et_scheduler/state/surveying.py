@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from et_kube.tables import Entry
 from et_scheduler.codec.jobs import StoredJob
@@ -40,8 +41,8 @@ class Surveyor:
         self._jobs: dict[str, Job] = {}
         self._given: dict[str, str] = {}  # namespaces of jobs by their uids
 
-    def survey(self, frozen: Collection[str] = ()) -> Survey:
-        """Everything as it is believed now; the jobs with the uids of `frozen` stay as they are."""
+    def survey(self, frozen: Mapping[str, int] = MappingProxyType({})) -> Survey:
+        """Everything as it is believed now; jobs with the uids of `frozen` are so since then."""
         entries = {
             entry.value.job.uid: entry for entry in self._store.jobs if entry.value.job is not None
         }
@@ -54,7 +55,7 @@ class Surveyor:
         cluster = Cluster(tuple(self._nodes.values()), tuple(self._list_pending()))
         queues = tuple(self._list_queues())
         jobs = tuple(
-            replace(job, is_frozen=True) if uid in frozen else job
+            replace(job, frozen_since=frozen[uid]) if uid in frozen else job
             for uid, job in self._jobs.items()
         )
         troubled = tuple(entry for entry in self._store.jobs if entry.value.trouble)

@@ -110,10 +110,22 @@ async def test_after_a_patch_that_was_refused_no_later_step_is_written(name: str
     desk.server.errors[name] = Refused(422, "Invalid", "a webhook denied the request")
     assert await desk.write(*CHANGES) == timedelta()
     assert tuple(desk.server.patched) == NAMES[: NAMES.index(name)]
-    assert desk.writer.list_resting() == {name}
+    assert set(desk.writer.list_resting()) == {name}
     assert desk.writer.find_wait() is not None
     await desk.clock.advance(timedelta(seconds=1))
-    assert desk.writer.list_resting() == frozenset()
+    assert not desk.writer.list_resting()
+
+
+async def test_a_rest_is_since_the_first_failure_in_a_row() -> None:
+    desk = Desk("takes")
+    desk.server.errors["takes"] = Refused(422, "Invalid", "a webhook denied the request")
+    found = []
+    for pause in (0, 30, 600):
+        await desk.clock.advance(timedelta(seconds=pause))
+        await desk.write(CHANGES[2])
+        found.append(desk.writer.list_resting()["takes"])
+    assert found[0] == found[1]
+    assert found[2] == found[0] + 630_000
 
 
 async def test_a_conflict_is_looked_at_and_tried_again_at_once() -> None:
@@ -121,11 +133,11 @@ async def test_a_conflict_is_looked_at_and_tried_again_at_once() -> None:
     desk.server.objects["takes"]["metadata"]["resourceVersion"] = "9"
     desk.server.errors["takes"] = Conflict(409, "Conflict", "it has been modified")
     await desk.write(CHANGES[2])
-    assert desk.writer.list_resting() == frozenset()
+    assert not desk.writer.list_resting()
     assert desk.surveyor.survey().entries["takes"].version == 9
     for _ in range(2):
         await desk.write(CHANGES[2])
-    assert desk.writer.list_resting() == {"takes"}
+    assert set(desk.writer.list_resting()) == {"takes"}
 
 
 async def test_a_job_that_is_gone_is_forgotten() -> None:

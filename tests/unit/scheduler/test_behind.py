@@ -8,12 +8,13 @@ import pytest
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, Node
-from et_scheduler.model.jobs import Job
+from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import DAY, MINUTE, SECOND
 from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import (
+    MAIN,
     NOW,
     apply,
     cpus,
@@ -133,6 +134,57 @@ def test_who_gives_goes_on_giving_while_the_waiter(changes: dict[str, int], kept
     waiter = make_job("b", 3, 3)
     told = decide_on(TWO, [donor, waiter])
     waiter = replace(waiter, admission=told["b"], **changes)  # type: ignore[arg-type]
-    after = settle([replace(donor, admission=told["a"]), waiter], NOW, queues=(Queue("main"),))
+    after = settle([replace(donor, admission=told["a"]), waiter], NOW, queues=MAIN)
     assert after[0].admission is not None
     assert after[0].admission.workers == kept
+
+
+# ---------------------------------------------------------------- who cannot be written
+def hold_both(**changes: object) -> Job:
+    """A gang that holds both nodes since an hour."""
+    long_ago = NOW - 60 * MINUTE
+    told = Admission(queue="main", queued_at=long_ago, since=long_ago, unfit_since=long_ago)
+    told = replace(told, reserved=("node-00", "node-01"), reason=Reason.NO_ROOM)
+    return replace(make_job("gang", 16, 16, admission=told), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("since", "is_started"),
+    [
+        pytest.param(None, False, id="is written"),
+        pytest.param(NOW, False, id="could not be written once"),
+        pytest.param(NOW - 12 * MINUTE, True, id="could not be written for long"),
+    ],
+)
+def test_nodes_are_held_for_a_gang_that(since: int | None, is_started: bool) -> None:
+    """One of the two is free by now."""
+    rigid = run_on(make_job("rigid", 8, 8), *["node-01"] * 8)
+    told = decide_on(TWO, [rigid, hold_both(frozen_since=since), make_job("small", 8, 8)])
+    assert (told["small"].state is AdmissionState.ADMITTED) == is_started
+    assert since is None or "gang" not in told
+
+
+def test_who_was_evicted_waits_for_one_that_could_not_be_written_once() -> None:
+    victim, evictor = evict()
+    victim, _ = settle([victim, replace(evictor, frozen_since=NOW)], NOW + SECOND)
+    assert get_reason(victim) is Reason.BEHIND_EVICTOR
+
+
+def test_who_cannot_be_written_and_holds_nothing_holds_up_nobody() -> None:
+    first = make_job("first", 16, 16, created=NOW - MINUTE, frozen_since=NOW)
+    assert decide_on(TWO, [first, make_job("next", 8, 8)])["next"].state is AdmissionState.ADMITTED
+
+
+def test_a_node_that_was_given_to_another_meanwhile_is_his() -> None:
+    higher = hold_both(uid="higher", name="higher", priority=1, minimum=8, maximum=8)
+    assert higher.admission is not None
+    own = replace(higher.admission, queued_at=NOW, reserved=("node-00",))
+    rigid = run_on(make_job("rigid", 16, 16), *["node-00"] * 8, *["node-01"] * 8)
+    rigid = replace(rigid, priority=2)
+    jobs = [rigid, hold_both(frozen_since=NOW), replace(higher, admission=own)]
+    assert get_reserved(settle(jobs, NOW, queues=MAIN)[2]) == ("node-00",)
+
+
+def get_reserved(job: Job) -> tuple[str, ...]:
+    assert job.admission is not None
+    return job.admission.reserved

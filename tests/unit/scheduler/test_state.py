@@ -218,7 +218,7 @@ def test_who_cannot_be_read_and_runs_counts_by_its_pods() -> None:
     book.tell(TRAINING_JOBS, odd, "team")
     survey = book.surveyor.survey()
     waiting = replace(survey.jobs[0], uid="w", worker=make_shape({"cpu": 1000}), launcher=Shape())
-    waiting = replace(waiting, name="w", admission=None, pods=(), is_frozen=False, is_waiting=True)
+    waiting = replace(waiting, name="w", admission=None, pods=(), is_waiting=True)
     queues = (Queue("main", limits={"cpu": 7000}),)
     decision = decide(survey.cluster, queues, [*survey.jobs, waiting], 10**12)
     assert decision.queues[0].allocated == {"cpu": 7000}

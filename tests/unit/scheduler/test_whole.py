@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -194,6 +195,40 @@ async def test_a_job_that_nobody_may_write_holds_up_no_other() -> None:
         tried = [c for c in rig.log.calls if c.verb == "patch" and c.ref.name == "bad"]
         assert 3 < len(tried) < 20
     assert describe(rig) == END
+
+
+async def test_a_start_that_could_not_be_written_once_keeps_its_nodes() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    rig.create(make_held("rigid", 4, 4))
+    async with rig.running():
+        await rig.advance(10)
+        rig.create(make_held("gang", 8, 8))
+        await rig.advance(70)
+        assert len(rig.get("gang")["reserved"]) == 2
+        rig.create(make_held("small", 4, 4))
+        await rig.advance(5)
+        failure = ServerFailed(500, "InternalError", "etcdserver: leader changed")
+        failures = [failure]
+        is_start = is_start_of("gang")
+        rig.refuse(lambda call: bool(failures) and is_start(call) and bool(failures.pop()), failure)
+        rig.cluster.remove(Ref(TRAINING_JOBS, "team", "rigid"))
+        for pod in rig.cluster.list(PODS, "team"):
+            rig.cluster.remove(Ref(PODS, "team", pod["metadata"]["name"]))
+        await rig.advance(30)
+    assert not failures
+    assert (rig.count("gang"), rig.count("small")) == (8, 0)
+
+
+def is_start_of(name: str) -> Callable[[Call], bool]:
+    def is_it(call: Call) -> bool:
+        is_job = call.verb == "patch" and call.ref.resource == TRAINING_JOBS
+        return (
+            is_job
+            and call.ref.name == name
+            and call.body["status"]["admission"]["state"] == "Admitted"
+        )
+
+    return is_it
 
 
 async def test_an_admission_that_cannot_be_read_leaves_the_job_alone_and_is_told_once() -> None:
