@@ -35,9 +35,17 @@ def find_refused(execution: Execution, generation: int, at: datetime) -> dict[Su
     found: dict[Subject, Failure] = {}
     others = filter(may_last, execution.failures)
     for failure in (*execution.refusals, *execution.unknowns, *others):
-        if not failure.is_of_status and isinstance(failure.error, ApiError):
+        if not failure.is_of_status and _is_about_it(failure):
             found.setdefault(failure.action.subject, failure)
     return {subject: _describe(failure, generation, at) for subject, failure in found.items()}
+
+
+def _is_about_it(failure: Failure) -> bool:
+    """Whether the server has spoken, or has not where it was asked.
+
+    A write without an answer may be done: that is for the next look to find out.
+    """
+    return isinstance(failure.error, ApiError) or isinstance(failure.action, DryRun)
 
 
 def may_last(failure: Failure) -> bool:
@@ -62,4 +70,5 @@ def _describe(failure: Failure, generation: int, at: datetime) -> Refusal:
         failure.action.ref.name,
         is_meant=isinstance(failure.error, Refused),
         is_deletion=isinstance(failure.action, Delete),
+        is_answered=isinstance(failure.error, ApiError),
     )

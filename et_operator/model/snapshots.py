@@ -36,7 +36,8 @@ class Refusal:
 
     `generation` is that of the job whose wish it was, `name` the object that it was about, `count`
     how many in a row met just that. `is_meant` says that it was refused (403, 422); else the server
-    failed (5xx), most often because somebody's webhook did, and the next try may be answered.
+    failed (5xx), most often because somebody's webhook did, and the next try may be answered. Not
+    `is_answered`: it said nothing in time.
     """
 
     message: str
@@ -46,6 +47,7 @@ class Refusal:
     name: str = ""
     is_meant: bool = True
     is_deletion: bool = False
+    is_answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

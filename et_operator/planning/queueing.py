@@ -145,7 +145,7 @@ def _list_tried(draft: Draft, *, is_asked: bool) -> Iterator[Subject]:
         refusal = refusals.get(subject)
         if refusal is None or refusal.generation != draft.view.job.generation:
             continue
-        if is_asked == (_UNASKED not in refusal.message):
+        if is_asked == (refusal.is_answered and _UNASKED not in refusal.message):
             yield subject
 
 
@@ -163,13 +163,15 @@ def _describe_wait(draft: Draft) -> str:
 
 
 def _note_shapes(draft: Draft) -> None:
-    """Found anew where the spec has changed: et-scheduler plans with what is to be created next."""
+    """Found anew where the spec has changed: et-scheduler plans with what is to be created next.
+
+    And where a former operator, which may have read less, has left who waits without.
+    """
     view, status = draft.view, draft.status
-    if status.observed_generation == view.job.generation and find_condition(
-        status.conditions, ADMITTED
-    ):
-        return
-    _find_shapes(draft)
+    told = find_condition(status.conditions, ADMITTED)
+    is_edited = told is None or status.observed_generation != view.job.generation
+    if is_edited or (status.shapes is None and told is not None and told.reason == WAITING):
+        _find_shapes(draft)
 
 
 def _find_shapes(draft: Draft) -> None:
@@ -181,7 +183,10 @@ def _find_shapes(draft: Draft) -> None:
     if pods is not None:
         draft.change(shapes=Shapes(pods, draft.spec.is_elastic))
         return
-    draft.tell("ShapeUnknown", f"{_UNREADABLE}: {problem}", is_warning=True)
+    told = find_condition(draft.status.conditions, ADMITTED)
+    is_edited = draft.status.observed_generation != draft.view.job.generation
+    if is_edited or told is None or told.message != _UNREADABLE:
+        draft.tell("ShapeUnknown", f"{_UNREADABLE}: {problem}", is_warning=True)
     if is_held(draft.view.snapshot.job):  # what runs has the shapes that it was admitted with
         draft.change(shapes=None)
 

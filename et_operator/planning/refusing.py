@@ -26,6 +26,8 @@ def _tell(draft: Draft, subject: Subject) -> str:
         return ""
     kind = (subject.resource if isinstance(subject, Ref) else subject).kind
     what = f"{'the deletion of ' if refusal.is_deletion else ''}{kind} {refusal.name}"
+    if not refusal.is_answered:
+        return f"the API server has not said what it would do with {what}: {refusal.message}"
     verb = "refuses" if refusal.is_meant else "fails on"
     return f"the API server {verb} {what}: {refusal.message}"
 

@@ -267,6 +267,22 @@ def test_what_a_job_was_admitted_to_it_gives_back_when_it_has_ended(policy: Clea
     assert count_workers(world) == 0
 
 
+def test_who_waits_without_shapes_since_a_former_operator_gets_them_and_is_tried() -> None:
+    world = make_world()
+    world.objection = "no such class"
+    world.go_on()
+    message = "what a pod of its templates requests cannot be read, correct its resources"
+    told = find_condition(world.status.conditions, "Admitted")
+    assert told is not None
+    former = replace(told, reason="Waiting", message=message)
+    conditions = [c for c in world.status.conditions if c.type != "Admitted"]
+    world.job = replace(world.job, status=replace(world.status, conditions=(*conditions, former)))
+    world.objection = ""
+    world.refusals.clear()
+    world.go_on()
+    assert list_priorities(world) == [7, 7]
+
+
 def test_an_admission_is_not_spent_while_the_last_launcher_may_still_tell_its_end():
     world = make_world()
     start(world)

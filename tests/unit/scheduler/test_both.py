@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from et_kube.clock import Clock
-from et_kube.errors import Refused
+from et_kube.errors import OutcomeUnknown, Refused
 from et_kube.resources import EVENTS, PODS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.assembly import Operator
 from et_operator.measuring import Metrics
 from et_operator.settings import Settings
 from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
-from fakes.clients import Call, GuardedApi
+from fakes.clients import Call, GuardedApi, Moment
 from tests.unit.scheduler.rigs import Rig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -92,6 +92,30 @@ async def test_a_job_is_held_answered_started_and_makes_room() -> None:
         spec = pair.cluster.get(Ref(TRAINING_JOBS, "team", "one"))["spec"]["etReplicaSpecs"]
         assert spec["worker"]["replicas"] == 2
     assert [e["note"] for e in pair.cluster.list(EVENTS) if e["reason"] == "Unreadable"] == []
+
+
+async def test_who_gets_no_answer_in_time_is_in_line_and_told_what_is_missing() -> None:
+    """Webhooks that take longer, all together, than a call may: a creation may get through."""
+    pair = Pair(nodes=2, cpu=4)
+
+    def hang(call: Call, moment: Moment) -> None:
+        if call.verb == "dry-run" and moment is Moment.AFTER:
+            raise OutcomeUnknown("no answer within 15 s")
+
+    async with pair.running():
+        pair.create(make_held("first", least=7, most=7))
+        await pair.advance(20)
+        pair.log.faults.append(hang)
+        pair.create(make_held("late", least=2, most=2))
+        await pair.advance(120)
+        status = pair.find_status("late")
+        tries = sum(call.verb == "dry-run" for call in pair.log.calls)
+        await pair.advance(600)
+        assert sum(call.verb == "dry-run" for call in pair.log.calls) - tries <= 2 * 10
+    (told,) = [one for one in status["conditions"] if one["type"] == "Admitted"]
+    assert (told["status"], told["reason"]) == ("False", "Waiting")
+    assert "no answer within 15 s" in told["message"]
+    assert status["admission"]["reason"] == "NoRoom"
 
 
 async def test_nobody_goes_for_who_would_have_no_pods_and_he_waits_again_once_he_would() -> None:

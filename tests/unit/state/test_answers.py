@@ -19,8 +19,10 @@ class Book(Answers):
         self.seen: set[Ref] = set()
         super().__init__(lambda ref: ref in self.seen)
 
-    def refuse(self, message: str, generation: int = 1, *, is_meant: bool = False) -> Refusal:
-        refusal = Refusal(message, 1, NOW, generation, is_meant=is_meant)
+    def refuse(
+        self, message: str, generation: int = 1, name: str = "", *, is_meant: bool = False
+    ) -> Refusal:
+        refusal = Refusal(message, 1, NOW, generation, name, is_meant=is_meant)
         self.note_writes(KEY, "u", (), {PODS: refusal})
         return self.find(KEY, "u").refusals[PODS]
 
@@ -38,6 +40,8 @@ def test_what_the_author_has_changed_or_the_server_has_done_is_refused_for_the_f
     book = Book()
     assert [book.refuse("no").count, book.refuse("no").count] == [1, 2]
     assert book.refuse("no", generation=2).count == 1
+    assert book.refuse("no", 2, "another object").count == 1
+    assert book.refuse("no", 2, "another object").count == 2
     book.note_writes(KEY, "u", {PODS}, {})
     assert book.find(KEY, "u").is_empty
 
