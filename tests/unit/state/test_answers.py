@@ -46,6 +46,16 @@ def test_what_the_author_has_changed_or_the_server_has_done_is_refused_for_the_f
     assert book.find(KEY, "u").is_empty
 
 
+def test_what_is_refused_is_counted_by_itself() -> None:
+    """A quota that has refused growth many times may have the room of a launcher that was lost."""
+    book = Book()
+    counts = []
+    for name in ("train-worker-8", "train-worker-8", "train-launcher-r1", "train-launcher-r1"):
+        book.note_writes(KEY, "u", (), {PODS: Refusal("quota", 1, NOW, 1, name)})
+        counts.append(book.find(KEY, "u").refusals[PODS].count)
+    assert counts == [1, 2, 1, 2]
+
+
 def test_another_job_of_the_name_begins_with_no_answers() -> None:
     book = Book()
     book.refuse("no")
