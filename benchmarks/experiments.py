@@ -152,12 +152,14 @@ async def have_nodes(site: Site) -> AsyncIterator[None]:
             await site.api.delete(_NODES, labelSelector=f"type={NODE_TYPE}")
 
 
-async def measure_bare(site: Site) -> tuple[float, ...]:
-    """Seconds in which a script has the pods of a gang on nodes, some times one after the other."""
+async def measure_bare(
+    site: Site, count: int = 1 + LEAST, samples: int = BARE_SAMPLES
+) -> tuple[float, ...]:
+    """Seconds in which a script has so many pods on nodes, some times one after the other."""
     found = []
-    for number in range(BARE_SAMPLES):
+    for number in range(samples):
         async with make_namespace(site, f"bare-{number}") as namespace:
-            pods = [build_pod(f"bare-{place}") for place in range(1 + LEAST)]
+            pods = [build_pod(f"bare-{place}") for place in range(count)]
             found.append(await make_all(site, build_path("pods", namespace), pods))
     return tuple(found)
 

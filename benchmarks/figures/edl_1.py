@@ -14,7 +14,7 @@ from et_scheduler.simulating.policies import POLICIES
 
 JOBS, GAP, REST = 20, 10.0, 300.0
 """How many, how many seconds apart, and how long the cluster has after the last."""
-OFF, OFF_REST = 60, 60.0
+OFF, OFF_REST = 60, 20.0
 """Trainers of each job where EDL was off; after the last of them nothing changes for long."""
 FREEDOM_NOTE = "If companions could be moved too, 98.7 % of all CPU could be requested."
 WAIT, FAIRNESS, ENDED, USE = 3.0, 0.95, 420.0, 0.98
@@ -105,7 +105,7 @@ FIGURE = Figure(
         "operator and et-scheduler, and a stand-in for the brokers, which lists a worker at once "
         "and closes at once who drains. 20 jobs of 2 to 60 trainers of 5 CPU and 8 GiB, one each "
         "10 s, each with a ReplicaSet of 10 companions of 4 CPU and 5 GiB; then 300 s. Beside it "
-        "the same without a queue, 60 trainers a job and then 60 s, and et-scheduler's simulator."
+        "the same without a queue, 60 trainers a job and then 20 s, and et-scheduler's simulator."
     ),
     measure=measure,
     place=Place.SIMULATED,
