@@ -20,6 +20,7 @@ from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.ledgers import SCALE, Ledger
 from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.promises import Promises
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_floor
 from et_scheduler.planning.standings import Standing
@@ -59,8 +60,7 @@ class Draft:
         self.ledger = Ledger(self.queues, self.room.resources, self._get_shared_total())
         self.holds: dict[str, Hold] = {}
         self.explanations: dict[str, Explanation] = {}
-        self._promised = np.zeros(len(self.room.nodes), dtype=np.int64)
-        self._promises: dict[str, int] = {}
+        self.promises = Promises(self.room)
         self._parts: dict[Shape, tuple[int, ...]] = {}
         self._wholes: list[int] = self.total.tolist()
         self.givers: dict[str, list[Standing]] = {}
@@ -246,24 +246,6 @@ class Draft:
         allowed = np.zeros(len(self.room.nodes), dtype=np.bool_)
         allowed[told] = True
         return allowed
-
-    def promise(self, standing: Standing, places: Iterable[int]) -> None:
-        """Pods of this job will be on these nodes, and are not yet."""
-        number = self._promises.setdefault(standing.job.uid, len(self._promises) + 1)
-        self._promised[list(places)] = number
-
-    def leave_out_promised(self, standing: Standing, allowed: Mask | None) -> Mask | None:
-        """Of the allowed nodes those where nobody else's pods are still to come.
-
-        kube-scheduler knows nothing of our seats. Were two gangs told to look on nodes of which
-        they share some, one could take both seats of a shared node, and the other would lack one
-        while a seat of the first stays empty, where the other does not look.
-        """
-        if not self._promises:
-            return allowed
-        own = self._promises.get(standing.job.uid, -1)
-        mask: Mask = (self._promised == 0) | (self._promised == own)
-        return mask if allowed is None else mask & allowed
 
     def rank_priority(self, standing: Standing) -> tuple[int, int]:
         """Whose reservation yields to whose: by the queue, then by the job."""

@@ -18,7 +18,7 @@ from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_next
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.waiting import find_owed, is_anybody_short
+from et_scheduler.planning.waiting import find_owed, find_wanted
 
 _Entry = tuple[int, int, str]
 
@@ -116,7 +116,8 @@ class Fill:
         allowed = None if standing.outside >= standing.floor else self._outside
         if not self.is_real:
             return self._seat(standing.job.worker, step, allowed)
-        allowed = self.draft.leave_out_promised(standing, allowed)
+        gang = Gang(None, standing.job.worker, step)
+        allowed = self.draft.promises.leave_out(standing.job.uid, gang, allowed)
         # Best where nobody else grows in this pass: on shared nodes kube-scheduler may give two
         # seats to one job, whose own elsewhere the other is not told to look for.
         apart = (self._owners == 0) | (self._owners == self._number(standing))
@@ -146,7 +147,8 @@ class Fill:
 
 def grow_all(draft: Draft) -> None:
     """Raise sizes of jobs that run, and of gangs that start in this pass if nobody waits."""
-    growers = [one for one in draft.list_admitted() if _may_grow(draft, one)]
+    wanted = find_wanted(draft)
+    growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted)]
     fill = Fill(draft, draft.room, {one.job.uid: one.size for one in growers})
     fill.run(growers)
     for standing in growers:
@@ -178,11 +180,11 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
     )
 
 
-def _may_grow(draft: Draft, standing: Standing) -> bool:
+def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
     if not standing.is_elastic or standing.size >= standing.most or standing.leaving:
         return False
     if standing.is_fresh:
-        return not is_anybody_short(draft)
+        return wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
     if not is_steady(standing) or is_levelling(draft):
         return False
     admission = standing.admission

@@ -95,7 +95,7 @@ def seat_unbound(draft: Draft) -> None:
         seats = _find_any(draft, gang, draft.find_told(standing))
         if seats is not None:
             take_seats(draft.room, gang, seats)
-            draft.promise(standing, seats.list_places())
+            draft.promises.note(standing.job.uid, gang, seats)
 
 
 def _find_any(draft: Draft, gang: Gang, told: Mask | None) -> Seats | None:

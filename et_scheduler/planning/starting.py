@@ -73,7 +73,7 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
         release_seats(draft.room, *standing.held)
         coming, standing.held = standing.held[1], None
     allowed = draft.get_allowed(standing)
-    apart = draft.leave_out_promised(standing, allowed)
+    apart = draft.promises.leave_out(standing.job.uid, gang, allowed)
     seats = find_seats(draft.room, gang, apart)
     if seats is None and apart is not allowed:
         seats = find_seats(draft.room, gang, allowed)
@@ -143,7 +143,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     standing.gang_seats = seats
     workers = gang.workers + standing.size
     placement = draft.build_placement(standing, seats.places, seats.launcher)
-    draft.promise(standing, seats.list_places())
+    draft.promises.note(standing.job.uid, gang, seats)
     if not is_new:
         reason, text = Reason.GROWN, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}

@@ -14,9 +14,15 @@ from et_scheduler.planning.standings import Standing
 _FOR_LIMIT = (*FOR_ROOM, Reason.AT_LIMIT)
 
 
-def is_anybody_short(draft: Draft) -> bool:
-    """Whether somebody waits for room, now or coming."""
-    return any(told.reason in FOR_ROOM for told in draft.explanations.values())
+def find_wanted(draft: Draft) -> frozenset[str]:
+    """The resources for which somebody waits, now or coming."""
+    waiting = (draft.standings[uid].job for uid in draft.explanations if _is_short(draft, uid))
+    shapes = {shape for job in waiting for shape in (job.launcher, job.worker)}
+    return frozenset(name for shape in shapes for name, _ in shape.requests)
+
+
+def _is_short(draft: Draft, uid: str) -> bool:
+    return draft.explanations[uid].reason in FOR_ROOM
 
 
 def is_room_coming(draft: Draft) -> bool:

@@ -530,6 +530,31 @@ def test_who_was_told_no_nodes_has_lost_none() -> None:
     assert "a" not in decide_on(full, [promised(placement=Placement())])
 
 
+@pytest.mark.parametrize(("coming", "workers"), [("cpu", None), ("gpu", 4)])
+def test_nobody_grows_where_pods_that_take_the_same_are_to_come(
+    coming: str, workers: int | None
+) -> None:
+    node = make_node("node-00", more={"gpu": 4})
+    gang = run_on(make_job("a", 2, 2, worker=make_shape({coming: 1})), "node-00", "node-00")
+    pods = tuple(pod if pod.is_launcher else replace(pod, node="") for pod in gang.pods)
+    gang = replace(gang, pods=tuple(replace(pod, created=NOW) for pod in pods))
+    running = run_on(make_job("b", 1, 4), "node-00")
+    found = decide_on((node,), [gang, running]).get("b")
+    assert (found.workers if found else None) == workers
+
+
+@pytest.mark.parametrize(("wanted", "workers"), [("cpu", 1), ("gpu", 4)])
+def test_a_gang_starts_small_where_somebody_waits_for_what_it_takes(
+    wanted: str, workers: int
+) -> None:
+    waiter = make_job("a", 5, 5, worker=make_shape({wanted: 2000}))
+    node = make_node("node-00", 12, more={"gpu": 10000})
+    holder = run_on(make_job("c", 1, 1, worker=make_shape({wanted: 6000})), "node-00")
+    told = decide_on((node,), [waiter, make_job("b"), holder])
+    assert told["a"].reason is Reason.NO_ROOM
+    assert told["b"].workers == workers
+
+
 def test_its_next_attempt_waits() -> None:
     told = Admission(queue="main", queued_at=SOON, retry_at=NOW + SECOND, attempts=1)
     decision = decide(Cluster(TWO), MAIN, [make_job("a", admission=told)], NOW)
