@@ -172,6 +172,14 @@ POINTS = (
     Point("queue-gone", "a queue deleted under running jobs ends none", TRAINING),
     Point("fixed-in-queue", "kubectl scale in a queue: Fixed follows, Auto does not", TRAINING),
     Point("ssh-in-queue", "a job over ssh waits in line, proven, and trains", TRAINING),
+    Point("reclaim", "a queue takes its share back from who borrows it: no lost step", TRAINING),
+    Point("evicted", "evicted for a higher priority: its old place, its checkpoint", TRAINING),
+    Point("big-gang", "elastic jobs shrink for a large gang, none below its least", REAL),
+    Point("services-first", "workers make room for a Deployment, come back after it", TRAINING),
+    Point("fallback", "a gang that nobody can place is taken back; others go on", REAL),
+    Point("quota-in-queue", "a quota refuses a job's pods: told; others in line start", REAL),
+    Point("priority", "the priority that arena sets decides who is first in line", TRAINING),
+    Point("scaling-in-queue", "ScaleIn and ScaleOut in a queue say what to change", REAL),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
 )
 

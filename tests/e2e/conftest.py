@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
+from tests.e2e.histories import History, find_breaches
+from tests.e2e.pools import Pool
 from tests.e2e.world import LOGS, World
 
 FAILURE = Path(os.environ.get("FAILURE_DIR", "out/failure"))
@@ -30,6 +32,23 @@ def neighbour(request: pytest.FixtureRequest) -> Iterator[World]:
     """Another one."""
     with open_world(request) as world:
         yield world
+
+
+@pytest.fixture
+def history(world: World) -> History:
+    """What is written in that namespace from now on."""
+    return History(world)
+
+
+@pytest.fixture
+def pool(world: World, history: History) -> Iterator[Pool]:
+    """Seats, queues and priorities of its own; what must hold has held all the time."""
+    pool = Pool(world)
+    yield pool
+    pool.close()
+    versions = history.list_versions()
+    assert versions, "the watches have told something"
+    assert find_breaches(versions, pool) == []
 
 
 @contextmanager

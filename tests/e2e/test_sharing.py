@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Any
 
 import pytest
-from kubernetes.client.exceptions import ApiException
 
+from tests.e2e.pools import delete_queue, find_admission
 from tests.e2e.world import GROUP, World, build_job, find_condition, scale_out, train
 
 pytestmark = pytest.mark.cluster
@@ -34,15 +33,6 @@ def create_queue(world: World, name: str) -> None:
     world.custom.create_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", body)
 
 
-def delete_queue(world: World, name: str) -> None:
-    """Whoever is in it; one that is gone stays so."""
-    try:
-        world.custom.delete_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", name)
-    except ApiException as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-
-
 def build_member(name: str, queue: str, *, least: int, most: int, steps: int) -> dict[str, Any]:
     """A job in the queue; each worker takes a tenth of a CPU, the launcher's broker a fiftieth."""
     command = train("--steps", str(steps), "--step-seconds", "0.2", np=least, maximum=most)
@@ -50,12 +40,6 @@ def build_member(name: str, queue: str, *, least: int, most: int, steps: int) ->
     [container] = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
     container["resources"] = {"requests": {"cpu": "100m"}}
     return job
-
-
-def find_admission(world: World, job: str) -> dict[str, Any]:
-    """What et-scheduler has told the job."""
-    admission: dict[str, Any] = world.status("trainingjobs", job).get("admission") or {}
-    return admission
 
 
 @pytest.mark.point("shares")

@@ -1,0 +1,174 @@
+"""Who waits in line, for what, and who goes on meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.histories import History
+from tests.e2e.light_jobs import find_pods, wait_for_condition
+from tests.e2e.pools import Pool, find_admission
+from tests.e2e.world import GROUP, ROOT, World, find_condition, scale_in, scale_out
+
+pytestmark = pytest.mark.cluster
+
+ARENA = ROOT / "examples" / "compatible" / "arena.yaml"
+BESIDE_NOBODY = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"no-such": "pod"}},
+            }
+        ]
+    }
+}
+"""What et-scheduler does not model: it believes that there is room, and nobody finds a node."""
+
+
+@pytest.mark.point("fallback")
+def test_a_gang_that_nobody_can_place_is_taken_back_and_holds_nobody_up(
+    world: World, pool: Pool, history: History
+) -> None:
+    pool.offer(1, 1)
+    queue = pool.open_queue("queue")
+    world.create(pool.build("nowhere", queue, (2, 2), affinity=BESIDE_NOBODY))
+    world.wait(lambda: len(find_pods(world, "nowhere")) == 2, "its workers look for a node")
+    world.create(pool.build("next", queue, (2, 2)))
+    wait_for_condition(world, "next", "Admitted", "False")
+
+    wait_for_condition(world, "next", "Running")
+
+    told = ("NotBound", "of 2 workers 0 had found a node after 60 s")
+    assert told in history.list_words("nowhere")
+    assert find_pods(world, "nowhere") == {}
+
+
+@pytest.mark.point("quota-in-queue")
+def test_who_may_not_have_its_pods_is_told_by_whom_and_others_start(
+    world: World, pool: Pool
+) -> None:
+    pool.offer(2, 2)
+    queue = pool.open_queue("queue")
+    limit_seats(world, pool, 1)
+    job = pool.build("wide", queue, (1, 1))
+    [container] = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
+    container["resources"] = pool.request(2)
+    world.create(job)
+    message = wait_for_refusal(world, "wide")
+    assert "exceeded quota: seats" in message
+    assert pool.resource in message
+
+    world.create(pool.build("narrow", queue, (1, 1)))
+    wait_for_condition(world, "narrow", "Running")
+    limit_seats(world, pool, 3)
+
+    wait_for_condition(world, "wide", "Running")
+
+
+@pytest.mark.point("quota-in-queue")
+def test_a_gang_of_which_a_quota_refuses_some_is_taken_back(
+    world: World, pool: Pool, history: History
+) -> None:
+    pool.offer(1, 1)
+    queue = pool.open_queue("queue")
+    limit_seats(world, pool, 1)
+    world.create(pool.build("half", queue, (2, 2)))
+    world.wait(lambda: len(find_pods(world, "half")) == 1, "the quota has room for one of two")
+    world.create(pool.build("next", queue, (1, 1)))
+    wait_for_condition(world, "next", "Admitted", "False")
+
+    wait_for_condition(world, "next", "Running")
+
+    told = ("NeverCreated", "of 2 workers the operator had created 1 after 60 s")
+    assert told in history.list_words("half")
+
+
+@pytest.mark.point("priority")
+def test_the_priority_that_arena_sets_decides_who_is_first(world: World, pool: Pool) -> None:
+    pool.offer(1, 1)
+    queue, urgent = pool.open_queue("queue"), pool.open_class("urgent", 1000)
+    world.create(pool.build("first", queue, (2, 2)))
+    wait_for_condition(world, "first", "Running")
+    world.create(pool.build("ordinary", queue, (2, 2)))
+    wait_for_condition(world, "ordinary", "Admitted", "False")
+
+    world.create(build_arenas(pool, queue, urgent))
+
+    line = [f"{world.namespace}/{name}" for name in ("from-arena", "ordinary")]
+    world.wait(lambda: read_line(world, queue) == line, "who came later is first")
+    world.delete("trainingjobs", "first")
+    world.wait_for_phase("from-arena", "Running")
+    assert world.phase("ordinary") == "Waiting"
+
+
+@pytest.mark.point("scaling-in-queue")
+@pytest.mark.parametrize("elasticity", ["Auto", "Fixed"])
+def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(
+    world: World, pool: Pool, elasticity: str
+) -> None:
+    pool.offer(1, 1)
+    job = pool.build("held", pool.open_queue("queue"), (1, 2))
+    job["spec"]["elasticity"] = elasticity
+    job["spec"]["etReplicaSpecs"]["worker"]["replicas"] = 2
+    world.create(job)
+    wait_for_condition(world, "held", "Running")
+    before = world.worker_names()
+    assert len(before) == 2
+
+    world.create(scale_in("less", "held", count=1))
+    world.create(scale_out("more", "held", 1))
+
+    for plural, name in (("scaleins", "less"), ("scaleouts", "more")):
+        told = world.wait_for_scaling(plural, name)["conditions"][-1]
+        assert (told["type"], told["reason"]) == ("ScaleFailed", "InQueue")
+        assert "change its minReplicas and maxReplicas, or worker.replicas" in told["message"]
+    assert world.worker_names() == before
+    assert find_admission(world, "held")["workers"] == 2
+
+
+def limit_seats(world: World, pool: Pool, seats: int) -> None:
+    """A quota of so many; the API server enforces it when this returns."""
+    name, amounts = "seats", {f"requests.{pool.resource}": str(seats)}
+    body = {"metadata": {"name": name}, "spec": {"hard": amounts}}
+    if world.core.list_namespaced_resource_quota(world.namespace).items:
+        world.core.patch_namespaced_resource_quota(name, world.namespace, body)
+    else:
+        world.core.create_namespaced_resource_quota(world.namespace, body)
+    world.wait(
+        lambda: (
+            world.core.read_namespaced_resource_quota(name, world.namespace).status.hard == amounts
+        ),
+        "the quota is in force",
+    )
+
+
+def wait_for_refusal(world: World, job: str) -> str:
+    """Until the job says that its pods would not be created; in whose words."""
+
+    def look() -> str:
+        told = find_condition(world.status("trainingjobs", job), "Admitted")
+        return str(told["message"]) if told.get("reason") == "PodsRefused" else ""
+
+    return world.wait(look, f"{job} is told that its pods would be refused")
+
+
+def build_arenas(pool: Pool, queue: str, priority_class: str) -> dict[str, Any]:
+    """The job of `arena submit etjob --priority`, in a queue."""
+    job: dict[str, Any] = next(yaml.safe_load_all(Path(ARENA).read_text("utf-8")))
+    job["spec"]["queue"] = queue
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    template["priorityClassName"] = priority_class
+    template["containers"][0]["resources"] = pool.request(1)
+    return job
+
+
+def read_line(world: World, queue: str) -> list[str]:
+    """Who waits in it, the first first."""
+    place = (GROUP, "v1alpha1", "trainingqueues", queue)
+    status = world.custom.get_cluster_custom_object(*place).get("status") or {}
+    line: list[str] = status.get("line") or []
+    return line
