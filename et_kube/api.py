@@ -1,4 +1,4 @@
-"""The one seam to Kubernetes: JSON in, JSON out. et_kube/rest implements it, fakes too."""
+"""The one seam to Kubernetes: JSON in, JSON out. et_kube/rest implements it, fakes/clients too."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ sys.exit(serving.main([], os.environb, sys.argv[1]))
 SHIM = "import sys; from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[2:], sys.argv[1]))"
 
 
-class World:
+class PodlessJob:
     """One job. `count` workers of `slots` slots; whoever measures or tests starts the shims.
 
     The folder is the launcher's pod; the workers' sockets and logs are in it too.
@@ -106,11 +106,11 @@ class World:
         await self.start_broker()
         await until(lambda: self.listed == len(self.workers))
 
-    def build_successor(self) -> World:
+    def build_successor(self) -> PodlessJob:
         """The next launcher of the same job, in a pod of its own; not started."""
         folder = self.folder / f"launcher-{self.epoch + 1}"
         folder.mkdir()
-        successor = World(folder)
+        successor = PodlessJob(folder)
         successor.server, successor.url = self.server, self.url
         successor.states, successor.epoch = self.states, self.epoch + 1
         successor._generation = self._generation
@@ -199,13 +199,13 @@ class World:
 
 
 @asynccontextmanager
-async def running(world: World) -> AsyncIterator[World]:
-    """A started world, ended whatever happens meanwhile."""
+async def running(job: PodlessJob) -> AsyncIterator[PodlessJob]:
+    """A started job, ended whatever happens meanwhile."""
     try:
-        await world.start()
-        yield world
+        await job.start()
+        yield job
     finally:
-        await world.close()
+        await job.close()
 
 
 async def end_process(process: asyncio.subprocess.Process) -> None:

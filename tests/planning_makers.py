@@ -117,7 +117,7 @@ def make_scaling(kind: ScalingKind, name: str, **changes: Any) -> Scaling:
 KEYS_SECRET = "job-ssh-x7f2q"
 
 
-class World:
+class ModelWorld:
     """A cluster that does at once what it is asked to; everything else happens when told to.
 
     Checks at each pass what must hold whatever happens.

@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fakes.podless import World, measure_cpu, measure_memory, running, until
+from fakes.podless import PodlessJob, measure_cpu, measure_memory, running, until
 from tests import fuzzing
 from tests.transport.bursts import send_burst
 
@@ -47,8 +47,8 @@ class Row:
 class Sessions:
     """Some sessions that print numbered lines, and what their shims brought of them."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, job: PodlessJob) -> None:
+        self._job = job
         self._shims: list[asyncio.subprocess.Process] = []
         self._outputs: list[bytearray] = []
         self._readers: list[asyncio.Task[None]] = []
@@ -56,9 +56,9 @@ class Sessions:
 
     async def start(self, group: asyncio.TaskGroup, *, each: int = 2) -> None:
         """`each` in every worker; returns when all of them have printed."""
-        command = LINES.format(go=self._world.folder / "go")
-        for host in self._world.workers * each:
-            shim = await self._world.start_shim(command, host)
+        command = LINES.format(go=self._job.folder / "go")
+        for host in self._job.workers * each:
+            shim = await self._job.start_shim(command, host)
             self._shims.append(shim)
             self._outputs.append(bytearray())
             self._readers.append(group.create_task(self._read(shim, self._outputs[-1])))
@@ -66,14 +66,14 @@ class Sessions:
 
     def check_alive(self) -> None:
         """Nobody was told of an end that did not happen, and no host was taken off."""
-        assert self._world.report.exits == {}
+        assert self._job.report.exits == {}
         assert all(shim.returncode is None for shim in self._shims)
-        assert self._world.listed == len(self._world.workers)
+        assert self._job.listed == len(self._job.workers)
 
     async def finish(self) -> int:
         """Let all end: each line came once and in order, each exit is true. The lines' number."""
         started = time.monotonic()
-        (self._world.folder / "go").touch()
+        (self._job.folder / "go").touch()
         async with asyncio.timeout(120):
             await asyncio.gather(*self._readers)
             codes = [await shim.wait() for shim in self._shims]
@@ -81,9 +81,9 @@ class Sessions:
         for output in self._outputs:
             count = output.count(b"\n")
             assert output == b"".join(b"line %d\n" % number for number in range(1, count + 1))
-        await until(lambda: len(self._world.report.exits) == len(self._world.workers))
+        await until(lambda: len(self._job.report.exits) == len(self._job.workers))
         self.recovery = time.monotonic() - started
-        told = [ended.code for exits in self._world.report.exits.values() for ended in exits]
+        told = [ended.code for exits in self._job.report.exits.values() for ended in exits]
         await until(lambda: self._count_exits() == len(self._shims))
         assert set(told) == {3}
         return sum(output.count(b"\n") for output in self._outputs)
@@ -94,28 +94,28 @@ class Sessions:
             output += data
 
     def _count_exits(self) -> int:
-        return sum(len(exits) for exits in self._world.report.exits.values())
+        return sum(len(exits) for exits in self._job.report.exits.values())
 
 
 @asynccontextmanager
-async def training(count: int) -> AsyncIterator[tuple[World, Sessions]]:
+async def training(count: int) -> AsyncIterator[tuple[PodlessJob, Sessions]]:
     """Workers with two printing sessions each."""
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), count=count)
-        async with running(world), asyncio.TaskGroup() as group:
-            sessions = Sessions(world)
+        job = PodlessJob(Path(folder), count=count)
+        async with running(job), asyncio.TaskGroup() as group:
+            sessions = Sessions(job)
             await sessions.start(group)
-            yield world, sessions
+            yield job, sessions
 
 
 async def take_api_away(seconds: float) -> Row:
     """Every stream breaks, and nobody answers for so long."""
-    async with training(4) as (world, sessions):
-        world.server.is_away = True
-        world.cut()
+    async with training(4) as (job, sessions):
+        job.server.is_away = True
+        job.cut()
         await asyncio.sleep(seconds)
         sessions.check_alive()
-        world.server.is_away = False
+        job.server.is_away = False
         lines = await sessions.finish()
     seen = f"8 sessions, {lines:,} lines, all there; ended {sessions.recovery:.1f} s after it"
     return Row("API server away", seconds, seen)
@@ -123,13 +123,13 @@ async def take_api_away(seconds: float) -> Row:
 
 async def silence(seconds: float) -> Row:
     """Every stream stays open and says nothing, also the new ones."""
-    async with training(4) as (world, sessions):
-        calls = world.server.exec_calls
-        world.server.frozen.update(world.workers)
+    async with training(4) as (job, sessions):
+        calls = job.server.exec_calls
+        job.server.frozen.update(job.workers)
         await asyncio.sleep(seconds)
         sessions.check_alive()
-        again = world.server.exec_calls - calls
-        world.server.thaw()
+        again = job.server.exec_calls - calls
+        job.server.thaw()
         lines = await sessions.finish()
     seen = f"8 sessions, {lines:,} lines, all there; {again} streams opened meanwhile, "
     return Row("all streams silent", seconds, seen + f"ended {sessions.recovery:.1f} s after it")
@@ -138,18 +138,18 @@ async def silence(seconds: float) -> Row:
 async def hold_streams(seconds: float) -> Row:
     """A thousand streams, pinged every ten seconds and otherwise idle."""
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), count=STREAMS)
-        world.use_no_processes()
+        job = PodlessJob(Path(folder), count=STREAMS)
+        job.use_no_processes()
         started = time.monotonic()
-        async with running(world):
+        async with running(job):
             opened = time.monotonic() - started
-            assert world.broker is not None
-            before = measure_cpu(world.broker.pid)
+            assert job.broker is not None
+            before = measure_cpu(job.broker.pid)
             await asyncio.sleep(seconds)
-            cpu = (measure_cpu(world.broker.pid) - before) / seconds
-            memory = measure_memory([world.broker.pid])
-            assert world.server.exec_calls == STREAMS
-            assert world.listed == STREAMS
+            cpu = (measure_cpu(job.broker.pid) - before) / seconds
+            memory = measure_memory([job.broker.pid])
+            assert job.server.exec_calls == STREAMS
+            assert job.listed == STREAMS
     seen = f"opened in {opened:.1f} s, none lost; broker: {cpu:.1%} of a core, {memory >> 20} MiB"
     return Row(f"{STREAMS:,} streams", seconds, seen)
 
@@ -158,27 +158,27 @@ async def cut_at_random(seconds: float) -> Row:
     """Cuts, freezes, false goodbyes, an absent API server and killed brokers, in any order."""
     dice = random.Random(os.environ.get("SOAK_SEED", "1"))  # noqa: S311 (a die, not a secret)
     faults = 0
-    async with training(3) as (world, sessions):
+    async with training(3) as (job, sessions):
         until_when = time.monotonic() + seconds
         while time.monotonic() < until_when:
-            await make_fault(world, dice)
+            await make_fault(job, dice)
             faults += 1
             sessions.check_alive()
         lines = await sessions.finish()
     return Row("random cuts", seconds, f"{faults} faults, 6 sessions, {lines:,} lines, all there")
 
 
-async def make_fault(world: World, dice: random.Random) -> None:
+async def make_fault(job: PodlessJob, dice: random.Random) -> None:
     """One of them, and its end."""
-    server = world.server
+    server = job.server
     kind = dice.choice(("cut one", "cut", "freeze", "success", "away", "kill"))
     pause = dice.uniform(0.05, 2.0)
     if kind == "cut one":
-        server.cut(dice.choice(world.workers))
+        server.cut(dice.choice(job.workers))
     elif kind == "cut":
         server.cut()
     elif kind == "freeze":
-        server.frozen.add(dice.choice(world.workers))
+        server.frozen.add(dice.choice(job.workers))
     elif kind == "success":
         server.says_success = True
         server.cut()
@@ -186,21 +186,21 @@ async def make_fault(world: World, dice: random.Random) -> None:
         server.is_away = True
         server.cut()
     else:
-        await world.kill_broker()
+        await job.kill_broker()
     await asyncio.sleep(pause)
     server.says_success = server.is_away = False
     server.thaw()
     if kind == "kill":
-        await world.start_broker()
+        await job.start_broker()
     await asyncio.sleep(dice.uniform(0.0, 1.0))
 
 
 async def burst(size: int) -> Row:
     """One session prints so many bytes and ends with 3."""
     with tempfile.TemporaryDirectory() as folder:
-        async with running(World(Path(folder))) as world:
+        async with running(PodlessJob(Path(folder))) as job:
             started = time.monotonic()
-            await send_burst(world, size)
+            await send_burst(job, size)
             seconds = time.monotonic() - started
     rate = size / seconds / 1e6
     return Row(f"burst of {size / 1e6:.0f} MB", seconds, f"whole, hashed; {rate:.0f} MB/s")

@@ -11,7 +11,7 @@ from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.spreads import measure_spread
 from et_kube.clock import Clock
-from fakes.podless import World, measure_cpu, running
+from fakes.podless import PodlessJob, measure_cpu, running
 
 SIZE = 200_000_000
 FAR_SECONDS = 0.02
@@ -42,19 +42,19 @@ async def measure(bench: Bench) -> Finding:
 async def send(workers: int, far: float, clock: Clock) -> tuple[float, float]:
     """MB/s by the clock, and by the CPU that the broker used."""
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), count=workers)
-        world.server.far = far
-        async with running(world):
-            assert world.broker is not None  # noqa: S101 (it runs)
+        job = PodlessJob(Path(folder), count=workers)
+        job.server.far = far
+        async with running(job):
+            assert job.broker is not None  # noqa: S101 (it runs)
             command = f"head -c {SIZE // workers} /dev/zero"
-            cpu, started = measure_cpu(world.broker.pid), clock.monotonic()
+            cpu, started = measure_cpu(job.broker.pid), clock.monotonic()
             shims = [
-                await world.start_shim(command, host, stdout=subprocess.DEVNULL)
-                for host in world.workers
+                await job.start_shim(command, host, stdout=subprocess.DEVNULL)
+                for host in job.workers
             ]
             await asyncio.gather(*(shim.wait() for shim in shims))
             seconds = clock.monotonic() - started
-            return SIZE / seconds / 1e6, SIZE / (measure_cpu(world.broker.pid) - cpu) / 1e6
+            return SIZE / seconds / 1e6, SIZE / (measure_cpu(job.broker.pid) - cpu) / 1e6
 
 
 FIGURE = Figure(

@@ -13,7 +13,7 @@ from benchmarks.benches import Bench
 from benchmarks.findings import RUN_HERE, Figure, Finding, Goal, Place, Series, Side
 from benchmarks.spreads import measure_spread
 from fakes.apiserver import ROOT
-from fakes.podless import World, measure_memory, pids_of, running
+from fakes.podless import PodlessJob, measure_memory, pids_of, running
 
 WORKERS, SLOTS = 128, 8
 STARTS = 300
@@ -30,12 +30,12 @@ DRIVER = ROOT / "benchmarks" / "commands" / "driver.py"
 async def measure(bench: Bench) -> Finding:
     """One job; `samples` does not apply to its size."""
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), count=WORKERS, slots=SLOTS)
-        world.use_sockets()
-        async with running(world):
-            starts = await run_starts(world, bench.count_samples(STARTS))
-            slots, slots_memory = await run_slots(world)
-            shims_memory = await run_shims(world)
+        job = PodlessJob(Path(folder), count=WORKERS, slots=SLOTS)
+        job.use_sockets()
+        async with running(job):
+            starts = await run_starts(job, bench.count_samples(STARTS))
+            slots, slots_memory = await run_slots(job)
+            shims_memory = await run_shims(job)
     p50 = measure_spread(starts["starts"]).median
     per_shim = Series("a slot with a shim", "MiB", shims_memory)
     return Finding(
@@ -57,32 +57,32 @@ async def measure(bench: Bench) -> Finding:
     )
 
 
-async def run_starts(world: World, count: int) -> dict[str, list[float]]:
+async def run_starts(job: PodlessJob, count: int) -> dict[str, list[float]]:
     """Seconds of sessions that are started one after the other."""
-    driver = await start_driver(world, "starts", world.workers[0], str(count))
+    driver = await start_driver(job, "starts", job.workers[0], str(count))
     output, _ = await driver.communicate()
     found: dict[str, list[float]] = json.loads(output)
     return found
 
 
-async def run_slots(world: World) -> tuple[list[float], float]:
+async def run_slots(job: PodlessJob) -> tuple[list[float], float]:
     """When each of all slots was known to run, and MiB of broker and driver then."""
-    assert world.broker is not None  # noqa: S101 (it runs)
-    driver = await start_driver(world, "slots", str(SLOTS), *world.workers)
+    assert job.broker is not None  # noqa: S101 (it runs)
+    driver = await start_driver(job, "slots", str(SLOTS), *job.workers)
     assert driver.stdout is not None  # noqa: S101 (it is a pipe)
     line = await driver.stdout.readline()
-    memory = measure_memory([world.broker.pid, driver.pid]) / MIB
+    memory = measure_memory([job.broker.pid, driver.pid]) / MIB
     driver.terminate()
     await driver.wait()
     return json.loads(line)["slots"], memory
 
 
-async def run_shims(world: World) -> tuple[float, ...]:
+async def run_shims(job: PodlessJob) -> tuple[float, ...]:
     """MiB of each shim, its two processes together; what they share is shared out."""
     shims = []
     for number in range(SHIMS):
-        host = world.workers[number % len(world.workers)]
-        shim = await world.start_shim("echo up; exec sleep 3600", host)
+        host = job.workers[number % len(job.workers)]
+        shim = await job.start_shim("echo up; exec sleep 3600", host)
         shims.append(shim)
     for shim in shims:
         assert shim.stdout is not None  # noqa: S101 (it is a pipe)
@@ -90,10 +90,10 @@ async def run_shims(world: World) -> tuple[float, ...]:
     return tuple(measure_memory(pids_of(shim)) / MIB for shim in shims)
 
 
-async def start_driver(world: World, *arguments: str) -> asyncio.subprocess.Process:
+async def start_driver(job: PodlessJob, *arguments: str) -> asyncio.subprocess.Process:
     """All slots in one process."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-S", str(DRIVER), str(world.socket), *arguments,
+        sys.executable, "-S", str(DRIVER), str(job.socket), *arguments,
         env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE,
     )  # fmt: skip
 

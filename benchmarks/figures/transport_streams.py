@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Place, Series
 from benchmarks.spreads import measure_spread
-from fakes.podless import World, measure_cpu, measure_memory, running
+from fakes.podless import PodlessJob, measure_cpu, measure_memory, running
 
 STREAMS = 1000
 WINDOW_SECONDS = 20.0
@@ -20,19 +20,19 @@ MIB = 2**20
 async def measure(bench: Bench) -> Finding:
     """One job; each sample is two rounds of pings."""
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), count=STREAMS)
-        world.use_no_processes()
+        job = PodlessJob(Path(folder), count=STREAMS)
+        job.use_no_processes()
         started = bench.clock.monotonic()
-        async with running(world):
+        async with running(job):
             opened = bench.clock.monotonic() - started
-            assert world.broker is not None  # noqa: S101 (it runs)
+            assert job.broker is not None  # noqa: S101 (it runs)
             shares = []
             for _ in range(bench.count_samples(SAMPLES)):
-                before, since = measure_cpu(world.broker.pid), bench.clock.monotonic()
+                before, since = measure_cpu(job.broker.pid), bench.clock.monotonic()
                 await asyncio.sleep(WINDOW_SECONDS)
                 seconds = bench.clock.monotonic() - since
-                shares.append(100 * (measure_cpu(world.broker.pid) - before) / seconds)
-            memory = measure_memory([world.broker.pid]) / MIB
+                shares.append(100 * (measure_cpu(job.broker.pid) - before) / seconds)
+            memory = measure_memory([job.broker.pid]) / MIB
     return Finding(
         series=(
             Series("broker's start to 1,000 hosts listed", "s", (opened,)),

@@ -19,7 +19,7 @@ from devcluster.certificates import INSIDE
 from devcluster.settings import TRAINER_IMAGE
 from et_contract import paths
 from fakes.apiserver import ROOT
-from fakes.podless import World, measure_memory, running
+from fakes.podless import PodlessJob, measure_memory, running
 
 WORKERS, SLOTS = 128, 8
 EXECS = 16
@@ -34,13 +34,13 @@ async def measure(bench: Bench) -> Finding:
     """One run; `samples` does not apply to its size."""
     site = bench.get_site()
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), count=WORKERS, slots=SLOTS)
-        world.use_sockets()
+        job = PodlessJob(Path(folder), count=WORKERS, slots=SLOTS)
+        job.use_sockets()
         # The pod goes first: then the broker ends what runs in the workers.
-        async with running(world), make_namespace(site, "wrapper") as namespace:
-            assert world.broker is not None  # noqa: S101 (it runs)
+        async with running(job), make_namespace(site, "wrapper") as namespace:
+            assert job.broker is not None  # noqa: S101 (it runs)
             times = await start_slots(site, namespace, folder)
-            broker = measure_memory([world.broker.pid]) / MIB
+            broker = measure_memory([job.broker.pid]) / MIB
             horovodrun = measure_memory(find_processes(PROGRAM)) / MIB
             starts, memory = await run_execs(site, namespace)
     spread = (times[-1] - times[0]).total_seconds()

@@ -12,7 +12,7 @@ from et_scheduler.model.shapes import CPU, MEMORY, PODS, SECOND, make_shape
 from et_scheduler.simulating.jobs import SimJob, Work
 from et_scheduler.simulating.measures import compute_bound, compute_jain, compute_use, mean
 from et_scheduler.simulating.policies import Policy
-from et_scheduler.simulating.world import World
+from et_scheduler.simulating.simulation import Simulation
 
 GIB = 2**30
 TRAINER = make_shape({CPU: 5000, MEMORY: 8 * GIB})
@@ -56,29 +56,29 @@ def build_job(index: int) -> Job:
     return Job(name, "edl", name, "main", LAUNCHER, TRAINER, 2, 60, cooldown=30 * SECOND)
 
 
-def build_world(policy: Policy, *, drains: bool, seed: int = 1, delay: int = 0) -> World:
+def build_simulation(policy: Policy, *, drains: bool, seed: int = 1, delay: int = 0) -> Simulation:
     """The cluster with one queue. Without drains a worker goes at once, as on KWOK."""
 
     def drain(random: Random) -> int:
         return random.randint(5 * SECOND, 60 * SECOND) if drains and policy.drains else 0
 
     shapes = (TRAINER, COMPANION, SERVICE, LAUNCHER)
-    world = World(build_nodes(), shapes, [Queue("main")], policy.decide, drain, seed=seed)
-    world.delay = delay
-    return world
+    simulation = Simulation(build_nodes(), shapes, [Queue("main")], policy.decide, drain, seed=seed)
+    simulation.delay = delay
+    return simulation
 
 
 def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1, delay: int = 0) -> Outcome:
     """20 jobs with 10 companions each, one each 10 s, then 300 s."""
-    world = build_world(policy, drains=drains, seed=seed, delay=delay)
+    simulation = build_simulation(policy, drains=drains, seed=seed, delay=delay)
     for index in range(20):
         at = index * 10 * SECOND
-        world.submit(Work(build_job(index), at))
-        world.clock.at(at, lambda: world.add_services(COMPANIONS, COMPANION))
+        simulation.submit(Work(build_job(index), at))
+        simulation.clock.at(at, lambda: simulation.add_services(COMPANIONS, COMPANION))
     end = 190 * SECOND + 300 * SECOND
-    world.run(end)
-    jobs = list(world.jobs.values())
-    rest = look(world)
+    simulation.run(end)
+    jobs = list(simulation.jobs.values())
+    rest = look(simulation)
     first = [((one.first_worker_at or end) - one.job.created) / SECOND for one in jobs]
     gang = [((one.gang_at or end) - one.job.created) / SECOND for one in jobs]
     return Outcome(
@@ -92,62 +92,62 @@ def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1, delay: int
             "trainers ended": sum(one.ended_workers for one in jobs),
             "CPU, %": 100 * rest.use,
             "of the placed bound, %": 100 * rest.use / rest.bound,
-            "services, max wait s": _find_longest(world, end) / SECOND,
-            "passes": world.passes,
+            "services, max wait s": _find_longest(simulation, end) / SECOND,
+            "passes": simulation.passes,
         },
     )
 
 
 def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome:
     """400 service pods of higher priority, 6 jobs; then the tide goes out and comes in."""
-    world = build_world(policy, drains=drains, seed=seed)
-    world.add_services(400, SERVICE, priority=1)
+    simulation = build_simulation(policy, drains=drains, seed=seed)
+    simulation.add_services(400, SERVICE, priority=1)
     for index in range(6):
         at = index * 5 * SECOND
-        world.submit(Work(build_job(index), at))
-        world.clock.at(at, lambda: world.add_services(COMPANIONS, COMPANION))
-    world.run(90 * SECOND)
+        simulation.submit(Work(build_job(index), at))
+        simulation.clock.at(at, lambda: simulation.add_services(COMPANIONS, COMPANION))
+    simulation.run(90 * SECOND)
     outcome = Outcome()
     numbers = outcome.numbers
     before = 400
     for number, wanted in enumerate(TIDES):
         if wanted > before:
-            world.add_services(wanted - before, SERVICE, priority=1)
+            simulation.add_services(wanted - before, SERVICE, priority=1)
         else:
-            _remove_tide(world, before - wanted)
+            _remove_tide(simulation, before - wanted)
         before = wanted
-        begun = world.clock.now
-        world.run(begun + 20 * SECOND)
-        soon = look(world)
-        world.run(begun + (120 if number == len(TIDES) - 1 else 90) * SECOND)
-        rest = look(world)
+        begun = simulation.clock.now
+        simulation.run(begun + 20 * SECOND)
+        soon = look(simulation)
+        simulation.run(begun + (120 if number == len(TIDES) - 1 else 90) * SECOND)
+        rest = look(simulation)
         outcome.rests.append(rest)
         numbers[f"{number}: {wanted}, after 20 s, %"] = 100 * soon.use / soon.bound
         numbers[f"{number}: {wanted}, at its end, %"] = 100 * rest.use / rest.bound
         if wanted == min(TIDES):
             numbers["CPU at low tide, %"] = 100 * rest.use
-    numbers["services, max wait s"] = _find_longest(world, world.clock.now) / SECOND
-    jobs: list[SimJob] = list(world.jobs.values())
+    numbers["services, max wait s"] = _find_longest(simulation, simulation.clock.now) / SECOND
+    jobs: list[SimJob] = list(simulation.jobs.values())
     numbers["gang, max s"] = max((one.gang_at or 0) - one.job.created for one in jobs) / SECOND
     numbers["trainers ended"] = sum(one.ended_workers for one in jobs)
     return outcome
 
 
-def look(world: World) -> Rest:
+def look(simulation: Simulation) -> Rest:
     """The cluster as it is now."""
-    sizes = sorted(len(one.list_workers()) for one in world.jobs.values())
-    return Rest(tuple(sizes), compute_use(world), compute_bound(world, TRAINER))
+    sizes = sorted(len(one.list_workers()) for one in simulation.jobs.values())
+    return Rest(tuple(sizes), compute_use(simulation), compute_bound(simulation, TRAINER))
 
 
-def _remove_tide(world: World, count: int) -> None:
+def _remove_tide(simulation: Simulation, count: int) -> None:
     """Pods of the tide, none of the companions."""
-    tide = [pod for pod in world.services if pod.shape == SERVICE]
-    for pod in world.random.sample(tide, count):
-        world.services.remove(pod)
-        world.binder.remove(pod)
-    world.ask()
+    tide = [pod for pod in simulation.services if pod.shape == SERVICE]
+    for pod in simulation.random.sample(tide, count):
+        simulation.services.remove(pod)
+        simulation.binder.remove(pod)
+    simulation.ask()
 
 
-def _find_longest(world: World, end: int) -> int:
-    pending = [end - pod.created for pod in world.services if pod.place is None]
-    return max([*world.service_waits, *pending], default=0)
+def _find_longest(simulation: Simulation, end: int) -> int:
+    pending = [end - pod.created for pod in simulation.services if pod.place is None]
+    return max([*simulation.service_waits, *pending], default=0)

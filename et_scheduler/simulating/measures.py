@@ -8,7 +8,7 @@ import numpy as np
 
 from et_scheduler.model.shapes import CPU, Shape
 from et_scheduler.planning.rooms import Room, to_amounts
-from et_scheduler.simulating.world import World
+from et_scheduler.simulating.simulation import Simulation
 
 
 def compute_jain(sizes: Sequence[int]) -> float:
@@ -17,19 +17,19 @@ def compute_jain(sizes: Sequence[int]) -> float:
     return sum(sizes) ** 2 / (len(sizes) * squares) if squares else 0.0
 
 
-def compute_use(world: World, resource: str = CPU) -> float:
+def compute_use(simulation: Simulation, resource: str = CPU) -> float:
     """What all pods on nodes request, as a share of the cluster."""
-    room = world.binder.room
+    room = simulation.binder.room
     left = to_amounts(room, room.now.sum(axis=0)).get(resource, 0)
     return 1 - left / to_amounts(room, room.total())[resource]
 
 
-def compute_bound(world: World, worker: Shape) -> float:
+def compute_bound(simulation: Simulation, worker: Shape) -> float:
     """The most that could be used with services and launchers where they lie, and workers."""
-    bound = [(pod.place, pod.shape) for pod in world.services if pod.place is not None]
-    for sim in world.jobs.values():
+    bound = [(pod.place, pod.shape) for pod in simulation.services if pod.place is not None]
+    for sim in simulation.jobs.values():
         bound += [(p.place, p.shape) for p in sim.pods if p.is_launcher and p.place is not None]
-    return compute_most(world.binder.room, bound, worker)
+    return compute_most(simulation.binder.room, bound, worker)
 
 
 def compute_most(

@@ -14,7 +14,7 @@ from et_scheduler.planning.fitting import Gang, find_seats, take_seats
 from et_scheduler.planning.passing import decide
 from et_scheduler.planning.rooms import Room
 from et_scheduler.simulating.edl import decide_as_edl
-from et_scheduler.simulating.world import Decide
+from et_scheduler.simulating.simulation import Decide
 
 
 @dataclass(frozen=True, slots=True)

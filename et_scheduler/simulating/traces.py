@@ -9,8 +9,8 @@ from et_scheduler.model.shapes import DAY, HOUR, MINUTE, SECOND
 from et_scheduler.simulating.jobs import SimJob
 from et_scheduler.simulating.measures import mean, percentile
 from et_scheduler.simulating.policies import Policy
+from et_scheduler.simulating.simulation import Simulation
 from et_scheduler.simulating.workloads import LAUNCHER, WHOLE, WORKER, WORKLOADS, build_nodes
-from et_scheduler.simulating.world import World
 
 LONGEST = 60 * DAY
 
@@ -25,15 +25,15 @@ def run_trace(
         return random.randint(5 * SECOND, 60 * SECOND) if drains and policy.drains else 0
 
     shapes = (WORKER, WHOLE, LAUNCHER)
-    world = World(build_nodes(gpus), shapes, [Queue("main")], policy.decide, drain)
+    simulation = Simulation(build_nodes(gpus), shapes, [Queue("main")], policy.decide, drain)
     for work in works:
-        world.submit(work)
-    while len(world.ended) < len(works) and world.clock.now < LONGEST:
-        world.run(world.clock.now + HOUR)
-    return _measure(world, world.ended, len(works), gpus)
+        simulation.submit(work)
+    while len(simulation.ended) < len(works) and simulation.clock.now < LONGEST:
+        simulation.run(simulation.clock.now + HOUR)
+    return _measure(simulation, simulation.ended, len(works), gpus)
 
 
-def _measure(world: World, jobs: list[SimJob], count: int, gpus: int) -> dict[str, float]:
+def _measure(simulation: Simulation, jobs: list[SimJob], count: int, gpus: int) -> dict[str, float]:
     times = [(one.ended_at or 0) - one.job.created for one in jobs]
     waits = [(one.gang_at or 0) - one.job.created for one in jobs]
     largest = max(one.job.minimum * dict(one.job.worker.requests)[_GPU] for one in jobs)
@@ -57,7 +57,7 @@ def _measure(world: World, jobs: list[SimJob], count: int, gpus: int) -> dict[st
         "steps per GPU and time, %": 100 * useful / end / gpus,
         "resizes a job": mean([one.resizes for one in jobs]),
         "evictions": sum(one.evictions for one in jobs),
-        "passes": world.passes,
+        "passes": simulation.passes,
     }
 
 

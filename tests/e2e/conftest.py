@@ -15,33 +15,33 @@ from kubernetes import client
 
 from tests.e2e.histories import History, find_breaches
 from tests.e2e.pools import Pool
-from tests.e2e.world import LOGS, World
+from tests.e2e.world import LOGS, RealWorld
 
 FAILURE = Path(os.environ.get("FAILURE_DIR", "out/failure"))
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
+def world(request: pytest.FixtureRequest) -> Iterator[RealWorld]:
     """An empty namespace of its own."""
     with open_world(request) as world:
         yield world
 
 
 @pytest.fixture
-def neighbour(request: pytest.FixtureRequest) -> Iterator[World]:
+def neighbour(request: pytest.FixtureRequest) -> Iterator[RealWorld]:
     """Another one."""
     with open_world(request) as world:
         yield world
 
 
 @pytest.fixture
-def history(world: World) -> History:
+def history(world: RealWorld) -> History:
     """What is written in that namespace from now on."""
     return History(world)
 
 
 @pytest.fixture
-def pool(world: World, history: History) -> Iterator[Pool]:
+def pool(world: RealWorld, history: History) -> Iterator[Pool]:
     """Seats, queues and priorities of its own; what must hold has held all the time."""
     pool = Pool(world)
     yield pool
@@ -52,11 +52,11 @@ def pool(world: World, history: History) -> Iterator[Pool]:
 
 
 @contextmanager
-def open_world(request: pytest.FixtureRequest) -> Iterator[World]:
+def open_world(request: pytest.FixtureRequest) -> Iterator[RealWorld]:
     """A namespace named after the test, dumped and deleted at its end."""
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
     name = f"t-{title[:40]}-{uuid.uuid4().hex[:6]}"
-    world = World(name)
+    world = RealWorld(name)
     world.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
     failures = request.session.testsfailed
     yield world

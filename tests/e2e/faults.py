@@ -15,7 +15,7 @@ from devcluster import cgroups
 from devcluster.nodes import find_node
 from devcluster.settings import find_cluster
 from tests.e2e.operators import Operators, is_ready
-from tests.e2e.world import World, devcluster
+from tests.e2e.world import RealWorld, devcluster
 
 HOSTNAME = "kubernetes.io/hostname"
 ONE_ON_EACH = {
@@ -56,17 +56,17 @@ def broken(node: str, fault: str, remedy: str) -> Iterator[None]:
         devcluster("fault", remedy, node)
 
 
-def wait_until_lost(world: World, name: str) -> None:
+def wait_until_lost(world: RealWorld, name: str) -> None:
     """Until the cluster has noticed, after 20 s, that nothing is heard of a node."""
     world.wait(lambda: not is_ready(world.core.read_node(name)), f"{name} is not ready", 60)
 
 
-def wait_until_back(world: World, name: str) -> None:
+def wait_until_back(world: RealWorld, name: str) -> None:
     """Until the node is ready."""
     world.wait(lambda: is_ready(world.core.read_node(name)), f"{name} is ready", 60)
 
 
-def find_pod(world: World, name: str) -> client.V1Pod | None:
+def find_pod(world: RealWorld, name: str) -> client.V1Pod | None:
     """A pod of the job, the dying ones too."""
     return next((pod for pod in world.pods() if pod.metadata.name == name), None)
 

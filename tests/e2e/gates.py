@@ -17,7 +17,7 @@ import yaml
 from kubernetes import client
 
 from tests.e2e.doors import Json, open_door
-from tests.e2e.world import GROUP, World
+from tests.e2e.world import GROUP, RealWorld
 
 OPERATOR = "system:serviceaccount:et-operator:et-operator"
 LIMIT = 30
@@ -84,7 +84,7 @@ class Gate:
 
 
 @contextmanager
-def open_gate(world: World, folder: Path) -> Iterator[Gate]:
+def open_gate(world: RealWorld, folder: Path) -> Iterator[Gate]:
     """A gate in the world's namespace while the context lasts."""
     gate = Gate()
     hooks = client.AdmissionregistrationV1Api(world.core.api_client)
@@ -97,7 +97,7 @@ def open_gate(world: World, folder: Path) -> Iterator[Gate]:
             hooks.delete_validating_webhook_configuration(world.namespace)
 
 
-def is_open(world: World, gate: Gate) -> bool:
+def is_open(world: RealWorld, gate: Gate) -> bool:
     """Try with a write in the operator's name that changes nothing."""
     world.core.create_namespaced_config_map(
         world.namespace,

@@ -12,7 +12,7 @@ from typing import Any
 from kubernetes import watch
 
 from tests.e2e.pools import Pool
-from tests.e2e.world import GROUP, World
+from tests.e2e.world import GROUP, RealWorld
 
 Json = Mapping[str, Any]
 LONGEST = 400
@@ -41,7 +41,7 @@ class Version:
 class History:
     """What was written in a namespace since this was made, as two watches tell it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: RealWorld) -> None:
         self._versions: list[Version] = []
         custom = world.custom.list_namespaced_custom_object
         places: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.world import ROOT, World, devcluster
+from tests.e2e.world import ROOT, RealWorld, devcluster
 
 NAMESPACE = "et-operator"
 NAME = "et-operator"
@@ -18,7 +18,7 @@ OPERATORS = "app.kubernetes.io/name=et-operator"
 
 
 @contextmanager
-def stopped_operator(world: World) -> Iterator[None]:
+def stopped_operator(world: RealWorld) -> Iterator[None]:
     """Without an operator inside; afterwards the one that was there runs again."""
     scale_operator(world, 0)
     try:
@@ -28,7 +28,7 @@ def stopped_operator(world: World) -> Iterator[None]:
 
 
 @contextmanager
-def namespaced_operator(world: World, folder: Path) -> Iterator[None]:
+def namespaced_operator(world: RealWorld, folder: Path) -> Iterator[None]:
     """With deploy/namespaced for the world's namespace; afterwards with deploy/ again."""
     scale_operator(world, 0)
     devcluster("kubectl", "delete", "clusterrolebinding", NAME)
@@ -46,7 +46,7 @@ def namespaced_operator(world: World, folder: Path) -> Iterator[None]:
         wait_for_operator()
 
 
-def write_overlay(world: World, folder: Path) -> Path:
+def write_overlay(world: RealWorld, folder: Path) -> Path:
     """deploy/namespaced with its one setting, as docs/operations.md says."""
     environment = [{"name": "NAMESPACES", "value": world.namespace}]
     container = {"name": "operator", "env": environment}
@@ -69,7 +69,7 @@ def apply(folder: Path) -> None:
     devcluster("kubectl", "apply", "--server-side", "--force-conflicts", "-k", str(folder))
 
 
-def scale_operator(world: World, replicas: int) -> None:
+def scale_operator(world: RealWorld, replicas: int) -> None:
     """Until so many run, and no other."""
     body = {"spec": {"replicas": replicas}}
     world.apps.patch_namespaced_deployment_scale(NAME, NAMESPACE, body)
@@ -88,7 +88,7 @@ def wait_for_operator() -> None:
     devcluster("kubectl", "rollout", "status", *where, "--timeout=110s")
 
 
-def delete_lease(world: World) -> None:
+def delete_lease(world: RealWorld) -> None:
     """As on a cluster that never had an operator."""
     try:
         world.custom.delete_namespaced_custom_object(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.e2e.world import World, build_job
+from tests.e2e.world import RealWorld, build_job
 
 FOREVER = "while /etc/edl/discover_hosts.sh > /dev/null; do sleep 1; done"
 """As horovodrun does, it asks for the hosts all the time: no worker leaves before it was heard."""
@@ -28,18 +28,18 @@ def get_container(job: dict[str, Any], role: str) -> dict[str, Any]:
     return container
 
 
-def read_output(world: World, pod: str) -> list[str]:
+def read_output(world: RealWorld, pod: str) -> list[str]:
     """What a launcher's command has printed, without what our PID 1 says."""
     lines = world.log(pod, "launcher").splitlines()
     return [line for line in lines if not line.startswith("edl: ")]
 
 
-def wait_for_output(world: World, pod: str) -> list[str]:
+def wait_for_output(world: RealWorld, pod: str) -> list[str]:
     """Until a launcher's command has printed something; all of it."""
     return world.wait(lambda: read_output(world, pod), f"the command of {pod} prints")
 
 
-def find_pods(world: World, job: str) -> dict[str, Any]:
+def find_pods(world: RealWorld, job: str) -> dict[str, Any]:
     """The job's pods that are not being deleted, by name."""
     found = world.core.list_namespaced_pod(
         world.namespace, label_selector=f"training-job-name={job}"
@@ -48,7 +48,7 @@ def find_pods(world: World, job: str) -> dict[str, Any]:
 
 
 def wait_for_condition(
-    world: World, job: str, kind: str, status: str = "True", timeout: float = 120
+    world: RealWorld, job: str, kind: str, status: str = "True", timeout: float = 120
 ) -> str:
     """Until the job has this condition; its message."""
 
@@ -62,7 +62,7 @@ def wait_for_condition(
     return message
 
 
-def wait_for_event(world: World, name: str, reason: str) -> str:
+def wait_for_event(world: RealWorld, name: str, reason: str) -> str:
     """Until an Event with this reason is there about the object of this name; its message."""
 
     def look() -> list[str]:

@@ -11,7 +11,7 @@ from kubernetes.client.exceptions import ApiException
 
 from devcluster import cgroups
 from devcluster.settings import find_cluster
-from tests.e2e.world import World
+from tests.e2e.world import RealWorld
 
 NAMESPACE = "et-operator"
 PROGRAM = b"et_operator"
@@ -21,7 +21,7 @@ class Operators:
     """All replicas of the operator."""
 
     def __init__(self) -> None:
-        self.world = World(NAMESPACE)
+        self.world = RealWorld(NAMESPACE)
         self._leases = client.CoordinationV1Api(self.world.core.api_client)
 
     def pods(self) -> list[client.V1Pod]:

@@ -15,7 +15,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from tests.e2e.light_jobs import FOREVER
-from tests.e2e.world import GROUP, World, build_job
+from tests.e2e.world import GROUP, RealWorld, build_job
 
 PROTECTED = timedelta(minutes=11)
 """After so long a job may be evicted."""
@@ -24,7 +24,7 @@ PROTECTED = timedelta(minutes=11)
 class Pool:
     """The seats of one test, and what it makes beside its namespace."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: RealWorld) -> None:
         self.world = world
         self.resource = f"seats.example.com/{world.namespace}"
         self.seats: dict[str, int] = {}
@@ -110,7 +110,7 @@ class Pool:
         self.world.core.patch_node_status(node, body)
 
 
-def delete_queue(world: World, name: str) -> None:
+def delete_queue(world: RealWorld, name: str) -> None:
     """Whoever is in it; one that is gone stays so."""
     try:
         world.custom.delete_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", name)
@@ -119,7 +119,7 @@ def delete_queue(world: World, name: str) -> None:
             raise
 
 
-def find_admission(world: World, job: str) -> dict[str, Any]:
+def find_admission(world: RealWorld, job: str) -> dict[str, Any]:
     """What et-scheduler has told the job."""
     admission: dict[str, Any] = world.status("trainingjobs", job).get("admission") or {}
     return admission

@@ -6,7 +6,7 @@ import pytest
 from kubernetes import client
 
 from tests.e2e.playing import play
-from tests.e2e.world import World, build_job
+from tests.e2e.world import RealWorld, build_job
 
 pytestmark = pytest.mark.cluster
 
@@ -16,7 +16,7 @@ POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @pytest.mark.point("own-account")
-def test_a_launcher_keeps_the_service_account_that_its_author_gave_it(world: World) -> None:
+def test_a_launcher_keeps_the_service_account_that_its_author_gave_it(world: RealWorld) -> None:
     world.core.create_namespaced_service_account(world.namespace, {"metadata": {"name": ACCOUNT}})
     job = build_job("owned", command=["sh", "-c", 'ls /var/run/secrets; exec "$@"', "-", *play()])
     give_identity(job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"])
@@ -36,7 +36,7 @@ def test_a_launcher_keeps_the_service_account_that_its_author_gave_it(world: Wor
 
 
 @pytest.mark.point("own-account")
-def test_rights_follow_the_account_that_is_given_to_the_next_launcher(world: World) -> None:
+def test_rights_follow_the_account_that_is_given_to_the_next_launcher(world: RealWorld) -> None:
     world.core.create_namespaced_service_account(world.namespace, {"metadata": {"name": ACCOUNT}})
     world.create(build_job("moved", command=play()))
     world.wait_for_size("moved", 2)
@@ -59,7 +59,7 @@ def give_identity(spec: dict[str, object]) -> None:
     spec["containers"][0]["volumeMounts"] = [mount]
 
 
-def assert_rights(world: World) -> None:
+def assert_rights(world: RealWorld) -> None:
     """The account may do what a broker must, by name, and nothing else."""
     wanted = {
         ("create", "pods", "exec", "owned-worker-0"): True,
@@ -76,7 +76,7 @@ def assert_rights(world: World) -> None:
     assert {question: is_allowed(world, *question) for question in wanted} == wanted
 
 
-def is_allowed(world: World, verb: str, resource: str, subresource: str, name: str) -> bool:
+def is_allowed(world: RealWorld, verb: str, resource: str, subresource: str, name: str) -> bool:
     """What the API server would answer to the account."""
     review = client.AuthorizationV1Api(world.core.api_client).create_subject_access_review(
         {

@@ -12,7 +12,7 @@ from kubernetes import client
 from devcluster.audits import Right
 from tests.e2e.light_jobs import FOREVER, build_light_job, wait_for_event
 from tests.e2e.rights import Audit, examine, read_requests, spread
-from tests.e2e.world import LOGS, PLANTED, PLANTS, World, kubeconfig
+from tests.e2e.world import LOGS, PLANTED, PLANTS, RealWorld, kubeconfig
 
 pytestmark = [pytest.mark.cluster, pytest.mark.last]
 
@@ -43,7 +43,7 @@ def audits() -> tuple[Audit, Audit]:
 
 @pytest.mark.point("rights")
 def test_the_operator_used_every_right_that_it_holds(
-    world: World, audits: tuple[Audit, Audit]
+    world: RealWorld, audits: tuple[Audit, Audit]
 ) -> None:
     api = client.RbacAuthorizationV1Api(world.core.api_client)
     held = read_rules(world, api.read_cluster_role("et-operator"))
@@ -56,7 +56,7 @@ def test_the_operator_used_every_right_that_it_holds(
 
 @pytest.mark.point("rights")
 def test_the_brokers_used_every_right_that_they_get(
-    world: World, audits: tuple[Audit, Audit]
+    world: RealWorld, audits: tuple[Audit, Audit]
 ) -> None:
     world.create(build_light_job("granted", FOREVER))
     world.wait_for_phase("granted", "Running")
@@ -77,7 +77,7 @@ def test_nobody_of_ours_asked_for_what_is_refused(audits: tuple[Audit, Audit]) -
 
 
 @pytest.mark.point("planted-secrets")
-def test_the_search_finds_what_is_written_in_the_open(world: World) -> None:
+def test_the_search_finds_what_is_written_in_the_open(world: RealWorld) -> None:
     world.create(build_light_job("open", f"echo {IN_THE_OPEN}; exit 1"))
     world.wait_for_phase("open", "Failed")
     assert IN_THE_OPEN in wait_for_event(world, "open", "Failed")
@@ -120,6 +120,6 @@ def holds(path: Path, pattern: re.Pattern[bytes]) -> bool:
         return any(map(pattern.search, stream))
 
 
-def read_rules(world: World, role: object) -> set[Right]:
+def read_rules(world: RealWorld, role: object) -> set[Right]:
     body = world.core.api_client.sanitize_for_serialization(role)
     return spread(body["rules"])

@@ -13,7 +13,7 @@ from kubernetes import client
 from devcluster.settings import GATEWAY
 from tests.e2e.doors import Json, open_door
 from tests.e2e.playing import play
-from tests.e2e.world import GROUP, World, build_job
+from tests.e2e.world import GROUP, RealWorld, build_job
 
 pytestmark = pytest.mark.cluster
 
@@ -26,7 +26,7 @@ GREEDY = 10_000
 class Meter:
     """The metrics API of a cluster whose workers share a load of so much memory among them."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: RealWorld) -> None:
         self.mebibytes = 0
         self._world = world
 
@@ -65,7 +65,7 @@ def find_running(pods: Iterable[client.V1Pod]) -> list[client.V1Pod]:
 
 
 @pytest.fixture
-def meter(world: World, tmp_path: Path) -> Iterator[Meter]:
+def meter(world: RealWorld, tmp_path: Path) -> Iterator[Meter]:
     """The cluster's metrics API, as this test says."""
     meter = Meter(world)
     with open_door(meter.answer, tmp_path) as (url, certificate), register(world, url, certificate):
@@ -73,7 +73,7 @@ def meter(world: World, tmp_path: Path) -> Iterator[Meter]:
 
 
 @contextmanager
-def register(world: World, url: str, certificate: Path) -> Iterator[None]:
+def register(world: RealWorld, url: str, certificate: Path) -> Iterator[None]:
     """Make the API server serve this address as the metrics API."""
     services = client.ApiregistrationV1Api(world.core.api_client)
     port = urlsplit(url).port
@@ -98,7 +98,9 @@ def register(world: World, url: str, certificate: Path) -> Iterator[None]:
 
 
 @pytest.mark.point("autoscaler")
-def test_a_horizontal_pod_autoscaler_grows_and_shrinks_a_job(world: World, meter: Meter) -> None:
+def test_a_horizontal_pod_autoscaler_grows_and_shrinks_a_job(
+    world: RealWorld, meter: Meter
+) -> None:
     meter.mebibytes = 200
     world.create(build_job("auto", command=play(), workers=2))
     world.wait_for_size("auto", 2)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.world import IMAGE, ROOT, World, kubeconfig
+from tests.e2e.world import IMAGE, ROOT, RealWorld, kubeconfig
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +36,7 @@ done
 class Person:
     """Somebody with a kubeconfig, and a role in the world's namespace."""
 
-    def __init__(self, world: World, role: str, folder: Path) -> None:
+    def __init__(self, world: RealWorld, role: str, folder: Path) -> None:
         self.path = folder / f"{role}.kubeconfig"
         self.path.write_text(yaml.safe_dump(build_kubeconfig(world, role)))
 
@@ -60,7 +60,7 @@ class Person:
         return out
 
 
-def build_kubeconfig(world: World, role: str) -> dict[str, Any]:
+def build_kubeconfig(world: RealWorld, role: str) -> dict[str, Any]:
     """That of a new account which has a cluster role in the namespace, and nothing else."""
     name, namespace = f"user-{role}", world.namespace
     world.core.create_namespaced_service_account(namespace, {"metadata": {"name": name}})
@@ -87,7 +87,9 @@ def build_kubeconfig(world: World, role: str) -> dict[str, Any]:
 
 
 @pytest.mark.point("cli")
-def test_a_job_from_submit_to_its_end_with_the_rights_of_edit(world: World, tmp_path: Path) -> None:
+def test_a_job_from_submit_to_its_end_with_the_rights_of_edit(
+    world: RealWorld, tmp_path: Path
+) -> None:
     person = Person(world, "edit", tmp_path)
     flags = ("--name", "loop", "--image", IMAGE, "--replicas", "2", "--min", "1", "--max", "3")
 
@@ -124,7 +126,7 @@ def test_a_job_from_submit_to_its_end_with_the_rights_of_edit(world: World, tmp_
 
 
 @pytest.mark.point("cli")
-def test_what_is_wrong_is_one_sentence(world: World, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_sentence(world: RealWorld, tmp_path: Path) -> None:
     person, editor = Person(world, "view", tmp_path), Person(world, "edit", tmp_path)
     flags = ("--name", "mine", "--image", IMAGE)
     job = yaml.safe_load(editor.type("submit", *flags, "--dry-run", "--", "run"))

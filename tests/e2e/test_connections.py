@@ -22,7 +22,7 @@ from tests.e2e.faults import (
 from tests.e2e.light_jobs import read_output
 from tests.e2e.playing import play
 from tests.e2e.test_launchers import run_in
-from tests.e2e.world import World, build_job, devcluster
+from tests.e2e.world import RealWorld, build_job, devcluster
 
 pytestmark = pytest.mark.cluster
 
@@ -56,7 +56,7 @@ WORKERS = ("counted-worker-0", "counted-worker-1")
 
 @pytest.mark.alone
 @pytest.mark.point("every-cut")
-def test_no_fault_of_the_way_costs_a_line_an_exit_or_a_host(world: World) -> None:
+def test_no_fault_of_the_way_costs_a_line_an_exit_or_a_host(world: RealWorld) -> None:
     home, away = find_nodes()
     job = build_job("counted", command=["python3", "-c", COUNT])
     get_spec(job, "launcher")["nodeSelector"] = {HOSTNAME: home}
@@ -95,7 +95,7 @@ def test_no_fault_of_the_way_costs_a_line_an_exit_or_a_host(world: World) -> Non
 
 
 @pytest.mark.point("dead-containerd-shim")
-def test_11_a_worker_whose_containerd_shim_is_killed_is_lost_and_replaced(world: World) -> None:
+def test_11_a_worker_whose_containerd_shim_is_killed_is_lost_and_replaced(world: RealWorld) -> None:
     world.create(build_job("bereft", command=play()))
     world.wait(lambda: find_users(world) == ["0", "1"], "both workers are used")
     [uid] = [p.metadata.uid for p in world.pods("worker") if p.metadata.name == "bereft-worker-1"]
@@ -108,13 +108,13 @@ def test_11_a_worker_whose_containerd_shim_is_killed_is_lost_and_replaced(world:
     assert (status["epoch"], status["failures"].get("user", 0)) == (1, 0)
 
 
-def find_users(world: World) -> list[str]:
+def find_users(world: RealWorld) -> list[str]:
     """The numbers of the workers on which the launcher has a process."""
     lines = read_output(world, "bereft-launcher")
     return re.findall(r"worker-(\d+)", lines[-1]) if lines else []
 
 
-def read_lines(world: World) -> dict[str, list[str]]:
+def read_lines(world: RealWorld) -> dict[str, list[str]]:
     """What has come from each worker, in order."""
     found = defaultdict(list)
     for line in read_output(world, "counted-launcher"):
@@ -123,7 +123,7 @@ def read_lines(world: World) -> dict[str, list[str]]:
     return found
 
 
-def wait_for_more(world: World) -> None:
+def wait_for_more(world: RealWorld) -> None:
     """Until more has come from each worker."""
     before = {worker: len(read_lines(world)[worker]) for worker in WORKERS}
 

@@ -9,14 +9,14 @@ import pytest
 
 from tests.e2e.gates import Gate, open_gate, writes_status
 from tests.e2e.light_jobs import FOREVER, build_light_job
-from tests.e2e.world import GROUP, World, scale_in, scale_out
+from tests.e2e.world import GROUP, RealWorld, scale_in, scale_out
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.point("contention")
 def test_what_somebody_else_writes_at_the_same_moment_is_read_before_the_next_try(
-    world: World, tmp_path: Path
+    world: RealWorld, tmp_path: Path
 ) -> None:
     with open_gate(world, tmp_path) as gate:
         collide(world, gate, build_light_job("busy", FOREVER))
@@ -29,7 +29,7 @@ def test_what_somebody_else_writes_at_the_same_moment_is_read_before_the_next_tr
     assert world.worker_names() == ["busy-worker-0", "busy-worker-1"]
 
 
-def collide(world: World, gate: Gate, manifest: dict[str, Any]) -> None:
+def collide(world: RealWorld, gate: Gate, manifest: dict[str, Any]) -> None:
     """Create an object and write to it while the operator is about to, until it has noticed."""
     plural, name = manifest["kind"].lower() + "s", manifest["metadata"]["name"]
     with gate.hold(writes_status(plural)) as hold:
@@ -42,7 +42,7 @@ def collide(world: World, gate: Gate, manifest: dict[str, Any]) -> None:
     world.wait(lambda: has_met_conflict(world, plural, name), f"a conflict on {plural} {name}")
 
 
-def has_met_conflict(world: World, plural: str, name: str) -> bool:
+def has_met_conflict(world: RealWorld, plural: str, name: str) -> bool:
     """Whether the operator's log tells of a conflict about the object."""
     words = f'409 Conflict: Operation cannot be fulfilled on {plural}.{GROUP} \\"{name}\\"'
     pods = world.core.list_namespaced_pod("et-operator").items

@@ -9,7 +9,7 @@ import pytest
 from kubernetes import client
 
 from tests.e2e.light_jobs import find_pods
-from tests.e2e.world import World, build_job, devcluster, train
+from tests.e2e.world import RealWorld, build_job, devcluster, train
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -23,7 +23,7 @@ SPREAD = {
 
 @pytest.mark.point("drained-node")
 def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after_its_launchers(
-    world: World,
+    world: RealWorld,
 ) -> None:
     create_budget(world)
     job = build_job("moving", command=train("--steps", "2000", "--step-seconds", "0.2"))
@@ -62,7 +62,7 @@ def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after
     assert status["epoch"] == 1 + failures["infrastructure"]
 
 
-def assert_it_trains_on(world: World, nodes: set[str]) -> None:
+def assert_it_trains_on(world: RealWorld, nodes: set[str]) -> None:
     """With as many workers as before, all of them on these nodes."""
     world.wait(
         lambda: len(pods := list_nodes(world)) == 3 and set(pods.values()) == nodes,
@@ -76,12 +76,12 @@ def assert_it_trains_on(world: World, nodes: set[str]) -> None:
     )
 
 
-def list_nodes(world: World) -> dict[str, str]:
+def list_nodes(world: RealWorld) -> dict[str, str]:
     """Where the job's pods are; those that are going are left out."""
     return {name: pod.spec.node_name for name, pod in find_pods(world, "moving").items()}
 
 
-def create_budget(world: World) -> None:
+def create_budget(world: RealWorld) -> None:
     """One worker at a time may be evicted; the API server counts by the job's scale."""
     spec = {
         "maxUnavailable": 1,

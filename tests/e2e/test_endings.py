@@ -6,13 +6,13 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from tests.e2e.light_jobs import FOREVER, build_light_job, find_pods
-from tests.e2e.world import World, find_condition, scale_in, scale_out
+from tests.e2e.world import RealWorld, find_condition, scale_in, scale_out
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.point("clean-pod-policy")
-def test_each_clean_pod_policy_leaves_the_pods_that_it_names(world: World) -> None:
+def test_each_clean_pod_policy_leaves_the_pods_that_it_names(world: RealWorld) -> None:
     left = {
         "None": {"none-launcher": "Succeeded", "none-worker-0": "Running"},
         "Running": {"running-launcher": "Succeeded"},
@@ -28,7 +28,7 @@ def test_each_clean_pod_policy_leaves_the_pods_that_it_names(world: World) -> No
 
 
 @pytest.mark.point("deadline")
-def test_a_job_that_outlives_its_deadline_fails_and_gives_its_pods_back(world: World) -> None:
+def test_a_job_that_outlives_its_deadline_fails_and_gives_its_pods_back(world: RealWorld) -> None:
     world.create(build_light_job("slow", FOREVER))
     world.wait_for_phase("slow", "Running")
     world.patch_job("slow", {"spec": {"activeDeadlineSeconds": 2}})
@@ -44,7 +44,7 @@ def test_a_job_that_outlives_its_deadline_fails_and_gives_its_pods_back(world: W
 
 
 @pytest.mark.point("ttl")
-def test_jobs_and_scalings_go_when_their_time_after_the_end_is_over(world: World) -> None:
+def test_jobs_and_scalings_go_when_their_time_after_the_end_is_over(world: RealWorld) -> None:
     job = build_light_job("brief", FOREVER, ttlSecondsAfterFinished=1, cleanPodPolicy="None")
     world.create(job)
     world.create(scale_out("grow", "brief", 1, ttlSecondsAfterFinished=1))
@@ -60,7 +60,7 @@ def test_jobs_and_scalings_go_when_their_time_after_the_end_is_over(world: World
     world.wait(lambda: not world.pods(), "its pods went with it")
 
 
-def wait_for_pods(world: World, job: str, phases: dict[str, str]) -> None:
+def wait_for_pods(world: RealWorld, job: str, phases: dict[str, str]) -> None:
     """Until the job has these pods in these phases, and no other."""
     world.wait(
         lambda: {n: p.status.phase for n, p in find_pods(world, job).items()} == phases,
@@ -68,7 +68,7 @@ def wait_for_pods(world: World, job: str, phases: dict[str, str]) -> None:
     )
 
 
-def is_gone(world: World, plural: str, name: str) -> bool:
+def is_gone(world: RealWorld, plural: str, name: str) -> bool:
     try:
         world.get(plural, name)
     except ApiException as error:

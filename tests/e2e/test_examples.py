@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.world import ROOT, World
+from tests.e2e.world import ROOT, RealWorld
 
 pytestmark = pytest.mark.cluster
 
@@ -18,7 +18,7 @@ def read(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.point("examples")
-def test_the_example_job_and_its_scalings(world: World) -> None:
+def test_the_example_job_and_its_scalings(world: RealWorld) -> None:
     job = create(world, "training_job.yaml")
     world.wait_for_size(job, 2)
     grow = create(world, "scale_out.yaml")
@@ -30,7 +30,7 @@ def test_the_example_job_and_its_scalings(world: World) -> None:
     world.wait_for_phase(job, "Succeeded", timeout=240)
 
 
-def create(world: World, name: str) -> str:
+def create(world: RealWorld, name: str) -> str:
     created = [world.create(doc) for doc in read(name)]
     found: str = created[0]["metadata"]["name"]
     return found
@@ -41,6 +41,6 @@ def create(world: World, name: str) -> str:
     "path",
     sorted(p.name for p in (ROOT / "examples" / "compatible").glob("*.yaml")),
 )
-def test_a_manifest_of_the_predecessors_trains(world: World, path: str) -> None:
+def test_a_manifest_of_the_predecessors_trains(world: RealWorld, path: str) -> None:
     job = create(world, str(Path("compatible") / path))
     world.wait_for_phase(job, "Succeeded", timeout=180)

@@ -7,13 +7,13 @@ import signal
 import pytest
 
 from tests.e2e.operators import Operators, send
-from tests.e2e.world import World, build_job, devcluster, scale_in, train
+from tests.e2e.world import RealWorld, build_job, devcluster, scale_in, train
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.point("replaced")
-def test_a_killed_worker_is_replaced_under_a_new_name(world: World) -> None:
+def test_a_killed_worker_is_replaced_under_a_new_name(world: RealWorld) -> None:
     command = train("--steps", "600", "--step-seconds", "0.2")
     command[1:1] = ["--gloo-timeout-seconds", "30"]
     world.create(build_job("loss", command=command, workers=3))
@@ -35,7 +35,7 @@ def test_a_killed_worker_is_replaced_under_a_new_name(world: World) -> None:
 @pytest.mark.alone
 @pytest.mark.point("api-restart")
 def test_the_api_server_restarts_while_a_job_trains_and_the_job_notices_nothing(
-    world: World,
+    world: RealWorld,
 ) -> None:
     world.create(build_job("calm", command=train("--steps", "150", "--step-seconds", "0.3")))
     world.wait_for_size("calm", 2)
@@ -57,7 +57,7 @@ def test_the_api_server_restarts_while_a_job_trains_and_the_job_notices_nothing(
 @pytest.mark.alone
 @pytest.mark.point("operator-killed")
 def test_an_operator_killed_in_the_middle_of_a_scale_in_finishes_with_the_same_victims(
-    world: World,
+    world: RealWorld,
 ) -> None:
     command = train("--steps", "300", "--step-seconds", "0.3", "--commit-seconds", "10")
     world.create(build_job("resumed", command=command, workers=3))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.installing import stopped_operator
 from tests.e2e.light_jobs import build_light_job, find_pods, wait_for_condition
-from tests.e2e.world import GROUP, IMAGE, World, devcluster, scale_in, scale_out
+from tests.e2e.world import GROUP, IMAGE, RealWorld, devcluster, scale_in, scale_out
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -18,7 +18,7 @@ HOSTS = {"hostfile": "old-worker-0 slots=1\nold-worker-1 slots=1\n"}
 
 
 @pytest.mark.point("foreign")
-def test_a_job_that_et_operator_has_begun_is_followed_and_never_changed(world: World) -> None:
+def test_a_job_that_et_operator_has_begun_is_followed_and_never_changed(world: RealWorld) -> None:
     with stopped_operator(world):
         leave_behind(world, "old", "Running", UNTIL_TOLD)
         leave_behind(world, "lost", "Running", "exit 3")
@@ -43,7 +43,7 @@ def test_a_job_that_et_operator_has_begun_is_followed_and_never_changed(world: W
 
 
 @pytest.mark.point("foreign")
-def test_a_foreign_job_made_anew_under_its_name_is_an_ordinary_one(world: World) -> None:
+def test_a_foreign_job_made_anew_under_its_name_is_an_ordinary_one(world: RealWorld) -> None:
     with stopped_operator(world):
         leave_behind(world, "moved", "Running", UNTIL_TOLD)
     wait_for_condition(world, "moved", "Foreign")
@@ -56,7 +56,7 @@ def test_a_foreign_job_made_anew_under_its_name_is_an_ordinary_one(world: World)
     assert world.status("trainingjobs", "moved")["epoch"] == 1
 
 
-def assert_nothing_of_it_was_changed(world: World) -> None:
+def assert_nothing_of_it_was_changed(world: RealWorld) -> None:
     assert sorted(find_pods(world, "old")) == ["old-launcher", "old-worker-0", "old-worker-1"]
     assert world.phase("old") == "Running"
     job = world.get("trainingjobs", "old")
@@ -65,7 +65,7 @@ def assert_nothing_of_it_was_changed(world: World) -> None:
     assert config.data == HOSTS
 
 
-def leave_behind(world: World, name: str, phase: str, script: str) -> None:
+def leave_behind(world: RealWorld, name: str, phase: str, script: str) -> None:
     """A job with the objects, labels and status that et-operator gives it."""
     job = build_light_job(name, script, workers=2, launcherAttachMode="kubexec")
     created = world.create(job)
@@ -146,13 +146,13 @@ def conditions(*kinds: str) -> dict[str, Any]:
     }
 
 
-def patch_status(world: World, plural: str, name: str, status: dict[str, Any]) -> None:
+def patch_status(world: RealWorld, plural: str, name: str, status: dict[str, Any]) -> None:
     world.custom.patch_namespaced_custom_object_status(
         GROUP, "v1alpha1", world.namespace, plural, name, {"status": status}
     )
 
 
-def end_launcher(world: World, job: str) -> None:
+def end_launcher(world: RealWorld, job: str) -> None:
     """Its command ends by itself, with 0."""
     pod = [f"{job}-launcher", "-n", world.namespace]
     devcluster("kubectl", "exec", *pod, "--", "touch", "/tmp/over")  # noqa: S108 (in the pod)

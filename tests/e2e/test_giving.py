@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.light_jobs import find_pods, wait_for_condition
 from tests.e2e.pools import Pool, find_admission
-from tests.e2e.world import IMAGE, World, train
+from tests.e2e.world import IMAGE, RealWorld, train
 
 pytestmark = pytest.mark.cluster
 
@@ -21,7 +21,9 @@ ELASTIC = train(*LONG, np=1, maximum=2)
 
 
 @pytest.mark.point("reclaim")
-def test_a_queue_takes_its_share_back_from_one_that_borrows_it(world: World, pool: Pool) -> None:
+def test_a_queue_takes_its_share_back_from_one_that_borrows_it(
+    world: RealWorld, pool: Pool
+) -> None:
     pool.offer(1, 1)
     borrowing, owning = pool.open_queue("borrowing"), pool.open_queue("owning")
     world.create(pool.build("borrower", borrowing, (1, 2), ELASTIC))
@@ -37,7 +39,7 @@ def test_a_queue_takes_its_share_back_from_one_that_borrows_it(world: World, poo
 
 @pytest.mark.point("evicted")
 def test_a_job_that_was_evicted_goes_on_from_its_checkpoint(
-    world: World, pool: Pool, tmp_path: Path
+    world: RealWorld, pool: Pool, tmp_path: Path
 ) -> None:
     pool.offer(1, 1)
     queue, urgent = pool.open_queue("queue"), pool.open_class("urgent", 1000)
@@ -66,7 +68,7 @@ def test_a_job_that_was_evicted_goes_on_from_its_checkpoint(
 
 @pytest.mark.point("big-gang")
 def test_elastic_jobs_shrink_for_a_large_gang_and_none_below_its_least(
-    world: World, pool: Pool
+    world: RealWorld, pool: Pool
 ) -> None:
     pool.offer(2, 2)
     queue = pool.open_queue("queue")
@@ -89,7 +91,9 @@ def test_elastic_jobs_shrink_for_a_large_gang_and_none_below_its_least(
 
 
 @pytest.mark.point("services-first")
-def test_workers_make_room_for_a_service_and_come_back_after_it(world: World, pool: Pool) -> None:
+def test_workers_make_room_for_a_service_and_come_back_after_it(
+    world: RealWorld, pool: Pool
+) -> None:
     pool.offer(3)
     queue, urgent = pool.open_queue("queue"), pool.open_class("urgent", 1000)
     world.create(pool.build("elastic", queue, (1, 3), train(*LONG, np=1, maximum=3)))
@@ -105,7 +109,7 @@ def test_workers_make_room_for_a_service_and_come_back_after_it(world: World, po
     assert_nothing_was_lost(world, "elastic")
 
 
-def assert_nothing_was_lost(world: World, job: str) -> None:
+def assert_nothing_was_lost(world: RealWorld, job: str) -> None:
     """Its steps have no gap and no repetition, and its first launcher still runs."""
     numbers = [step.number for step in world.steps(job)]
     assert numbers == list(range(1, len(numbers) + 1)), "a resize costs no step"
@@ -134,6 +138,6 @@ def build_service(pool: Pool, priority_class: str) -> dict[str, Any]:
     }
 
 
-def is_ready(world: World) -> bool:
+def is_ready(world: RealWorld) -> bool:
     status = world.apps.read_namespaced_deployment_status("service", world.namespace).status
     return bool(status.ready_replicas)

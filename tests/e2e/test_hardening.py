@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.light_jobs import IN_EACH_WORKER, build_light_job, get_container, read_output
-from tests.e2e.world import World, build_job, train
+from tests.e2e.world import RealWorld, build_job, train
 
 pytestmark = pytest.mark.cluster
 
@@ -25,14 +25,14 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 @pytest.fixture
-def restricted(world: World) -> World:
+def restricted(world: RealWorld) -> RealWorld:
     """A namespace that takes no pod below `restricted`."""
     world.core.patch_namespace(world.namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
     return world
 
 
 @pytest.mark.point("hardened")
-def test_horovod_trains_without_root_and_on_read_only_roots(restricted: World) -> None:
+def test_horovod_trains_without_root_and_on_read_only_roots(restricted: RealWorld) -> None:
     job = build_job("nobody", command=train("--steps", "20", "--step-seconds", "0.1"))
     harden(job)
     restricted.create(job)
@@ -43,7 +43,7 @@ def test_horovod_trains_without_root_and_on_read_only_roots(restricted: World) -
 
 
 @pytest.mark.point("hardened")
-def test_the_operators_own_image_serves_as_a_users_image_too(restricted: World) -> None:
+def test_the_operators_own_image_serves_as_a_users_image_too(restricted: RealWorld) -> None:
     job = build_light_job("lean", IN_EACH_WORKER.format("id -u; touch /here"))
     harden(job)
     for role in ("launcher", "worker"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kubernetes import client
 
-from tests.e2e.world import World, devcluster
+from tests.e2e.world import RealWorld, devcluster
 
 pytestmark = pytest.mark.cluster
 
@@ -18,7 +18,7 @@ NAME = "second-et-operator"
 
 
 @pytest.fixture
-def values(world: World) -> Iterator[list[str]]:
+def values(world: RealWorld) -> Iterator[list[str]]:
     """Flags for a release that works in its own namespace alone; it is taken away again."""
     yield [
         *("--namespace", world.namespace, "--wait", "--timeout", "100s"),
@@ -30,7 +30,7 @@ def values(world: World) -> Iterator[list[str]]:
 
 @pytest.mark.point("helm-live")
 def test_a_release_is_installed_upgraded_and_uninstalled_beside_another(
-    world: World, values: list[str]
+    world: RealWorld, values: list[str]
 ):
     rights = client.RbacAuthorizationV1Api(world.core.api_client)
     devcluster("helm", "install", RELEASE, CHART, *values)
@@ -55,20 +55,20 @@ def test_a_release_is_installed_upgraded_and_uninstalled_beside_another(
     definitions.read_custom_resource_definition("trainingjobs.kai.alibabacloud.com")
 
 
-def get_holder(world: World) -> str:
+def get_holder(world: RealWorld) -> str:
     """Who leads in the release's namespace; empty if nobody does."""
     leases = client.CoordinationV1Api(world.core.api_client)
     found = leases.list_namespaced_lease(world.namespace).items
     return next((lease.spec.holder_identity or "" for lease in found), "")
 
 
-def list_pods(world: World) -> list[client.V1Pod]:
+def list_pods(world: RealWorld) -> list[client.V1Pod]:
     """All pods of the release's namespace."""
     found: list[client.V1Pod] = world.core.list_namespaced_pod(world.namespace).items
     return found
 
 
-def may_list_pods(world: World, namespace: str) -> bool:
+def may_list_pods(world: RealWorld, namespace: str) -> bool:
     """Whether the release's account may, in this namespace."""
     asked = client.V1ResourceAttributes(namespace=namespace, verb="list", resource="pods")
     review = client.V1SubjectAccessReview(

@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.faults import get_spec
 from tests.e2e.light_jobs import wait_for_condition, wait_for_event
 from tests.e2e.test_launchers import run_in
-from tests.e2e.world import World, build_job, find_condition, scale_in, scale_out, train
+from tests.e2e.world import RealWorld, build_job, find_condition, scale_in, scale_out, train
 
 pytestmark = pytest.mark.cluster
 
@@ -23,7 +23,9 @@ exit 0
 
 
 @pytest.mark.point("forced")
-def test_4_survivors_go_on_without_a_worker_that_never_commits_and_is_ended(world: World) -> None:
+def test_4_survivors_go_on_without_a_worker_that_never_commits_and_is_ended(
+    world: RealWorld,
+) -> None:
     command = train("--steps", "100000", "--step-seconds", "0.2", "--commit-every", "1000000")
     command[1:1] = ["--gloo-timeout-seconds", "30"]
     job = build_job("deaf", command=command, workers=3, drainTimeoutSeconds=5)
@@ -43,7 +45,7 @@ def test_4_survivors_go_on_without_a_worker_that_never_commits_and_is_ended(worl
 
 @pytest.mark.point("slow-import")
 def test_9_a_new_worker_that_is_late_costs_nothing_within_the_time_out_and_all_beyond(
-    world: World, neighbour: World
+    world: RealWorld, neighbour: RealWorld
 ) -> None:
     patient = wrap(LATE, "--steps", "100", "--step-seconds", "0.3")
     hasty = wrap(LATE, "--steps", "100000", "--step-seconds", "0.3")
@@ -64,7 +66,9 @@ def test_9_a_new_worker_that_is_late_costs_nothing_within_the_time_out_and_all_b
 
 
 @pytest.mark.point("early-end")
-def test_28_a_worker_that_ends_with_0_early_ends_the_others_by_horovods_rule(world: World) -> None:
+def test_28_a_worker_that_ends_with_0_early_ends_the_others_by_horovods_rule(
+    world: RealWorld,
+) -> None:
     command = wrap(EARLY, "--steps", "100000", "--step-seconds", "0.3")
     command[1:1] = ["--gloo-timeout-seconds", "30"]
     world.create(build_job("brief", command=command))
@@ -84,7 +88,7 @@ def test_28_a_worker_that_ends_with_0_early_ends_the_others_by_horovods_rule(wor
 
 
 @pytest.mark.point("driver-stalled")
-def test_26_a_horovodrun_that_is_stopped_is_told_until_it_goes_on(world: World) -> None:
+def test_26_a_horovodrun_that_is_stopped_is_told_until_it_goes_on(world: RealWorld) -> None:
     world.create(build_job("wedged", command=train("--steps", "200", "--step-seconds", "0.3")))
     world.wait_for_size("wedged", 2)
     number = len(world.steps("wedged")) + 40

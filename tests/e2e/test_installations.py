@@ -9,7 +9,7 @@ from kubernetes import client
 
 from tests.e2e.installing import NAMESPACE, namespaced_operator
 from tests.e2e.light_jobs import IN_EACH_WORKER, build_light_job
-from tests.e2e.world import GROUP, World, scale_out
+from tests.e2e.world import GROUP, RealWorld, scale_out
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -18,7 +18,7 @@ ACCOUNT = f"system:serviceaccount:{NAMESPACE}:et-operator"
 
 @pytest.mark.point("namespaces")
 def test_an_operator_for_one_namespace_needs_no_right_in_any_other(
-    world: World, neighbour: World, tmp_path: Path
+    world: RealWorld, neighbour: RealWorld, tmp_path: Path
 ) -> None:
     script = IN_EACH_WORKER.format("echo here") + "; sleep 5"
     with namespaced_operator(world, tmp_path):
@@ -36,7 +36,7 @@ def test_an_operator_for_one_namespace_needs_no_right_in_any_other(
     neighbour.wait_for_phase("local", "Succeeded")
 
 
-def may(world: World, verb: str, group: str, resource: str) -> bool:
+def may(world: RealWorld, verb: str, group: str, resource: str) -> bool:
     """Whether the operator's account may do so in the world's namespace."""
     wish = client.V1ResourceAttributes(
         namespace=world.namespace, verb=verb, group=group, resource=resource

@@ -11,7 +11,7 @@ import yaml
 from kubernetes import client
 from kubernetes.stream import stream
 
-from tests.e2e.world import IMAGE, ROOT, World, build_job, grow_and_shrink, scale_in, train
+from tests.e2e.world import IMAGE, ROOT, RealWorld, build_job, grow_and_shrink, scale_in, train
 
 pytestmark = pytest.mark.cluster
 
@@ -47,7 +47,7 @@ sort -u /tmp/called | wc -l | sed 's/^/daemons started by the launcher: /'
 """Daemons that wait for each other: a tree of them, or a few at a time, would never get there."""
 
 
-def run_in(world: World, pod: str, command: str) -> str:
+def run_in(world: RealWorld, pod: str, command: str) -> str:
     """Output of a shell command in a pod."""
     container = world.core.read_namespaced_pod(pod, world.namespace).spec.containers[0].name
     session = stream(
@@ -68,7 +68,7 @@ def run_in(world: World, pod: str, command: str) -> str:
         session.sock.shutdown()  # close() leaves a socket that the other side has ended
 
 
-def wait_for_nothing(world: World, pod: str, pattern: str) -> None:
+def wait_for_nothing(world: RealWorld, pod: str, pattern: str) -> None:
     """Until no process of the pod has a command line like this."""
     command = f"ps -eo args | grep -E '{pattern}' | grep -v grep"
     world.wait(lambda: not run_in(world, pod, command), f"{pod} has no {pattern}", 60)
@@ -80,7 +80,7 @@ def read_example(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.point("in-process")
-def test_horovodrun_with_our_transport_inside_loses_no_step(world: World) -> None:
+def test_horovodrun_with_our_transport_inside_loses_no_step(world: RealWorld) -> None:
     job = build_job("inside", command=train("--steps", "110", "--step-seconds", "0.3"))
     name = "horovodrun-in-process"
     job["metadata"]["annotations"] = {"kai.alibabacloud.com/launcher": name}
@@ -101,7 +101,7 @@ def test_horovodrun_with_our_transport_inside_loses_no_step(world: World) -> Non
 
 
 @pytest.mark.point("mpirun")
-def test_mpirun_runs_ranks_of_mpi4py_on_two_workers(world: World) -> None:
+def test_mpirun_runs_ranks_of_mpi4py_on_two_workers(world: RealWorld) -> None:
     world.create(read_example("mpirun.yaml"))
     world.wait_for_phase("mpi", "Succeeded", timeout=120)
     log = world.log("mpi-launcher")
@@ -113,7 +113,7 @@ def test_mpirun_runs_ranks_of_mpi4py_on_two_workers(world: World) -> None:
 
 
 @pytest.mark.point("case-37")
-def test_case_37_mpirun_starts_70_daemons_from_the_launcher_alone(world: World) -> None:
+def test_case_37_mpirun_starts_70_daemons_from_the_launcher_alone(world: RealWorld) -> None:
     job = build_job("flat", command=["sh", "-c", FLAT], workers=1, minimum=None, maximum=None)
     world.create(job)
     world.wait_for_phase("flat", "Succeeded", timeout=120)
@@ -124,7 +124,7 @@ def test_case_37_mpirun_starts_70_daemons_from_the_launcher_alone(world: World) 
 @pytest.mark.point("not-elastic")
 @pytest.mark.parametrize("fault", ["rank", "daemon"])
 def test_case_37_what_ends_mpirun_fails_the_job_once_and_leaves_no_daemon(
-    world: World, fault: str
+    world: RealWorld, fault: str
 ) -> None:
     arguments = ["--seconds", "300"] + ([] if fault == "daemon" else ["--fail-rank", "1"])
     command = ["mpirun", "-np", "2", *PI, *arguments]
@@ -143,7 +143,7 @@ def test_case_37_what_ends_mpirun_fails_the_job_once_and_leaves_no_daemon(
 
 
 @pytest.mark.point("mpirun-lost")
-def test_a_lost_worker_starts_mpirun_anew_and_nobody_is_blamed(world: World) -> None:
+def test_a_lost_worker_starts_mpirun_anew_and_nobody_is_blamed(world: RealWorld) -> None:
     command = ["mpirun", "-np", "2", *PI, "--seconds", "10"]
     world.create(build_job("gang", command=command, minimum=1))
     world.wait(lambda: "rank=1" in world.log("gang-launcher"), "all ranks run")
@@ -157,7 +157,7 @@ def test_a_lost_worker_starts_mpirun_anew_and_nobody_is_blamed(world: World) -> 
     assert "pi=3.14159265" in log
 
 
-def deepspeed(world: World, *arguments: str) -> dict[str, Any]:
+def deepspeed(world: RealWorld, *arguments: str) -> dict[str, Any]:
     """The example, with a stand-in for DeepSpeed and its training in the place of an image."""
     world.core.create_namespaced_config_map(
         world.namespace,
@@ -183,7 +183,7 @@ def deepspeed(world: World, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.point("deepspeed")
-def test_deepspeeds_runner_starts_its_ranks_on_two_workers(world: World) -> None:
+def test_deepspeeds_runner_starts_its_ranks_on_two_workers(world: RealWorld) -> None:
     world.create(deepspeed(world, "two words"))
     world.wait_for_phase("deepspeed", "Succeeded", timeout=120)
     log = world.log("deepspeed-launcher")
@@ -196,7 +196,7 @@ def test_deepspeeds_runner_starts_its_ranks_on_two_workers(world: World) -> None
 
 
 @pytest.mark.point("case-38")
-def test_case_38_deepspeeds_runner_ends_its_ranks_on_sigint(world: World) -> None:
+def test_case_38_deepspeeds_runner_ends_its_ranks_on_sigint(world: RealWorld) -> None:
     job = deepspeed(world, "forever")
     job["spec"]["cleanPodPolicy"] = "None"
     world.create(job)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.light_jobs import wait_for_event
-from tests.e2e.world import World, build_job, find_condition, train
+from tests.e2e.world import RealWorld, build_job, find_condition, train
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.point("user-failure")
 def test_a_failing_command_leaves_its_reason_and_the_tail_of_its_log_in_status(
-    world: World,
+    world: RealWorld,
 ) -> None:
     command = ["sh", "-c", "echo the data set is not there; exit 3"]
     world.create(build_job("broken", command=command, workers=1))
@@ -26,7 +26,7 @@ def test_a_failing_command_leaves_its_reason_and_the_tail_of_its_log_in_status(
 
 
 @pytest.mark.point("user-failure")
-def test_a_failing_job_is_tried_again_as_often_as_its_author_allows(world: World) -> None:
+def test_a_failing_job_is_tried_again_as_often_as_its_author_allows(world: RealWorld) -> None:
     command = ["sh", "-c", "exit 3"]
     world.create(
         build_job("stubborn", command=command, workers=1, restartPolicy="OnFailure", backoffLimit=1)
@@ -40,7 +40,7 @@ def test_a_failing_job_is_tried_again_as_often_as_its_author_allows(world: World
 
 
 @pytest.mark.point("failure-kinds")
-def test_only_what_the_users_command_did_counts_against_its_retries(world: World) -> None:
+def test_only_what_the_users_command_did_counts_against_its_retries(world: RealWorld) -> None:
     # the first launcher is deleted by somebody, the second ends by a signal, the third with 3
     command = ["sh", "-c", "case $(hostname) in *-r1) exit 143;; *-r2) exit 3;; esac; sleep 1000"]
     job = build_job("unlucky", command=command, workers=1, restartPolicy="ExitCode", backoffLimit=5)
@@ -61,7 +61,7 @@ def test_only_what_the_users_command_did_counts_against_its_retries(world: World
 
 @pytest.mark.point("suspend")
 def test_a_suspended_job_gives_everything_back_and_trains_again_when_resumed(
-    world: World,
+    world: RealWorld,
 ) -> None:
     world.create(build_job("pause", command=train("--steps", "40", "--step-seconds", "0.3")))
     world.wait_for_size("pause", 2)
@@ -77,7 +77,7 @@ def test_a_suspended_job_gives_everything_back_and_trains_again_when_resumed(
 
 
 @pytest.mark.point("deletion")
-def test_deletion_of_a_running_job_leaves_nothing_of_it(world: World) -> None:
+def test_deletion_of_a_running_job_leaves_nothing_of_it(world: RealWorld) -> None:
     world.create(build_job("brief", command=train("--steps", "500", "--step-seconds", "0.3")))
     world.wait_for_size("brief", 2)
 

@@ -19,7 +19,7 @@ from tests.e2e.light_jobs import (
     wait_for_event,
     wait_for_output,
 )
-from tests.e2e.world import GROUP, IMAGE, World, devcluster, scale_out
+from tests.e2e.world import GROUP, IMAGE, RealWorld, devcluster, scale_out
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +36,7 @@ BLOCK = 32
 
 
 @pytest.mark.point("long-names")
-def test_names_at_the_length_limit_work_everywhere(world: World) -> None:
+def test_names_at_the_length_limit_work_everywhere(world: RealWorld) -> None:
     job, scaling = "n" * LONGEST, "s" * 253
     script = f"hostname | grep -q -- -r1 || exit 3; {IN_EACH_WORKER.format('hostname')}; sleep 9"
     world.create(build_light_job(job, script, restartPolicy="OnFailure"))
@@ -51,7 +51,7 @@ def test_names_at_the_length_limit_work_everywhere(world: World) -> None:
 
 
 @pytest.mark.point("many-jobs")
-def test_twenty_jobs_at_once_each_run_in_workers_of_their_own(world: World) -> None:
+def test_twenty_jobs_at_once_each_run_in_workers_of_their_own(world: RealWorld) -> None:
     jobs = [f"small-{number}" for number in range(20)]
     for job in jobs:
         world.create(build_light_job(job, IN_EACH_WORKER.format("hostname")))
@@ -66,7 +66,7 @@ def test_twenty_jobs_at_once_each_run_in_workers_of_their_own(world: World) -> N
 
 @pytest.mark.point("second-namespace")
 def test_jobs_of_the_same_name_in_two_namespaces_know_nothing_of_each_other(
-    world: World, neighbour: World
+    world: RealWorld, neighbour: RealWorld
 ) -> None:
     script = IN_EACH_WORKER.format("echo $PLACE") + "; " + FOREVER
     for place in (world, neighbour):
@@ -87,7 +87,7 @@ def test_jobs_of_the_same_name_in_two_namespaces_know_nothing_of_each_other(
 
 @pytest.mark.point("names-taken")
 def test_numbers_that_others_hold_are_left_out_and_the_brokers_rights_follow(
-    world: World,
+    world: RealWorld,
 ) -> None:
     for number in range(BLOCK):
         world.core.create_namespaced_pod(world.namespace, make_strange_pod(f"far-worker-{number}"))
@@ -100,7 +100,7 @@ def test_numbers_that_others_hold_are_left_out_and_the_brokers_rights_follow(
 
 @pytest.mark.point("names-taken")
 def test_a_job_waits_until_the_children_of_others_have_given_back_its_names(
-    world: World, tmp_path: Path
+    world: RealWorld, tmp_path: Path
 ) -> None:
     jobs = {kind.lower(): f"{kind.lower()}{suffix}" for kind, (_, suffix) in NEEDED.items()}
     manifests = [

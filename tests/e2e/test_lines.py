@@ -11,7 +11,7 @@ import yaml
 from tests.e2e.histories import History
 from tests.e2e.light_jobs import find_pods, wait_for_condition
 from tests.e2e.pools import Pool, find_admission
-from tests.e2e.world import GROUP, ROOT, World, find_condition, scale_in, scale_out
+from tests.e2e.world import GROUP, ROOT, RealWorld, find_condition, scale_in, scale_out
 
 pytestmark = pytest.mark.cluster
 
@@ -31,7 +31,7 @@ BESIDE_NOBODY = {
 
 @pytest.mark.point("fallback")
 def test_a_gang_that_nobody_can_place_is_taken_back_and_holds_nobody_up(
-    world: World, pool: Pool, history: History
+    world: RealWorld, pool: Pool, history: History
 ) -> None:
     pool.offer(1, 1)
     queue = pool.open_queue("queue")
@@ -49,7 +49,7 @@ def test_a_gang_that_nobody_can_place_is_taken_back_and_holds_nobody_up(
 
 @pytest.mark.point("quota-in-queue")
 def test_who_may_not_have_its_pods_is_told_by_whom_and_others_start(
-    world: World, pool: Pool
+    world: RealWorld, pool: Pool
 ) -> None:
     pool.offer(2, 2)
     queue = pool.open_queue("queue")
@@ -71,7 +71,7 @@ def test_who_may_not_have_its_pods_is_told_by_whom_and_others_start(
 
 @pytest.mark.point("quota-in-queue")
 def test_a_gang_of_which_a_quota_refuses_some_is_taken_back(
-    world: World, pool: Pool, history: History
+    world: RealWorld, pool: Pool, history: History
 ) -> None:
     pool.offer(1, 1)
     queue = pool.open_queue("queue")
@@ -88,7 +88,7 @@ def test_a_gang_of_which_a_quota_refuses_some_is_taken_back(
 
 
 @pytest.mark.point("priority")
-def test_the_priority_that_arena_sets_decides_who_is_first(world: World, pool: Pool) -> None:
+def test_the_priority_that_arena_sets_decides_who_is_first(world: RealWorld, pool: Pool) -> None:
     pool.offer(1, 1)
     queue, urgent = pool.open_queue("queue"), pool.open_class("urgent", 1000)
     world.create(pool.build("first", queue, (2, 2)))
@@ -108,7 +108,7 @@ def test_the_priority_that_arena_sets_decides_who_is_first(world: World, pool: P
 @pytest.mark.point("scaling-in-queue")
 @pytest.mark.parametrize("elasticity", ["Auto", "Fixed"])
 def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(
-    world: World, pool: Pool, elasticity: str
+    world: RealWorld, pool: Pool, elasticity: str
 ) -> None:
     pool.offer(1, 1)
     job = pool.build("held", pool.open_queue("queue"), (1, 2))
@@ -130,7 +130,7 @@ def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(
     assert find_admission(world, "held")["workers"] == 2
 
 
-def limit_seats(world: World, pool: Pool, seats: int) -> None:
+def limit_seats(world: RealWorld, pool: Pool, seats: int) -> None:
     """A quota of so many; the API server enforces it when this returns."""
     name, amounts = "seats", {f"requests.{pool.resource}": str(seats)}
     body = {"metadata": {"name": name}, "spec": {"hard": amounts}}
@@ -146,7 +146,7 @@ def limit_seats(world: World, pool: Pool, seats: int) -> None:
     )
 
 
-def wait_for_refusal(world: World, job: str) -> str:
+def wait_for_refusal(world: RealWorld, job: str) -> str:
     """Until the job says that its pods would not be created; in whose words."""
 
     def look() -> str:
@@ -166,7 +166,7 @@ def build_arenas(pool: Pool, queue: str, priority_class: str) -> dict[str, Any]:
     return job
 
 
-def read_line(world: World, queue: str) -> list[str]:
+def read_line(world: RealWorld, queue: str) -> list[str]:
     """Who waits in it, the first first."""
     place = (GROUP, "v1alpha1", "trainingqueues", queue)
     status = world.custom.get_cluster_custom_object(*place).get("status") or {}

@@ -22,7 +22,7 @@ from tests.e2e.faults import (
 )
 from tests.e2e.light_jobs import build_light_job, wait_for_output
 from tests.e2e.test_launchers import run_in
-from tests.e2e.world import World, build_job, train
+from tests.e2e.world import RealWorld, build_job, train
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -40,7 +40,9 @@ the worker whose it is."""
 
 
 @pytest.mark.point("lost-node")
-def test_13_a_training_goes_on_without_a_worker_whose_node_is_cut_for_good(world: World) -> None:
+def test_13_a_training_goes_on_without_a_worker_whose_node_is_cut_for_good(
+    world: RealWorld,
+) -> None:
     home, away = find_nodes()
     command = train("--steps", "100000", "--step-seconds", "0.3")
     command[1:1] = ["--gloo-timeout-seconds", "30"]
@@ -75,13 +77,13 @@ def test_13_a_training_goes_on_without_a_worker_whose_node_is_cut_for_good(world
     assert world.status("trainingjobs", "torn")["epoch"] == 1
 
 
-def count_joins(world: World, worker: client.V1Pod) -> int:
+def count_joins(world: RealWorld, worker: client.V1Pod) -> int:
     """How often a rank on this worker has joined the training."""
     pattern = rf"joined rank=\d size=\d host={worker.metadata.name}\b"
     return len(re.findall(pattern, world.log("torn-launcher")))
 
 
-def find_news(world: World, worker: client.V1Pod) -> datetime | None:
+def find_news(world: RealWorld, worker: client.V1Pod) -> datetime | None:
     """When horovodrun was told that this worker's pod is gone."""
     log: str = world.core.read_namespaced_pod_log(
         "torn-launcher", world.namespace, container="launcher", timestamps=True
@@ -93,7 +95,7 @@ def find_news(world: World, worker: client.V1Pod) -> datetime | None:
 
 @pytest.mark.point("fenced-node")
 def test_24_a_launcher_that_lives_on_a_cut_node_drives_no_worker_beside_its_successor(
-    world: World,
+    world: RealWorld,
 ) -> None:
     home, away = find_nodes()
     job = build_light_job("fenced", DRIVE)
@@ -130,7 +132,7 @@ def prefer(node: str) -> dict[str, object]:
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
 
 
-def wait_for_story(world: World, launchers: list[str]) -> None:
+def wait_for_story(world: RealWorld, launchers: list[str]) -> None:
     """Until these launchers, one after the other, have had the worker, and have had it alone."""
 
     def look() -> bool:

@@ -22,7 +22,7 @@ from tests.e2e.audits import Audit
 from tests.e2e.gates import Hold, Match, open_gate
 from tests.e2e.operators import Operators, send
 from tests.e2e.playing import play
-from tests.e2e.world import ROOT, World, build_job, devcluster, kubeconfig, scale_in, scale_out
+from tests.e2e.world import ROOT, RealWorld, build_job, devcluster, kubeconfig, scale_in, scale_out
 
 pytestmark = pytest.mark.cluster
 
@@ -44,7 +44,7 @@ STARTS: dict[str, Match] = {
 @pytest.mark.alone
 @pytest.mark.point("operator-killed-anywhere")
 def test_whatever_an_operator_was_killed_before_its_successor_does_as_it_was_decided(
-    world: World, tmp_path: Path
+    world: RealWorld, tmp_path: Path
 ) -> None:
     operators = Operators()
     operators.renew()
@@ -70,7 +70,7 @@ def test_whatever_an_operator_was_killed_before_its_successor_does_as_it_was_dec
         wait_until_used(world, job, 2)
 
 
-def create_all(world: World, jobs: Iterable[str], *, wait: bool = True) -> None:
+def create_all(world: RealWorld, jobs: Iterable[str], *, wait: bool = True) -> None:
     """Jobs of two workers each."""
     for job in jobs:
         world.create(build_job(job, command=play(), workers=2))
@@ -78,7 +78,7 @@ def create_all(world: World, jobs: Iterable[str], *, wait: bool = True) -> None:
         wait_until_used(world, job, 2)
 
 
-def assert_done_as_decided(world: World, job: str, names: list[str]) -> None:
+def assert_done_as_decided(world: RealWorld, job: str, names: list[str]) -> None:
     """The scaling succeeds with these workers and with no other."""
     kind, _ = SCALINGS[job]
     status = world.wait_for_scaling(kind.lower() + "s", job)
@@ -93,13 +93,13 @@ def scale(kind: str, job: str) -> dict[str, Any]:
     return scale_in(job, job, count=1) if kind == "ScaleIn" else scale_out(job, job, 1)
 
 
-def read_decision(world: World, job: str) -> list[str]:
+def read_decision(world: RealWorld, job: str) -> list[str]:
     """Who leaves or joins, as the job's status says."""
     scaling = world.status("trainingjobs", job)["scaling"]
     return [worker["name"] for worker in scaling.get("victims") or scaling.get("added")]
 
 
-def assert_each_is_where_it_should_be(world: World) -> None:
+def assert_each_is_where_it_should_be(world: RealWorld) -> None:
     """Nothing of what is held has been done, and all that comes before it has."""
     jobs = {job: world.get("trainingjobs", job) for job in (*SCALINGS, *STARTS)}
     replicas = {
@@ -117,7 +117,7 @@ def assert_each_is_where_it_should_be(world: World) -> None:
     assert jobs["begun"]["status"]["epoch"] == 1
 
 
-def prefer_other_victims(world: World, decided: dict[str, list[str]]) -> None:
+def prefer_other_victims(world: RealWorld, decided: dict[str, list[str]]) -> None:
     """Whoever chose victims anew from now on would choose the others."""
     body = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-100"}}}
     for pod in world.pods("worker"):
@@ -126,7 +126,7 @@ def prefer_other_victims(world: World, decided: dict[str, list[str]]) -> None:
             world.core.patch_namespaced_pod(pod.metadata.name, world.namespace, body)
 
 
-def wait_until_used(world: World, job: str, workers: int) -> None:
+def wait_until_used(world: RealWorld, job: str, workers: int) -> None:
     """Until the job's only launcher has processes on so many workers, and no other is there."""
 
     def look() -> bool:
@@ -138,7 +138,7 @@ def wait_until_used(world: World, job: str, workers: int) -> None:
     world.wait(look, f"{job} uses {workers} workers: {sorted(names_of(world, job))}", 90)
 
 
-def names_of(world: World, job: str) -> set[str]:
+def names_of(world: RealWorld, job: str) -> set[str]:
     """Every pod of a job."""
     return {p.metadata.name for p in world.pods() if p.metadata.labels["training-job-name"] == job}
 
@@ -146,7 +146,7 @@ def names_of(world: World, job: str) -> set[str]:
 @pytest.mark.alone
 @pytest.mark.point("stopped-leader")
 def test_what_a_leader_sends_that_slept_beyond_its_lease_changes_nothing(
-    world: World, tmp_path: Path
+    world: RealWorld, tmp_path: Path
 ) -> None:
     jobs: dict[str, tuple[str, Match]] = {
         "closed": ("ScaleIn", gates.deletes_pod),
@@ -183,7 +183,7 @@ def test_what_a_leader_sends_that_slept_beyond_its_lease_changes_nothing(
         assert [r for r in find_writes(audit, sleeper) if r.is_done] == []
 
 
-def wait_until_others_have_done_it(world: World) -> None:
+def wait_until_others_have_done_it(world: RealWorld) -> None:
     """Until the new leader has done, or decided otherwise, what the old one is about to do."""
     world.wait(lambda: "scaling" in world.status("trainingjobs", "undecided"), "it has decided")
     world.wait(lambda: "named-worker-2" in world.worker_names(), "it has created the worker")
@@ -231,7 +231,7 @@ def install(overlay: Path) -> None:
 
 @pytest.mark.point("two-leaders")
 def test_two_operators_that_both_lead_bring_a_job_through_its_life_as_one_would(
-    world: World, tmp_path: Path
+    world: RealWorld, tmp_path: Path
 ) -> None:
     audit = Audit()
     with rival(world, tmp_path / "rival.log"):
@@ -253,7 +253,7 @@ def test_two_operators_that_both_lead_bring_a_job_through_its_life_as_one_would(
 
 
 @contextmanager
-def rival(world: World, log: Path) -> Iterator[None]:
+def rival(world: RealWorld, log: Path) -> Iterator[None]:
     """Another operator for this namespace, with a lease of its own: somebody installed it twice."""
     environ = {
         "PATH": os.environ["PATH"],

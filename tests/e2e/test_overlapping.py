@@ -12,7 +12,7 @@ import pytest
 from tests.e2e import gates
 from tests.e2e.gates import Gate, Match, open_gate
 from tests.e2e.playing import play
-from tests.e2e.world import World, build_job, devcluster, scale_in, scale_out, train
+from tests.e2e.world import RealWorld, build_job, devcluster, scale_in, scale_out, train
 
 pytestmark = pytest.mark.cluster
 
@@ -20,20 +20,20 @@ JOB = "shared"
 
 
 @pytest.fixture
-def gate(world: World, tmp_path: Path) -> Iterator[Gate]:
+def gate(world: RealWorld, tmp_path: Path) -> Iterator[Gate]:
     """The operator's writes in the test's namespace, to be held."""
     with open_gate(world, tmp_path) as gate:
         yield gate
 
 
-def start(world: World, workers: int) -> list[str]:
+def start(world: RealWorld, workers: int) -> list[str]:
     """A job whose processes run; its workers."""
     world.create(build_job(JOB, command=play(), workers=workers))
     world.wait_for_size(JOB, workers)
     return world.worker_names()
 
 
-def wait_until_quiet(world: World, workers: int) -> dict[str, Any]:
+def wait_until_quiet(world: RealWorld, workers: int) -> dict[str, Any]:
     """Until nothing is being scaled, so many workers are there and used; the job's status."""
 
     def look() -> dict[str, Any]:
@@ -54,7 +54,7 @@ def wait_until_quiet(world: World, workers: int) -> dict[str, Any]:
 
 
 @pytest.mark.point("two-scale-ins")
-def test_two_scale_ins_at_once_take_different_workers_one_after_the_other(world: World) -> None:
+def test_two_scale_ins_at_once_take_different_workers_one_after_the_other(world: RealWorld) -> None:
     names = start(world, 4)
     for name in ("one", "two"):
         world.create(scale_in(name, JOB, count=1))
@@ -82,7 +82,9 @@ def test_two_scale_ins_at_once_take_different_workers_one_after_the_other(world:
 
 
 @pytest.mark.point("opposite-scalings")
-def test_a_scale_in_and_a_scale_out_at_once_leave_a_job_that_loses_no_step(world: World) -> None:
+def test_a_scale_in_and_a_scale_out_at_once_leave_a_job_that_loses_no_step(
+    world: RealWorld,
+) -> None:
     command = train("--steps", "1000", "--step-seconds", "0.3")
     world.create(build_job(JOB, command=command, workers=3))
     world.wait_for_size(JOB, 3)
@@ -106,7 +108,7 @@ def test_a_scale_in_and_a_scale_out_at_once_leave_a_job_that_loses_no_step(world
 
 
 @pytest.mark.point("scale-in-the-middle")
-def test_kubectl_scale_in_the_middle_of_a_scaling_wins(world: World, gate: Gate) -> None:
+def test_kubectl_scale_in_the_middle_of_a_scaling_wins(world: RealWorld, gate: Gate) -> None:
     names = start(world, 2)
 
     # of a ScaleOut whose workers have names and no pods yet
@@ -132,7 +134,7 @@ def test_kubectl_scale_in_the_middle_of_a_scaling_wins(world: World, gate: Gate)
     assert names[0] not in world.worker_names()
 
 
-def interrupt(world: World, gate: Gate, match: Match, *, replicas: int) -> None:
+def interrupt(world: RealWorld, gate: Gate, match: Match, *, replicas: int) -> None:
     """`kubectl scale` while the operator is about to do this write."""
     with gate.hold(match) as hold:
         hold.wait("gets there")
@@ -140,14 +142,14 @@ def interrupt(world: World, gate: Gate, match: Match, *, replicas: int) -> None:
                    f"--replicas={replicas}")  # fmt: skip
 
 
-def assert_superseded(world: World, plural: str, name: str) -> None:
+def assert_superseded(world: RealWorld, plural: str, name: str) -> None:
     status = world.wait_for_scaling(plural, name)
     assert status["phase"] == "ScaleFailed", status
     assert status["conditions"][-1]["reason"] == "Superseded"
 
 
 @pytest.mark.point("deleted-scaling")
-def test_a_scale_out_that_is_deleted_while_it_runs(world: World, gate: Gate) -> None:
+def test_a_scale_out_that_is_deleted_while_it_runs(world: RealWorld, gate: Gate) -> None:
     names = start(world, 2)
     grow = scale_out("grow", JOB, 1)
 
@@ -165,7 +167,7 @@ def test_a_scale_out_that_is_deleted_while_it_runs(world: World, gate: Gate) -> 
 
 
 @pytest.mark.point("deleted-scaling")
-def test_a_scale_in_that_is_deleted_while_it_runs(world: World, gate: Gate) -> None:
+def test_a_scale_in_that_is_deleted_while_it_runs(world: RealWorld, gate: Gate) -> None:
     names = start(world, 4)
     shrink = scale_in("shrink", JOB, count=1)
 
@@ -183,7 +185,7 @@ def test_a_scale_in_that_is_deleted_while_it_runs(world: World, gate: Gate) -> N
     wait_until_quiet(world, 1)
 
 
-def delete_at(world: World, gate: Gate, match: Match, scaling: dict[str, Any]) -> None:
+def delete_at(world: RealWorld, gate: Gate, match: Match, scaling: dict[str, Any]) -> None:
     """Create a scaling, and delete it while the operator is about to do this write."""
     with gate.hold(match) as hold:
         world.create(scaling)

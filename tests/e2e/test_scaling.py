@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.world import World, build_job, find_condition, scale_in, scale_out, train
+from tests.e2e.world import RealWorld, build_job, find_condition, scale_in, scale_out, train
 
 pytestmark = pytest.mark.cluster
 
@@ -12,14 +12,14 @@ LONG = ("--steps", "2000", "--step-seconds", "0.3")
 NOWHERE = {"nodeSelector": {"no-such": "node"}}
 
 
-def start(world: World, name: str, *, workers: int = 2, **spec: object) -> None:
+def start(world: RealWorld, name: str, *, workers: int = 2, **spec: object) -> None:
     job = build_job(name, command=train(*LONG), workers=workers, **spec)
     job["metadata"]["annotations"] = {"kai.alibabacloud.com/scaling-scripts": "environment"}
     world.create(job)
     world.wait_for_size(name, workers)
 
 
-def make_unschedulable(world: World, job: str) -> None:
+def make_unschedulable(world: RealWorld, job: str) -> None:
     """Workers made from now on find no node."""
     found = world.get("trainingjobs", job)
     template = found["spec"]["etReplicaSpecs"]["worker"]["template"]
@@ -28,7 +28,7 @@ def make_unschedulable(world: World, job: str) -> None:
 
 
 @pytest.mark.point("below-min")
-def test_a_scale_in_below_min_is_refused_and_nothing_changes(world: World) -> None:
+def test_a_scale_in_below_min_is_refused_and_nothing_changes(world: RealWorld) -> None:
     start(world, "floor", workers=2)
     before = world.worker_names()
     job = world.get("trainingjobs", "floor")
@@ -45,7 +45,7 @@ def test_a_scale_in_below_min_is_refused_and_nothing_changes(world: World) -> No
 
 
 @pytest.mark.point("pending-victim")
-def test_a_worker_that_is_still_pending_leaves_first(world: World) -> None:
+def test_a_worker_that_is_still_pending_leaves_first(world: RealWorld) -> None:
     start(world, "hopeless")
     make_unschedulable(world, "hopeless")
     world.patch_job("hopeless", {"spec": {"etReplicaSpecs": {"worker": {"replicas": 3}}}})
@@ -61,7 +61,7 @@ def test_a_worker_that_is_still_pending_leaves_first(world: World) -> None:
 
 
 @pytest.mark.point("preempted")
-def test_a_scale_in_does_not_wait_behind_a_scale_out_that_waits_for_pods(world: World) -> None:
+def test_a_scale_in_does_not_wait_behind_a_scale_out_that_waits_for_pods(world: RealWorld) -> None:
     start(world, "queue")
     make_unschedulable(world, "queue")
     world.create(scale_out("grow", "queue", 2))
@@ -79,7 +79,7 @@ def test_a_scale_in_does_not_wait_behind_a_scale_out_that_waits_for_pods(world: 
 
 
 @pytest.mark.point("unschedulable")
-def test_a_scale_out_that_cannot_be_scheduled_times_out_and_gives_back(world: World) -> None:
+def test_a_scale_out_that_cannot_be_scheduled_times_out_and_gives_back(world: RealWorld) -> None:
     start(world, "full")
     make_unschedulable(world, "full")
 
@@ -99,7 +99,7 @@ def test_a_scale_out_that_cannot_be_scheduled_times_out_and_gives_back(world: Wo
 
 @pytest.mark.point("script-success")
 def test_the_script_of_a_scaling_runs_with_its_environment_and_the_pods_names(
-    world: World,
+    world: RealWorld,
 ) -> None:
     start(world, "scripted")
 
@@ -121,7 +121,7 @@ def test_the_script_of_a_scaling_runs_with_its_environment_and_the_pods_names(
 
 
 @pytest.mark.point("script-failure")
-def test_a_script_that_fails_is_tried_again_and_then_the_scaling_fails(world: World) -> None:
+def test_a_script_that_fails_is_tried_again_and_then_the_scaling_fails(world: RealWorld) -> None:
     start(world, "clumsy")
 
     world.create(

@@ -14,7 +14,7 @@ from tests.e2e.light_jobs import (
     get_container,
     wait_for_output,
 )
-from tests.e2e.world import PLANTED, World, devcluster, plant, scale_out
+from tests.e2e.world import PLANTED, RealWorld, devcluster, plant, scale_out
 
 pytestmark = [pytest.mark.cluster, pytest.mark.point("planted-secrets")]
 
@@ -22,7 +22,7 @@ COMMAND_LINES = 'cat /proc/[0-9]*/cmdline | tr "\\0" " "; echo; echo "length ${#
 SHORTEST = 32
 
 
-def test_a_secret_reaches_the_processes_and_no_command_line(world: World) -> None:
+def test_a_secret_reaches_the_processes_and_no_command_line(world: RealWorld) -> None:
     metadata = client.V1ObjectMeta(name="keys")
     secret = client.V1Secret(metadata=metadata, string_data={"key": PLANTED})
     world.core.create_namespaced_secret(world.namespace, secret)
@@ -46,7 +46,7 @@ def test_a_secret_reaches_the_processes_and_no_command_line(world: World) -> Non
     assert PLANTED not in log
 
 
-def test_tokens_and_the_launchers_nonce_are_on_no_command_line(world: World) -> None:
+def test_tokens_and_the_launchers_nonce_are_on_no_command_line(world: RealWorld) -> None:
     """Where else they are found is asked at the end of the run, of every log and Event of it."""
     script = f"printenv {ENV_NONCE} > /tmp/nonce; echo noted; {FOREVER}"
     world.create(build_light_job("quiet", script))

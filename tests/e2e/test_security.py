@@ -16,7 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import stream
 
 from tests.e2e.rights import REFUSED_ON_PURPOSE
-from tests.e2e.world import GROUP, ROOT, World, build_job, devcluster, kubeconfig
+from tests.e2e.world import GROUP, ROOT, RealWorld, build_job, devcluster, kubeconfig
 
 pytestmark = [
     pytest.mark.cluster,
@@ -28,14 +28,16 @@ COMPONENTS = ROOT / "deploy" / "components"
 WAITING = ["sh", "-c", "while :; do sleep 1; done"]
 
 
-def start(world: World, *names: str) -> None:
+def start(world: RealWorld, *names: str) -> None:
     for name in names:
         world.create(build_job(name, command=WAITING, workers=1))
     for name in names:
         world.wait_for_phase(name, "Running")
 
 
-def steal_token(world: World, account: str, pod: client.V1Pod | None = None) -> client.ApiClient:
+def steal_token(
+    world: RealWorld, account: str, pod: client.V1Pod | None = None
+) -> client.ApiClient:
     """A client with a token as the kubelet projects it into this pod."""
     bound = pod and client.V1BoundObjectReference(
         api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid
@@ -54,7 +56,7 @@ def steal_token(world: World, account: str, pod: client.V1Pod | None = None) -> 
     return thief
 
 
-def find_pod(world: World, job: str, role: str) -> client.V1Pod:
+def find_pod(world: RealWorld, job: str, role: str) -> client.V1Pod:
     [pod] = [p for p in world.pods(role) if p.metadata.labels["training-job-name"] == job]
     return pod
 
@@ -74,7 +76,7 @@ def run_in(thief: client.ApiClient, pod: client.V1Pod, *command: str) -> str:
 
 
 def list_thefts(
-    thief: client.ApiClient, world: World, neighbour: client.V1Pod, own: client.V1Pod
+    thief: client.ApiClient, world: RealWorld, neighbour: client.V1Pod, own: client.V1Pod
 ) -> dict[str, Callable[[], Any]]:
     core, custom, place = client.CoreV1Api(thief), client.CustomObjectsApi(thief), world.namespace
     jobs = ("kai.alibabacloud.com", "v1alpha1", place, "trainingjobs", "mine")
@@ -113,7 +115,7 @@ def list_thefts(
 
 
 @pytest.mark.point("stolen-token")
-def test_a_stolen_broker_token_reaches_nothing_but_its_own_job(world: World) -> None:
+def test_a_stolen_broker_token_reaches_nothing_but_its_own_job(world: RealWorld) -> None:
     start(world, "mine", "theirs")
     launcher = find_pod(world, "mine", "launcher")
     thief = steal_token(world, "mine-launcher", launcher)
@@ -127,7 +129,7 @@ def test_a_stolen_broker_token_reaches_nothing_but_its_own_job(world: World) -> 
 
 
 @pytest.mark.point("no-escalation")
-def test_the_operators_token_grants_nobody_more_than_it_holds(world: World) -> None:
+def test_the_operators_token_grants_nobody_more_than_it_holds(world: RealWorld) -> None:
     settings = client.V1ObjectMeta(name="evil")
     rule = client.V1PolicyRule(api_groups=[""], resources=["secrets"], verbs=["get"])
     [operator, *_] = world.core.list_namespaced_pod("et-operator").items
@@ -149,7 +151,7 @@ def test_the_operators_token_grants_nobody_more_than_it_holds(world: World) -> N
 
 @pytest.mark.point("exec-policy")
 def test_with_the_policy_a_broker_starts_nothing_but_the_bridge_to_its_agents(
-    world: World,
+    world: RealWorld,
 ) -> None:
     start(world, "mine")
     worker = find_pod(world, "mine", "worker")
@@ -174,7 +176,7 @@ def test_with_the_policy_a_broker_starts_nothing_but_the_bridge_to_its_agents(
 
 
 @pytest.mark.point("exec-policy")
-def test_the_policy_binds_nobody_who_has_his_right_from_somebody_else(world: World) -> None:
+def test_the_policy_binds_nobody_who_has_his_right_from_somebody_else(world: RealWorld) -> None:
     """Pods called like workers are others' too: those of a StatefulSet, or of another operator."""
     start(world, "mine")
     worker = find_pod(world, "mine", "worker")
@@ -201,7 +203,7 @@ def test_the_policy_binds_nobody_who_has_his_right_from_somebody_else(world: Wor
 
 
 @pytest.mark.point("exec-policy")
-def test_a_job_gets_no_pods_with_the_account_of_another_jobs_broker(world: World) -> None:
+def test_a_job_gets_no_pods_with_the_account_of_another_jobs_broker(world: RealWorld) -> None:
     start(world, "victim")
     job = build_job("thief", command=WAITING, workers=1)
     template = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]
@@ -220,7 +222,7 @@ def test_a_job_gets_no_pods_with_the_account_of_another_jobs_broker(world: World
 
 
 @pytest.mark.point("names-taken")
-def test_nothing_is_granted_for_names_that_are_somebody_elses(world: World) -> None:
+def test_nothing_is_granted_for_names_that_are_somebody_elses(world: RealWorld) -> None:
     config = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="app-report"), data={"a": "b"})
     world.core.create_namespaced_config_map(world.namespace, config)
     account = client.V1ServiceAccount(metadata=client.V1ObjectMeta(name="attacker"))
@@ -243,7 +245,7 @@ def test_nothing_is_granted_for_names_that_are_somebody_elses(world: World) -> N
 
 
 @pytest.mark.point("names-taken")
-def test_who_binds_roles_gets_nothing_of_what_a_broker_has(world: World) -> None:
+def test_who_binds_roles_gets_nothing_of_what_a_broker_has(world: RealWorld) -> None:
     start(world, "mine")
     world.patch_job("mine", {"spec": {"suspend": True}})
     world.wait_for_phase("mine", "Suspended")
@@ -283,7 +285,7 @@ def test_who_binds_roles_gets_nothing_of_what_a_broker_has(world: World) -> None
 
 
 @pytest.mark.point("names-taken")
-def test_who_binds_a_role_before_the_job_is_there_gets_nothing_of_it(world: World) -> None:
+def test_who_binds_a_role_before_the_job_is_there_gets_nothing_of_it(world: RealWorld) -> None:
     """A Role without rights, which anybody may bind, goes away; what binds it stays."""
     rights = client.RbacAuthorizationV1Api(world.core.api_client)
     thief = client.RbacV1Subject(kind="ServiceAccount", name="default", namespace=world.namespace)
@@ -312,7 +314,7 @@ def test_who_binds_a_role_before_the_job_is_there_gets_nothing_of_it(world: Worl
         assert answers == {"default": False, "early-launcher": True}
 
 
-def is_allowed(world: World, account: str, asked: client.V1ResourceAttributes) -> bool:
+def is_allowed(world: RealWorld, account: str, asked: client.V1ResourceAttributes) -> bool:
     user = f"system:serviceaccount:{world.namespace}:{account}"
     spec = client.V1SubjectAccessReviewSpec(user=user, resource_attributes=asked)
     reviews = client.AuthorizationV1Api(world.core.api_client)
@@ -320,7 +322,7 @@ def is_allowed(world: World, account: str, asked: client.V1ResourceAttributes) -
     return bool(review.status.allowed)
 
 
-def find_role(world: World, job: str) -> client.V1Role:
+def find_role(world: RealWorld, job: str) -> client.V1Role:
     rights = client.RbacAuthorizationV1Api(world.core.api_client)
     label = f"training-job-name={job}"
     [role] = rights.list_namespaced_role(world.namespace, label_selector=label).items
@@ -334,7 +336,7 @@ def bind(name: str, role: str, subject: client.RbacV1Subject) -> client.V1RoleBi
 
 
 @pytest.mark.point("network-policy")
-def test_the_pods_of_a_job_are_reached_by_each_other_alone(world: World) -> None:
+def test_the_pods_of_a_job_are_reached_by_each_other_alone(world: RealWorld) -> None:
     start(world, "mine", "theirs")
     networks = client.NetworkingV1Api(world.core.api_client)
     [policy] = [
@@ -358,7 +360,7 @@ def test_the_pods_of_a_job_are_reached_by_each_other_alone(world: World) -> None
 @pytest.mark.alone
 @pytest.mark.point("operator-policy")
 def test_with_the_policy_the_operators_token_does_nothing_that_the_operator_never_does(
-    world: World,
+    world: RealWorld,
 ) -> None:
     start(world, "mine")
     worker = find_pod(world, "mine", "worker")
@@ -392,7 +394,7 @@ def test_with_the_policy_the_operators_token_does_nothing_that_the_operator_neve
 
 
 @pytest.mark.point("scheduler-policy")
-def test_the_schedulers_token_writes_nothing_of_a_job_but_its_admission(world: World) -> None:
+def test_the_schedulers_token_writes_nothing_of_a_job_but_its_admission(world: RealWorld) -> None:
     start(world, "mine")
     [scheduler, *_] = [
         pod
@@ -425,7 +427,7 @@ def test_the_schedulers_token_writes_nothing_of_a_job_but_its_admission(world: W
 
 
 def list_deeds(
-    thief: client.ApiClient, world: World, worker: client.V1Pod
+    thief: client.ApiClient, world: RealWorld, worker: client.V1Pod
 ) -> dict[str, Callable[[], Any]]:
     """What the operator's rights allow, and it never does."""
     core, rights, place = (
@@ -513,7 +515,7 @@ def list_deeds(
     ],
 )
 def test_with_the_policy_who_debugs_a_launcher_sees_nothing_of_the_broker(
-    world: World, change: dict[str, Any], words: str
+    world: RealWorld, change: dict[str, Any], words: str
 ) -> None:
     start(world, "mine")
     launcher = find_pod(world, "mine", "launcher")

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.e2e.pools import delete_queue, find_admission
-from tests.e2e.world import GROUP, World, build_job, find_condition, scale_out, train
+from tests.e2e.world import GROUP, RealWorld, build_job, find_condition, scale_out, train
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-def queue(world: World) -> Iterator[str]:
+def queue(world: RealWorld) -> Iterator[str]:
     """The name of a queue that has room for four workers and a launcher, or two and two of each."""
     name = f"q-{world.namespace}"[:60].rstrip("-")
     create_queue(world, name)
@@ -22,7 +22,7 @@ def queue(world: World) -> Iterator[str]:
     delete_queue(world, name)
 
 
-def create_queue(world: World, name: str) -> None:
+def create_queue(world: RealWorld, name: str) -> None:
     """A queue whose jobs together never have more than that."""
     body = {
         "apiVersion": f"{GROUP}/v1alpha1",
@@ -44,7 +44,7 @@ def build_member(name: str, queue: str, *, least: int, most: int, steps: int) ->
 
 @pytest.mark.point("shares")
 def test_a_job_takes_what_is_idle_gives_it_back_and_takes_it_again(
-    world: World, queue: str
+    world: RealWorld, queue: str
 ) -> None:
     world.create(build_member("large", queue, least=1, most=4, steps=100_000))
     world.wait_for_size("large", 4)
@@ -63,7 +63,7 @@ def test_a_job_takes_what_is_idle_gives_it_back_and_takes_it_again(
 
 
 @pytest.mark.point("gang")
-def test_a_gang_waits_whole_and_says_for_what(world: World, queue: str) -> None:
+def test_a_gang_waits_whole_and_says_for_what(world: RealWorld, queue: str) -> None:
     world.create(build_member("first", queue, least=3, most=3, steps=100_000))
     world.wait_for_size("first", 3)
     world.create(build_member("second", queue, least=2, most=2, steps=20))
@@ -89,7 +89,9 @@ def test_a_gang_waits_whole_and_says_for_what(world: World, queue: str) -> None:
 
 
 @pytest.mark.point("line")
-def test_who_is_suspended_leaves_the_line_and_waits_in_it_again(world: World, queue: str) -> None:
+def test_who_is_suspended_leaves_the_line_and_waits_in_it_again(
+    world: RealWorld, queue: str
+) -> None:
     world.create(build_member("first", queue, least=3, most=3, steps=100_000))
     world.wait_for_size("first", 3)
     world.create(build_member("second", queue, least=2, most=2, steps=100_000))
@@ -111,7 +113,7 @@ def test_who_is_suspended_leaves_the_line_and_waits_in_it_again(world: World, qu
 
 
 @pytest.mark.point("queue-gone")
-def test_a_queue_that_is_deleted_ends_no_job_and_starts_none(world: World, queue: str) -> None:
+def test_a_queue_that_is_deleted_ends_no_job_and_starts_none(world: RealWorld, queue: str) -> None:
     world.create(build_member("runs", queue, least=1, most=2, steps=100_000))
     world.wait_for_size("runs", 2)
     delete_queue(world, queue)
@@ -130,7 +132,7 @@ def test_a_queue_that_is_deleted_ends_no_job_and_starts_none(world: World, queue
 
 @pytest.mark.point("fixed-in-queue")
 def test_the_number_of_a_fixed_job_is_its_authors_within_the_queue(
-    world: World, queue: str
+    world: RealWorld, queue: str
 ) -> None:
     job = build_member("fixed", queue, least=1, most=4, steps=100_000)
     job["spec"]["elasticity"] = "Fixed"
@@ -152,7 +154,7 @@ def test_the_number_of_a_fixed_job_is_its_authors_within_the_queue(
 
 @pytest.mark.point("ssh-in-queue")
 def test_a_job_whose_workers_are_reached_by_ssh_waits_in_line_proven_and_trains(
-    world: World, queue: str
+    world: RealWorld, queue: str
 ) -> None:
     world.create(build_member("first", queue, least=3, most=3, steps=100_000))
     world.wait_for_size("first", 3)

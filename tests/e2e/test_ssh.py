@@ -21,7 +21,7 @@ from tests.e2e.light_jobs import (
 )
 from tests.e2e.rights import OPERATOR
 from tests.e2e.test_launchers import read_example, run_in
-from tests.e2e.world import World, grow_and_shrink, plant
+from tests.e2e.world import RealWorld, grow_and_shrink, plant
 
 pytestmark = pytest.mark.cluster
 
@@ -43,7 +43,7 @@ PYTHONPATH=. python3 /tmp/call.py ADDRESS
 
 
 @pytest.mark.point("ssh")
-def test_horovodrun_over_ssh_grows_and_shrinks_and_loses_no_step(world: World) -> None:
+def test_horovodrun_over_ssh_grows_and_shrinks_and_loses_no_step(world: RealWorld) -> None:
     world.create(read_example("ssh.yaml"))
     world.wait_for_size("ssh", 2)
     programs = run_in(world, "ssh-worker-0", "ps -eo args")
@@ -57,7 +57,7 @@ def test_horovodrun_over_ssh_grows_and_shrinks_and_loses_no_step(world: World) -
 
 
 @pytest.mark.point("ssh")
-def test_mpirun_starts_its_daemons_over_ssh_too(world: World) -> None:
+def test_mpirun_starts_its_daemons_over_ssh_too(world: RealWorld) -> None:
     job = read_example("mpirun.yaml")
     job["spec"]["launcherAttachMode"] = "ssh"
     world.create(job)
@@ -68,7 +68,7 @@ def test_mpirun_starts_its_daemons_over_ssh_too(world: World) -> None:
 
 
 @pytest.mark.point("ssh-pinned")
-def test_a_worker_with_another_host_key_is_refused(world: World) -> None:
+def test_a_worker_with_another_host_key_is_refused(world: RealWorld) -> None:
     world.create(build_light_job("pinned", f"echo on; {FOREVER}", launcherAttachMode="ssh"))
     wait_for_output(world, "pinned-launcher")
     [worker] = world.pods("worker")
@@ -80,7 +80,7 @@ def test_a_worker_with_another_host_key_is_refused(world: World) -> None:
 
 
 @pytest.mark.point("ssh-keys")
-def test_the_keys_are_the_jobs_own_and_go_with_it(world: World) -> None:
+def test_the_keys_are_the_jobs_own_and_go_with_it(world: RealWorld) -> None:
     job = build_light_job("keyed", f"echo on; {FOREVER}", launcherAttachMode="ssh")
     uid = world.create(job)["metadata"]["uid"]
     wait_for_output(world, "keyed-launcher")
@@ -100,7 +100,7 @@ def test_the_keys_are_the_jobs_own_and_go_with_it(world: World) -> None:
 
 @pytest.mark.point("ssh-ends")
 def test_sessions_without_root_have_the_containers_environment_and_end_with_their_launcher(
-    world: World,
+    world: RealWorld,
 ) -> None:
     command = "echo $FROM_TEMPLATE $(id -u); exec sleep 1000"
     job = build_light_job("bound", IN_EACH_WORKER.format(command), launcherAttachMode="ssh")
@@ -117,7 +117,7 @@ def test_sessions_without_root_have_the_containers_environment_and_end_with_thei
     assert lines.count("sleep 1000") == 1
 
 
-def restrict(world: World, job: dict[str, Any]) -> None:
+def restrict(world: RealWorld, job: dict[str, Any]) -> None:
     """Let the job's pods run as Pod Security asks for, as a user that their image has."""
     data = {"passwd": "me:x:1000:1000::/:/bin/sh\n"}
     passwd = client.V1ConfigMap(metadata=client.V1ObjectMeta(name="passwd"), data=data)
@@ -140,7 +140,7 @@ def restrict(world: World, job: dict[str, Any]) -> None:
         container["volumeMounts"] = [mount]
 
 
-def may_operator(world: World, verb: str) -> bool:
+def may_operator(world: RealWorld, verb: str) -> bool:
     """Whether the operator may do this with the namespace's Secrets."""
     attributes = client.V1ResourceAttributes(
         namespace=world.namespace, verb=verb, resource="secrets"
@@ -152,7 +152,7 @@ def may_operator(world: World, verb: str) -> bool:
     return allowed
 
 
-def has_secret(world: World, name: str) -> bool:
+def has_secret(world: RealWorld, name: str) -> bool:
     """Whether the Secret is there."""
     try:
         world.core.read_namespaced_secret(name, world.namespace)

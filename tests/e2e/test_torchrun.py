@@ -9,7 +9,7 @@ import pytest
 from et.steps import Step
 from tests.e2e.light_jobs import get_container
 from tests.e2e.test_launchers import read_example
-from tests.e2e.world import World, grow_and_shrink
+from tests.e2e.world import RealWorld, grow_and_shrink
 
 pytestmark = pytest.mark.cluster
 
@@ -18,7 +18,9 @@ STEPS = 90
 
 @pytest.mark.point("torchrun")
 @pytest.mark.point("case-36")
-def test_case_36_torchrun_grows_shrinks_and_survives_the_loss_of_its_store(world: World) -> None:
+def test_case_36_torchrun_grows_shrinks_and_survives_the_loss_of_its_store(
+    world: RealWorld,
+) -> None:
     job = read_example("torchrun.yaml")
     command = get_container(job, "launcher")["command"]
     # The example, quicker, and never with one worker while the other one still starts.
@@ -46,7 +48,7 @@ def test_case_36_torchrun_grows_shrinks_and_survives_the_loss_of_its_store(world
 
 
 @pytest.mark.point("torchrun")
-def test_torchrun_trains_in_workers_that_are_reached_by_ssh(world: World) -> None:
+def test_torchrun_trains_in_workers_that_are_reached_by_ssh(world: RealWorld) -> None:
     job = read_example("torchrun.yaml")
     job["spec"]["launcherAttachMode"] = "ssh"
     command = get_container(job, "launcher")["command"]

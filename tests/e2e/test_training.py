@@ -6,18 +6,20 @@ import re
 
 import pytest
 
-from tests.e2e.world import World, build_job, find_condition, scale_in, scale_out, train
+from tests.e2e.world import RealWorld, build_job, find_condition, scale_in, scale_out, train
 
 pytestmark = pytest.mark.cluster
 
 
-def assert_no_step_was_repeated(world: World, job: str, steps: int) -> None:
+def assert_no_step_was_repeated(world: RealWorld, job: str, steps: int) -> None:
     numbers = [step.number for step in world.steps(job)]
     assert numbers == list(range(1, steps + 1))
 
 
 @pytest.mark.point("no-lost-step")
-def test_grows_from_two_to_four_and_shrinks_to_three_without_a_repeated_step(world: World) -> None:
+def test_grows_from_two_to_four_and_shrinks_to_three_without_a_repeated_step(
+    world: RealWorld,
+) -> None:
     world.create(build_job("elastic", command=train("--steps", "150", "--step-seconds", "0.3")))
     world.wait_for_size("elastic", 2)
 
@@ -42,7 +44,7 @@ def test_grows_from_two_to_four_and_shrinks_to_three_without_a_repeated_step(wor
 
 
 @pytest.mark.point("rank-0")
-def test_the_worker_of_rank_zero_leaves_and_the_others_go_on(world: World) -> None:
+def test_the_worker_of_rank_zero_leaves_and_the_others_go_on(world: RealWorld) -> None:
     world.create(
         build_job("lead", command=train("--steps", "100", "--step-seconds", "0.3"), workers=3)
     )
@@ -61,7 +63,7 @@ def test_the_worker_of_rank_zero_leaves_and_the_others_go_on(world: World) -> No
     assert_no_step_was_repeated(world, "lead", 100)
 
 
-def find_rank_zero(world: World, job: str) -> str:
+def find_rank_zero(world: RealWorld, job: str) -> str:
     """The host that the training printed as rank 0's."""
     for line in world.log(f"{job}-launcher").splitlines():
         _, found, rest = line.partition("host=")
@@ -71,7 +73,7 @@ def find_rank_zero(world: World, job: str) -> str:
 
 
 @pytest.mark.point("kubectl-scale")
-def test_kubectl_scale_grows_and_shrinks_the_job(world: World) -> None:
+def test_kubectl_scale_grows_and_shrinks_the_job(world: RealWorld) -> None:
     from tests.e2e.world import devcluster
 
     world.create(build_job("plain", command=train("--steps", "120", "--step-seconds", "0.3")))
@@ -88,7 +90,7 @@ def test_kubectl_scale_grows_and_shrinks_the_job(world: World) -> None:
 
 
 @pytest.mark.point("slow-commit")
-def test_a_script_that_commits_every_twenty_seconds_lets_its_worker_go(world: World) -> None:
+def test_a_script_that_commits_every_twenty_seconds_lets_its_worker_go(world: RealWorld) -> None:
     command = train("--steps", "150", "--step-seconds", "0.3", "--commit-seconds", "20")
     world.create(build_job("slow", command=command, workers=3))
     world.wait_for_size("slow", 3)
@@ -102,7 +104,7 @@ def test_a_script_that_commits_every_twenty_seconds_lets_its_worker_go(world: Wo
 
 
 @pytest.mark.point("spare")
-def test_a_spare_above_max_np_leaves_without_disturbing_the_training(world: World) -> None:
+def test_a_spare_above_max_np_leaves_without_disturbing_the_training(world: RealWorld) -> None:
     command = train("--steps", "100", "--step-seconds", "0.3", maximum=2)
     world.create(build_job("spare", command=command, workers=3))
     world.wait_for_size("spare", 2)
@@ -125,7 +127,7 @@ def test_a_spare_above_max_np_leaves_without_disturbing_the_training(world: Worl
 
 
 @pytest.mark.point("spare")
-def test_a_spare_takes_over_from_a_worker_that_leaves(world: World) -> None:
+def test_a_spare_takes_over_from_a_worker_that_leaves(world: RealWorld) -> None:
     command = train("--steps", "60", "--step-seconds", "0.3", maximum=2)
     world.create(build_job("relay", command=command, workers=3))
     world.wait_for_size("relay", 2)
@@ -141,7 +143,7 @@ def test_a_spare_takes_over_from_a_worker_that_leaves(world: World) -> None:
 
 
 @pytest.mark.point("not-started")
-def test_a_worker_whose_script_has_not_reached_horovod_yet_leaves(world: World) -> None:
+def test_a_worker_whose_script_has_not_reached_horovod_yet_leaves(world: RealWorld) -> None:
     command = train("--steps", "60", "--step-seconds", "0.3", "--sleep-before-init", "12")
     world.create(build_job("early", command=command, workers=3))
     world.wait(
@@ -162,7 +164,7 @@ def test_a_worker_whose_script_has_not_reached_horovod_yet_leaves(world: World) 
 
 
 @pytest.mark.point("no-token")
-def test_no_user_container_holds_a_token(world: World) -> None:
+def test_no_user_container_holds_a_token(world: RealWorld) -> None:
     world.create(build_job("bare", command=train("--steps", "20", "--step-seconds", "0.3")))
     world.wait_for_size("bare", 2)
 
@@ -177,7 +179,7 @@ def test_no_user_container_holds_a_token(world: World) -> None:
         assert pod.spec.automount_service_account_token is False
 
 
-def find_trainers(world: World, job: str) -> set[str]:
+def find_trainers(world: RealWorld, job: str) -> set[str]:
     """The workers that have had a rank, when each of the two ranks has told where it is."""
 
     def look() -> set[str]:

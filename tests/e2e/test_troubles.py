@@ -16,7 +16,7 @@ from tests.e2e.light_jobs import (
     wait_for_condition,
     wait_for_event,
 )
-from tests.e2e.world import World, find_condition
+from tests.e2e.world import RealWorld, find_condition
 
 pytestmark = pytest.mark.cluster
 
@@ -25,7 +25,9 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
 @pytest.mark.point("image-without-python")
-def test_a_launcher_whose_image_lacks_python_fails_and_says_what_is_missing(world: World) -> None:
+def test_a_launcher_whose_image_lacks_python_fails_and_says_what_is_missing(
+    world: RealWorld,
+) -> None:
     job = build_light_job("bare", "true")
     get_container(job, "launcher")["image"] = WITHOUT_PYTHON
     world.create(job)
@@ -39,7 +41,7 @@ def test_a_launcher_whose_image_lacks_python_fails_and_says_what_is_missing(worl
 
 
 @pytest.mark.point("image-without-python")
-def test_a_worker_whose_image_lacks_python_says_what_is_missing(world: World) -> None:
+def test_a_worker_whose_image_lacks_python_says_what_is_missing(world: RealWorld) -> None:
     job = build_light_job("bare", "true")
     get_container(job, "worker")["image"] = WITHOUT_PYTHON
     world.create(job)
@@ -53,7 +55,7 @@ def test_a_worker_whose_image_lacks_python_says_what_is_missing(world: World) ->
 
 
 @pytest.mark.point("no-such-image")
-def test_an_image_that_cannot_be_pulled_is_named_until_it_is_corrected(world: World) -> None:
+def test_an_image_that_cannot_be_pulled_is_named_until_it_is_corrected(world: RealWorld) -> None:
     job = build_light_job("nowhere", IN_EACH_WORKER.format("echo here"))
     right = get_container(job, "worker")["image"]
     get_container(job, "worker")["image"] = "localhost/no-such:dev"
@@ -83,7 +85,7 @@ def test_an_image_that_cannot_be_pulled_is_named_until_it_is_corrected(world: Wo
     ],
 )
 def test_a_command_that_ends_at_once_fails_with_what_it_said(
-    world: World, command: list[str], code: str, words: str
+    world: RealWorld, command: list[str], code: str, words: str
 ) -> None:
     job = build_light_job("hasty", "")
     get_container(job, "launcher")["command"] = command
@@ -99,7 +101,7 @@ def test_a_command_that_ends_at_once_fails_with_what_it_said(
 
 
 @pytest.mark.point("ends-at-once")
-def test_a_workers_command_that_ends_at_once_does_not_end_the_worker(world: World) -> None:
+def test_a_workers_command_that_ends_at_once_does_not_end_the_worker(world: RealWorld) -> None:
     job = build_light_job("lasting", IN_EACH_WORKER.format("echo here"))
     get_container(job, "worker")["command"] = ["true"]
     world.create(job)
@@ -111,7 +113,7 @@ def test_a_workers_command_that_ends_at_once_does_not_end_the_worker(world: Worl
 
 @pytest.mark.point("quota")
 def test_a_quota_that_refuses_pods_is_told_and_the_job_goes_on_when_it_is_raised(
-    world: World,
+    world: RealWorld,
 ) -> None:
     set_quota(world, 1)
     world.create(build_light_job("poor", IN_EACH_WORKER.format("echo here")))
@@ -127,7 +129,7 @@ def test_a_quota_that_refuses_pods_is_told_and_the_job_goes_on_when_it_is_raised
 
 @pytest.mark.point("pod-security-refuses")
 def test_pods_below_the_namespaces_security_level_are_told_until_the_template_is_corrected(
-    world: World,
+    world: RealWorld,
 ) -> None:
     labels: dict[str, Any] = {"metadata": {"labels": {ENFORCE: "restricted"}}}
     world.core.patch_namespace(world.namespace, labels)
@@ -156,7 +158,7 @@ def build_restricted() -> dict[str, Any]:
     }
 
 
-def set_quota(world: World, pods: int) -> None:
+def set_quota(world: RealWorld, pods: int) -> None:
     """Until the API server counts by it."""
     hard = {"pods": str(pods)}
     quota = client.V1ResourceQuota(

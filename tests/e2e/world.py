@@ -30,7 +30,7 @@ T = TypeVar("T")
 PAUSE = threading.Event()
 
 
-class World:
+class RealWorld:
     """One namespace of the cluster, and what is in it."""
 
     def __init__(self, namespace: str) -> None:
@@ -204,7 +204,7 @@ class World:
             for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
                 (folder / f"{name}.{container.name}.log").write_text(self.log(name, container.name))
         (folder / "events.txt").write_text("\n".join(map(str, self.events())))
-        operator = World("et-operator")
+        operator = RealWorld("et-operator")
         for pod in operator.core.list_namespaced_pod("et-operator").items:
             (folder / f"operator-{pod.metadata.name}.log").write_text(
                 operator.log(pod.metadata.name)
@@ -318,7 +318,7 @@ def find_condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
     return next(found, {})
 
 
-def grow_and_shrink(world: World, job: str, *, by: int, to: int) -> None:
+def grow_and_shrink(world: RealWorld, job: str, *, by: int, to: int) -> None:
     """Add so many workers to a job that trains; then its first one leaves, gracefully."""
     world.create(scale_out("grow", job, by))
     assert world.wait_for_scaling("scaleouts", "grow")["phase"] == "ScaleSucceeded"

@@ -33,4 +33,4 @@ def find_draws(few: int) -> int:
 
 @pytest.fixture(autouse=True)
 def quiet(quiet_logs: None) -> None:
-    """Simulations say what happened in their own words: see World.describe."""
+    """Simulations say what happened in their own words: see SimulatedWorld.describe."""

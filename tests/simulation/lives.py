@@ -25,21 +25,21 @@ from et_kube.resources import (
 from tests.makers import NOWHERE, make_job, make_pod, make_scale_in, make_scale_out
 from tests.simulation.faults import Quota
 from tests.simulation.invariants import owner_uid
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 
-Life = Callable[[World], Awaitable[None]]
+Life = Callable[[SimulatedWorld], Awaitable[None]]
 
 CHILDREN = (PODS, CONFIG_MAPS, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES, SECRETS)
 
 
-async def start(world: World, *, workers: int = 2, **fields: object) -> None:
+async def start(world: SimulatedWorld, *, workers: int = 2, **fields: object) -> None:
     """A job whose command runs on all its workers."""
     world.create(TRAINING_JOBS, make_job(workers=workers, **fields))
     await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
     assert world.broker.find_hosts("train") == world.workers()
 
 
-async def scale(world: World, resource: Resource, manifest: dict[str, object]) -> str:
+async def scale(world: SimulatedWorld, resource: Resource, manifest: dict[str, object]) -> str:
     """Create a scaling and wait for its end; returns its final phase."""
     world.create(resource, manifest)
     name = manifest["metadata"]["name"]  # type: ignore[index]
@@ -49,12 +49,12 @@ async def scale(world: World, resource: Resource, manifest: dict[str, object]) -
     return str(world.status(resource, name)["phase"])
 
 
-def count_replicas(world: World) -> int:
+def count_replicas(world: SimulatedWorld) -> int:
     """What the job's spec asks for."""
     return int(world.get(TRAINING_JOBS, "train")["spec"]["etReplicaSpecs"]["worker"]["replicas"])
 
 
-async def trains_and_ends(world: World) -> None:
+async def trains_and_ends(world: SimulatedWorld) -> None:
     await start(world)
     world.end_command(0)
     await world.until(lambda: world.phase() == "Succeeded")
@@ -63,7 +63,7 @@ async def trains_and_ends(world: World) -> None:
     assert world.launchers() == []
 
 
-async def keeps_its_pods_when_asked(world: World) -> None:
+async def keeps_its_pods_when_asked(world: SimulatedWorld) -> None:
     await start(world, cleanPodPolicy="None")
     world.end_command(0)
     await world.until(lambda: world.phase() == "Succeeded")
@@ -71,7 +71,7 @@ async def keeps_its_pods_when_asked(world: World) -> None:
     assert len(world.workers()) == 2
 
 
-async def goes_away_after_its_time(world: World) -> None:
+async def goes_away_after_its_time(world: SimulatedWorld) -> None:
     await start(world, ttlSecondsAfterFinished=60)
     world.end_command(0)
     await world.until(lambda: not world.get(TRAINING_JOBS, "train"))
@@ -79,7 +79,7 @@ async def goes_away_after_its_time(world: World) -> None:
     assert_nothing_left(world)
 
 
-async def scales_out(world: World) -> None:
+async def scales_out(world: SimulatedWorld) -> None:
     await start(world, minReplicas=1, maxReplicas=4)
     assert await scale(world, SCALE_OUTS, make_scale_out("out", count=2)) == "ScaleSucceeded"
     assert count_replicas(world) == 4
@@ -87,7 +87,7 @@ async def scales_out(world: World) -> None:
     assert world.broker.find_hosts("train") == world.workers()
 
 
-async def scales_in_by_count(world: World) -> None:
+async def scales_in_by_count(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1)
     assert await scale(world, SCALE_INS, make_scale_in("in", count=2)) == "ScaleSucceeded"
     assert count_replicas(world) == 1
@@ -95,7 +95,7 @@ async def scales_in_by_count(world: World) -> None:
     assert world.broker.find_hosts("train") == world.workers()
 
 
-async def scales_in_by_name(world: World) -> None:
+async def scales_in_by_name(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1)
     middle = world.workers()[1]
     manifest = make_scale_in("in", podNames=[middle])
@@ -105,7 +105,7 @@ async def scales_in_by_name(world: World) -> None:
     assert count_replicas(world) == 2
 
 
-async def scales_out_after_scaling_in(world: World) -> None:
+async def scales_out_after_scaling_in(world: SimulatedWorld) -> None:
     await scales_in_by_name(world)
     before = set(world.workers())
     assert await scale(world, SCALE_OUTS, make_scale_out("out", count=1)) == "ScaleSucceeded"
@@ -113,21 +113,21 @@ async def scales_out_after_scaling_in(world: World) -> None:
     assert world.broker.find_hosts("train") == world.workers()
 
 
-async def refuses_to_scale_below_the_minimum(world: World) -> None:
+async def refuses_to_scale_below_the_minimum(world: SimulatedWorld) -> None:
     await start(world, workers=2, minReplicas=2)
     assert await scale(world, SCALE_INS, make_scale_in("in", count=1)) == "ScaleFailed"
     assert len(world.workers()) == 2
     assert count_replicas(world) == 2
 
 
-async def refuses_to_scale_above_the_maximum(world: World) -> None:
+async def refuses_to_scale_above_the_maximum(world: SimulatedWorld) -> None:
     await start(world, workers=2, maxReplicas=3)
     assert await scale(world, SCALE_OUTS, make_scale_out("out", count=2)) == "ScaleFailed"
     assert len(world.workers()) == 2
     assert count_replicas(world) == 2
 
 
-async def follows_kubectl_scale(world: World) -> None:
+async def follows_kubectl_scale(world: SimulatedWorld) -> None:
     await start(world, minReplicas=1, maxReplicas=4)
     for replicas in (4, 1):
         world.change(TRAINING_JOBS, "train", {"spec": {"replicas": replicas}}, "scale")
@@ -141,7 +141,7 @@ async def follows_kubectl_scale(world: World) -> None:
     assert not world.status(TRAINING_JOBS, "train").get("scaling")
 
 
-async def gives_up_a_scale_out_that_finds_no_room(world: World) -> None:
+async def gives_up_a_scale_out_that_finds_no_room(world: SimulatedWorld) -> None:
     await start(world, maxReplicas=6)
     for index in range(2, 12):
         world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
@@ -151,7 +151,7 @@ async def gives_up_a_scale_out_that_finds_no_room(world: World) -> None:
     assert count_replicas(world) == 2
 
 
-async def runs_the_script_of_a_scale_in(world: World) -> None:
+async def runs_the_script_of_a_scale_in(world: SimulatedWorld) -> None:
     await start(world, workers=2, minReplicas=1)
     manifest = make_scale_in("in", count=1, script="/bin/true", timeout=60)
     assert await scale(world, SCALE_INS, manifest) == "ScaleSucceeded"
@@ -159,7 +159,7 @@ async def runs_the_script_of_a_scale_in(world: World) -> None:
     assert len(world.broker.scripts_run) == 1
 
 
-async def succeeds_though_its_launcher_is_deleted(world: World) -> None:
+async def succeeds_though_its_launcher_is_deleted(world: SimulatedWorld) -> None:
     await start(world)
     world.end_command(0)
     while not await world.act("broker"):  # it tells the end before it ends itself
@@ -170,7 +170,7 @@ async def succeeds_though_its_launcher_is_deleted(world: World) -> None:
     assert world.status(TRAINING_JOBS, "train")["epoch"] == 1
 
 
-async def has_ended_though_its_status_is_removed(world: World) -> None:
+async def has_ended_though_its_status_is_removed(world: SimulatedWorld) -> None:
     await trains_and_ends(world)
     empty = dict.fromkeys(world.status(TRAINING_JOBS, "train"))
     world.change(TRAINING_JOBS, "train", {"status": empty}, "status")
@@ -179,7 +179,7 @@ async def has_ended_though_its_status_is_removed(world: World) -> None:
     assert world.status(TRAINING_JOBS, "train")["epoch"] == 1
 
 
-async def starts_again_after_a_failure(world: World) -> None:
+async def starts_again_after_a_failure(world: SimulatedWorld) -> None:
     await start(world, restartPolicy="OnFailure")
     before = world.workers()
     world.end_command(1)
@@ -191,7 +191,7 @@ async def starts_again_after_a_failure(world: World) -> None:
     await world.settle(timedelta(minutes=2))
 
 
-async def fails_when_the_command_fails(world: World) -> None:
+async def fails_when_the_command_fails(world: SimulatedWorld) -> None:
     await start(world)
     world.end_command(3)
     await world.until(lambda: world.phase() == "Failed")
@@ -199,7 +199,7 @@ async def fails_when_the_command_fails(world: World) -> None:
     assert world.workers() == []
 
 
-async def replaces_a_lost_worker(world: World) -> None:
+async def replaces_a_lost_worker(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=2)
     world.kubelet.fail(world.workers()[1], disruption="TerminationByKubelet")
     await world.until(
@@ -209,7 +209,7 @@ async def replaces_a_lost_worker(world: World) -> None:
     assert world.phase() == "Running"
 
 
-async def replaces_a_worker_whose_neighbour_lives_on(world: World) -> None:
+async def replaces_a_worker_whose_neighbour_lives_on(world: SimulatedWorld) -> None:
     job = make_job(workers=3, minReplicas=2)
     shipper = {"name": "log-shipper", "image": "localhost/shipper:dev"}
     worker = job["spec"]["etReplicaSpecs"]["worker"]
@@ -231,7 +231,7 @@ async def replaces_a_worker_whose_neighbour_lives_on(world: World) -> None:
     assert world.phase() == "Running"
 
 
-async def starts_with_as_many_workers_as_a_quota_has_room_for(world: World) -> None:
+async def starts_with_as_many_workers_as_a_quota_has_room_for(world: SimulatedWorld) -> None:
     world.broker.impatient.add("train")
     quota = Quota(world.cluster, 5)
     world.log.faults.append(quota)
@@ -243,7 +243,7 @@ async def starts_with_as_many_workers_as_a_quota_has_room_for(world: World) -> N
     await lift(world, quota, workers=8)
 
 
-async def gives_its_launcher_the_room_that_idle_workers_hold(world: World) -> None:
+async def gives_its_launcher_the_room_that_idle_workers_hold(world: SimulatedWorld) -> None:
     world.broker.impatient.add("train")
     await start(world, workers=4, minReplicas=2)
     quota = Quota(world.cluster, 3)  # which ends nobody: 4 workers stay
@@ -255,7 +255,7 @@ async def gives_its_launcher_the_room_that_idle_workers_hold(world: World) -> No
     await lift(world, quota, workers=4)
 
 
-async def gives_its_launcher_the_room_of_a_former_one(world: World) -> None:
+async def gives_its_launcher_the_room_of_a_former_one(world: SimulatedWorld) -> None:
     job = make_job(workers=3, minReplicas=3, restartPolicy="OnFailure")  # nobody else gives way
     launcher = job["spec"]["etReplicaSpecs"]["launcher"]
     launcher["template"]["spec"]["containers"].append({"name": "log-shipper", "image": "shipper"})
@@ -272,7 +272,7 @@ async def gives_its_launcher_the_room_of_a_former_one(world: World) -> None:
     assert not world.get(PODS, "train-launcher")
 
 
-async def lift(world: World, quota: Quota, workers: int) -> None:
+async def lift(world: SimulatedWorld, quota: Quota, workers: int) -> None:
     """There is room again: the job has all its workers within the longest wait for a refusal."""
     quota.pods = 100
     await world.until(lambda: len(world.broker.find_hosts("train")) == workers)
@@ -280,7 +280,7 @@ async def lift(world: World, quota: Quota, workers: int) -> None:
     assert sorted(world.workers()) == world.broker.find_hosts("train")
 
 
-async def is_replaced_worker_after_worker(world: World) -> None:
+async def is_replaced_worker_after_worker(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=2)
     for _ in range(3):
         world.kubelet.fail(world.workers()[0], disruption="EvictionByEvictionAPI")
@@ -292,7 +292,7 @@ async def is_replaced_worker_after_worker(world: World) -> None:
     assert world.phase() == "Running"
 
 
-async def is_not_blamed_for_a_worker_that_was_taken(world: World) -> None:
+async def is_not_blamed_for_a_worker_that_was_taken(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1)
     world.kubelet.fail(world.workers()[1], disruption="TerminationByKubelet")
     world.end_command(1)
@@ -305,7 +305,7 @@ async def is_not_blamed_for_a_worker_that_was_taken(world: World) -> None:
     assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
 
 
-async def is_not_blamed_for_nodes_that_are_started_anew(world: World) -> None:
+async def is_not_blamed_for_nodes_that_are_started_anew(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1)
     for name in (world.workers()[1], "train-launcher"):
         world.kubelet.terminate(name, 255, reason="Unknown")
@@ -324,7 +324,7 @@ async def is_not_blamed_for_nodes_that_are_started_anew(world: World) -> None:
     assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
 
 
-async def reaches_its_workers_by_ssh(world: World) -> None:
+async def reaches_its_workers_by_ssh(world: SimulatedWorld) -> None:
     await start(world, maxReplicas=4, launcherAttachMode="ssh")
     assert await scale(world, SCALE_OUTS, make_scale_out("out", count=1)) == "ScaleSucceeded"
     uid = world.get(TRAINING_JOBS, "train")["metadata"]["uid"]
@@ -337,7 +337,7 @@ async def reaches_its_workers_by_ssh(world: World) -> None:
     assert_nothing_left(world)
 
 
-async def survives_a_lost_node(world: World) -> None:
+async def survives_a_lost_node(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1)
     launcher = world.get(PODS, "train-launcher")["spec"]["nodeName"]
     lost = next(n for n in ("node-1", "node-2") if n != launcher)
@@ -351,7 +351,7 @@ async def survives_a_lost_node(world: World) -> None:
     assert len(world.workers()) == 3
 
 
-async def waits_and_goes_on(world: World) -> None:
+async def waits_and_goes_on(world: SimulatedWorld) -> None:
     await start(world)
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
     await world.until(lambda: world.phase() == "Suspended" and not world.workers())
@@ -369,14 +369,14 @@ async def waits_and_goes_on(world: World) -> None:
     await world.settle(timedelta(minutes=2))
 
 
-async def is_deleted_while_it_trains(world: World) -> None:
+async def is_deleted_while_it_trains(world: SimulatedWorld) -> None:
     await start(world)
     world.delete(TRAINING_JOBS, "train")
     await world.settle()
     assert_nothing_left(world)
 
 
-async def is_deleted_while_it_scales_in(world: World) -> None:
+async def is_deleted_while_it_scales_in(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1)
     world.broker.busy.update(world.workers())
     world.create(SCALE_INS, make_scale_in("in", count=1))
@@ -391,7 +391,7 @@ async def is_deleted_while_it_scales_in(world: World) -> None:
     assert_nothing_left(world)
 
 
-async def forces_out_a_worker_that_does_not_leave(world: World) -> None:
+async def forces_out_a_worker_that_does_not_leave(world: SimulatedWorld) -> None:
     await start(world, workers=2, minReplicas=1, drainTimeoutSeconds=120)
     world.broker.busy.update(world.workers())
     assert await scale(world, SCALE_INS, make_scale_in("in", count=1)) == "ScaleSucceeded"
@@ -400,7 +400,7 @@ async def forces_out_a_worker_that_does_not_leave(world: World) -> None:
     assert results == ["forced"]
 
 
-async def prefers_scaling_in_to_a_scale_out_that_waits(world: World) -> None:
+async def prefers_scaling_in_to_a_scale_out_that_waits(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1, maxReplicas=6)
     for index in range(3, 12):
         world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
@@ -412,7 +412,7 @@ async def prefers_scaling_in_to_a_scale_out_that_waits(world: World) -> None:
     assert len(world.workers()) == 2
 
 
-async def takes_back_a_scale_out_that_is_deleted(world: World) -> None:
+async def takes_back_a_scale_out_that_is_deleted(world: SimulatedWorld) -> None:
     await start(world, workers=2, maxReplicas=6)
     for index in range(2, 12):
         world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
@@ -425,7 +425,7 @@ async def takes_back_a_scale_out_that_is_deleted(world: World) -> None:
     assert not world.status(TRAINING_JOBS, "train").get("scaling")
 
 
-async def lets_the_newest_number_win(world: World) -> None:
+async def lets_the_newest_number_win(world: SimulatedWorld) -> None:
     await start(world, workers=2, minReplicas=1, maxReplicas=6)
     for index in range(2, 5):
         world.kubelet.waiting[f"train-worker-{index}"] = "0/2 nodes are available"
@@ -439,7 +439,7 @@ async def lets_the_newest_number_win(world: World) -> None:
     assert world.broker.find_hosts("train") == world.workers()
 
 
-async def waits_in_the_middle_of_a_scale_in(world: World) -> None:
+async def waits_in_the_middle_of_a_scale_in(world: SimulatedWorld) -> None:
     await start(world, workers=3, minReplicas=1)
     world.broker.busy.update(world.workers())
     world.create(SCALE_INS, make_scale_in("in", count=1))
@@ -454,7 +454,7 @@ async def waits_in_the_middle_of_a_scale_in(world: World) -> None:
     assert world.broker.find_hosts("train") == world.workers()
 
 
-async def starts_again_when_the_node_of_its_launcher_is_lost(world: World) -> None:
+async def starts_again_when_the_node_of_its_launcher_is_lost(world: SimulatedWorld) -> None:
     await start(world)
     lost = world.get(PODS, "train-launcher")["spec"]["nodeName"]
     world.kubelet.lose_node(lost)
@@ -472,7 +472,7 @@ async def starts_again_when_the_node_of_its_launcher_is_lost(world: World) -> No
     assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
 
 
-async def gives_up_when_the_command_fails_again_and_again(world: World) -> None:
+async def gives_up_when_the_command_fails_again_and_again(world: SimulatedWorld) -> None:
     await start(world, restartPolicy="OnFailure", backoffLimit=1)
     world.end_command(1)
     await world.until(lambda: world.launchers() == ["train-launcher-r1"])
@@ -483,7 +483,7 @@ async def gives_up_when_the_command_fails_again_and_again(world: World) -> None:
     assert world.launchers() == []
 
 
-async def takes_a_name_that_another_job_had(world: World) -> None:
+async def takes_a_name_that_another_job_had(world: SimulatedWorld) -> None:
     await start(world)
     world.delete(TRAINING_JOBS, "train")
     world.create(TRAINING_JOBS, make_job())
@@ -500,7 +500,7 @@ async def takes_a_name_that_another_job_had(world: World) -> None:
     assert owners == {uid}
 
 
-async def leaves_alone_what_is_not_its_own(world: World) -> None:
+async def leaves_alone_what_is_not_its_own(world: SimulatedWorld) -> None:
     taken = make_pod("train-worker-1", labels={"group-name": "kai.alibabacloud.com"})
     world.create(PODS, taken)
     world.create(SERVICE_ACCOUNTS, {"metadata": {"name": "bystander"}})
@@ -510,7 +510,7 @@ async def leaves_alone_what_is_not_its_own(world: World) -> None:
     assert world.get(PODS, "train-worker-1")["spec"]["schedulerName"] == NOWHERE
 
 
-def assert_nothing_left(world: World) -> None:
+def assert_nothing_left(world: SimulatedWorld) -> None:
     """No child of a job is there any more, and nobody made a new one."""
     left = [
         document["metadata"]["name"]

@@ -15,7 +15,7 @@ from tests.simulation.faults import KINDS, Strike
 from tests.simulation.hindrances import FINALIZER, HINDRANCES
 from tests.simulation.invariants import OPERATOR, check_standing, demand
 from tests.simulation.schedules import TOKENS, Schedule
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 
 MOST = 5
 """Workers that any of these jobs may have."""
@@ -48,7 +48,7 @@ class Story:
     leaders: int = 1
 
 
-async def tell(story: Story) -> World:
+async def tell(story: Story) -> SimulatedWorld:
     """Let it happen, then take away what hinders the job, and wait until nothing happens any more.
 
     Raises:
@@ -57,7 +57,7 @@ async def tell(story: Story) -> World:
     # Each leader tells what it was refused itself, for as long as both of them lead.
     is_refused = any(kind in {"403", "422"} for _, kind in story.faults)
     leaders = 1 if is_refused else story.leaders
-    async with World(Schedule(tokens=story.tokens), leaders=leaders) as world:
+    async with SimulatedWorld(Schedule(tokens=story.tokens), leaders=leaders) as world:
         world.log.faults += [Strike(number, kind) for number, kind in story.faults]
         job = make_job(workers=story.workers, minReplicas=1, maxReplicas=MOST, **story.spec)
         world.create(TRAINING_JOBS, job)
@@ -70,7 +70,7 @@ async def tell(story: Story) -> World:
         return world
 
 
-async def stand_still(world: World) -> None:
+async def stand_still(world: SimulatedWorld) -> None:
     """Nobody does anything for two hours, and whatever is in the way stays there.
 
     By then every job has what its spec says, or says why not; and it goes on costing little.
@@ -84,12 +84,12 @@ async def stand_still(world: World) -> None:
     demand(len(world.log.list_writes(OPERATOR)) - done <= MOST_WRITES, "it writes on and on")
 
 
-def count_tries(world: World) -> int:
+def count_tries(world: SimulatedWorld) -> int:
     """Writes that were asked for, whatever came of them."""
     return sum(call.is_write and call.user == OPERATOR for call in world.log.calls)
 
 
-async def go_on(world: World) -> None:
+async def go_on(world: SimulatedWorld) -> None:
     """Nothing hinders the job any more, and all who want to have an hour for what they want."""
     world.broker.busy.clear()
     world.make_way()
@@ -99,11 +99,11 @@ async def go_on(world: World) -> None:
 
 
 # ---------------------------------------------------------------- what may happen
-async def wait(world: World, number: int, _: str) -> None:
+async def wait(world: SimulatedWorld, number: int, _: str) -> None:
     await world.settle(timedelta(seconds=number * 5))
 
 
-async def do_a_few_things(world: World, number: int, _: str) -> None:
+async def do_a_few_things(world: SimulatedWorld, number: int, _: str) -> None:
     """What comes next finds the world in the middle of something."""
     for _ in range(number * 4):
         token = world.schedule.draw()
@@ -112,72 +112,72 @@ async def do_a_few_things(world: World, number: int, _: str) -> None:
             await world.go_round()
 
 
-async def scale_in(world: World, number: int, name: str) -> None:
+async def scale_in(world: SimulatedWorld, number: int, name: str) -> None:
     world.create(SCALE_INS, make_scale_in(name, count=1 + number % 3))
 
 
-async def scale_in_by_name(world: World, number: int, name: str) -> None:
+async def scale_in_by_name(world: SimulatedWorld, number: int, name: str) -> None:
     chosen = f"train-worker-{number % MOST}"
     world.create(SCALE_INS, make_scale_in(name, podNames=[chosen]))
 
 
-async def scale_out(world: World, number: int, name: str) -> None:
+async def scale_out(world: SimulatedWorld, number: int, name: str) -> None:
     world.create(SCALE_OUTS, make_scale_out(name, count=1 + number % 3, timeout=60))
 
 
-async def set_replicas(world: World, number: int, _: str) -> None:
+async def set_replicas(world: SimulatedWorld, number: int, _: str) -> None:
     world.change(TRAINING_JOBS, "train", {"spec": {"replicas": 1 + number % MOST}}, "scale")
 
 
-async def suspend(world: World, number: int, _: str) -> None:
+async def suspend(world: SimulatedWorld, number: int, _: str) -> None:
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": bool(number % 3)}})
 
 
-async def cancel(world: World, number: int, _: str) -> None:
+async def cancel(world: SimulatedWorld, number: int, _: str) -> None:
     for resource in (SCALE_INS, SCALE_OUTS):
         if world.get(resource, f"s{number}"):
             world.delete(resource, f"s{number}")
 
 
-async def delete_a_pod(world: World, number: int, _: str) -> None:
+async def delete_a_pod(world: SimulatedWorld, number: int, _: str) -> None:
     pods = [*world.launchers(), *world.workers()]
     if pods:
         world.delete(PODS, pods[number % len(pods)])
 
 
-async def evict_a_pod(world: World, number: int, _: str) -> None:
+async def evict_a_pod(world: SimulatedWorld, number: int, _: str) -> None:
     pods = [*world.launchers(), *world.workers()]
     if pods:
         world.kubelet.fail(pods[number % len(pods)], disruption="EvictionByEvictionAPI")
 
 
-async def crash_a_worker(world: World, number: int, _: str) -> None:
+async def crash_a_worker(world: SimulatedWorld, number: int, _: str) -> None:
     workers = [w for w in world.workers() if world.get(PODS, w)["status"]["phase"] == "Running"]
     if workers:
         world.kubelet.terminate(workers[number % len(workers)], 1)
 
 
-async def cling(world: World, number: int, _: str) -> None:
+async def cling(world: SimulatedWorld, number: int, _: str) -> None:
     """A worker's process does not end while it drains."""
     world.broker.busy.add(f"train-worker-{number}")
 
 
-async def end_the_command(world: World, number: int, _: str) -> None:
+async def end_the_command(world: SimulatedWorld, number: int, _: str) -> None:
     if world.broker.has_started("train"):
         world.end_command(number % 2)
 
 
-async def hinder(world: World, number: int, _: str) -> None:
+async def hinder(world: SimulatedWorld, number: int, _: str) -> None:
     """A policy, or a webhook that fails, for one kind and verb."""
     world.hinder(HINDRANCES[number * 7 % len(HINDRANCES)])
 
 
-async def put_the_clock_wrong(world: World, number: int, _: str) -> None:
+async def put_the_clock_wrong(world: SimulatedWorld, number: int, _: str) -> None:
     """The operator's machine has another time of day from now on."""
     world.wrong_clock.off = timedelta(minutes=20) * (number - 5)
 
 
-async def add_a_finalizer(world: World, number: int, _: str) -> None:
+async def add_a_finalizer(world: SimulatedWorld, number: int, _: str) -> None:
     """Somebody else wants to have the last word about an object."""
     body = {"metadata": {"finalizers": [FINALIZER]}}
     for resource in (PODS, SCALE_INS, SCALE_OUTS):
@@ -186,19 +186,19 @@ async def add_a_finalizer(world: World, number: int, _: str) -> None:
                 world.change(resource, found["metadata"]["name"], body)
 
 
-async def back_up(world: World, number: int, _: str) -> None:
+async def back_up(world: SimulatedWorld, number: int, _: str) -> None:
     """From here on a restore goes back to this moment."""
     world.backup = world.cluster.back_up()
 
 
-async def restore(world: World, number: int, _: str) -> None:
+async def restore(world: SimulatedWorld, number: int, _: str) -> None:
     """Etcd is set back; revisions too, or they are bumped; operators live on, or start anew."""
     world.restore(bump=BUMP * (number % 2))
     if number % 4 > 1:
         await world.restart_operators()
 
 
-STEPS: dict[str, Callable[[World, int, str], Any]] = {
+STEPS: dict[str, Callable[[SimulatedWorld, int, str], Any]] = {
     step.__name__: step
     for step in (
         wait,

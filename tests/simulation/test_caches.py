@@ -16,7 +16,7 @@ from tests.simulation.faults import Crash, Strike
 from tests.simulation.invariants import OPERATOR
 from tests.simulation.lives import LIVES, scale, start
 from tests.simulation.test_faults import list_own_attempts, live_undisturbed
-from tests.simulation.worlds import MANY, World
+from tests.simulation.worlds import MANY, SimulatedWorld
 
 KINDS = tuple(WATCHED)
 COST = 2
@@ -42,7 +42,7 @@ async def test_events_that_come_late_and_kind_by_kind_change_nothing_in_the_end(
 
 async def live_with(name: str, lags: dict[Resource, int]) -> None:
     undisturbed = await live_undisturbed(name)
-    async with World() as world:
+    async with SimulatedWorld() as world:
         world.operators[0].stalled.update(lags)
         await LIVES[name](world)
         assert world.summarise() == undisturbed.end
@@ -56,7 +56,7 @@ class Handover(Strike):
     can be where leases are kept: that one wrote on although it had lost its lease.
     """
 
-    def __init__(self, world: World, number: int, order: Sequence[Resource]) -> None:
+    def __init__(self, world: SimulatedWorld, number: int, order: Sequence[Resource]) -> None:
         super().__init__(number, "crash before")
         self._world = world
         self._order = order
@@ -93,7 +93,7 @@ async def test_a_leader_that_starts_from_lists_of_different_moments_changes_noth
 ):
     undisturbed = await live_undisturbed(name)
     for number in choose((name, order[0]), await list_own_attempts(name), halve=True):
-        async with World() as world:
+        async with SimulatedWorld() as world:
             handover = Handover(world, number, order)
             world.log.faults.append(handover)
             await LIVES[name](world)
@@ -112,7 +112,7 @@ async def test_a_404_of_whoever_is_between_wedges_nothing(resource: Resource, ve
         if is_it and moment is Moment.BEFORE and stray:
             raise stray.pop()
 
-    async with World() as world:
+    async with SimulatedWorld() as world:
         await start(world, workers=3)
         world.log.faults.append(answer)
         assert await scale(world, SCALE_INS, make_scale_in("less", count=1)) == "ScaleSucceeded"

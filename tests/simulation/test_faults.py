@@ -15,7 +15,7 @@ from tests.simulation.conftest import choose
 from tests.simulation.faults import KINDS, Strike
 from tests.simulation.invariants import OPERATOR
 from tests.simulation.lives import LIVES
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 
 FEW = 3
 """Faults in each life that are tried in `make check`."""
@@ -42,7 +42,7 @@ LIVED: dict[str, Undisturbed] = {}
 async def test_a_fault_at_any_write_changes_nothing_in_the_end(name: str, kind: str):
     undisturbed = await live_undisturbed(name)
     for number in choose((name, kind), await list_own_attempts(name), halve=True):
-        async with World() as world:
+        async with SimulatedWorld() as world:
             strike = Strike(number, kind)
             world.log.faults.append(strike)
             await LIVES[name](world)
@@ -54,7 +54,7 @@ async def test_a_fault_at_any_write_changes_nothing_in_the_end(name: str, kind: 
 async def live_undisturbed(name: str) -> Undisturbed:
     """How the life goes by itself, found out once."""
     if name not in LIVED:
-        async with World() as world:
+        async with SimulatedWorld() as world:
             await LIVES[name](world)
             tried = [call for call in world.log.calls if call.is_write and call.user == OPERATOR]
             writes = len(world.log.list_writes(OPERATOR))

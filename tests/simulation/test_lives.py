@@ -11,7 +11,7 @@ from tests.simulation.conftest import choose
 from tests.simulation.invariants import OPERATOR
 from tests.simulation.lives import LIVES, REFUSED
 from tests.simulation.schedules import Schedule, play
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 
 SEEDS = 4
 """Orders for each life, and for each number of leaders."""
@@ -22,7 +22,7 @@ MAX_WRITES = 60
 
 @pytest.mark.parametrize("name", LIVES)
 async def test_a_life_ends_as_it_must_and_then_nothing_is_written(name: str):
-    async with World() as world:
+    async with SimulatedWorld() as world:
         await LIVES[name](world)
         await world.settle(timedelta(hours=1))
         written = len(world.log.list_writes(OPERATOR))
@@ -43,7 +43,7 @@ async def test_a_life_ends_as_it_must_in_any_order_and_with_stale_caches(
     name: str, seed: int, leaders: int
 ):
     async def live(schedule: Schedule) -> None:
-        async with World(schedule, leaders=leaders) as world:
+        async with SimulatedWorld(schedule, leaders=leaders) as world:
             await LIVES[name](world)
 
     await play(live, seed)

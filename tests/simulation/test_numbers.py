@@ -12,25 +12,25 @@ from et_kube.resources import CONFIG_MAPS, PODS, TRAINING_JOBS
 from et_operator.model.names import LABEL_EPOCH
 from tests.simulation.invariants import check_rest
 from tests.simulation.lives import start
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 
 LAST = 2**53 - 1
 FAR = (LAST, 2**31, AHEAD + 100)
 
 
-def plant(world: World, name: str, key: str, **fields: int) -> None:
+def plant(world: SimulatedWorld, name: str, key: str, **fields: int) -> None:
     """Write other numbers into a document, as anybody may who edits ConfigMaps."""
     found = world.get(CONFIG_MAPS, name)
     body = json.loads(found["data"][key]) | fields
     world.change(CONFIG_MAPS, name, {"data": {key: json.dumps(body)}})
 
 
-def lose_status(world: World) -> None:
+def lose_status(world: SimulatedWorld) -> None:
     empty = dict.fromkeys(world.status(TRAINING_JOBS, "train"))
     world.change(TRAINING_JOBS, "train", {"status": empty}, "status")
 
 
-async def check_well(world: World) -> None:
+async def check_well(world: SimulatedWorld) -> None:
     """The job follows what its author wants, and says nothing of any trouble."""
     await world.settle(timedelta(minutes=10))
     for replicas in (3, 2):
@@ -43,8 +43,10 @@ async def check_well(world: World) -> None:
     assert status["generation"] < 10 * AHEAD
 
 
-def make_world() -> World:
-    return World(judge=lambda _: None)  # the numbers of others fall where they are corrected
+def make_world() -> SimulatedWorld:
+    return SimulatedWorld(
+        judge=lambda _: None
+    )  # the numbers of others fall where they are corrected
 
 
 @pytest.mark.parametrize("number", FAR)

@@ -27,7 +27,7 @@ from tests.simulation.stories import (
     do_a_few_things,
     tell,
 )
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 
 SET_BACK = {"set back": 0, "bumped": 1, "set back while down": 2, "bumped while down": 3}
 
@@ -100,7 +100,7 @@ def test_workers_that_obey_a_launcher_which_is_forgotten_are_replaced(launcher: 
 
 @pytest.mark.parametrize("bump", [0, BUMP])
 async def test_a_job_whose_deletion_is_forgotten_is_deleted_again(bump: int):
-    async with World() as world:
+    async with SimulatedWorld() as world:
         await start(world, ttlSecondsAfterFinished=60)
         world.end_command(0)
         await world.settle(timedelta(seconds=30))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from et_kube.resources import TRAINING_JOBS
 from tests.makers import make_job
 from tests.simulation.invariants import OPERATOR
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 
 WORKERS = 8
 CHILDREN = ("ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "report", "config")
@@ -24,13 +24,13 @@ NEWS = 1
 MOST = 1.3
 
 
-async def count_writes(world: World) -> int:
+async def count_writes(world: SimulatedWorld) -> int:
     await world.rest()
     return len(world.log.list_writes(OPERATOR))
 
 
 async def test_a_job_costs_few_writes_from_its_creation_to_its_clean_up() -> None:
-    async with World() as world:
+    async with SimulatedWorld() as world:
         world.create(TRAINING_JOBS, make_job(workers=WORKERS))
         await world.until(lambda: world.broker.has_started("train"))
         started = await count_writes(world)

@@ -40,7 +40,7 @@ class Restless(AssertionError):  # noqa: N818 (what the world is)
     """The operator goes on and on, or what was waited for never came."""
 
 
-class World:
+class SimulatedWorld:
     """Everything at once. Use it as a context manager: failures then tell what happened.
 
     Args:

@@ -25,7 +25,7 @@ from fakes.cluster import FakeCluster
 from fakes.histories import Change
 from tests.makers import make_job, make_scale_in, make_scale_out
 from tests.simulation.invariants import check_history
-from tests.simulation.worlds import NAMESPACE, World
+from tests.simulation.worlds import NAMESPACE, SimulatedWorld
 from tests.specs.generating import TARGET, Case, Generator, NotStored
 from tests.specs.strangers import Stranger
 from tests.specs.verdicts import Verdict, judge_job, judge_scaling
@@ -47,7 +47,7 @@ class Siege:
         dice: decides all.
     """
 
-    def __init__(self, world: World, dice: random.Random) -> None:
+    def __init__(self, world: SimulatedWorld, dice: random.Random) -> None:
         self.world = world
         self.dice = dice
         self._generator = Generator(dice)

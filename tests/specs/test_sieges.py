@@ -16,7 +16,7 @@ from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
 from fakes.clients import FakeApi
 from tests.simulation.conftest import find_draws
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 from tests.specs.sieges import Siege, judge_healthy
 
 EXAMPLES = find_draws(20)
@@ -30,7 +30,7 @@ def test_a_healthy_job_lives_as_ever_whatever_others_write(dice: random.Random, 
 
 
 async def live(dice: random.Random, acts: int) -> None:
-    async with World(judge=judge_healthy) as world:
+    async with SimulatedWorld(judge=judge_healthy) as world:
         siege = Siege(world, dice)
         await siege.begin()
         for _ in range(acts):
@@ -58,7 +58,7 @@ def test_the_operators_tasks_go_on_whatever_others_write(
 
 async def operate(dice: random.Random, acts: int) -> None:
     """The whole operator as it is wired, with its watches, its lease and its Events."""
-    world = World(judge=judge_healthy)
+    world = SimulatedWorld(judge=judge_healthy)
     api, clock = Api(world.cluster, world.log), world.clock
     operator = Operator(Settings(broker_image="b:1"), api, Store(), clock=clock, metrics=Metrics())  # type: ignore[arg-type]  # as much of a Rest as it uses
     async with asyncio.TaskGroup() as group:

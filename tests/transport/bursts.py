@@ -8,7 +8,7 @@ import os
 import sys
 from typing import BinaryIO
 
-from fakes.podless import World
+from fakes.podless import PodlessJob
 
 SHOUT = """
 import hashlib, os, sys
@@ -25,14 +25,14 @@ sys.exit(3)
 """
 
 
-async def send_burst(world: World, size: int) -> None:
+async def send_burst(job: PodlessJob, size: int) -> None:
     """A session prints `size` random bytes and ends with 3; they must come whole, and then it."""
-    script, told = world.folder / "shout.py", world.folder / "told"
+    script, told = job.folder / "shout.py", job.folder / "told"
     script.write_text(SHOUT)
     reader, writer = os.pipe()
     with open(reader, "rb", buffering=0) as ours:  # noqa: ASYNC230, PTH123 (a pipe of our own)
         command = f"{sys.executable} -S {script} {size} {told}"
-        shim = await world.start_shim(command, stdout=writer)
+        shim = await job.start_shim(command, stdout=writer)
         os.close(writer)
         seen = await asyncio.to_thread(hash_all, ours)
     assert await shim.wait() == 3

@@ -17,7 +17,7 @@ import pytest
 
 from et_contract.documents import MemberState
 from fakes.apiserver import ROOT
-from fakes.podless import PATIENCE, World, pids_of, running, until
+from fakes.podless import PATIENCE, PodlessJob, pids_of, running, until
 from launcher.broker.streams import HANDSHAKES
 from tests.transport.bursts import send_burst
 
@@ -26,8 +26,8 @@ LINES = b"".join(b"%d\n" % number for number in range(1, COUNT + 1))
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with running(World(tmp_path)) as started:
+async def job(tmp_path: Path) -> AsyncIterator[PodlessJob]:
+    async with running(PodlessJob(tmp_path)) as started:
         yield started
 
 
@@ -52,25 +52,25 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def hold(world: World, command: str) -> str:
+def hold(job: PodlessJob, command: str) -> str:
     """The command, which does not end before `release`."""
-    return f"{command}; while ! test -e {world.folder}/go; do sleep 0.05; done"
+    return f"{command}; while ! test -e {job.folder}/go; do sleep 0.05; done"
 
 
-def release(world: World) -> None:
-    (world.folder / "go").touch()
+def release(job: PodlessJob) -> None:
+    (job.folder / "go").touch()
 
 
 @pytest.mark.point("case-10")
 async def test_10_a_pod_that_is_deleted_leaves_the_list_and_may_finish(tmp_path: Path):
-    async with running(World(tmp_path, count=2)) as world:
-        shim = await world.start_shim(hold(world, "echo up") + "; exit 134")
+    async with running(PodlessJob(tmp_path, count=2)) as job:
+        shim = await job.start_shim(hold(job, "echo up") + "; exit 134")
         assert await read_line(shim) == b"up\n"
-        agent = world.agents[world.workers[0]]
+        agent = job.agents[job.workers[0]]
         agent.terminate()
-        await until(lambda: world.listed == 1)
+        await until(lambda: job.listed == 1)
         assert shim.returncode is None
-        release(world)
+        release(job)
         assert await finish(shim) == (134, b"")
         async with asyncio.timeout(PATIENCE):
             assert await agent.wait() == 0
@@ -78,151 +78,151 @@ async def test_10_a_pod_that_is_deleted_leaves_the_list_and_may_finish(tmp_path:
 
 @pytest.mark.point("case-11")
 async def test_11_a_killed_process_is_told_as_killed_and_the_others_go_on(tmp_path: Path):
-    async with running(World(tmp_path, count=2)) as world:
-        shims = [await world.start_shim(hold(world, "echo $$"), name) for name in world.workers]
+    async with running(PodlessJob(tmp_path, count=2)) as job:
+        shims = [await job.start_shim(hold(job, "echo $$"), name) for name in job.workers]
         pids = [int(await read_line(shim)) for shim in shims]
         os.kill(pids[1], signal.SIGKILL)
         assert await finish(shims[1]) == (137, b"")
         # Whether the host may be used again is for horovodrun to say.
-        assert world.listed == 2
-        release(world)
+        assert job.listed == 2
+        release(job)
         assert await finish(shims[0]) == (0, b"")
-        await until(lambda: len(world.report.exits) == 2)
-        ends = {uid: [ended.code for ended in exits] for uid, exits in world.report.exits.items()}
+        await until(lambda: len(job.report.exits) == 2)
+        ends = {uid: [ended.code for ended in exits] for uid, exits in job.report.exits.items()}
         assert ends == {"uid-job-worker-0": [0], "uid-job-worker-1": [137]}
 
 
 @pytest.mark.point("case-12")
 async def test_12_a_gone_pod_ends_its_shims_though_its_stream_says_nothing(tmp_path: Path):
-    async with running(World(tmp_path, count=2)) as world:
-        await world.launch()
-        shim = await world.start_shim("echo up; exec sleep 60")
+    async with running(PodlessJob(tmp_path, count=2)) as job:
+        await job.launch()
+        shim = await job.start_shim("echo up; exec sleep 60")
         assert await read_line(shim) == b"up\n"
-        world.agents[world.workers[0]].send_signal(signal.SIGSTOP)
-        world.configure(job_worker_0=MemberState.GONE)
+        job.agents[job.workers[0]].send_signal(signal.SIGSTOP)
+        job.configure(job_worker_0=MemberState.GONE)
         await until(lambda: "job-worker-0" not in (tmp_path / "hosts").read_text())
         assert shim.returncode is None
         for _ in range(2):
-            await world.ask_hosts()
+            await job.ask_hosts()
         assert await finish(shim) == (137, b"")
-        world.agents[world.workers[0]].send_signal(signal.SIGCONT)
+        job.agents[job.workers[0]].send_signal(signal.SIGCONT)
 
 
 @pytest.mark.point("case-13")
 async def test_13_a_node_that_is_heard_of_again_too_late_brings_nothing_back(tmp_path: Path):
-    async with running(World(tmp_path, count=2)) as world:
-        await world.launch()
-        lost, other = world.workers
-        rank = hold(world, "env HOROVOD_RANK=0 HOROVOD_HOSTNAME=w echo up")
-        shims = [await world.start_shim(rank, name) for name in world.workers]
+    async with running(PodlessJob(tmp_path, count=2)) as job:
+        await job.launch()
+        lost, other = job.workers
+        rank = hold(job, "env HOROVOD_RANK=0 HOROVOD_HOSTNAME=w echo up")
+        shims = [await job.start_shim(rank, name) for name in job.workers]
         assert [await read_line(shim) for shim in shims] == [b"up\n"] * 2
-        world.server.frozen.add(lost)
-        world.configure(job_worker_0=MemberState.GONE)
-        await until(lambda: world.listed == 1)
+        job.server.frozen.add(lost)
+        job.configure(job_worker_0=MemberState.GONE)
+        await until(lambda: job.listed == 1)
         for _ in range(2):
-            await world.ask_hosts()
+            await job.ask_hosts()
         assert await finish(shims[0]) == (137, b"")
-        world.server.thaw()
-        release(world)
+        job.server.thaw()
+        release(job)
         log = tmp_path / f"{lost}.log"
         await until(lambda: " ended: exited, code 0" in log.read_text())
         assert await finish(shims[1]) == (0, b"")
-        await world.kill_broker()
-        await world.start_broker()
-        late = await world.start_shim("echo again", lost)
-        assert await finish(await world.start_shim("echo on", other)) == (0, b"on\n")
+        await job.kill_broker()
+        await job.start_broker()
+        late = await job.start_shim("echo again", lost)
+        assert await finish(await job.start_shim("echo on", other)) == (0, b"on\n")
         for _ in range(2):
-            await world.ask_hosts()
+            await job.ask_hosts()
         assert await finish(late) == (255, b"")
         assert (tmp_path / "hosts").read_text() == f"{other}:1\n"
-        await until(lambda: len(world.report.exits.get(f"uid-{other}", ())) == 2)
-        assert f"uid-{lost}" not in world.report.exits
+        await until(lambda: len(job.report.exits.get(f"uid-{other}", ())) == 2)
+        assert f"uid-{lost}" not in job.report.exits
 
 
 @pytest.mark.point("case-15")
 async def test_15_the_api_server_restarts_and_all_sessions_go_on(tmp_path: Path):
-    async with running(World(tmp_path, count=3)) as world:
-        command = hold(world, f"seq {COUNT}; echo $?")
-        shims = [await world.start_shim(f"{command}; exit 3", name) for name in world.workers]
+    async with running(PodlessJob(tmp_path, count=3)) as job:
+        command = hold(job, f"seq {COUNT}; echo $?")
+        shims = [await job.start_shim(f"{command}; exit 3", name) for name in job.workers]
         assert [await read_line(shim) for shim in shims] == [b"1\n"] * 3
-        world.server.is_away = True
-        world.cut()
-        await until(lambda: world.log.count('"event": "stream ended"') >= 9)
-        assert world.listed == 3
-        assert world.report.exits == {}
-        world.server.is_away = False
-        release(world)
+        job.server.is_away = True
+        job.cut()
+        await until(lambda: job.log.count('"event": "stream ended"') >= 9)
+        assert job.listed == 3
+        assert job.report.exits == {}
+        job.server.is_away = False
+        release(job)
         for code, rest in [await finish(shim) for shim in shims]:
             assert code == 3
             assert b"1\n" + rest == LINES + b"0\n"
-        await until(lambda: len(world.report.exits) == 3)
-        assert {len(exits) for exits in world.report.exits.values()} == {1}
+        await until(lambda: len(job.report.exits) == 3)
+        assert {len(exits) for exits in job.report.exits.values()} == {1}
 
 
 @pytest.mark.point("case-16")
-async def test_16_an_exit_lost_in_a_cut_is_told_again_and_counts_once(world: World):
-    shim = await world.start_shim(hold(world, "echo up") + "; exit 5")
+async def test_16_an_exit_lost_in_a_cut_is_told_again_and_counts_once(job: PodlessJob):
+    shim = await job.start_shim(hold(job, "echo up") + "; exit 5")
     assert await read_line(shim) == b"up\n"
-    world.server.frozen.add(world.workers[0])
-    release(world)
-    log = world.folder / f"{world.workers[0]}.log"
+    job.server.frozen.add(job.workers[0])
+    release(job)
+    log = job.folder / f"{job.workers[0]}.log"
     await until(lambda: " ended: exited, code 5" in log.read_text())
     assert shim.returncode is None
-    world.cut()
-    world.server.thaw()
+    job.cut()
+    job.server.thaw()
     assert await finish(shim) == (5, b"")
-    await until(lambda: bool(world.report.exits))
-    assert [[ended.code for ended in exits] for exits in world.report.exits.values()] == [[5]]
+    await until(lambda: bool(job.report.exits))
+    assert [[ended.code for ended in exits] for exits in job.report.exits.values()] == [[5]]
 
 
 @pytest.mark.point("case-16")
-async def test_16_an_exit_of_a_pod_that_is_deleted_during_a_cut_is_told_after_it(world: World):
-    shim = await world.start_shim(hold(world, "echo up") + "; echo last")
+async def test_16_an_exit_of_a_pod_that_is_deleted_during_a_cut_is_told_after_it(job: PodlessJob):
+    shim = await job.start_shim(hold(job, "echo up") + "; echo last")
     assert await read_line(shim) == b"up\n"
-    agent = world.agents[world.workers[0]]
-    world.server.is_away = True
-    world.cut()
-    await until(lambda: '"event": "stream ended"' in world.log)
+    agent = job.agents[job.workers[0]]
+    job.server.is_away = True
+    job.cut()
+    await until(lambda: '"event": "stream ended"' in job.log)
     agent.terminate()
-    release(world)
-    log = world.folder / f"{world.workers[0]}.log"
+    release(job)
+    log = job.folder / f"{job.workers[0]}.log"
     await until(lambda: " ended: exited, code 0" in log.read_text())
     assert agent.returncode is None
-    world.server.is_away = False
+    job.server.is_away = False
     assert await finish(shim) == (0, b"last\n")
     async with asyncio.timeout(PATIENCE):
         assert await agent.wait() == 0
 
 
 @pytest.mark.point("case-17")
-async def test_17_a_success_of_the_exec_call_is_no_success_of_the_command(world: World):
-    shim = await world.start_shim(hold(world, "echo up") + "; exit 6")
+async def test_17_a_success_of_the_exec_call_is_no_success_of_the_command(job: PodlessJob):
+    shim = await job.start_shim(hold(job, "echo up") + "; exit 6")
     assert await read_line(shim) == b"up\n"
-    world.server.says_success = True
-    calls = world.server.exec_calls
-    world.cut()
-    await until(lambda: world.server.exec_calls >= calls + 3)
+    job.server.says_success = True
+    calls = job.server.exec_calls
+    job.cut()
+    await until(lambda: job.server.exec_calls >= calls + 3)
     assert shim.returncode is None
-    assert world.report.exits == {}
-    world.server.says_success = False
-    release(world)
+    assert job.report.exits == {}
+    job.server.says_success = False
+    release(job)
     assert await finish(shim) == (6, b"")
 
 
 @pytest.mark.point("case-18")
-async def test_18_a_burst_arrives_whole_before_its_exit_code(world: World):
+async def test_18_a_burst_arrives_whole_before_its_exit_code(job: PodlessJob):
     async with asyncio.timeout(PATIENCE):
-        await send_burst(world, 50_000_000)
+        await send_burst(job, 50_000_000)
 
 
 @pytest.mark.point("case-19")
-async def test_19_bytes_of_any_kind_are_the_same_on_both_sides(world: World):
+async def test_19_bytes_of_any_kind_are_the_same_on_both_sides(job: PodlessJob):
     progress = b"".join(b"\r%3d %%" % percent for percent in range(101))
     content = bytes(range(256)) * 300 + b"\xff\xfe\xc3" + b"x" * 1_000_000 + b"\n" + progress
-    path = world.folder / "content"
+    path = job.folder / "content"
     path.write_bytes(content)
-    assert await finish(await world.start_shim(f"cat {path}")) == (0, content)
-    shim = await world.start_shim(f"cat {path} >&2; exit 1")
+    assert await finish(await job.start_shim(f"cat {path}")) == (0, content)
+    shim = await job.start_shim(f"cat {path} >&2; exit 1")
     async with asyncio.timeout(PATIENCE):
         out, err = await shim.communicate()
     assert (shim.returncode, out, err) == (1, b"", content)
@@ -231,69 +231,69 @@ async def test_19_bytes_of_any_kind_are_the_same_on_both_sides(world: World):
 @pytest.mark.point("case-20")
 @pytest.mark.parametrize("whole", [False, True], ids=["parent", "both"])
 async def test_20_a_killed_shim_ends_its_process_before_it_is_believed_dead(
-    world: World, whole: bool
+    job: PodlessJob, whole: bool
 ):
-    told = world.folder / "told"
+    told = job.folder / "told"
     script = f"trap 'echo term >{told}; exit 9' TERM; echo up; while :; do sleep 0.05; done"
-    shim = await world.start_shim(script)
+    shim = await job.start_shim(script)
     assert await read_line(shim) == b"up\n"
     if whole:
         for pid in pids_of(shim):
             os.kill(pid, signal.SIGKILL)
     shim.kill()
     await until(told.exists)
-    await until(lambda: bool(world.report.exits))
-    assert [[ended.code for ended in exits] for exits in world.report.exits.values()] == [[9]]
+    await until(lambda: bool(job.report.exits))
+    assert [[ended.code for ended in exits] for exits in job.report.exits.values()] == [[9]]
 
 
 @pytest.mark.point("case-20")
-async def test_20_a_shim_of_which_half_is_killed_tells_no_end_before_it_is_one(world: World):
+async def test_20_a_shim_of_which_half_is_killed_tells_no_end_before_it_is_one(job: PodlessJob):
     saving = "trap 'sleep 0.5; touch saved; exit 0' TERM; echo $$; while :; do sleep 0.05; done"
-    shim = await world.start_shim(f"cd {world.folder}; {saving}")
+    shim = await job.start_shim(f"cd {job.folder}; {saving}")
     remote = int(await read_line(shim))
     child, _ = pids_of(shim)
     os.kill(child, signal.SIGKILL)
     assert await finish(shim) == (137, b"")
     assert not is_alive(remote)
-    assert (world.folder / "saved").exists()
+    assert (job.folder / "saved").exists()
 
 
 @pytest.mark.point("case-22")
 async def test_22_a_killed_broker_costs_neither_a_byte_nor_a_host(tmp_path: Path):
-    async with running(World(tmp_path, count=2)) as world:
-        command = hold(world, f"seq {COUNT}")
-        shims = [await world.start_shim(f"{command}; exit 3", name) for name in world.workers]
+    async with running(PodlessJob(tmp_path, count=2)) as job:
+        command = hold(job, f"seq {COUNT}")
+        shims = [await job.start_shim(f"{command}; exit 3", name) for name in job.workers]
         assert [await read_line(shim) for shim in shims] == [b"1\n"] * 2
-        await world.kill_broker()
-        release(world)
-        await world.start_broker()
+        await job.kill_broker()
+        release(job)
+        await job.start_broker()
         for code, rest in [await finish(shim) for shim in shims]:
             assert (code, b"1\n" + rest) == (3, LINES)
-        await until(lambda: len(world.report.exits) == 2)
-        assert {len(exits) for exits in world.report.exits.values()} == {1}
-        assert world.report.broker_start == 2
-        assert world.listed == 2
+        await until(lambda: len(job.report.exits) == 2)
+        assert {len(exits) for exits in job.report.exits.values()} == {1}
+        assert job.report.broker_start == 2
+        assert job.listed == 2
 
 
 @pytest.mark.point("case-24")
 async def test_24_a_new_launcher_starts_nothing_before_the_old_ones_processes_are_dead(
-    world: World,
+    job: PodlessJob,
 ):
     ignoring = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
-    old_shim = await world.start_shim(ignoring)
+    old_shim = await job.start_shim(ignoring)
     old_pid = int(await read_line(old_shim))
-    assert world.broker is not None
+    assert job.broker is not None
     # As on a node that is cut off: it lives, and knows of nothing.
-    world.broker.send_signal(signal.SIGSTOP)
-    successor = world.build_successor()
+    job.broker.send_signal(signal.SIGSTOP)
+    successor = job.build_successor()
     try:
         await successor.start_listed()
         alive = f"kill -0 {old_pid} && exit 9; echo up"
         shim = await successor.start_shim(hold(successor, alive) + "; exit 4")
         assert await read_line(shim) == b"up\n"
-        world.broker.send_signal(signal.SIGCONT)
-        await until(lambda: "another launcher owns the job" in world.log)
-        assert world.report.exits == {}
+        job.broker.send_signal(signal.SIGCONT)
+        await until(lambda: "another launcher owns the job" in job.log)
+        assert job.report.exits == {}
         assert old_shim.returncode is None
         release(successor)
         assert await finish(shim) == (4, b"")
@@ -311,70 +311,70 @@ sys.stdout.write(discover(sys.argv[1], sys.argv[2], "nonce"))
 
 @pytest.mark.point("case-25")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-async def test_25_discovery_goes_on_without_a_broker(world: World, number: signal.Signals):
-    assert world.broker is not None
-    world.broker.send_signal(number)
+async def test_25_discovery_goes_on_without_a_broker(job: PodlessJob, number: signal.Signals):
+    assert job.broker is not None
+    job.broker.send_signal(number)
     if number == signal.SIGKILL:
-        await world.broker.wait()
+        await job.broker.wait()
     asked = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", DISCOVER, str(world.socket), str(world.folder / "hosts"),
+        sys.executable, "-c", DISCOVER, str(job.socket), str(job.folder / "hosts"),
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE,
     )  # fmt: skip
-    assert await finish(asked) == (0, f"{world.workers[0]}:1\n".encode())
-    world.broker.send_signal(signal.SIGCONT) if number == signal.SIGSTOP else None
+    assert await finish(asked) == (0, f"{job.workers[0]}:1\n".encode())
+    job.broker.send_signal(signal.SIGCONT) if number == signal.SIGSTOP else None
 
 
 @pytest.mark.point("case-28")
 async def test_28_a_process_that_ends_early_is_told_as_it_ended_and_ends_no_other(tmp_path: Path):
-    async with running(World(tmp_path, count=2)) as world:
-        other = await world.start_shim(hold(world, "echo up"), world.workers[1])
+    async with running(PodlessJob(tmp_path, count=2)) as job:
+        other = await job.start_shim(hold(job, "echo up"), job.workers[1])
         assert await read_line(other) == b"up\n"
-        assert await finish(await world.start_shim("echo done")) == (0, b"done\n")
-        await until(lambda: bool(world.report.exits))
+        assert await finish(await job.start_shim("echo done")) == (0, b"done\n")
+        await until(lambda: bool(job.report.exits))
         assert {
-            uid: [ended.code for ended in exits] for uid, exits in world.report.exits.items()
+            uid: [ended.code for ended in exits] for uid, exits in job.report.exits.items()
         } == {"uid-job-worker-0": [0]}
-        assert world.listed == 2
+        assert job.listed == 2
         assert other.returncode is None
-        release(world)
+        release(job)
         assert await finish(other) == (0, b"")
 
 
 @pytest.mark.point("case-29")
 async def test_29_ends_that_come_together_are_each_told_once(tmp_path: Path):
-    async with running(World(tmp_path, count=3)) as world:
-        shims = [await world.start_shim(hold(world, "echo $$"), name) for name in world.workers]
+    async with running(PodlessJob(tmp_path, count=3)) as job:
+        shims = [await job.start_shim(hold(job, "echo $$"), name) for name in job.workers]
         pids = [int(await read_line(shim)) for shim in shims]
         for pid in pids:
             os.kill(pid, signal.SIGABRT)
         assert [await finish(shim) for shim in shims] == [(134, b"")] * 3
-        await until(lambda: len(world.report.exits) == 3)
-        ends = [[ended.code for ended in exits] for exits in world.report.exits.values()]
+        await until(lambda: len(job.report.exits) == 3)
+        ends = [[ended.code for ended in exits] for exits in job.report.exits.values()]
         assert ends == [[134]] * 3
 
 
 @pytest.mark.point("case-33")
 async def test_33_a_host_that_left_comes_back_under_a_new_name_only(tmp_path: Path):
-    world = World(tmp_path, count=2)
-    world.use_no_processes()
-    async with running(world):
-        world.configure(job_worker_1=MemberState.DRAINING)
-        await until(lambda: world.listed == 1)
-        world.configure(job_worker_1=MemberState.ACTIVE)
-        world.configure(job_worker_2=MemberState.ACTIVE)
-        await until(lambda: world.listed == 2)
+    job = PodlessJob(tmp_path, count=2)
+    job.use_no_processes()
+    async with running(job):
+        job.configure(job_worker_1=MemberState.DRAINING)
+        await until(lambda: job.listed == 1)
+        job.configure(job_worker_1=MemberState.ACTIVE)
+        job.configure(job_worker_2=MemberState.ACTIVE)
+        await until(lambda: job.listed == 2)
         assert (tmp_path / "hosts").read_text() == "job-worker-0:1\njob-worker-2:1\n"
 
 
 @pytest.mark.point("case-34")
-async def test_34_what_left_its_session_and_ignores_term_ends_before_its_pod(world: World):
-    told, stray = world.folder / "told", world.folder / "stray.sh"
+async def test_34_what_left_its_session_and_ignores_term_ends_before_its_pod(job: PodlessJob):
+    told, stray = job.folder / "told", job.folder / "stray.sh"
     stray.write_text(f"trap 'echo term >{told}' TERM; echo $$; while :; do sleep 0.05; done")
-    shim = await world.start_shim(f"setsid sh {stray} & wait")
+    shim = await job.start_shim(f"setsid sh {stray} & wait")
     pid = int(await read_line(shim))
-    agent = world.agents[world.workers[0]]
+    agent = job.agents[job.workers[0]]
     agent.terminate()
-    await until(lambda: world.listed == 0)
+    await until(lambda: job.listed == 0)
     agent.terminate()  # A further one saves the rest of the grace.
     await until(told.exists)
     assert is_alive(pid)
@@ -387,17 +387,17 @@ async def test_34_what_left_its_session_and_ignores_term_ends_before_its_pod(wor
 
 @pytest.mark.point("case-35")
 async def test_35_many_workers_that_start_together_are_met_32_at_a_time(tmp_path: Path):
-    world = World(tmp_path, count=64)
-    server = world.server
-    world.use_no_processes()
+    job = PodlessJob(tmp_path, count=64)
+    server = job.server
+    job.use_no_processes()
 
     async def until_32_ask() -> None:
         await until(lambda: server.most_handshakes >= HANDSHAKES)
         # A 33rd would have come while the broker answered all these.
         for _ in range(10):
-            await world.ask_hosts()
+            await job.ask_hosts()
 
     server.answer_after = until_32_ask
-    async with running(world):
+    async with running(job):
         assert server.most_handshakes == HANDSHAKES
         assert server.exec_calls == 64

@@ -15,7 +15,7 @@ import pytest
 from et_contract import frames
 from fakes.podless import (
     PATIENCE,
-    World,
+    PodlessJob,
     frames_of,
     measure_memory,
     pids_of,
@@ -36,19 +36,19 @@ while count < int(sys.argv[1]):
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with running(World(tmp_path)) as started:
+async def job(tmp_path: Path) -> AsyncIterator[PodlessJob]:
+    async with running(PodlessJob(tmp_path)) as started:
         yield started
 
 
-def write_counter(world: World) -> Path:
-    path = world.folder / "count.py"
+def write_counter(job: PodlessJob) -> Path:
+    path = job.folder / "count.py"
     path.write_text(COUNT_UP)
     return path
 
 
-def wait_for(world: World) -> str:
-    return f"while ! test -e {world.folder}/go; do sleep 0.05; done"
+def wait_for(job: PodlessJob) -> str:
+    return f"while ! test -e {job.folder}/go; do sleep 0.05; done"
 
 
 def stop(shim: asyncio.subprocess.Process) -> None:
@@ -69,18 +69,18 @@ async def drain(shim: asyncio.subprocess.Process) -> int:
 
 
 @pytest.mark.point("flow-alone")
-async def test_a_reader_that_stalls_holds_back_its_own_session_alone(world: World):
-    size, told = 40 * MIB, world.folder / "told"
-    script = write_counter(world)
-    stalled = await world.start_shim(f"python3 -S {script} {size} {told}")
+async def test_a_reader_that_stalls_holds_back_its_own_session_alone(job: PodlessJob):
+    size, told = 40 * MIB, job.folder / "told"
+    script = write_counter(job)
+    stalled = await job.start_shim(f"python3 -S {script} {size} {told}")
     await until(lambda: told.exists() and told.read_text())
     for _ in range(3):
-        other = await world.start_shim("head -c 10000000 /dev/zero; exit 4")
+        other = await job.start_shim("head -c 10000000 /dev/zero; exit 4")
         assert await drain(other) == 10_000_000
         assert other.returncode == 4
     # Pipes, windows and buffers on the way; the rest waits in the process itself.
     assert int(told.read_text()) < 4 * MIB
-    assert world.server.exec_calls == 1
+    assert job.server.exec_calls == 1
     assert await drain(stalled) == size
     assert stalled.returncode == 0
 
@@ -88,24 +88,24 @@ async def test_a_reader_that_stalls_holds_back_its_own_session_alone(world: Worl
 @pytest.mark.point("flow-bounded")
 async def test_memory_stays_bounded_behind_many_stalled_readers(tmp_path: Path):
     async with AsyncExitStack() as stack:
-        world = await stack.enter_async_context(running(World(tmp_path, count=4)))
-        assert world.broker is not None
-        script = write_counter(world)
+        job = await stack.enter_async_context(running(PodlessJob(tmp_path, count=4)))
+        assert job.broker is not None
+        script = write_counter(job)
         told = [tmp_path / f"told-{number}" for number in range(32)]
         for number, path in enumerate(told):
-            command = f"echo up; {wait_for(world)}; python3 -S {script} {64 * MIB} {path}"
-            shim = await world.start_shim(command, world.workers[number % 4])
+            command = f"echo up; {wait_for(job)}; python3 -S {script} {64 * MIB} {path}"
+            shim = await job.start_shim(command, job.workers[number % 4])
             assert shim.stdout is not None
             assert await shim.stdout.readline() == b"up\n"
             stop(shim)
-        before = measure_memory([world.broker.pid])
+        before = measure_memory([job.broker.pid])
         (tmp_path / "go").touch()
         await until(lambda: all(path.exists() and path.read_text() for path in told))
         # All of them at a stop: a session that all others overtake writes no more than this.
-        other = await world.start_shim("head -c 20000000 /dev/zero", world.workers[0])
+        other = await job.start_shim("head -c 20000000 /dev/zero", job.workers[0])
         assert await drain(other) == 20_000_000
         held = sum(int(path.read_text()) for path in told)
-        grown = measure_memory([world.broker.pid]) - before
+        grown = measure_memory([job.broker.pid]) - before
         print(f"32 stopped shims: {held} bytes were written, the broker grew by {grown}")
         # The kernel's socket buffers hold most of each window.
         assert held > 32 * frames.WINDOW
@@ -113,15 +113,15 @@ async def test_memory_stays_bounded_behind_many_stalled_readers(tmp_path: Path):
 
 
 @pytest.mark.point("garbage")
-async def test_garbage_on_the_brokers_socket_is_refused_with_a_reason(world: World):
-    reader, writer = await asyncio.open_unix_connection(world.socket)
+async def test_garbage_on_the_brokers_socket_is_refused_with_a_reason(job: PodlessJob):
+    reader, writer = await asyncio.open_unix_connection(job.socket)
     writer.write(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
     async with asyncio.timeout(PATIENCE):
         [frame] = frames_of(await reader.read())
     assert frame.type == frames.REJECT
     assert "version 71" in frames.decode_json(frame)["reason"]
     writer.close()
-    shim = await world.start_shim("echo still")
+    shim = await job.start_shim("echo still")
     assert await drain(shim) == 6
 
 
@@ -141,7 +141,7 @@ WELCOME = {"instance": "i", "epoch": 1, "closed": False, "terminating": None, "s
 async def test_an_agent_that_breaks_a_rule_is_dropped_with_a_reason(
     tmp_path: Path, said: bytes, reason: str
 ):
-    world = World(tmp_path)
+    job = PodlessJob(tmp_path)
     theirs: list[socket.socket] = []
 
     def dial(_pod: str) -> socket.socket:
@@ -152,13 +152,13 @@ async def test_an_agent_that_breaks_a_rule_is_dropped_with_a_reason(
             other.sendall(said)
         return ours
 
-    world.server.dial = dial
-    world.has_processes = False
-    async with running(world):
-        world.cut()
-        await until(lambda: reason in world.log)
+    job.server.dial = dial
+    job.has_processes = False
+    async with running(job):
+        job.cut()
+        await until(lambda: reason in job.log)
         # The host stays, and the stream is tried again.
-        assert world.listed == 1
+        assert job.listed == 1
         await until(lambda: len(theirs) > 2)
     for sock in theirs:
         sock.close()
@@ -166,10 +166,10 @@ async def test_an_agent_that_breaks_a_rule_is_dropped_with_a_reason(
 
 @pytest.mark.point("flow-far")
 async def test_a_long_way_gets_a_large_window(tmp_path: Path):
-    world = World(tmp_path)
-    world.server.far = 0.02
-    async with running(world):
-        shim = await world.start_shim("head -c 20000000 /dev/zero")
+    job = PodlessJob(tmp_path)
+    job.server.far = 0.02
+    async with running(job):
+        shim = await job.start_shim("head -c 20000000 /dev/zero")
         assert await drain(shim) == 20_000_000
         assert shim.returncode == 0
-        assert max(world.server.windows) == frames.MOST_WINDOW
+        assert max(job.server.windows) == frames.MOST_WINDOW

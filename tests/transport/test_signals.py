@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.podless import PATIENCE, World, running, until
+from fakes.podless import PATIENCE, PodlessJob, running, until
 
 ROUNDS = 4
 SENT = {"INT": signal.SIGINT, "HUP": signal.SIGHUP, "USR1": signal.SIGUSR1}
@@ -32,16 +32,16 @@ time.sleep(300)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_a_signal_comes_once_whatever_is_cut_and_killed(tmp_path: Path, seed: int):
     dice = random.Random(seed)  # noqa: S311 (a die, not a secret)
-    async with running(World(tmp_path)) as world:
+    async with running(PodlessJob(tmp_path)) as job:
         (tmp_path / "note.py").write_text(NOTE)
-        shim = await world.start_shim(f"exec {sys.executable} -S {tmp_path}/note.py")
+        shim = await job.start_shim(f"exec {sys.executable} -S {tmp_path}/note.py")
         told: list[str] = []
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(read_lines(shim, told))
             await until(lambda: told == ["up"])
             for _ in range(ROUNDS):
                 told.clear()
-                await disturb(world, shim, dice)
+                await disturb(job, shim, dice)
                 await until(lambda: len(told) >= len(SENT))
                 # One that comes again has the time of an exchange between all of them to come.
                 shim.send_signal(signal.SIGUSR1)
@@ -53,22 +53,22 @@ async def test_a_signal_comes_once_whatever_is_cut_and_killed(tmp_path: Path, se
             assert await shim.wait() == 143
 
 
-async def disturb(world: World, shim: asyncio.subprocess.Process, dice: random.Random) -> None:
+async def disturb(job: PodlessJob, shim: asyncio.subprocess.Process, dice: random.Random) -> None:
     """Send each signal, cut the stream and kill the broker, in any order."""
     steps = [*SENT, "cut", "kill"]
     dice.shuffle(steps)
     for step in steps:
         await asyncio.sleep(dice.choice([0.0, 0.001, 0.05, 0.2]))
         if step == "cut":
-            world.server.is_away = dice.random() < 0.7
-            world.cut()
+            job.server.is_away = dice.random() < 0.7
+            job.cut()
         elif step == "kill":
-            await world.kill_broker()
-            await world.start_broker()
+            await job.kill_broker()
+            await job.start_broker()
         else:
             shim.send_signal(SENT[step])
     await asyncio.sleep(dice.choice([0.0, 0.3]))
-    world.server.is_away = False
+    job.server.is_away = False
 
 
 async def read_lines(shim: asyncio.subprocess.Process, told: list[str]) -> None:

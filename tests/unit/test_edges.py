@@ -40,7 +40,7 @@ from tests.specs.odds import ODDS
 from tests.specs.places import put
 from tests.unit.et.rigs import make_cluster, make_screen, read
 from tests.unit.test_assembly import Rig
-from tests.unit.test_reconciling import Bench
+from tests.unit.test_reconciling import ReconcilerRig
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
@@ -126,21 +126,21 @@ def test_whatever_is_stored_is_planned_or_told(seed: str) -> None:
 
 async def live_through(case: Case) -> None:
     """A case from its creation on: no pass raises, whatever is written meanwhile."""
-    bench = Bench()
-    bench.create(TRAINING_JOBS, make_job("target", workers=2))
-    stored = store(bench.cluster, case)
+    rig = ReconcilerRig()
+    rig.create(TRAINING_JOBS, make_job("target", workers=2))
+    stored = store(rig.cluster, case)
     keys = [JobKey("team", "target"), JobKey("team", "train")]
     for edit in ((), *((edit,) for edit in case.edits)):
         for change in edit:
             try:
                 ref = Ref(case.resource, "team", (stored or {})["metadata"]["name"])
-                bench.cluster.patch(ref, change.written.stored, subresource=change.subresource)
+                rig.cluster.patch(ref, change.written.stored, subresource=change.subresource)
             except (KubeError, NotStored, KeyError):
                 continue
         for _ in range(3):
-            bench.look()
+            rig.look()
             for key in keys:
-                await bench.reconciler.reconcile(key)
+                await rig.reconciler.reconcile(key)
 
 
 @settings(max_examples=100)

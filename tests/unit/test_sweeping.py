@@ -20,7 +20,7 @@ from et_operator.sweeping import PERIOD, Sweeper
 from fakes.clients import Call, Moment
 from tests.counting import count_steps
 from tests.makers import make_job, make_pod
-from tests.unit import benches
+from tests.unit.rigs import StoreRig
 
 
 def make_runtime(version: str) -> RuntimeFiles:
@@ -34,7 +34,7 @@ SHIPPED = make_runtime("new")
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
 
-class Bench(benches.Bench):
+class SweeperRig(StoreRig):
     def __init__(self) -> None:
         super().__init__()
         self.sweeper = Sweeper(
@@ -75,61 +75,61 @@ class Bench(benches.Bench):
 
 
 async def test_a_namespace_that_cannot_be_swept_keeps_no_other_from_it() -> None:
-    bench = Bench()
+    rig = SweeperRig()
     for namespace in ("a", "b", "c"):
-        bench.add_runtime("old", namespace)
+        rig.add_runtime("old", namespace)
 
     def strike(call: Call, moment: Moment) -> None:
         if call.ref.namespace == "b" and moment is Moment.BEFORE:
             raise TypeError("nobody foresaw this")
 
-    bench.log.faults.append(strike)
-    await bench.sweep(2)
-    assert bench.list_runtimes() == {"b/old"}
+    rig.log.faults.append(strike)
+    await rig.sweep(2)
+    assert rig.list_runtimes() == {"b/old"}
 
 
 async def test_only_what_nobody_uses_goes_and_only_after_an_hour() -> None:
-    bench = Bench()
+    rig = SweeperRig()
     for digest in ("new", "mounted", "old"):
-        bench.add_runtime(digest)
-    bench.add_pod("mounted")
-    await bench.sweep(1)
-    assert bench.list_runtimes() == {"team/new", "team/mounted", "team/old"}
-    await bench.sweep(1)
-    assert bench.list_runtimes() == {"team/new", "team/mounted"}
+        rig.add_runtime(digest)
+    rig.add_pod("mounted")
+    await rig.sweep(1)
+    assert rig.list_runtimes() == {"team/new", "team/mounted", "team/old"}
+    await rig.sweep(1)
+    assert rig.list_runtimes() == {"team/new", "team/mounted"}
 
 
 async def test_where_nothing_could_go_nothing_is_asked() -> None:
-    bench = Bench()
-    bench.add_runtime("new")
-    await bench.sweep(3)
-    assert bench.log.calls == []
+    rig = SweeperRig()
+    rig.add_runtime("new")
+    await rig.sweep(3)
+    assert rig.log.calls == []
 
 
 async def test_a_namespace_that_refuses_does_not_stop_the_others() -> None:
-    bench = Bench()
-    bench.add_runtime("old", "a")
-    bench.add_runtime("old", "b")
+    rig = SweeperRig()
+    rig.add_runtime("old", "a")
+    rig.add_runtime("old", "b")
 
     def strike(call: Call, moment: Moment) -> None:
         if call.ref.namespace == "a" and moment is Moment.BEFORE:
             raise Refused(403, "Forbidden", "no")
 
-    bench.log.faults.append(strike)
-    await bench.clock.advance(timedelta(hours=1))
-    await bench.sweep(1)
-    assert bench.list_runtimes() == {"a/old"}
+    rig.log.faults.append(strike)
+    await rig.clock.advance(timedelta(hours=1))
+    await rig.sweep(1)
+    assert rig.list_runtimes() == {"a/old"}
 
 
 def test_a_sweep_looks_at_no_job_of_another_namespace() -> None:
     def measure(jobs: int) -> int:
-        bench = Bench()
+        rig = SweeperRig()
         for number in range(30):
-            bench.add_runtime("old", f"n{number}")
+            rig.add_runtime("old", f"n{number}")
         for number in range(jobs):
-            bench.create(TRAINING_JOBS, make_job(f"j{number}"))
-        bench.look({TRAINING_JOBS: "", CONFIG_MAPS: ""})
-        return count_steps(lambda: asyncio.run(bench.wait(1)))
+            rig.create(TRAINING_JOBS, make_job(f"j{number}"))
+        rig.look({TRAINING_JOBS: "", CONFIG_MAPS: ""})
+        return count_steps(lambda: asyncio.run(rig.wait(1)))
 
     measure(1)
     assert measure(80) < 1.1 * measure(40)

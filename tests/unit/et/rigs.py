@@ -20,7 +20,7 @@ from et_kube.times import format_time, parse_time
 from fakes.clients import CallLog, FakeApi
 from fakes.clock import START, FakeClock
 from fakes.cluster import FakeCluster
-from tests.simulation.worlds import NAMESPACE, World
+from tests.simulation.worlds import NAMESPACE, SimulatedWorld
 
 TICK = timedelta(microseconds=1)
 
@@ -99,7 +99,7 @@ def make_cluster(
     return Cluster(FakeApi(fake, log or CallLog(), "et"), logs or FakeLogs(), clock, NAMESPACE)
 
 
-def join(world: World, logs: FakeLogs | None = None) -> Cluster:
+def join(world: SimulatedWorld, logs: FakeLogs | None = None) -> Cluster:
     """The same, in a simulated world with an operator in it."""
     return Cluster(
         FakeApi(world.cluster, world.log, "et"), logs or FakeLogs(), world.clock, NAMESPACE

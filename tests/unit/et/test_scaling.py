@@ -14,13 +14,13 @@ from et_kube.errors import NotFound
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
 from tests.planning_makers import make_job
 from tests.simulation.lives import start
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 from tests.unit.et.rigs import join, make_screen, read
 
 LONG = timedelta(minutes=5)
 
 
-async def run(world: World, wish: Wish, *, as_json: bool = False) -> tuple[bool, str]:
+async def run(world: SimulatedWorld, wish: Wish, *, as_json: bool = False) -> tuple[bool, str]:
     """Scale and let the operator work until nothing moves; whether it succeeded, and the words."""
     screen = make_screen()
     async with asyncio.TaskGroup() as group:
@@ -34,13 +34,13 @@ async def run(world: World, wish: Wish, *, as_json: bool = False) -> tuple[bool,
 
 
 @pytest.fixture
-async def world() -> World:
-    world = World()
+async def world() -> SimulatedWorld:
+    world = SimulatedWorld()
     await start(world, minReplicas=1, maxReplicas=4)
     return world
 
 
-async def test_more_workers_are_named_when_they_have_joined(world: World):
+async def test_more_workers_are_named_when_they_have_joined(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(by=2, wait=LONG))
 
     assert succeeded
@@ -49,7 +49,7 @@ async def test_more_workers_are_named_when_they_have_joined(world: World):
     assert len(world.workers()) == 4
 
 
-async def test_a_worker_by_name_leaves_and_how_it_left_is_told(world: World):
+async def test_a_worker_by_name_leaves_and_how_it_left_is_told(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(remove=["1"], wait=LONG))
 
     assert succeeded
@@ -57,7 +57,7 @@ async def test_a_worker_by_name_leaves_and_how_it_left_is_told(world: World):
     assert world.workers() == ["train-worker-0"]
 
 
-async def test_a_number_is_set_like_kubectl_scale_and_how_each_left_is_told(world: World):
+async def test_a_number_is_set_like_kubectl_scale_and_how_each_left_is_told(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(to=1, wait=LONG))
 
     assert succeeded
@@ -67,21 +67,21 @@ async def test_a_number_is_set_like_kubectl_scale_and_how_each_left_is_told(worl
     assert world.cluster.list(SCALE_INS) == []
 
 
-async def test_the_number_that_is_there_already_is_at_once_there(world: World):
+async def test_the_number_that_is_there_already_is_at_once_there(world: SimulatedWorld):
     assert await run(world, Wish(to=2, wait=LONG)) == (
         True,
         "train: 2 -> 2 workers asked for\ntrain has 2 workers",
     )
 
 
-async def test_what_the_operator_refuses_fails_with_its_reason(world: World):
+async def test_what_the_operator_refuses_fails_with_its_reason(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(by=3, wait=LONG))
 
     assert not succeeded
     assert "failed (AboveMax): " in words
 
 
-async def test_without_wait_it_only_asks(world: World):
+async def test_without_wait_it_only_asks(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(by=-1))
 
     assert succeeded
@@ -89,14 +89,14 @@ async def test_without_wait_it_only_asks(world: World):
     assert "is created for train" in words
 
 
-async def test_as_json_there_is_nothing_but_the_object(world: World):
+async def test_as_json_there_is_nothing_but_the_object(world: SimulatedWorld):
     _, words = await run(world, Wish(by=1, wait=LONG), as_json=True)
 
     assert words.startswith("{")
     assert '"phase": "ScaleSucceeded"' in words
 
 
-async def test_a_scaling_that_is_deleted_is_said_to_be_cancelled(world: World):
+async def test_a_scaling_that_is_deleted_is_said_to_be_cancelled(world: SimulatedWorld):
     screen = make_screen()
     async with asyncio.TaskGroup() as group:
         wish = Wish(by=1, wait=LONG)
@@ -112,7 +112,7 @@ async def test_a_scaling_that_is_deleted_is_said_to_be_cancelled(world: World):
     assert "was deleted: it is cancelled" in read(screen.out)
 
 
-async def test_waiting_has_an_end(world: World):
+async def test_waiting_has_an_end(world: SimulatedWorld):
     async def wait_too_long() -> str:
         with pytest.raises(EtError) as caught:
             await scale(join(world), make_screen(), "train", Wish(by=1, wait=LONG), as_json=False)
@@ -125,7 +125,7 @@ async def test_waiting_has_an_end(world: World):
     assert "is not done after 300 s; it goes on" in task.result()
 
 
-async def test_a_job_that_has_ended_or_is_not_there_is_not_scaled(world: World):
+async def test_a_job_that_has_ended_or_is_not_there_is_not_scaled(world: SimulatedWorld):
     world.end_command(0)
     await world.until(lambda: world.phase() == "Succeeded")
 

@@ -17,7 +17,7 @@ from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Ref
 from fakes.clients import Call, Moment
 from tests.makers import make_scale_out
 from tests.simulation.lives import start
-from tests.simulation.worlds import World
+from tests.simulation.worlds import SimulatedWorld
 from tests.unit.et.rigs import FakeLogs, join, make_screen, read
 
 SECOND = timedelta(seconds=1)
@@ -25,13 +25,13 @@ LAUNCHER = "train-launcher"
 
 
 @pytest.fixture
-async def world() -> World:
-    world = World()
+async def world() -> SimulatedWorld:
+    world = SimulatedWorld()
     await start(world, minReplicas=1, maxReplicas=4)
     return world
 
 
-async def end(world: World, logs: FakeLogs, code: int = 0) -> None:
+async def end(world: SimulatedWorld, logs: FakeLogs, code: int = 0) -> None:
     """The command ends, and the operator clears up."""
     world.end_command(code)
     for pod in logs.lines:
@@ -40,7 +40,7 @@ async def end(world: World, logs: FakeLogs, code: int = 0) -> None:
     await world.clock.advance(5 * SECOND)
 
 
-async def test_a_pipe_gets_a_line_whenever_something_changes(world: World):
+async def test_a_pipe_gets_a_line_whenever_something_changes(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watch(join(world, logs), screen, "train"))
@@ -63,7 +63,7 @@ async def test_a_pipe_gets_a_line_whenever_something_changes(world: World):
     assert all(one != other for one, other in pairwise(words.splitlines()))
 
 
-async def test_a_terminal_gets_a_picture_that_is_drawn_again(world: World):
+async def test_a_terminal_gets_a_picture_that_is_drawn_again(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen(is_terminal=True)
     async with asyncio.TaskGroup() as group:
         group.create_task(watch(join(world, logs), screen, "train"))
@@ -79,7 +79,7 @@ async def test_a_terminal_gets_a_picture_that_is_drawn_again(world: World):
     assert max(map(len, words.split("\x1b[2K"))) < 80 * 20
 
 
-async def test_a_job_that_fails_ends_the_watch_with_its_reason(world: World):
+async def test_a_job_that_fails_ends_the_watch_with_its_reason(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watch(join(world, logs), screen, "train"))
@@ -90,7 +90,7 @@ async def test_a_job_that_fails_ends_the_watch_with_its_reason(world: World):
     assert "train has failed: " in read(screen.out)
 
 
-async def test_a_job_that_is_deleted_ends_the_watch(world: World):
+async def test_a_job_that_is_deleted_ends_the_watch(world: SimulatedWorld):
     screen = make_screen()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watch(join(world), screen, "train"))
@@ -103,7 +103,7 @@ async def test_a_job_that_is_deleted_ends_the_watch(world: World):
     assert "train was deleted" in read(screen.out)
 
 
-async def test_a_log_that_may_not_be_read_is_noted_and_the_job_watched_on(world: World):
+async def test_a_log_that_may_not_be_read_is_noted_and_the_job_watched_on(world: SimulatedWorld):
     class Closed(FakeLogs):
         async def read_log(
             self, ref: Ref, params: Mapping[str, str]
@@ -122,7 +122,7 @@ async def test_a_log_that_may_not_be_read_is_noted_and_the_job_watched_on(world:
     assert "the log cannot be read: you may not do this" in read(screen.out)
 
 
-async def test_followed_logs_have_names_and_those_of_new_workers(world: World):
+async def test_followed_logs_have_names_and_those_of_new_workers(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen()
     logs.write(LAUNCHER, "hello")
     logs.write("train-worker-0", "zero")
@@ -145,7 +145,7 @@ async def test_followed_logs_have_names_and_those_of_new_workers(world: World):
     ]
 
 
-async def test_a_stream_that_a_kubelet_keeps_open_ends_with_its_pod(world: World):
+async def test_a_stream_that_a_kubelet_keeps_open_ends_with_its_pod(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen()
     logs.write("train-worker-1", "one")
     logs.write(LAUNCHER, "hello")
@@ -162,7 +162,7 @@ async def test_a_stream_that_a_kubelet_keeps_open_ends_with_its_pod(world: World
     assert has_ended
 
 
-async def test_following_goes_on_where_a_stream_or_the_server_broke(world: World):
+async def test_following_goes_on_where_a_stream_or_the_server_broke(world: SimulatedWorld):
     class Breaking(FakeLogs):
         async def read_log(
             self, ref: Ref, params: Mapping[str, str]
@@ -197,7 +197,7 @@ async def test_following_goes_on_where_a_stream_or_the_server_broke(world: World
     ]
 
 
-async def test_logs_of_some_workers_and_the_end_of_a_progress_bar(world: World):
+async def test_logs_of_some_workers_and_the_end_of_a_progress_bar(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen(is_terminal=True)
     logs.write(LAUNCHER, "hello")
     logs.write("train-worker-1", "0%\r50%\r100%")

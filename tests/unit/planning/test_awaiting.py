@@ -6,21 +6,21 @@ from datetime import timedelta
 import pytest
 
 from et_operator.model.jobs import RestartPolicy, StallPolicy
-from tests.planning_makers import World, make_job
+from tests.planning_makers import ModelWorld, make_job
 
 MINUTE = 60
 GRACE = 30
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(2, **spec))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(2, **spec))
     world.start()
     world.wait(20)
     world.settle()
     return world
 
 
-def stall(world: World) -> None:
+def stall(world: ModelWorld) -> None:
     assert world.report is not None
     world.report = replace(world.report, problems={"DriverStalled": "asks for no hosts"})
     world.settle()
@@ -29,14 +29,14 @@ def stall(world: World) -> None:
     assert world.pods["job-launcher"].is_deleting
 
 
-def wait_for_grace(world: World) -> None:
+def wait_for_grace(world: ModelWorld) -> None:
     """To the last moment at which an end is awaited; the kubelet, in order, ends nothing."""
     world.wait(GRACE + MINUTE - 1)
     world.settle()
     assert world.requeue_after == timedelta(seconds=1)
 
 
-def pass_grace(world: World) -> None:
+def pass_grace(world: ModelWorld) -> None:
     world.wait(1)
     world.settle()
 

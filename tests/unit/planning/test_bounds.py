@@ -14,11 +14,11 @@ from et_operator.model.texts import MAX_MESSAGE, MAX_REASON, measure
 from et_operator.planning.drafts import SINGLE_READS, Draft
 from et_operator.planning.forgetting import MANY_ENDS
 from et_operator.planning.planner import plan
-from tests.planning_makers import START, World, make_job, make_scaling
+from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 
 
 def test_no_scaling_goes_beyond_the_largest_job() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.start()
     world.add(make_scaling(ScalingKind.OUT, "more", count=MAX_WORKERS - 1))
     world.settle()
@@ -28,7 +28,7 @@ def test_no_scaling_goes_beyond_the_largest_job() -> None:
 
 
 def test_a_scaling_up_to_the_largest_job_is_done() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.start()
     world.add(make_scaling(ScalingKind.OUT, "more", count=MAX_WORKERS - 2))
     world.settle()
@@ -36,7 +36,7 @@ def test_a_scaling_up_to_the_largest_job_is_done() -> None:
 
 
 def test_what_a_worker_said_at_its_end_is_kept_in_short() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.start()
     world.end("job-worker-1", 1)
     end = world.pods["job-worker-1"].termination
@@ -50,7 +50,7 @@ def test_what_a_worker_said_at_its_end_is_kept_in_short() -> None:
 
 
 def test_only_the_newest_of_many_ends_are_remembered() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.start()
     ends = tuple(
         WorkerRecord(
@@ -66,7 +66,7 @@ def test_only_the_newest_of_many_ends_are_remembered() -> None:
 
 
 def test_the_message_of_a_condition_is_bounded() -> None:
-    draft = Draft(World().snapshot(), START)
+    draft = Draft(ModelWorld().snapshot(), START)
     draft.set_condition("LauncherTrouble", "True", "Trouble", "&" * 100_000)
     [condition] = draft.status.conditions
     assert measure(condition.message) <= MAX_MESSAGE
@@ -76,7 +76,7 @@ def test_the_message_of_a_condition_is_bounded() -> None:
 
 
 def test_a_number_in_a_label_changes_nothing() -> None:
-    world = World(make_job(2, minimum=1))
+    world = ModelWorld(make_job(2, minimum=1))
     world.start()
     world.delete("job-worker-1")
     world.settle()
@@ -88,7 +88,7 @@ def test_a_number_in_a_label_changes_nothing() -> None:
 
 
 def test_after_the_last_number_they_begin_anew_past_those_in_use() -> None:
-    world = World(make_job(2, minimum=1))
+    world = ModelWorld(make_job(2, minimum=1))
     world.start()
     world.job = replace(world.job, status=replace(world.status, last_worker_index=999_998))
     world.edit(replicas=5)
@@ -104,7 +104,7 @@ def test_after_the_last_number_they_begin_anew_past_those_in_use() -> None:
 
 @pytest.mark.parametrize(("workers", "named"), [(SINGLE_READS - 1, SINGLE_READS - 1), (40, 0)])
 def test_many_workers_that_are_missing_are_looked_for_at_once(workers: int, named: int) -> None:
-    world = World(make_job(workers, minimum=1))
+    world = ModelWorld(make_job(workers, minimum=1))
     world.start()
     for name in [name for name in world.pods if "worker" in name]:
         del world.pods[name]
@@ -115,7 +115,7 @@ def test_many_workers_that_are_missing_are_looked_for_at_once(workers: int, name
 
 
 def test_the_ends_of_pods_that_a_finalizer_keeps_are_remembered_no_longer_than_others() -> None:
-    world = World(make_job(16, minimum=1))
+    world = ModelWorld(make_job(16, minimum=1))
     world.start()
     for _ in range(MANY_ENDS // 16 + 4):
         for name, pod in list(world.pods.items()):

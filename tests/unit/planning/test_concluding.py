@@ -22,10 +22,10 @@ from et_operator.model.jobs import ScalingKind
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.concluding import CONFIRMING, MOST_UNTOLD, TELLING
 from et_operator.planning.planner import plan
-from tests.planning_makers import START, World, make_job, make_scaling
+from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 
 
-class Mute(World):
+class Mute(ModelWorld):
     """Writes to some scalings are refused."""
 
     def __init__(self, workers: int = 4) -> None:
@@ -207,7 +207,7 @@ def test_scalings_of_one_second_take_their_turns_as_they_were_made() -> None:
 
 
 # ------------------------------------------------------------------ what else is refused
-def refuse(world: World, resource: Resource) -> None:
+def refuse(world: ModelWorld, resource: Resource) -> None:
     """The server refuses what is to be written of this kind, and has just said so again."""
     refusal = Refusal("denied by policy", 4, world.now, world.job.generation, "job-x")
     world.refusals = {resource: refusal}
@@ -249,7 +249,7 @@ def test_workers_leave_though_the_rights_on_others_are_refused() -> None:
 def test_a_job_that_has_ended_goes_in_time_though_its_role_must_not_be_touched(
     resource: Resource,
 ) -> None:
-    world = World(make_job(2, ttl_after_finished=timedelta(seconds=100)))
+    world = ModelWorld(make_job(2, ttl_after_finished=timedelta(seconds=100)))
     world.start()
     uid = world.add(make_scaling(ScalingKind.IN, "in", count=1, owner_uid=None)).uid
     world.finish()

@@ -11,16 +11,16 @@ from et_contract.documents import Report
 from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 
-def delete(world: World, **changes: object) -> None:
+def delete(world: ModelWorld, **changes: object) -> None:
     world.job = replace(world.job, deletion_requested=world.now, **changes)
     world.settle()
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(2, **spec))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(2, **spec))
     world.start()
     return world
 
@@ -96,7 +96,7 @@ def test_a_job_of_another_operator_is_left_alone() -> None:
 
 @pytest.mark.parametrize("invalid", ["", "spec.x: change it"])
 def test_a_launcher_that_ended_while_nobody_looked_has_told_its_end(invalid: str) -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     while world.launcher is None:
         world.step()
     assert world.status.launcher_uid == ""

@@ -9,11 +9,11 @@ from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.pods import Node, Termination
 from et_operator.model.snapshots import Refusal
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(2, **spec))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(2, **spec))
     world.start()
     return world
 
@@ -67,7 +67,7 @@ def test_nor_does_it_beside_its_successor() -> None:
     assert world.pods["job-launcher"].is_deleting
 
 
-def outlive(world: World, code: int, skew: int = 0) -> None:
+def outlive(world: ModelWorld, code: int, skew: int = 0) -> None:
     """The command ends, by its node's clock, and a container beside it lives on."""
     assert world.report is not None
     world.report = replace(world.report, ended=code)
@@ -495,13 +495,13 @@ def test_a_worker_whose_node_was_started_anew_explains_a_failure(end: Terminatio
     assert world.status.failures.user == 0
 
 
-def fail_init(world: World, pod: str) -> None:
+def fail_init(world: ModelWorld, pod: str) -> None:
     end = Termination(2, "Error", "no such bucket", world.now, init_container="fetch")
     world.put(pod, phase="Failed", node="n1", termination=end)
 
 
 def test_an_init_container_that_fails_is_the_jobs_failure_and_named() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     fail_init(world, "job-launcher")
     world.settle()
@@ -512,7 +512,7 @@ def test_an_init_container_that_fails_is_the_jobs_failure_and_named() -> None:
 
 
 def test_an_init_container_is_tried_again_where_the_command_would_be() -> None:
-    world = World(make_job(2, restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=1))
+    world = ModelWorld(make_job(2, restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=1))
     world.settle()
     for _ in range(2):
         assert world.phase() != "Failed"
@@ -526,7 +526,7 @@ def test_an_init_container_is_tried_again_where_the_command_would_be() -> None:
 
 
 def test_an_init_container_of_a_worker_is_named_too() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     fail_init(world, "job-worker-0")
     world.settle()
@@ -535,7 +535,7 @@ def test_an_init_container_of_a_worker_is_named_too() -> None:
 
 
 def test_an_init_container_that_the_platform_ended_is_the_platforms() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     fail_init(world, "job-launcher")
     world.put("job-launcher", pod_reason="Evicted")
@@ -544,7 +544,7 @@ def test_an_init_container_that_the_platform_ended_is_the_platforms() -> None:
 
 
 def test_an_image_without_python_is_named() -> None:
-    world = World()
+    world = ModelWorld()
     world.settle()
     words = 'exec: "python3": executable file not found in $PATH'
     world.end("job-worker-0", 128)
@@ -556,7 +556,7 @@ def test_an_image_without_python_is_named() -> None:
 
 
 def test_a_job_that_failed_for_its_launchers_image_says_what_it_needs() -> None:
-    world = World()
+    world = ModelWorld()
     world.settle()
     world.end("job-launcher", 128)
     words = 'exec: "python3": executable file not found in $PATH'
@@ -621,7 +621,7 @@ def test_ttl_deletes_the_job() -> None:
 
 
 def test_an_invalid_job_fails_without_pods() -> None:
-    world = World(replace(make_job(), spec=None, invalid="spec.x: change it"))
+    world = ModelWorld(replace(make_job(), spec=None, invalid="spec.x: change it"))
     world.settle()
     assert world.reason("Failed") == "InvalidSpec"
     assert world.log == ["status"]
@@ -811,7 +811,7 @@ def test_what_the_template_ends_is_tried_again_as_often_as_the_job_allows(
 
 
 def test_a_deadline_that_is_over_before_the_container_starts_is_the_jobs_failure() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     world.put("job-launcher", phase="Failed", **DEADLINE)
     world.settle()
@@ -887,14 +887,14 @@ def test_zero_that_nobody_tells_more_of_is_success_after_a_minute() -> None:
     assert "job-report" in {ref.name for ref in result.premises}
 
 
-def _end_untold(world: World, code: int = 0) -> None:
+def _end_untold(world: ModelWorld, code: int = 0) -> None:
     """The launcher's container has ended, and its broker is yet to say how the command did."""
     end = Termination(code, finished=world.now)
     world.put("job-launcher", is_container_running=False, termination=end)
     world.settle()
 
 
-def _tell(world: World, code: int) -> None:
+def _tell(world: ModelWorld, code: int) -> None:
     assert world.report is not None
     world.report = replace(world.report, ended=code)
     world.settle()

@@ -9,19 +9,19 @@ import pytest
 from et_kube.resources import PODS
 from et_operator.model.jobs import ScalingKind
 from et_operator.model.pods import Termination
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 ELASTIC = [pytest.param(True, id="elastic"), pytest.param(False, id="fixed")]
 
 
-def start(*, is_elastic: bool) -> World:
-    world = World(make_job(3, is_elastic=is_elastic, minimum=1))
+def start(*, is_elastic: bool) -> ModelWorld:
+    world = ModelWorld(make_job(3, is_elastic=is_elastic, minimum=1))
     world.start()
     world.settle()
     return world
 
 
-def take(world: World, name: str, minutes: int) -> None:
+def take(world: ModelWorld, name: str, minutes: int) -> None:
     """A kubelet evicted it so long ago; its pod stays."""
     at = world.now - timedelta(minutes=minutes)
     world.put(
@@ -81,7 +81,7 @@ def test_one_that_was_scaled_in_while_nobody_looked_excuses_nothing() -> None:
 
 
 def test_nor_does_one_that_no_list_had() -> None:
-    world = World(make_job(2, minimum=1))
+    world = ModelWorld(make_job(2, minimum=1))
     world.settle()
     world.run()
     world.settle()

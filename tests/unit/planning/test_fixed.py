@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from et_operator.model.jobs import ScalingKind
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT
 
 
-def start(replicas: int = 2, **spec: object) -> World:
+def start(replicas: int = 2, **spec: object) -> ModelWorld:
     given = {"launcher": "mpirun", "is_elastic": False, "minimum": 1, **spec}
-    world = World(make_job(replicas, **given))
+    world = ModelWorld(make_job(replicas, **given))
     world.start()
     world.wait(20)
     return world
@@ -110,7 +110,7 @@ def test_a_failure_with_a_lost_worker_is_not_the_users() -> None:
     assert world.states()["job-worker-2"] == "active"
 
 
-def lose_workers(times: int, **how: object) -> World:
+def lose_workers(times: int, **how: object) -> ModelWorld:
     """One worker after the other is lost, and each time the command ends with it."""
     world = start()
     for _ in range(times):

@@ -9,7 +9,7 @@ import pytest
 
 from et_operator.model.jobs import RestartPolicy, ScalingKind, TrainingJob
 from et_operator.model.pods import Termination
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 INVALID = "spec.x: change it"
 UNREAD = {"scaling": "status.scaling.kind: is 'NewKind', which is unknown"}
@@ -23,7 +23,7 @@ def make_unreadable(job: TrainingJob) -> TrainingJob:
     return replace(job, unread=UNREAD)
 
 
-def preempt(world: World) -> None:
+def preempt(world: ModelWorld) -> None:
     world.put(
         "job-launcher",
         phase="Failed",
@@ -33,11 +33,11 @@ def preempt(world: World) -> None:
     )
 
 
-def crash(world: World) -> None:
+def crash(world: ModelWorld) -> None:
     world.end("job-launcher", 1)
 
 
-def vanish(world: World) -> None:
+def vanish(world: ModelWorld) -> None:
     del world.pods["job-launcher"]
 
 
@@ -45,15 +45,15 @@ FAULTS = pytest.mark.parametrize("fault", [make_invalid, make_unreadable])
 Fault = Callable[[TrainingJob], TrainingJob]
 
 
-def follow(fault: Fault, **spec: object) -> World:
-    world = World(make_job(2, **spec))
+def follow(fault: Fault, **spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(2, **spec))
     world.start()
     world.job = fault(world.job)
     world.settle()
     return world
 
 
-def correct(world: World, **spec: object) -> None:
+def correct(world: ModelWorld, **spec: object) -> None:
     """The author, or the operator that wrote the status, is back."""
     world.job = replace(world.job, spec=make_job(2, **spec).spec, invalid="", unread={})
     world.settle()
@@ -62,7 +62,7 @@ def correct(world: World, **spec: object) -> None:
 @FAULTS
 @pytest.mark.parametrize("end", [preempt, crash, vanish])
 def test_an_end_is_judged_when_the_fault_is_corrected(
-    fault: Fault, end: Callable[[World], None]
+    fault: Fault, end: Callable[[ModelWorld], None]
 ) -> None:
     spec = {"restart_policy": RestartPolicy.ON_FAILURE}
     world = follow(fault, **spec)
@@ -104,7 +104,7 @@ def test_a_success_that_was_told_before_the_platform_came_is_one_at_once(fault: 
 
 
 def test_a_scaling_whose_record_cannot_be_read_is_not_said_to_be_lost() -> None:
-    world = World(make_job(3))
+    world = ModelWorld(make_job(3))
     world.start()
     world.add(make_scaling(ScalingKind.IN, "less", count=1))
     world.settle()
@@ -119,7 +119,7 @@ def test_a_scaling_whose_record_cannot_be_read_is_not_said_to_be_lost() -> None:
 
 
 def test_a_suspended_job_that_is_edited_into_an_invalid_one_waits_for_its_author() -> None:
-    world = World(make_job(2, suspend=True))
+    world = ModelWorld(make_job(2, suspend=True))
     world.settle()
     world.job = make_invalid(world.job)
     world.settle()

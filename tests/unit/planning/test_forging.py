@@ -12,7 +12,7 @@ from et_contract.documents import Report, ScriptResult, SessionExit, encode_repo
 from et_contract.names import build_report_key
 from et_operator.codec.children import decode_job_report
 from et_operator.model.jobs import ScalingKind, WorkerState
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 NAMES = [f"job-worker-{index}" for index in range(4)]
 NUMBERS = st.integers(0, 2**40)
@@ -33,7 +33,7 @@ REPORTS = st.fixed_dictionaries(
 )
 
 
-def forge(world: World, wish: dict[str, object], launcher_uid: str) -> Report:
+def forge(world: ModelWorld, wish: dict[str, object], launcher_uid: str) -> Report:
     """A report about the workers that there are, and one that there is not."""
     pods = [world.pods[name].uid for name in NAMES if name in world.pods]
     uids = dict(enumerate([*pods, "a-strangers-uid"]))
@@ -59,7 +59,7 @@ def forge(world: World, wish: dict[str, object], launcher_uid: str) -> Report:
     )  # type: ignore[arg-type]
 
 
-def follow(world: World, report: Report) -> None:
+def follow(world: ModelWorld, report: Report) -> None:
     """What of this report is read, and some seconds with it."""
     documents = {build_report_key(report.epoch): encode_report(report)}
     numbers = (world.status.epoch, world.status.generation)
@@ -75,7 +75,7 @@ def follow(world: World, report: Report) -> None:
 def test_a_report_of_no_launcher_of_the_job_ends_no_worker_that_was_not_to_go(
     wishes: list[dict[str, object]], leaving: int
 ) -> None:
-    world = World(make_job(4, minimum=1))
+    world = ModelWorld(make_job(4, minimum=1))
     world.start()
     victims = tuple(NAMES[:leaving])
     if victims:
@@ -93,7 +93,7 @@ def test_whom_a_forged_report_has_replaced_others_follow_and_no_number_changes(
     wishes: list[dict[str, object]],
 ) -> None:
     """Who has the broker's token can end what runs in these workers anyway."""
-    world = World(make_job(4, minimum=1))
+    world = ModelWorld(make_job(4, minimum=1))
     world.start()
     for wish in wishes:
         follow(world, forge(world, {**wish, "epoch": 1}, world.status.launcher_uid))
@@ -111,7 +111,7 @@ def test_whom_a_forged_report_has_replaced_others_follow_and_no_number_changes(
 
 def test_who_has_the_brokers_token_can_have_its_workers_replaced() -> None:
     """The test above would say nothing if no forged report were believed."""
-    world = World(make_job(4, minimum=1))
+    world = ModelWorld(make_job(4, minimum=1))
     world.start()
     every = set(range(4))
     wish = dict.fromkeys(("listed", "closed", "unlisted"), every) | {"exits": {}, "scripts": {}}
@@ -128,7 +128,7 @@ def test_a_pod_in_the_place_of_a_launcher_yet_to_come_keeps_no_job_without_one(
     name: str, epoch: int, *, is_deleted: bool
 ) -> None:
     """Whoever may create pods can give one the job's labels, its owner and any name."""
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.start()
     planted = world.pods["job-launcher"]
     world.pods[name] = replace(planted, name=name, uid="planted", epoch=epoch)

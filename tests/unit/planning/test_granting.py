@@ -12,7 +12,7 @@ from et_operator.model.actions import Create
 from et_operator.model.jobs import AttachMode, ScalingKind
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 OWN = frozenset({"job-config", "job-report"})
 
@@ -21,12 +21,12 @@ def name_workers(*indices: int) -> frozenset[str]:
     return OWN | {"-job-worker", *(f"job-worker-{index}" for index in indices)}
 
 
-def count_role_writes(world: World) -> int:
+def count_role_writes(world: ModelWorld) -> int:
     return sum(" Role " in line for line in world.log)
 
 
 def test_rights_follow_what_they_are_on_and_cost_a_start_one_write() -> None:
-    world = World(make_job(3))
+    world = ModelWorld(make_job(3))
     world.step()
     created = [a for a in world.step().actions if isinstance(a, Create)]
 
@@ -39,7 +39,7 @@ def test_rights_follow_what_they_are_on_and_cost_a_start_one_write() -> None:
 
 
 def test_workers_that_come_are_named_in_one_write_before_they_are_listed() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.edit(replicas=40)
     world.settle()
@@ -52,7 +52,7 @@ def test_workers_that_come_are_named_in_one_write_before_they_are_listed() -> No
 
 
 def test_a_role_of_a_former_version_gets_the_name_by_which_brokers_are_known() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.role_names -= {"-job-worker"}
     world.go_on()
@@ -60,7 +60,7 @@ def test_a_role_of_a_former_version_gets_the_name_by_which_brokers_are_known() -
 
 
 def test_names_of_workers_that_have_gone_leave_together() -> None:
-    world = World(make_job(6))
+    world = ModelWorld(make_job(6))
     world.start()
     world.wait(20)
     world.add(make_scaling(ScalingKind.IN, "less", count=3))
@@ -71,7 +71,7 @@ def test_names_of_workers_that_have_gone_leave_together() -> None:
 
 
 def test_names_of_the_gone_do_not_pile_up_where_somebody_is_always_leaving() -> None:
-    world = World(make_job(40))
+    world = ModelWorld(make_job(40))
     world.start()
     world.delete("job-worker-39")  # a finalizer keeps it
     for index in range(33):
@@ -83,7 +83,7 @@ def test_names_of_the_gone_do_not_pile_up_where_somebody_is_always_leaving() -> 
 
 
 def test_a_name_that_somebody_else_holds_gets_no_rights() -> None:
-    world = World()
+    world = ModelWorld()
     world.step()
     world.taken = frozenset({"job-worker-1"})
     world.settle()
@@ -93,7 +93,7 @@ def test_a_name_that_somebody_else_holds_gets_no_rights() -> None:
 
 @pytest.mark.parametrize("name", ["job-config", "job-report"])
 def test_rights_go_while_a_document_of_the_job_is_somebody_elses(name: str) -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     child = world.children.pop(name)
     config, report, world.taken = world.config, world.report, frozenset({name})
@@ -108,7 +108,7 @@ def test_rights_go_while_a_document_of_the_job_is_somebody_elses(name: str) -> N
 
 
 def test_a_pod_that_somebody_gave_to_the_job_is_not_opened_to_it() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     strange = replace(world.pods["job-worker-0"], name="db-0", uid="strange")
     world.pods["db-0"] = strange
@@ -118,7 +118,7 @@ def test_a_pod_that_somebody_gave_to_the_job_is_not_opened_to_it() -> None:
 
 
 def test_nobody_keeps_rights_of_a_job_that_has_ended() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.finish(0)
     world.settle()
@@ -126,7 +126,7 @@ def test_nobody_keeps_rights_of_a_job_that_has_ended() -> None:
 
 
 def test_a_broker_that_has_yet_to_tell_keeps_its_rights() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     pod = world.launcher
     assert pod is not None
@@ -143,7 +143,7 @@ def test_a_broker_that_has_yet_to_tell_keeps_its_rights() -> None:
 
 
 def test_a_suspended_job_has_none_until_it_is_resumed() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.edit(suspend=True)
     world.go_on()
@@ -155,13 +155,13 @@ def test_a_suspended_job_has_none_until_it_is_resumed() -> None:
 
 
 def test_where_ssh_reaches_workers_the_broker_may_execute_nothing() -> None:
-    world = World(make_job(attach_mode=AttachMode.SSH))
+    world = ModelWorld(make_job(attach_mode=AttachMode.SSH))
     world.start()
     assert world.role_names == OWN
 
 
 def test_no_pod_is_created_with_the_account_of_another_jobs_broker() -> None:
-    world = World()
+    world = ModelWorld()
     world.borrowed = frozenset({"victim-launcher"})
     world.settle()
 
@@ -175,7 +175,7 @@ def test_no_pod_is_created_with_the_account_of_another_jobs_broker() -> None:
     assert world.condition("AccountRefused") == "False"
 
 
-def give_account(world: World, name: str) -> None:
+def give_account(world: ModelWorld, name: str) -> None:
     spec = world.job.spec
     assert spec is not None
     template = spec.launcher_template
@@ -183,7 +183,7 @@ def give_account(world: World, name: str) -> None:
 
 
 def test_rights_follow_the_account_that_the_launcher_has() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     assert world.bound == {"job-launcher"}
     give_account(world, "cloud")
@@ -200,7 +200,7 @@ def test_rights_follow_the_account_that_the_launcher_has() -> None:
 
 
 def test_an_account_is_given_no_rights_because_of_a_pod_that_is_not_the_launcher() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     assert world.launcher is not None
     forged = replace(world.launcher, name="job-launcher-r7", uid="forged", account="mallory")
@@ -210,7 +210,7 @@ def test_an_account_is_given_no_rights_because_of_a_pod_that_is_not_the_launcher
 
 
 def test_a_worker_is_listed_once_its_right_is_there_and_keeps_nobody_waiting() -> None:
-    world = World(make_job(4))
+    world = ModelWorld(make_job(4))
     world.start()
     world.edit(replicas=5)
     world.settle()

@@ -10,14 +10,14 @@ from et_contract.pods import Role
 from et_operator.model.jobs import ScalingKind
 from et_operator.planning.planner import plan
 from tests.counting import count_steps
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 MANY = 80
 MOST = 2.2
 """Times the steps, for twice the workers: 2 where it is linear, 4 where it is quadratic."""
 
 
-class CountingWorld(World):
+class CountingWorld(ModelWorld):
     """A world that notes the steps of each of its passes."""
 
     def __init__(self, replicas: int) -> None:

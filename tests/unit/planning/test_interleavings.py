@@ -1,7 +1,7 @@
 """Whatever happens in whatever order, and wherever the operator dies: what must hold, holds.
 
-World checks at each pass that no live worker is deleted that is not leaving, that pods are created
-under recorded names only, and that generation, epoch and index never fall.
+The world checks at each pass that no live worker is deleted that is not leaving, that pods are
+created under recorded names only, and that generation, epoch and index never fall.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from et_contract.documents import MemberState
 from et_operator.model.jobs import RestartPolicy, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 MAXIMUM = 6
 
@@ -26,8 +26,8 @@ class Died(Exception):  # noqa: N818 (says what is so)
     """The operator was killed right before a write."""
 
 
-def make_world() -> World:
-    return World(
+def make_world() -> ModelWorld:
+    return ModelWorld(
         make_job(
             3,
             minimum=1,
@@ -40,39 +40,39 @@ def make_world() -> World:
 
 
 # ------------------------------------------------------------------ crashes
-def scale_in(world: World) -> None:
+def scale_in(world: ModelWorld) -> None:
     world.add(make_scaling(ScalingKind.IN, "s", count=1))
 
 
-def scale_out(world: World) -> None:
+def scale_out(world: ModelWorld) -> None:
     world.add(make_scaling(ScalingKind.OUT, "s", count=2))
 
 
-def replicas_in(world: World) -> None:
+def replicas_in(world: ModelWorld) -> None:
     world.edit(replicas=1)
 
 
-def lose_worker(world: World) -> None:
+def lose_worker(world: ModelWorld) -> None:
     world.end("job-worker-1", 1)
 
 
-def lose_launcher(world: World) -> None:
+def lose_launcher(world: ModelWorld) -> None:
     world.end("job-launcher", 1)
 
 
-def suspend(world: World) -> None:
+def suspend(world: ModelWorld) -> None:
     world.edit(suspend=True)
 
 
-def finish(world: World) -> None:
+def finish(world: ModelWorld) -> None:
     world.finish(0)
 
 
-def start(world: World) -> None:
+def start(world: ModelWorld) -> None:
     """Nothing but the start itself."""
 
 
-def live(world: World) -> None:
+def live(world: ModelWorld) -> None:
     """Everything that may happen by itself, with an operator that is started again when it dies."""
     for _ in range(8):
         for act in (world.settle, world.run, world.settle, world.serve, world.settle, world.reap):
@@ -85,7 +85,7 @@ def live(world: World) -> None:
     world.settle()
 
 
-def summarize(world: World) -> tuple[object, ...]:
+def summarize(world: ModelWorld) -> tuple[object, ...]:
     return (
         world.phase(),
         world.replicas,
@@ -104,9 +104,9 @@ def summarize(world: World) -> tuple[object, ...]:
     [start, scale_in, scale_out, replicas_in, lose_worker, lose_launcher, suspend, finish],
 )
 def test_a_crash_before_any_write_changes_nothing_in_the_end(
-    change: Callable[[World], None],
+    change: Callable[[ModelWorld], None],
 ) -> None:
-    def run(crash_at: int | None) -> World:
+    def run(crash_at: int | None) -> ModelWorld:
         world = make_world()
         if change is not start:
             world.start()
@@ -133,7 +133,7 @@ def pick(names: list[str], number: int) -> str | None:
     return sorted(names)[number % len(names)] if names else None
 
 
-def do(world: World, kind: str, number: int) -> None:  # noqa: C901, PLR0912 (a table of events)
+def do(world: ModelWorld, kind: str, number: int) -> None:  # noqa: C901, PLR0912 (a table of events)
     live_workers = [n for n in world.workers if not world.pods[n].is_deleting]
     name = pick(live_workers, number)
     match kind:
@@ -186,7 +186,7 @@ def do(world: World, kind: str, number: int) -> None:  # noqa: C901, PLR0912 (a 
             pass
 
 
-def crash(world: World, number: int) -> None:
+def crash(world: ModelWorld, number: int) -> None:
     """The operator dies after `number` % 4 writes of its pass."""
     left = number % 4
 
@@ -247,11 +247,11 @@ def test_any_interleaving_converges(events: list[tuple[str, int]]) -> None:
     assert active == set(world.workers)
 
 
-def has_finished(world: World) -> bool:
+def has_finished(world: ModelWorld) -> bool:
     return world.phase() in {"Failed", "Succeeded"}
 
 
-def check_names(world: World, seen: dict[str, str]) -> None:
+def check_names(world: ModelWorld, seen: dict[str, str]) -> None:
     """A name that was ever a member never means another pod."""
     for member in world.config.members if world.config else ():
         assert seen.setdefault(member.name, member.uid) == member.uid

@@ -11,32 +11,32 @@ from et_contract.documents import Report
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.jobs import RestartPolicy
 from et_operator.model.pods import Node, Termination
-from tests.planning_makers import World, make_job, make_template
+from tests.planning_makers import ModelWorld, make_job, make_template
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(2, **spec))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(2, **spec))
     world.start()
     return world
 
 
-def lose_pod(world: World, name: str) -> None:
+def lose_pod(world: ModelWorld, name: str) -> None:
     del world.pods[name]
 
 
-def delete_pod(world: World, name: str) -> None:
+def delete_pod(world: ModelWorld, name: str) -> None:
     world.delete(name)
 
 
-def evict_pod(world: World, name: str) -> None:
+def evict_pod(world: ModelWorld, name: str) -> None:
     world.put(name, phase="Failed", pod_reason="Evicted")
 
 
-def restart_node(world: World, name: str) -> None:
+def restart_node(world: ModelWorld, name: str) -> None:
     world.put(name, phase="Failed", termination=Termination(255, "Unknown"))
 
 
-def lose_node(world: World, name: str) -> None:
+def lose_node(world: ModelWorld, name: str) -> None:
     world.put(name, phase="Running", is_container_running=True, termination=None)
     world.delete(name)
     world.nodes = {"n1": Node("n1", is_ready=False, is_unreachable=True)}
@@ -47,7 +47,7 @@ AFTERWARDS = [lose_pod, delete_pod, evict_pod, restart_node, lose_node]
 
 @pytest.mark.parametrize("happen", AFTERWARDS)
 def test_what_the_command_did_by_itself_is_its_own_whatever_became_of_its_pod(
-    happen: Callable[[World, str], None],
+    happen: Callable[[ModelWorld, str], None],
 ) -> None:
     world = start()
     world.finish(3)
@@ -77,7 +77,7 @@ def test_it_is_tried_again_as_often_as_the_job_allows() -> None:
 @pytest.mark.parametrize("happen", AFTERWARDS)
 @pytest.mark.parametrize(("code", "is_told"), [(3, True), (143, True), (143, False)])
 def test_what_it_did_on_sigterm_is_the_doing_of_who_sent_it(
-    code: int, happen: Callable[[World, str], None], *, is_told: bool
+    code: int, happen: Callable[[ModelWorld, str], None], *, is_told: bool
 ) -> None:
     """A node that goes down may send it to the command before PID 1 has seen its own."""
     world = start()
@@ -89,7 +89,7 @@ def test_what_it_did_on_sigterm_is_the_doing_of_who_sent_it(
 
 
 @pytest.mark.parametrize("happen", AFTERWARDS[:4])
-def test_a_lost_worker_explains_it_there_too(happen: Callable[[World, str], None]) -> None:
+def test_a_lost_worker_explains_it_there_too(happen: Callable[[ModelWorld, str], None]) -> None:
     world = start()
     del world.pods["job-worker-1"]
     world.finish(1)
@@ -120,7 +120,7 @@ def test_a_job_that_is_being_deleted_tells_its_own_failure(
     assert world.reason("Failed") == reason
 
 
-def restart_unnoted(world: World) -> None:
+def restart_unnoted(world: ModelWorld) -> None:
     """The second launcher is created, trains, and nobody looks any more."""
     world.finish(1)
     while "job-launcher-r1" not in world.pods:
@@ -163,7 +163,7 @@ def test_that_it_vanished_is_read_before_it_is_noted() -> None:
 
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_a_report_that_was_there_before_the_pods_tells_of_no_launcher(epoch: int) -> None:
-    world = World(make_job(2, restart_policy=RestartPolicy.ON_FAILURE))
+    world = ModelWorld(make_job(2, restart_policy=RestartPolicy.ON_FAILURE))
     if epoch == 2:
         world.start()
         world.finish(1)
@@ -177,17 +177,17 @@ def test_a_report_that_was_there_before_the_pods_tells_of_no_launcher(epoch: int
 HOOK = {"preStop": {"exec": {"command": ["sh", "-c", "touch /tmp/stop; sleep 60"]}}}
 
 
-def start_hooked(**spec: object) -> World:
+def start_hooked(**spec: object) -> ModelWorld:
     """As `start`, and a kubelet that ends the launcher runs its hook before it sends SIGTERM."""
     template = make_template(command=["horovodrun"], args=["python", "train.py"], lifecycle=HOOK)
-    world = World(make_job(2, **spec))
+    world = ModelWorld(make_job(2, **spec))
     assert world.job.spec is not None
     world.job = replace(world.job, spec=replace(world.job.spec, launcher_template=template))
     world.start()
     return world
 
 
-def end_hooked(world: World, code: int, *, is_pod_gone: bool = False) -> None:
+def end_hooked(world: ModelWorld, code: int, *, is_pod_gone: bool = False) -> None:
     """PID 1 has been sent nothing when the command ends."""
     world.finish(code, is_told_to_end=False)
     end = Termination(code, finished=world.now)
@@ -196,7 +196,7 @@ def end_hooked(world: World, code: int, *, is_pod_gone: bool = False) -> None:
         del world.pods["job-launcher"]
 
 
-def end_for_hook(world: World, code: int, *, is_pod_gone: bool) -> None:
+def end_for_hook(world: ModelWorld, code: int, *, is_pod_gone: bool) -> None:
     """20 s after somebody asked for its pod's end."""
     world.wait(20)
     end_hooked(world, code, is_pod_gone=is_pod_gone)
@@ -260,7 +260,7 @@ def test_what_ended_before_anybody_asked_for_it_is_its_own_for_all_its_hook(
 
 @pytest.mark.parametrize("happen", AFTERWARDS)
 def test_a_failure_that_a_former_broker_told_is_asked_of_the_pod(
-    happen: Callable[[World, str], None],
+    happen: Callable[[ModelWorld, str], None],
 ) -> None:
     """Whether anybody had told the command to end it did not say."""
     world = start()

@@ -25,7 +25,7 @@ from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
 from et_operator.settings import Settings
 from launcher import boot
-from tests.planning_makers import World, make_job, make_shipped, make_template
+from tests.planning_makers import ModelWorld, make_job, make_shipped, make_template
 
 RUNTIME = Runtime("d1", "broker:1", 1)
 
@@ -44,7 +44,7 @@ def make_launcher(
         spec = JobSpec(launcher_template=template, worker=job.spec.worker, slots_per_worker=2)
         fields = {f: getattr(job, f) for f in job.__dataclass_fields__}
         job = TrainingJob(**(fields | {"spec": spec}))
-    world = World(job)
+    world = ModelWorld(job)
     files = world.shipped.files
     world.shipped = type(world.shipped)(world.shipped.runtime, files, pull_secrets)
     world.step()

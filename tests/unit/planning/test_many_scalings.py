@@ -13,14 +13,14 @@ from et_operator.model.snapshots import Refusal
 from et_operator.planning.answering import MOST_ANSWERS
 from et_operator.planning.planner import plan
 from tests.counting import count_steps
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 MOST = 2.2
 """Times the steps, for twice the scalings: 2 where it is linear, 4 where it is quadratic."""
 
 
-def make_world(count: int, *, is_accepted: bool = False, invalid: str = "") -> World:
-    world = World(make_job(4, minimum=1))
+def make_world(count: int, *, is_accepted: bool = False, invalid: str = "") -> ModelWorld:
+    world = ModelWorld(make_job(4, minimum=1))
     world.start()
     owner = "job-uid" if is_accepted else None
     for number in range(count):

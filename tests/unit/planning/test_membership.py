@@ -9,11 +9,11 @@ from et_contract.documents import MemberState
 from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Node, Termination
 from et_operator.model.snapshots import Refusal
-from tests.planning_makers import World, make_job
+from tests.planning_makers import ModelWorld, make_job
 
 
-def start(replicas: int = 3) -> World:
-    world = World(make_job(replicas))
+def start(replicas: int = 3) -> ModelWorld:
+    world = ModelWorld(make_job(replicas))
     world.start()
     world.wait(20)
     return world
@@ -62,14 +62,14 @@ def test_one_that_the_config_names_still_leaves_by_the_list() -> None:
     assert lost.name not in world.pods
 
 
-def _look_again(world: World) -> list[str]:
+def _look_again(world: ModelWorld) -> list[str]:
     before = len(world.events)
     world.settle()
     return [event.message for event in world.events[before:]]
 
 
 def test_a_worker_that_came_to_run_just_before_the_config_was_written_has_joined() -> None:
-    world = World(make_job(3))
+    world = ModelWorld(make_job(3))
     world.settle()
     world.wait(1)
     world.run("job-launcher", "job-worker-0", "job-worker-1")
@@ -106,7 +106,7 @@ def test_a_worker_deleted_by_somebody_drains_and_is_replaced() -> None:
     assert world.states()["job-worker-0"] == "gone"
 
 
-def graces(world: World) -> dict[str, int | None]:
+def graces(world: ModelWorld) -> dict[str, int | None]:
     assert world.config is not None
     return {member.name: member.grace_seconds for member in world.config.members}
 
@@ -225,7 +225,7 @@ def test_a_lost_config_is_written_again_without_forgetting_who_drains() -> None:
 
 
 def test_numbers_are_written_when_they_have_settled() -> None:
-    world = World(make_job(4, minimum=1))
+    world = ModelWorld(make_job(4, minimum=1))
     world.settle()
     world.wait(1)
     world.run("job-worker-0", "job-launcher")

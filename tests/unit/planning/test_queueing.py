@@ -23,12 +23,12 @@ from et_operator.model.jobs import (
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
-from tests.planning_makers import World, make_job, make_scaling, make_shipped
+from tests.planning_makers import ModelWorld, make_job, make_scaling, make_shipped
 
 ADMITTED, WAITING = AdmissionState.ADMITTED, AdmissionState.WAITING
 
 
-class Noting(World):
+class Noting(ModelWorld):
     """It keeps the pods that it was asked to create."""
 
     def __init__(self, job: TrainingJob) -> None:
@@ -42,24 +42,24 @@ class Noting(World):
         super().apply(result)
 
 
-def make_world(**changes: Any) -> World:
-    return World(make_job(2, queue="vision", **changes))
+def make_world(**changes: Any) -> ModelWorld:
+    return ModelWorld(make_job(2, queue="vision", **changes))
 
 
-def answer(world: World, number: int, workers: int, **changes: Any) -> None:
+def answer(world: ModelWorld, number: int, workers: int, **changes: Any) -> None:
     """What et-scheduler says now."""
     state = changes.pop("state", ADMITTED)
     admission = Admission(number, state, workers=workers, **changes)
     world.job = replace(world.job, admission=admission)
 
 
-def start(world: World, workers: int = 2) -> None:
+def start(world: ModelWorld, workers: int = 2) -> None:
     world.settle()
     answer(world, 1, workers)
     world.start()
 
 
-def count_workers(world: World) -> int:
+def count_workers(world: ModelWorld) -> int:
     return sum(pod.role is Role.WORKER for pod in world.pods.values())
 
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_read_changes_nothing_of_a_job_that_runs():
 
 
 def test_a_job_that_runs_without_a_queue_does_so_until_its_next_start():
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.start()
     world.edit(queue="vision")
     world.go_on()
@@ -230,7 +230,7 @@ def test_requests_that_cannot_be_read_are_told_and_hold_up_nothing_else():
     assert job.spec is not None
     container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "many"}}}
     worker = replace(job.spec.worker, template={"spec": {"containers": [container]}})
-    world = World(replace(job, spec=replace(job.spec, worker=worker)))
+    world = ModelWorld(replace(job, spec=replace(job.spec, worker=worker)))
     world.go_on()
     admitted = find_condition(world.status.conditions, "Admitted")
     assert admitted is not None
@@ -326,18 +326,18 @@ def test_a_template_that_cannot_be_read_takes_no_running_job_out_of_the_books():
     assert "ShapeUnknown" in [event.reason for event in world.events]
 
 
-def find_admitted(world: World) -> tuple[str, str, str]:
+def find_admitted(world: ModelWorld) -> tuple[str, str, str]:
     told = find_condition(world.status.conditions, "Admitted")
     assert told is not None
     return told.status, told.reason, told.message
 
 
-def list_priorities(world: World) -> list[Any]:
+def list_priorities(world: ModelWorld) -> list[Any]:
     shapes = world.status.shapes
     return [pod.get("priority") for pod in shapes.pods] if shapes is not None else []
 
 
-def count_tries(world: World) -> int:
+def count_tries(world: ModelWorld) -> int:
     return sum(line.startswith("try ") for line in world.log)
 
 

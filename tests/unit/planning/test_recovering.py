@@ -21,19 +21,19 @@ from et_operator.model.jobs import (
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.planner import plan
-from tests.planning_makers import World, make_job, make_scaling
+from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT
 
 
-def start(replicas: int = 3, **spec: object) -> World:
-    world = World(make_job(replicas, **spec))
+def start(replicas: int = 3, **spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(replicas, **spec))
     world.start()
     world.wait(20)
     return world
 
 
-def lose_config(world: World) -> None:
+def lose_config(world: ModelWorld) -> None:
     world.config = None
     del world.children["job-config"]
 
@@ -288,7 +288,7 @@ def test_a_scaling_that_a_former_job_of_the_name_owns_is_not_this_jobs() -> None
 
 # ------------------------------------------------------------------ suspension
 def test_a_job_that_was_created_suspended_can_be_scaled_before_it_starts() -> None:
-    world = World(make_job(2, suspend=True, maximum=5))
+    world = ModelWorld(make_job(2, suspend=True, maximum=5))
     world.settle()
     world.add(make_scaling(OUT, "more", count=2))
     world.settle()
@@ -381,7 +381,7 @@ def test_a_worker_that_has_closed_though_nobody_remembers_why_is_replaced() -> N
     assert "job-worker-3" in world.pods
 
 
-def erase(world: World, **fields: object) -> None:
+def erase(world: ModelWorld, **fields: object) -> None:
     """Somebody takes these out of the job's status."""
     status = replace(world.status, **fields)  # type: ignore[arg-type]
     world.job = replace(world.job, status=status)
@@ -436,13 +436,13 @@ def test_nothing_is_lost_on_a_node_that_may_only_not_be_known_yet() -> None:
 
 
 # ------------------------------------------------------------------ pods that nobody ends
-def keep(world: World, name: str) -> None:
+def keep(world: ModelWorld, name: str) -> None:
     """Somebody's finalizer keeps the pod, which has no node, beyond its deletion."""
     world.put(name, deletion_requested=world.now)
 
 
 def test_a_launcher_that_is_deleted_before_it_has_a_node_is_replaced_though_it_stays() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     keep(world, "job-launcher")
     world.settle()
@@ -452,7 +452,7 @@ def test_a_launcher_that_is_deleted_before_it_has_a_node_is_replaced_though_it_s
 
 
 def test_a_suspension_does_not_wait_for_a_launcher_without_a_node() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     world.run("job-worker-0", "job-worker-1")
     world.settle()

@@ -7,25 +7,25 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from et_operator.model.pods import Node, Termination
-from tests.planning_makers import World, make_job
+from tests.planning_makers import ModelWorld, make_job
 
 LONG = 100
 """Seconds after which a worker has lived for long."""
 
 
-def start(replicas: int = 4, **spec: object) -> World:
-    world = World(make_job(replicas, **spec))
+def start(replicas: int = 4, **spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(replicas, **spec))
     world.start()
     world.wait(LONG)
     world.settle()
     return world
 
 
-def list_live(world: World) -> list[str]:
+def list_live(world: ModelWorld) -> list[str]:
     return [name for name in world.workers if not world.pods[name].is_deleting]
 
 
-def take(world: World, name: str) -> None:
+def take(world: ModelWorld, name: str) -> None:
     """A kubelet evicts it, and its pod is cleaned away."""
     world.end(name, 137, pod_reason="Evicted")
     world.settle()
@@ -33,7 +33,7 @@ def take(world: World, name: str) -> None:
     world.settle()
 
 
-def live(world: World, seconds: int) -> None:
+def live(world: ModelWorld, seconds: int) -> None:
     """Everything works at once."""
     for _ in range(seconds):
         world.wait(1)
@@ -43,7 +43,7 @@ def live(world: World, seconds: int) -> None:
         world.settle()
 
 
-def find_wait(world: World) -> float:
+def find_wait(world: ModelWorld) -> float:
     """Seconds until the names that were decided become pods."""
     waits = 0.0
     while any(not record.uid and record.state == "Joining" for record in world.status.workers):
@@ -152,7 +152,7 @@ def test_what_the_platform_takes_at_once_again_waits_eight_seconds_at_the_most()
 
 
 # ------------------------------------------------------------------ giving up
-def fail_place(world: World, times: int, **end: object) -> None:
+def fail_place(world: ModelWorld, times: int, **end: object) -> None:
     for _ in range(times):
         world.end(world.workers[-1], 1, **end)
         world.settle()
@@ -163,7 +163,7 @@ def fail_place(world: World, times: int, **end: object) -> None:
 
 
 def test_a_job_none_of_whose_workers_lives_is_given_up_after_ten_in_a_row() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     rounds = 0
     while world.status.completion_time is None and rounds < 12:
@@ -199,7 +199,7 @@ def test_a_job_of_which_one_worker_lives_is_not() -> None:
 
 
 def test_twelve_ends_on_one_node_do_not_fail_a_large_job_that_starts() -> None:
-    world = World(make_job(64, minimum=16))
+    world = ModelWorld(make_job(64, minimum=16))
     world.settle()
     world.wait(2)
     workers = list(world.workers)
@@ -217,7 +217,7 @@ def test_twelve_ends_on_one_node_do_not_fail_a_large_job_that_starts() -> None:
 
 
 def test_workers_that_are_still_on_their_way_may_live() -> None:
-    world = World(make_job(4))
+    world = ModelWorld(make_job(4))
     world.settle()
     for name in world.workers[:3]:
         world.put(name, node="n1")  # and pulls its image
@@ -226,7 +226,7 @@ def test_workers_that_are_still_on_their_way_may_live() -> None:
 
 
 def test_what_a_node_refuses_or_the_platform_takes_is_not_counted_against_the_job() -> None:
-    world = World(make_job(1))
+    world = ModelWorld(make_job(1))
     world.settle()
     fail_place(world, 30, pod_reason="OutOfnvidia.com/gpu")
     assert world.condition("Failed") is None

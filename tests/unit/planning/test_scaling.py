@@ -14,13 +14,13 @@ from et_operator.model.phases import ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
 from et_operator.planning.answering import plan_orphan
-from tests.planning_makers import START, World, make_job, make_scaling
+from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT
 
 
-def start(replicas: int = 4, **spec: object) -> World:
-    world = World(make_job(replicas, **spec))
+def start(replicas: int = 4, **spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(replicas, **spec))
     world.start()
     world.wait(20)
     return world
@@ -550,7 +550,7 @@ def test_deleting_for_want_of_a_running_command_rests_on_the_launcher() -> None:
 
 
 # ------------------------------------------------------------------ scripts
-def run_script(world: World, attempt: int, code: int | None, name: str = "s") -> None:
+def run_script(world: ModelWorld, attempt: int, code: int | None, name: str = "s") -> None:
     assert world.config is not None
     assert world.report is not None
     order = f"{name}-uid-{attempt}"
@@ -677,12 +677,12 @@ def test_a_script_without_an_answer_counts_as_failed() -> None:
     assert world.scaling_reason("s") == "ScriptFailed"
 
 
-def evict(world: World, name: str = "job-worker-2") -> None:
+def evict(world: ModelWorld, name: str = "job-worker-2") -> None:
     world.delete(name)
     world.reap(name)
 
 
-def start_deaf() -> World:
+def start_deaf() -> ModelWorld:
     """A ScaleIn with a script whose worker goes before the broker has read that it is to leave."""
     world = start(3)
     world.add(make_scaling(IN, "s", count=1, script="/s.sh"))

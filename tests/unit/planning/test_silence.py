@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from tests.planning_makers import World, make_job
+from tests.planning_makers import ModelWorld, make_job
 
 
 def test_a_broker_that_has_never_reported_is_told_of_after_two_minutes() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     world.wait(1)
     world.run()
@@ -23,7 +23,7 @@ def test_a_broker_that_has_never_reported_is_told_of_after_two_minutes() -> None
 
 
 def test_a_broker_that_does_not_hear_of_who_must_leave_is_told_of_until_it_does() -> None:
-    world = World(make_job(3))
+    world = ModelWorld(make_job(3))
     world.start()
     world.wait(3600)
     world.settle()
@@ -45,7 +45,7 @@ def test_a_broker_that_does_not_hear_of_who_must_leave_is_told_of_until_it_does(
 
 
 def test_a_launcher_that_does_not_run_yet_or_any_more_is_silent_for_a_reason() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.settle()
     world.wait(600)
     world.settle()

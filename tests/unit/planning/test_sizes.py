@@ -39,7 +39,7 @@ from et_operator.model.scalings import ScalingStatus
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
 from et_operator.planning.forgetting import MANY_ENDS
 from et_operator.state.store import MOST_BESIDE
-from tests.planning_makers import START, World, make_job, make_scaling
+from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 
 ETCD = 3 * 2**19
 """Bytes of one request that etcd takes, 1.5 MiB, unless it was told otherwise."""
@@ -159,7 +159,7 @@ def test_its_report_has_room_for_what_is_known_of_each_worker() -> None:
 
 def live(workers: int) -> Iterator[int]:
     """Bytes of the status in all steps of a job that loses all but one and has them again."""
-    world = World(make_job(workers, minimum=1))
+    world = ModelWorld(make_job(workers, minimum=1))
 
     def settle() -> int:
         world.settle()

@@ -11,14 +11,14 @@ from et_operator.model.actions import Create, CreateKeys
 from et_operator.model.jobs import AttachMode, JobStatus
 from et_operator.model.names import build_seal
 from et_operator.model.snapshots import Refusal
-from tests.planning_makers import KEYS_SECRET, World, make_job, make_shipped
+from tests.planning_makers import KEYS_SECRET, ModelWorld, make_job, make_shipped
 
 
-def make_world() -> World:
-    return World(make_job(attach_mode=AttachMode.SSH))
+def make_world() -> ModelWorld:
+    return ModelWorld(make_job(attach_mode=AttachMode.SSH))
 
 
-def find_created(world: World) -> dict[str, Any]:
+def find_created(world: ModelWorld) -> dict[str, Any]:
     """By kind and name, what the first passes create, in that order."""
     created: dict[str, Any] = {}
     for _ in range(5):
@@ -97,7 +97,7 @@ def test_members_have_the_addresses_of_their_pods() -> None:
         "job-worker-0": "10.0.0.0",
         "job-worker-1": "10.0.0.1",
     }
-    world = World()
+    world = ModelWorld()
     world.start()
     assert world.config
     assert {m.address for m in world.config.members} == {""}
@@ -124,7 +124,7 @@ def test_where_the_record_is_lost_new_pods_mount_what_the_others_have() -> None:
     assert world.log.count("create Secret job-ssh-") == 1
 
 
-def resume(world: World) -> None:
+def resume(world: ModelWorld) -> None:
     world.edit(suspend=True)
     world.go_on()
     world.edit(suspend=False)

@@ -6,19 +6,19 @@ from datetime import timedelta
 import pytest
 
 from et_operator.model.jobs import RestartPolicy, StallPolicy
-from tests.planning_makers import World, make_job
+from tests.planning_makers import ModelWorld, make_job
 
 HANGS = "it hangs"
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(2, **spec))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(2, **spec))
     world.start()
     world.settle()
     return world
 
 
-def tell(world: World, **problems: str) -> None:
+def tell(world: ModelWorld, **problems: str) -> None:
     """The broker writes into its report what it has seen."""
     assert world.report is not None
     world.report = replace(world.report, problems=problems)

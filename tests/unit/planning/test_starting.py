@@ -9,11 +9,11 @@ from et_operator.model.jobs import LauncherCreation, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Refusal
 from et_operator.planning.planner import plan
-from tests.planning_makers import World, make_job, make_scaling, make_shipped
+from tests.planning_makers import ModelWorld, make_job, make_scaling, make_shipped
 
 
 def test_the_first_pass_only_records_what_the_second_creates() -> None:
-    world = World(make_job(3))
+    world = ModelWorld(make_job(3))
     first = world.step()
     assert first.actions == ()
     assert first.status is not None
@@ -40,7 +40,7 @@ def test_the_first_pass_only_records_what_the_second_creates() -> None:
 
 
 def test_a_job_of_eight_costs_few_writes_until_its_hosts_are_listed() -> None:
-    world = World(make_job(8))
+    world = ModelWorld(make_job(8))
     world.start()
     assert world.phase() == "Running"
     assert world.condition("HostsListed") == "True"
@@ -48,7 +48,7 @@ def test_a_job_of_eight_costs_few_writes_until_its_hosts_are_listed() -> None:
 
 
 def test_an_unchanged_cluster_needs_nothing() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.wait(100)
     world.settle()
@@ -56,13 +56,13 @@ def test_an_unchanged_cluster_needs_nothing() -> None:
 
 
 def test_nothing_is_concluded_from_an_incomplete_view() -> None:
-    world = World()
+    world = ModelWorld()
     world.complete_since = None
     assert world.step() == Plan()
 
 
 def test_nothing_is_created_for_a_job_that_is_being_deleted() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.pods.clear()
     world.job = replace(world.job, deletion_requested=world.now)
@@ -71,7 +71,7 @@ def test_nothing_is_created_for_a_job_that_is_being_deleted() -> None:
 
 
 def test_workers_that_start_together_become_members_in_one_write() -> None:
-    world = World(make_job(4))
+    world = ModelWorld(make_job(4))
     world.settle()
     world.wait(0.3)
     world.run("job-worker-0", "job-worker-1", "job-worker-2")
@@ -85,7 +85,7 @@ def test_workers_that_start_together_become_members_in_one_write() -> None:
 
 
 def test_the_first_workers_wait_five_seconds_for_a_late_one() -> None:
-    world = World(make_job(3, minimum=1))
+    world = ModelWorld(make_job(3, minimum=1))
     world.settle()
     world.run("job-worker-0", "job-worker-1", "job-launcher")
     world.wait(4)
@@ -103,7 +103,7 @@ def test_the_first_workers_wait_five_seconds_for_a_late_one() -> None:
 
 
 def test_workers_that_start_within_five_seconds_cost_one_config() -> None:
-    world = World(make_job(8))
+    world = ModelWorld(make_job(8))
     world.settle()
     for index in range(8):
         world.wait(0.6)
@@ -115,7 +115,7 @@ def test_workers_that_start_within_five_seconds_cost_one_config() -> None:
 
 
 def test_once_there_are_members_a_late_worker_holds_the_others_up_for_a_second() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     world.start()
     world.edit(replicas=5)
     world.settle()
@@ -130,7 +130,7 @@ def test_once_there_are_members_a_late_worker_holds_the_others_up_for_a_second()
 
 
 def test_running_needs_the_launcher_and_the_least_number_of_workers() -> None:
-    world = World(make_job(3, minimum=2))
+    world = ModelWorld(make_job(3, minimum=2))
     world.settle()
     world.run("job-worker-0", "job-launcher")
     world.settle()
@@ -141,7 +141,7 @@ def test_running_needs_the_launcher_and_the_least_number_of_workers() -> None:
 
 
 def test_the_launcher_can_wait_for_the_workers() -> None:
-    world = World(make_job(launcher_creation=LauncherCreation.WAIT_FOR_WORKERS_READY))
+    world = ModelWorld(make_job(launcher_creation=LauncherCreation.WAIT_FOR_WORKERS_READY))
     world.settle()
     assert world.launcher is None
     world.run("job-worker-0")
@@ -153,7 +153,9 @@ def test_the_launcher_can_wait_for_the_workers() -> None:
 
 
 def test_a_launcher_that_waits_is_not_kept_waiting_by_a_worker_that_does_not_come_to_run() -> None:
-    world = World(make_job(8, minimum=2, launcher_creation=LauncherCreation.WAIT_FOR_WORKERS_READY))
+    world = ModelWorld(
+        make_job(8, minimum=2, launcher_creation=LauncherCreation.WAIT_FOR_WORKERS_READY)
+    )
     world.settle()
     assert world.workers == ["job-worker-0", "job-worker-1"]
     stuck = world.workers[0]
@@ -172,7 +174,7 @@ def test_a_launcher_that_waits_is_not_kept_waiting_by_a_worker_that_does_not_com
 
 
 def test_refused_pods_are_asked_for_again_after_ten_seconds_and_doubling() -> None:
-    world = World()
+    world = ModelWorld()
     world.step()
     for count, wait in ((1, 10), (2, 20), (6, 300), (40, 300)):
         world.refusal = Refusal("exceeded quota", count, world.now, generation=1)
@@ -188,7 +190,7 @@ def test_refused_pods_are_asked_for_again_after_ten_seconds_and_doubling() -> No
 
 
 def test_refused_pods_are_asked_for_at_once_when_the_author_has_changed_the_job() -> None:
-    world = World()
+    world = ModelWorld()
     world.step()
     world.refusal = Refusal("violates PodSecurity", 40, world.now, generation=1)
     world.settle()
@@ -199,7 +201,7 @@ def test_refused_pods_are_asked_for_at_once_when_the_author_has_changed_the_job(
 
 
 def test_a_taken_worker_name_is_skipped() -> None:
-    world = World()
+    world = ModelWorld()
     world.step()
     world.taken = frozenset({"job-worker-1"})
     world.settle()
@@ -208,7 +210,7 @@ def test_a_taken_worker_name_is_skipped() -> None:
 
 
 def test_a_taken_launcher_name_is_named_after_a_minute() -> None:
-    world = World()
+    world = ModelWorld()
     world.taken = frozenset({"job-config"})
     world.settle()
     assert world.pods == {}
@@ -226,7 +228,7 @@ def test_a_taken_launcher_name_is_named_after_a_minute() -> None:
 
 
 def test_a_shipped_runtime_of_another_version_leaves_a_running_job_alone() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.shipped = make_shipped("d2")
     world.end("job-worker-0", 1)
@@ -241,7 +243,7 @@ def test_a_shipped_runtime_of_another_version_leaves_a_running_job_alone() -> No
 
 
 def test_trouble_with_an_image_is_said() -> None:
-    world = World()
+    world = ModelWorld()
     world.settle()
     world.put("job-worker-0", waiting_reason="ImagePullBackOff", waiting_message="no such image")
     world.settle()
@@ -254,7 +256,7 @@ def test_trouble_with_an_image_is_said() -> None:
 
 
 def test_an_unschedulable_pod_is_said_when_it_stays_so() -> None:
-    world = World()
+    world = ModelWorld()
     world.settle()
     world.put("job-worker-0", unschedulable_message="0/3 nodes are available")
     world.settle()
@@ -265,21 +267,21 @@ def test_an_unschedulable_pod_is_said_when_it_stays_so() -> None:
 
 
 def test_the_events_tell_the_story_of_the_start() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     assert [e.reason for e in world.events] == ["Created", "Running", "HostsListed"]
     assert all(e.uid == "job-uid" for e in world.events)
 
 
 def test_a_name_known_to_be_taken_is_never_recorded() -> None:
-    world = World()
+    world = ModelWorld()
     world.taken = frozenset({"job-worker-1"})
     world.step()
     assert [r.name for r in world.status.workers] == ["job-worker-0", "job-worker-2"]
 
 
 def test_a_pass_that_writes_the_spec_leaves_the_status_for_the_next_one() -> None:
-    world = World()
+    world = ModelWorld()
     world.start()
     world.wait(20)
     world.add(make_scaling(ScalingKind.OUT, "more", count=1))
@@ -293,13 +295,13 @@ def test_a_pass_that_writes_the_spec_leaves_the_status_for_the_next_one() -> Non
 
 
 def test_what_a_manifest_says_in_vain_is_said() -> None:
-    world = World(replace(make_job(), warnings=("restartPolicy of a container is ignored",)))
+    world = ModelWorld(replace(make_job(), warnings=("restartPolicy of a container is ignored",)))
     world.settle()
     assert [e.message for e in world.events if e.is_warning] == list(world.job.warnings)
 
 
 def test_pods_are_created_from_a_job_that_was_just_read() -> None:
-    world = World(make_job(2))
+    world = ModelWorld(make_job(2))
     for _ in range(20):
         result = world.step()
         if any(isinstance(action, Create) and action.resource == PODS for action in result.actions):

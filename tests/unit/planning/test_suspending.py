@@ -9,11 +9,11 @@ from et_contract.admissions import AdmissionState
 from et_operator.model.admissions import Admission
 from et_operator.model.jobs import RestartPolicy, ScalingKind
 from et_operator.model.pods import Termination
-from tests.planning_makers import World, make_job, make_scaling, make_shipped
+from tests.planning_makers import ModelWorld, make_job, make_scaling, make_shipped
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(3, **spec))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(3, **spec))
     world.start()
     world.wait(20)
     return world
@@ -82,7 +82,7 @@ def test_resume_half_way_keeps_the_workers_that_were_not_ended_yet() -> None:
     assert world.status.failures.infrastructure == 0
 
 
-def resume_while_it_saves() -> World:
+def resume_while_it_saves() -> ModelWorld:
     world = start()
     world.edit(suspend=True)
     world.settle()
@@ -137,7 +137,7 @@ def test_a_resume_waits_for_no_launcher_on_a_node_that_is_lost() -> None:
 
 
 def test_a_job_can_be_created_suspended() -> None:
-    world = World(make_job(suspend=True))
+    world = ModelWorld(make_job(suspend=True))
     world.settle()
     assert world.log == ["status"]
     assert world.phase() == "Suspended"
@@ -298,7 +298,7 @@ def test_the_record_of_a_suspended_job_is_small() -> None:
 
 
 def test_what_lives_on_beside_a_launcher_that_has_ended_goes_with_the_suspension() -> None:
-    world = World(make_job(2, restart_policy=RestartPolicy.ON_FAILURE))
+    world = ModelWorld(make_job(2, restart_policy=RestartPolicy.ON_FAILURE))
     world.start()
     ended = Termination(1, "Error", "", world.now)
     world.put("job-launcher", is_container_running=False, termination=ended)

@@ -10,7 +10,7 @@ import pytest
 from et_operator.model.jobs import JobStatus, ScalingKind
 from et_operator.model.pods import Node
 from et_operator.planning.waiting import PAUSE, set_clocks_right
-from tests.planning_makers import START, World, make_job, make_scaling
+from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 from tests.unit.codec.examples import FULL_JOB_STATUS
 
 HOUR = timedelta(hours=1)
@@ -47,13 +47,13 @@ def test_a_status_without_such_times_is_the_very_same() -> None:
     assert set_clocks_right(JobStatus(), START) == JobStatus()
 
 
-def run_ahead(world: World) -> None:
+def run_ahead(world: ModelWorld) -> None:
     """The leader's clock was an hour ahead until now; its successor's is right."""
     world.now -= HOUR
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(3, **({"minimum": 1} | spec)))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(3, **({"minimum": 1} | spec)))
     world.start()
     world.wait(100)
     world.settle()
@@ -106,7 +106,7 @@ def test_a_launchers_restart_from_ahead_comes_after_its_own_wait() -> None:
 
 
 def test_a_deadline_from_ahead_is_counted_from_now() -> None:
-    world = World(make_job(2, active_deadline=timedelta(seconds=500)))
+    world = ModelWorld(make_job(2, active_deadline=timedelta(seconds=500)))
     world.now += HOUR
     world.settle()
     run_ahead(world)
@@ -118,7 +118,7 @@ def test_a_deadline_from_ahead_is_counted_from_now() -> None:
 
 
 def test_a_finished_job_goes_in_its_time() -> None:
-    world = World(make_job(2, ttl_after_finished=timedelta(seconds=50)))
+    world = ModelWorld(make_job(2, ttl_after_finished=timedelta(seconds=50)))
     world.start()
     world.now += HOUR
     world.finish(0)
@@ -133,7 +133,7 @@ def test_a_finished_job_goes_in_its_time() -> None:
 
 @pytest.mark.parametrize("ahead", [timedelta(seconds=2), HOUR])
 def test_a_kubelet_whose_clock_is_ahead_does_not_keep_its_worker_out(ahead: timedelta) -> None:
-    world = World(make_job(3, minimum=1))
+    world = ModelWorld(make_job(3, minimum=1))
     world.settle()
     world.run("job-launcher", "job-worker-0")
     world.put("job-worker-0", started=world.now + ahead)
@@ -143,7 +143,7 @@ def test_a_kubelet_whose_clock_is_ahead_does_not_keep_its_worker_out(ahead: time
 
 
 def test_a_view_from_ahead_forces_nobody_later() -> None:
-    world = World(make_job(3, minimum=1, drain_timeout=timedelta(seconds=100)))
+    world = ModelWorld(make_job(3, minimum=1, drain_timeout=timedelta(seconds=100)))
     world.start()
     world.add(make_scaling(ScalingKind.IN, "less", count=1))
     world.settle()
@@ -170,7 +170,7 @@ def test_nothing_is_set_right_twice() -> None:
 
 
 def test_a_clock_that_was_ahead_for_a_moment_ends_no_job() -> None:
-    world = World(make_job(2, active_deadline=timedelta(days=1)))
+    world = ModelWorld(make_job(2, active_deadline=timedelta(days=1)))
     world.start()
     world.wait(60)
     world.wait(172800)
@@ -185,7 +185,7 @@ def test_a_clock_that_was_ahead_for_a_moment_ends_no_job() -> None:
 
 
 def test_nor_does_it_delete_one_for_its_age() -> None:
-    world = World(make_job(2, ttl_after_finished=timedelta(days=1)))
+    world = ModelWorld(make_job(2, ttl_after_finished=timedelta(days=1)))
     world.start()
     world.finish(0)
     world.settle()

@@ -13,25 +13,27 @@ from et_operator.model.actions import Create
 from et_operator.model.jobs import LauncherCreation, RestartPolicy
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
-from tests.planning_makers import World, make_job
+from tests.planning_makers import ModelWorld, make_job
 
 WORDS = "pods is forbidden: exceeded quota: small"
 
 
-def lose_launcher(world: World) -> None:
+def lose_launcher(world: ModelWorld) -> None:
     world.end("job-launcher", 137, pod_reason="Evicted")
     world.settle()
 
 
-def refuse(world: World, count: int, name: str = "job-launcher-r1", words: str = WORDS) -> None:
+def refuse(
+    world: ModelWorld, count: int, name: str = "job-launcher-r1", words: str = WORDS
+) -> None:
     world.refusals[PODS] = Refusal(words, count, world.now, world.job.generation, name)
     world.settle()
     world.reap()
     world.settle()
 
 
-def start(**spec: object) -> World:
-    world = World(make_job(8, **({"minimum": 2} | spec)))
+def start(**spec: object) -> ModelWorld:
+    world = ModelWorld(make_job(8, **({"minimum": 2} | spec)))
     world.start()
     world.wait(100)
     world.settle()
@@ -40,7 +42,7 @@ def start(**spec: object) -> World:
 
 
 def test_a_launcher_is_created_before_its_workers() -> None:
-    world = World(make_job(3))
+    world = ModelWorld(make_job(3))
     world.settle()
     created = [line for line in world.log if line.startswith("create Pod")]
     assert created[0] == "create Pod job-launcher"
@@ -61,7 +63,7 @@ def test_no_worker_above_the_minimum_is_created_before_a_launcher_that_waits() -
 
 def test_a_launcher_that_waits_for_workers_has_room_when_they_run() -> None:
     creation = LauncherCreation.WAIT_FOR_WORKERS_READY
-    world = World(make_job(8, minimum=2, launcher_creation=creation))
+    world = ModelWorld(make_job(8, minimum=2, launcher_creation=creation))
     world.settle()
     assert len(world.workers) == 2
     world.run()
@@ -71,7 +73,7 @@ def test_a_launcher_that_waits_for_workers_has_room_when_they_run() -> None:
 
 
 def test_a_launcher_that_was_refused_is_asked_for_alone() -> None:
-    world = World(make_job(8, minimum=2))
+    world = ModelWorld(make_job(8, minimum=2))
     world.step()
     world.refusals[PODS] = Refusal(WORDS, 1, world.now, 1, "job-worker-3")
     world.wait(10)
@@ -87,9 +89,9 @@ def test_a_launcher_that_was_refused_is_asked_for_alone() -> None:
 GROWTH = ["job-worker-8", "job-worker-9"]
 
 
-def start_in_a_quota() -> World:
+def start_in_a_quota() -> ModelWorld:
     """Eight workers have room, ten are wanted: the quota has refused the others for a while."""
-    world = World(make_job(8, minimum=2))
+    world = ModelWorld(make_job(8, minimum=2))
     world.start()
     world.edit(replicas=10)
     world.step()
@@ -205,7 +207,7 @@ def test_workers_of_a_launcher_that_cannot_start_with_fewer_stay() -> None:
 
 
 def test_nobody_gives_way_while_a_former_launcher_may_run() -> None:
-    world = World(make_job(8, minimum=2))
+    world = ModelWorld(make_job(8, minimum=2))
     world.start()
     world.delete("job-launcher")
     world.settle()
@@ -232,7 +234,7 @@ def test_pods_that_have_ended_stay_where_a_quota_does_not_count_them() -> None:
     assert "job-launcher" in world.pods
 
 
-def end_beside_others(world: World) -> None:
+def end_beside_others(world: ModelWorld) -> None:
     """The launcher's command fails, and a container beside it lives on."""
     assert world.report is not None
     world.report = replace(world.report, ended=1)
@@ -241,9 +243,9 @@ def end_beside_others(world: World) -> None:
     world.settle()
 
 
-def end_where_nodes_are_full() -> World:
+def end_where_nodes_are_full() -> ModelWorld:
     """No node has room for the next launcher while others live on beside the last one."""
-    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world = ModelWorld(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
     world.start()
     end_beside_others(world)
     world.wait(1)
@@ -254,7 +256,7 @@ def end_where_nodes_are_full() -> World:
 
 
 def test_a_launcher_that_has_ended_leaves_its_room_to_the_next_one_before_any_worker_does() -> None:
-    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world = ModelWorld(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
     world.start()
     end_beside_others(world)
     assert not world.pods["job-launcher"].is_deleting, "its broker may tell something yet"
@@ -279,7 +281,7 @@ def test_a_launcher_that_has_ended_leaves_its_room_to_the_next_one_before_any_wo
 
 
 def test_workers_give_way_where_that_room_is_not_enough() -> None:
-    world = World(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
+    world = ModelWorld(make_job(8, minimum=2, restart_policy=RestartPolicy.ON_FAILURE))
     world.start()
     end_beside_others(world)
     refuse(world, 1)
@@ -323,7 +325,7 @@ def test_nobody_waits_for_that_room_as_long_as_an_hours_grace_is() -> None:
 
 
 def test_failed_workers_make_room_for_their_replacements_where_a_quota_counts_them() -> None:
-    world = World(make_job(3, minimum=1))
+    world = ModelWorld(make_job(3, minimum=1))
     world.start()
     world.end("job-worker-1", 1)
     world.settle()
@@ -341,7 +343,7 @@ def amend(template: Json, fields: dict[str, Any]) -> Json:
     return {**template, "spec": {**template["spec"], **fields}}
 
 
-def start_unplaced(words: str) -> World:
+def start_unplaced(words: str) -> ModelWorld:
     world = start()
     world.refusals.clear()
     world.wait(5)

@@ -1,4 +1,4 @@
-"""Small clusters, jobs and worlds for the scheduler's tests."""
+"""Small clusters, jobs and simulations for the scheduler's tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import CPU, MINUTE, PODS, SECOND, Shape, make_shape
 from et_scheduler.planning.passing import decide
 from et_scheduler.simulating.jobs import Work
-from et_scheduler.simulating.world import World
+from et_scheduler.simulating.simulation import Simulation
 
 NOW = 1_000_000 * SECOND
 NOTHING = make_shape({})
@@ -68,14 +68,16 @@ def decide_on(
     return {change.uid: change.admission for change in decision.changes}
 
 
-def make_world(nodes: tuple[Node, ...], jobs: list[Job], queues: tuple[Queue, ...]) -> World:
+def make_simulation(
+    nodes: tuple[Node, ...], jobs: list[Job], queues: tuple[Queue, ...]
+) -> Simulation:
     """Jobs of no end are created at their `created`; workers leave within ten seconds."""
     shapes = {shape for job in jobs for shape in (job.launcher, job.worker)} | {cpus(1), cpus(3)}
 
     def drain(random: Random) -> int:
         return random.randint(0, 10 * SECOND)
 
-    world = World(nodes, shapes, queues, decide, drain)
+    simulation = Simulation(nodes, shapes, queues, decide, drain)
     for job in jobs:
-        world.submit(Work(job, job.created))
-    return world
+        simulation.submit(Work(job, job.created))
+    return simulation

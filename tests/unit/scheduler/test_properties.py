@@ -18,8 +18,8 @@ from et_scheduler.model.queues import Queue
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import HOUR, SECOND, Shape
 from et_scheduler.planning.passing import decide
-from et_scheduler.simulating.world import World
-from tests.unit.scheduler.makers import cpus, make_job, make_node, make_world
+from et_scheduler.simulating.simulation import Simulation
+from tests.unit.scheduler.makers import cpus, make_job, make_node, make_simulation
 
 EXAMPLES = 40
 MOST_PASSES = 400
@@ -67,62 +67,64 @@ def keep_sizes(job: Job) -> Job:
 
 
 @st.composite
-def draw_worlds(draw: st.DrawFn) -> tuple[World, list[Job], tuple[Queue, ...]]:
+def draw_simulations(draw: st.DrawFn) -> tuple[Simulation, list[Job], tuple[Queue, ...]]:
     nodes = tuple(
         make_node(f"node-{index}", draw(st.sampled_from([4, 8, 8, 16])))
         for index in range(draw(st.integers(1, 6)))
     )
     queues = draw(draw_queues())
     jobs = draw(draw_jobs(queues))
-    world = make_world(nodes, jobs, queues)
+    simulation = make_simulation(nodes, jobs, queues)
     for time in draw(st.lists(st.integers(0, 600), max_size=3)):
         count = draw(st.integers(1, 4))
-        world.clock.at(time * SECOND, lambda count=count: world.add_services(count, cpus(3), 1))  # type: ignore[misc]
-    return world, jobs, queues
+        simulation.clock.at(
+            time * SECOND, lambda count=count: simulation.add_services(count, cpus(3), 1)
+        )  # type: ignore[misc]
+    return simulation, jobs, queues
 
 
 class Watch:
-    """Looks at every pass of a world."""
+    """Looks at every pass of a simulation."""
 
     def __init__(self, queues: tuple[Queue, ...]) -> None:
         self.queues = {queue.name: queue for queue in queues}
         self.changes: list[int] = []
 
-    def __call__(self, world: World, decision: Decision) -> None:
+    def __call__(self, simulation: Simulation, decision: Decision) -> None:
         if decision.changes:
-            self.changes.append(world.clock.now)
-        self.check_changes(world, decision)
-        self.check_shares(world, decision)
-        self.check_reservations(world, decision)
+            self.changes.append(simulation.clock.now)
+        self.check_changes(simulation, decision)
+        self.check_shares(simulation, decision)
+        self.check_reservations(simulation, decision)
 
-    def check_changes(self, world: World, decision: Decision) -> None:
+    def check_changes(self, simulation: Simulation, decision: Decision) -> None:
         steps = [change.step for change in decision.changes]
         assert steps == sorted(steps)
         for change in decision.changes:
-            job = world.jobs[change.uid].job
+            job = simulation.jobs[change.uid].job
             admission = change.admission
             if admission.state is AdmissionState.ADMITTED:
                 assert job.minimum <= admission.workers <= job.maximum
                 assert not job.sizes or admission.workers in job.sizes
-            if admission.evictions and admission.evictions[-1].at == world.clock.now:
+            if admission.evictions and admission.evictions[-1].at == simulation.clock.now:
                 evictor = admission.evictions[-1].uid
                 told = decision.explanations.get(evictor)
                 assert told is not None, "its evictor waits for the room"
                 assert told.reason == "RoomComes", told
 
-    def check_reservations(self, world: World, decision: Decision) -> None:
+    def check_reservations(self, simulation: Simulation, decision: Decision) -> None:
         """Each node has one holder, and who may start keeps off the nodes of others."""
-        told = {uid: sim.job.admission for uid, sim in world.jobs.items()}
+        told = {uid: sim.job.admission for uid, sim in simulation.jobs.items()}
         told |= {change.uid: change.admission for change in decision.changes}
         held = [name for one in told.values() if one is not None for name in one.reserved]
         assert len(held) == len(set(held))
         for change in decision.changes:
-            job = world.jobs[change.uid].job
+            job = simulation.jobs[change.uid].job
             is_least = change.admission.workers == job.minimum
             if change.step is Step.TAKE and job.is_waiting and is_least:
                 kept = {
                     name
-                    for uid, sim in world.jobs.items()
+                    for uid, sim in simulation.jobs.items()
                     if self.rank(sim.job) >= self.rank(job) and uid != change.uid
                     for name in getattr(sim.job.admission, "reserved", ())
                     if name in getattr(told[uid], "reserved", ())
@@ -132,10 +134,10 @@ class Watch:
     def rank(self, job: Job) -> tuple[int, int]:
         return (self.queues[job.queue].priority, job.priority)
 
-    def check_shares(self, world: World, decision: Decision) -> None:
-        total = sum(node.allocatable["cpu"] for node in world.nodes)
+    def check_shares(self, simulation: Simulation, decision: Decision) -> None:
+        total = sum(node.allocatable["cpu"] for node in simulation.nodes)
         requests = dict.fromkeys(self.queues, 0)
-        for sim in world.jobs.values():
+        for sim in simulation.jobs.values():
             job = sim.job
             worker, own = dict(job.worker.requests)["cpu"], dict(job.launcher.requests)
             most = max(job.maximum, job.minimum) if not job.sizes else job.sizes[-1]
@@ -150,28 +152,28 @@ class Watch:
 
 
 @settings(max_examples=EXAMPLES)
-@given(draw_worlds())
+@given(draw_simulations())
 def test_a_cluster_that_stands_still_comes_to_rest(drawn: Any) -> None:
-    world, _, queues = drawn
+    simulation, _, queues = drawn
     watch = Watch(queues)
-    world.checks.append(watch)
-    world.run(3 * HOUR)
-    assert world.passes < MOST_PASSES
+    simulation.checks.append(watch)
+    simulation.run(3 * HOUR)
+    assert simulation.passes < MOST_PASSES
     assert not watch.changes or watch.changes[-1] < 2 * HOUR, "no two resize each other in turns"
-    assert (world.binder.room.now >= 0).all(), "no node is over what it has"
-    jobs = world.show_jobs()
+    assert (simulation.binder.room.now >= 0).all(), "no node is over what it has"
+    jobs = simulation.show_jobs()
     for _ in range(2):
-        assert not decide(world.show_cluster(), queues, jobs, world.clock.now).changes
-    for sim in world.jobs.values():
+        assert not decide(simulation.show_cluster(), queues, jobs, simulation.clock.now).changes
+    for sim in simulation.jobs.values():
         assert not sim.pods or len(sim.list_workers()) >= sim.job.minimum, "gangs are whole"
 
 
 @settings(max_examples=EXAMPLES)
-@given(draw_worlds(), st.integers(0, 900), st.integers(0, 100))
+@given(draw_simulations(), st.integers(0, 900), st.integers(0, 100))
 def test_order_of_what_is_given_does_not_matter(drawn: Any, seconds: int, seed: int) -> None:
-    world, _, queues = drawn
-    world.run(seconds * SECOND)
-    cluster, jobs, now = world.show_cluster(), world.show_jobs(), world.clock.now
+    simulation, _, queues = drawn
+    simulation.run(seconds * SECOND)
+    cluster, jobs, now = simulation.show_cluster(), simulation.show_jobs(), simulation.clock.now
     first = decide(cluster, queues, jobs, now)
     random = Random(seed)  # noqa: S311 (no secret)
     nodes, others, mixed = list(cluster.nodes), list(jobs), list(queues)
@@ -195,11 +197,11 @@ def scale_node(node: Node, factor: int) -> Node:
 
 
 @settings(max_examples=EXAMPLES)
-@given(draw_worlds(), st.integers(0, 900), st.sampled_from([2, 7, 1024]))
+@given(draw_simulations(), st.integers(0, 900), st.sampled_from([2, 7, 1024]))
 def test_amounts_times_k_change_nothing_but_scale(drawn: Any, seconds: int, factor: int) -> None:
-    world, _, queues = drawn
-    world.run(seconds * SECOND)
-    cluster, jobs, now = world.show_cluster(), world.show_jobs(), world.clock.now
+    simulation, _, queues = drawn
+    simulation.run(seconds * SECOND)
+    cluster, jobs, now = simulation.show_cluster(), simulation.show_jobs(), simulation.clock.now
     first = decide(cluster, queues, jobs, now)
     scaled = Cluster(
         tuple(scale_node(node, factor) for node in cluster.nodes),
@@ -237,11 +239,11 @@ def stretch_job(job: Job, factor: int) -> Job:
 
 
 @settings(max_examples=EXAMPLES)
-@given(draw_worlds(), st.integers(0, 900), st.sampled_from([2, 60]))
+@given(draw_simulations(), st.integers(0, 900), st.sampled_from([2, 60]))
 def test_durations_times_k_change_nothing(drawn: Any, seconds: int, factor: int) -> None:
-    world, _, queues = drawn
-    world.run(seconds * SECOND)
-    cluster, jobs, now = world.show_cluster(), world.show_jobs(), world.clock.now
+    simulation, _, queues = drawn
+    simulation.run(seconds * SECOND)
+    cluster, jobs, now = simulation.show_cluster(), simulation.show_jobs(), simulation.clock.now
     counts = {field.name: getattr(Rules(), field.name) for field in fields(Rules)}
     longer = Rules(**{name: n if "worth" in name else n * factor for name, n in counts.items()})
     slower = replace(cluster, pending=tuple(stretch(pod, factor) for pod in cluster.pending))
@@ -254,11 +256,13 @@ def test_durations_times_k_change_nothing(drawn: Any, seconds: int, factor: int)
 
 
 @settings(max_examples=EXAMPLES)
-@given(draw_worlds(), st.integers(0, 900))
+@given(draw_simulations(), st.integers(0, 900))
 def test_what_is_reserved_stays_reserved(drawn: Any, seconds: int) -> None:
     """Sets are disjoint, and one that could be met does not shrink without a start."""
-    world, _, _ = drawn
-    world.run(seconds * SECOND)
-    held = [name for job in world.show_jobs() if job.admission for name in job.admission.reserved]
+    simulation, _, _ = drawn
+    simulation.run(seconds * SECOND)
+    held = [
+        name for job in simulation.show_jobs() if job.admission for name in job.admission.reserved
+    ]
     assert len(held) == len(set(held))
-    assert np.array_equal(world.binder.room.later, world.binder.room.now)
+    assert np.array_equal(simulation.binder.room.later, simulation.binder.room.now)

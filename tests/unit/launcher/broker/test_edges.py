@@ -75,7 +75,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class FakeApi:
+class ScriptedApi:
     """Answers patches, reads and watches from scripts; remembers when patches came."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class FakeApi:
                 yield WatchEvent("MODIFIED", step)
 
 
-def make_reporter(api: FakeApi, ledger: Ledger, **changes: Any) -> Reporter:
+def make_reporter(api: ScriptedApi, ledger: Ledger, **changes: Any) -> Reporter:
     given: dict[str, Any] = {"may_write": lambda: True, "chance": lambda: 0.0, **changes}
     return Reporter(api, REF, ledger, **given)  # type: ignore[arg-type]  # the part that is used
 
@@ -128,7 +128,7 @@ async def report_through(
 
 
 def test_facts_that_can_wait_are_written_once_a_second():
-    api, ledger = FakeApi(), Ledger(FRESH)
+    api, ledger = ScriptedApi(), Ledger(FRESH)
     steps = [
         (0.0, lambda: ledger.observe(1)),
         (0.2, lambda: ledger.observe(2)),
@@ -141,7 +141,7 @@ def test_facts_that_can_wait_are_written_once_a_second():
 
 
 def test_a_report_is_written_again_without_news_now_and_then_for_it_may_have_been_set_back():
-    api, ledger = FakeApi(), Ledger(FRESH)
+    api, ledger = ScriptedApi(), Ledger(FRESH)
     steps = [(0.0, lambda: ledger.close("a")), (650.0, lambda: None)]
     run(report_through(make_reporter(api, ledger), steps))
     assert len(api.patches) == 3
@@ -150,7 +150,7 @@ def test_a_report_is_written_again_without_news_now_and_then_for_it_may_have_bee
 
 
 def test_urgent_facts_do_not_wait():
-    api, ledger = FakeApi(), Ledger(FRESH)
+    api, ledger = ScriptedApi(), Ledger(FRESH)
     steps = [
         (0.0, lambda: ledger.observe(1)),
         (0.2, lambda: ledger.close("a")),
@@ -161,7 +161,7 @@ def test_urgent_facts_do_not_wait():
 
 
 def test_ends_without_end_are_written_no_more_often_than_people_read():
-    api, ledger = FakeApi(), Ledger(FRESH)
+    api, ledger = ScriptedApi(), Ledger(FRESH)
 
     def end(number: int) -> Callable[[], object]:
         return lambda: ledger.end_session(f"pod-{number % 64}", SessionExit(str(number), 0))
@@ -173,7 +173,7 @@ def test_ends_without_end_are_written_no_more_often_than_people_read():
 
 
 def test_what_is_decided_by_does_not_wait_for_what_is_for_people():
-    api, ledger = FakeApi(), Ledger(FRESH)
+    api, ledger = ScriptedApi(), Ledger(FRESH)
     steps: list[tuple[float, Callable[[], object]]] = [
         (0.0, lambda: ledger.end_session("a", SessionExit("1", 0))),
         (0.5, lambda: ledger.end_session("a", SessionExit("2", 0))),
@@ -187,7 +187,7 @@ def test_what_is_decided_by_does_not_wait_for_what_is_for_people():
 
 
 def test_a_write_that_failed_is_done_again_ever_more_slowly_with_the_newest_facts():
-    api, ledger = FakeApi(), Ledger(FRESH)
+    api, ledger = ScriptedApi(), Ledger(FRESH)
     api.errors = [Unreachable("down") for _ in range(3)]
     steps = [(0.0, lambda: ledger.close("a")), (1.0, lambda: ledger.close("b"))]
     run(report_through(make_reporter(api, ledger), steps))
@@ -197,7 +197,7 @@ def test_a_write_that_failed_is_done_again_ever_more_slowly_with_the_newest_fact
 
 
 def test_a_fact_that_comes_while_one_is_written_is_not_lost():
-    class SlowApi(FakeApi):
+    class SlowApi(ScriptedApi):
         async def patch(self, ref: Ref, body: Any, **kwargs: Any) -> Any:
             await asyncio.sleep(0.5)
             return await super().patch(ref, body, **kwargs)
@@ -209,21 +209,21 @@ def test_a_fact_that_comes_while_one_is_written_is_not_lost():
 
 
 def test_when_fenced_nothing_is_written():
-    api, ledger = FakeApi(), Ledger(FRESH)
+    api, ledger = ScriptedApi(), Ledger(FRESH)
     reporter = make_reporter(api, ledger, may_write=lambda: False)
     run(report_through(reporter, [(0.0, lambda: ledger.close("a"))]))
     assert api.patches == []
 
 
 def test_after_a_restart_what_was_reported_before_is_taken_first():
-    api, ledger = FakeApi(), Ledger(replace(FRESH, broker_start=2))
+    api, ledger = ScriptedApi(), Ledger(replace(FRESH, broker_start=2))
     api.stored = {"report-1": encode_report(replace(FRESH, closed=frozenset("x")))}
     run(report_through(make_reporter(api, ledger), []))
     assert api.patches[0][1] == {"data": {}}
     assert decode_report(api.patches[1][1]["data"]["report-1"]).closed == {"x"}
 
 
-class FullApi(FakeApi):
+class FullApi(ScriptedApi):
     """Keeps the rule of 1 MiB, for what it has from others and what it is given."""
 
     def __init__(self, stored: dict[str, str], limit: int = 2**20) -> None:
@@ -241,7 +241,7 @@ class FullApi(FakeApi):
 
 
 def test_reports_of_former_epochs_are_removed():
-    api, ledger = FakeApi(), Ledger(replace(FRESH, epoch=12))
+    api, ledger = ScriptedApi(), Ledger(replace(FRESH, epoch=12))
     others = {"report-13": "", "report-x": "", "note": "", "report-" + "1" * 5000: ""}
     api = FullApi({"report-2": "", "report-11": "", **others})
     run(report_through(make_reporter(api, ledger), [(0.0, lambda: ledger.end(0))]))
@@ -271,7 +271,7 @@ def test_a_report_that_is_refused_for_its_size_says_so_without_what_is_for_peopl
 
 
 def test_at_the_end_what_is_left_is_written_at_once_or_given_up_in_time():
-    async def end(api: FakeApi) -> tuple[bool, float]:
+    async def end(api: ScriptedApi) -> tuple[bool, float]:
         ledger = Ledger(FRESH)
         reporter = make_reporter(api, ledger)
         task = asyncio.get_running_loop().create_task(reporter.run())
@@ -285,8 +285,8 @@ def test_at_the_end_what_is_left_is_written_at_once_or_given_up_in_time():
         return done, now() - begun
 
     async def check() -> None:
-        assert await end(FakeApi()) == (True, pytest.approx(0.0, abs=0.06))
-        deaf = FakeApi()
+        assert await end(ScriptedApi()) == (True, pytest.approx(0.0, abs=0.06))
+        deaf = ScriptedApi()
         deaf.errors = [Unreachable("down") for _ in range(99)]
         assert await end(deaf) == (False, pytest.approx(5.0))
 
@@ -303,7 +303,7 @@ def make_object(text: str | None) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": "7"}, "data": data}
 
 
-async def follow(api: FakeApi, seconds: float) -> tuple[list[tuple[float, int]], list[str]]:
+async def follow(api: ScriptedApi, seconds: float) -> tuple[list[tuple[float, int]], list[str]]:
     taken: list[tuple[float, int]] = []
     complaints: list[str] = []
     follower = Follower(
@@ -321,7 +321,7 @@ async def follow(api: FakeApi, seconds: float) -> tuple[list[tuple[float, int]],
 
 def test_the_config_is_read_then_watched_and_read_each_half_minute():
     async def check() -> None:
-        api = FakeApi()
+        api = ScriptedApi()
         api.reads = [make_object(encode_config(make_config(1)))]
         api.watches = [[5.0, make_object(encode_config(make_config(2))), 55.0]]
         taken, _ = await follow(api, 59.0)
@@ -332,7 +332,7 @@ def test_the_config_is_read_then_watched_and_read_each_half_minute():
 
 def test_a_server_that_is_away_is_asked_ever_more_slowly():
     async def check() -> None:
-        api = FakeApi()
+        api = ScriptedApi()
         api.reads = [Unreachable("down")]
         await follow(api, 25.0)
         assert api.read_at == [0.0, 0.5, 1.5, 3.5, 7.5, 15.5]
@@ -342,7 +342,7 @@ def test_a_server_that_is_away_is_asked_ever_more_slowly():
 
 def test_an_expired_watch_begins_anew_with_a_read():
     async def check() -> None:
-        api = FakeApi()
+        api = ScriptedApi()
         api.reads = [make_object(encode_config(make_config(1)))]
         api.watches = [[Expired(410, "Expired", "too old")]]
         taken, _ = await follow(api, 2.0)
@@ -353,7 +353,7 @@ def test_an_expired_watch_begins_anew_with_a_read():
 
 def test_a_config_that_cannot_be_read_is_complained_about_and_an_empty_one_waited_for():
     async def check() -> None:
-        api = FakeApi()
+        api = ScriptedApi()
         api.reads = [make_object(None)]
         api.watches = [[1.0, make_object("{}"), 59.0]]
         taken, complaints = await follow(api, 2.0)
@@ -707,7 +707,7 @@ def test_no_agent_hears_the_number_of_a_start_that_the_disk_has_not_taken(tmp_pa
         yield agents[-1]
 
     async def check() -> None:
-        api: Any = FakeApi()
+        api: Any = ScriptedApi()
         api.reads = [
             {
                 "metadata": {"resourceVersion": "1"},

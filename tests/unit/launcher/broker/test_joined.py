@@ -46,7 +46,7 @@ import sys; from hostdiscovery.discover import ask; print(ask(sys.argv[1], sys.a
 """
 
 
-class FakeApi:
+class ConfigMapsApi:
     """Two ConfigMaps; `is_down` makes every call fail."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Rig:
     """A job of one worker, and a broker that can be stopped and started."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        self.api = FakeApi()
+        self.api = ConfigMapsApi()
         self.folder = folder
         self.paths = Paths(folder / "broker.sock", folder / "hosts", folder / "state")
         self.bridges: list[asyncio.subprocess.Process] = []

@@ -26,7 +26,7 @@ from launcher.protocol.signals import FROM_BROKER, FROM_SHIM
 ONE, TWO = b"1" * 16, b"2" * 16
 
 
-class Bench:
+class AgentRig:
     """An agent, and what it has sent to each connection.
 
     Surveys find `processes`, sweeps of a session `children`.
@@ -100,21 +100,21 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def rig() -> AgentRig:
+    return AgentRig()
 
 
 @pytest.fixture
-def running(bench: Bench) -> Bench:
-    bench.hello()
-    bench.spawn()
-    return bench
+def running(rig: AgentRig) -> AgentRig:
+    rig.hello()
+    rig.spawn()
+    return rig
 
 
 # ---------------------------------------------------------------- who may command
 
 
-def test_welcome_lists_the_sessions_and_what_the_agent_is(running: Bench) -> None:
+def test_welcome_lists_the_sessions_and_what_the_agent_is(running: AgentRig) -> None:
     running.agent.output(ONE, 1, b"hello")
     running.hello(2)
     assert running.last(2) == (
@@ -155,14 +155,14 @@ def test_welcome_lists_the_sessions_and_what_the_agent_is(running: Bench) -> Non
     ids=str,
 )
 def test_a_hello_that_is_refused_leaves_the_stream_where_it_is(
-    bench: Bench, changes: dict[str, Any]
+    rig: AgentRig, changes: dict[str, Any]
 ) -> None:
-    bench.hello(1)
+    rig.hello(1)
     with pytest.raises(ProtocolError):
-        bench.hello(2, **changes)
-    bench.send(frames.PING)
-    assert bench.names(1) == ["WELCOME", "PONG"]
-    assert bench.of(Hang) == []
+        rig.hello(2, **changes)
+    rig.send(frames.PING)
+    assert rig.names(1) == ["WELCOME", "PONG"]
+    assert rig.of(Hang) == []
 
 
 @pytest.mark.parametrize(
@@ -170,22 +170,22 @@ def test_a_hello_that_is_refused_leaves_the_stream_where_it_is(
     [{"number": 2}, {"brokerStart": 1, "number": 0}, {"epoch": 4, "launcher": "m"}],
     ids=str,
 )
-def test_a_newer_connection_takes_the_stream_over(bench: Bench, changes: dict[str, Any]) -> None:
-    bench.hello(1)
-    bench.hello(2, **changes)
-    assert bench.last(1) == ("REJECT", {"reason": "a newer connection has come"})
-    assert [hang.connection for hang in bench.of(Hang)] == [1]
-    assert bench.names(2) == ["WELCOME"]
+def test_a_newer_connection_takes_the_stream_over(rig: AgentRig, changes: dict[str, Any]) -> None:
+    rig.hello(1)
+    rig.hello(2, **changes)
+    assert rig.last(1) == ("REJECT", {"reason": "a newer connection has come"})
+    assert [hang.connection for hang in rig.of(Hang)] == [1]
+    assert rig.names(2) == ["WELCOME"]
 
 
-def test_an_older_bridge_does_not_come_back_after_the_newer_has_gone(bench: Bench) -> None:
-    bench.hello(5)
-    bench.carry_out(bench.agent.disconnected(5))
+def test_an_older_bridge_does_not_come_back_after_the_newer_has_gone(rig: AgentRig) -> None:
+    rig.hello(5)
+    rig.carry_out(rig.agent.disconnected(5))
     with pytest.raises(ProtocolError, match="newer connection"):
-        bench.hello(4)
+        rig.hello(4)
 
 
-def test_a_newer_epoch_is_answered_when_nothing_of_the_older_lives(running: Bench) -> None:
+def test_a_newer_epoch_is_answered_when_nothing_of_the_older_lives(running: AgentRig) -> None:
     running.processes = 2
     running.hello(2, epoch=4, launcher="m")
     assert Signal(ONE, 9) in running.done
@@ -200,7 +200,7 @@ def test_a_newer_epoch_is_answered_when_nothing_of_the_older_lives(running: Benc
     assert running.last(2)[1]["sessions"] == []
 
 
-def test_a_fence_waits_for_the_process_itself_too(running: Bench) -> None:
+def test_a_fence_waits_for_the_process_itself_too(running: AgentRig) -> None:
     running.hello(2, epoch=4, launcher="m")
     assert running.names(2) == []
     running.carry_out(running.agent.ended(ONE, 137, "signal 9", 0))
@@ -208,7 +208,7 @@ def test_a_fence_waits_for_the_process_itself_too(running: Bench) -> None:
     assert CloseOutput(ONE) in running.done
 
 
-def test_the_bridge_that_came_last_is_welcomed_after_a_fence(running: Bench) -> None:
+def test_the_bridge_that_came_last_is_welcomed_after_a_fence(running: AgentRig) -> None:
     running.hello(2, epoch=4, launcher="m")
     running.hello(3, epoch=4, launcher="m")
     running.end()
@@ -216,7 +216,7 @@ def test_the_bridge_that_came_last_is_welcomed_after_a_fence(running: Bench) -> 
     assert running.names(3) == ["WELCOME"]
 
 
-def test_tombstones_end_with_their_epoch(running: Bench) -> None:
+def test_tombstones_end_with_their_epoch(running: AgentRig) -> None:
     running.end()
     running.send(frames.EXIT_ACK, session=ONE)
     running.hello(2, epoch=4, launcher="m")
@@ -224,7 +224,7 @@ def test_tombstones_end_with_their_epoch(running: Bench) -> None:
     assert len(running.of(Spawn)) == 2
 
 
-def test_a_silent_stream_is_dead_after_30_seconds(running: Bench) -> None:
+def test_a_silent_stream_is_dead_after_30_seconds(running: AgentRig) -> None:
     running.now = 20.0
     running.send(frames.PING)
     running.tick(49.9)
@@ -236,18 +236,18 @@ def test_a_silent_stream_is_dead_after_30_seconds(running: Bench) -> None:
     assert running.agent.wants(ONE, 1)
 
 
-def test_a_bridge_without_hello_is_closed_after_10_seconds(bench: Bench) -> None:
-    bench.agent.connected(1, 0.0)
-    bench.tick(9.9)
-    assert bench.of(Hang) == []
-    bench.tick(10.0)
-    assert len(bench.of(Hang)) == 1
+def test_a_bridge_without_hello_is_closed_after_10_seconds(rig: AgentRig) -> None:
+    rig.agent.connected(1, 0.0)
+    rig.tick(9.9)
+    assert rig.of(Hang) == []
+    rig.tick(10.0)
+    assert len(rig.of(Hang)) == 1
 
 
 # ---------------------------------------------------------------- sessions
 
 
-def test_a_session_is_started_once_however_often_it_is_asked_for(running: Bench) -> None:
+def test_a_session_is_started_once_however_often_it_is_asked_for(running: AgentRig) -> None:
     running.spawn()
     running.hello(2)
     running.spawn(connection=2)
@@ -258,22 +258,22 @@ def test_a_session_is_started_once_however_often_it_is_asked_for(running: Bench)
     assert len(running.of(Spawn)) == 1
 
 
-def test_spawned_is_said_again_to_who_asks_again(running: Bench) -> None:
+def test_spawned_is_said_again_to_who_asks_again(running: AgentRig) -> None:
     running.spawn()
     assert running.said[1][1:] == [("SPAWNED", {"pid": 100, "instance": "i"})] * 2
 
 
-def test_a_resume_starts_nothing(bench: Bench) -> None:
-    bench.hello()
-    bench.send(frames.RESUME, {"instance": "i", "received": [0, 0]}, session=ONE)
-    assert bench.last() == (
+def test_a_resume_starts_nothing(rig: AgentRig) -> None:
+    rig.hello()
+    rig.send(frames.RESUME, {"instance": "i", "received": [0, 0]}, session=ONE)
+    assert rig.last() == (
         "LOST",
         {"reason": "the worker does not know this session", "code": 137},
     )
-    assert bench.of(Spawn) == []
+    assert rig.of(Spawn) == []
 
 
-def test_a_resume_of_another_instance_is_lost(running: Bench) -> None:
+def test_a_resume_of_another_instance_is_lost(running: AgentRig) -> None:
     running.send(frames.RESUME, {"instance": "other", "received": [0, 0]}, session=ONE)
     assert running.last() == ("LOST", {"reason": "the worker was started anew", "code": 137})
 
@@ -283,12 +283,12 @@ def test_a_resume_of_another_instance_is_lost(running: Bench) -> None:
     [{}, {"received": [0]}, {"received": [0, -1]}, {"received": [0, True]}],
     ids=str,
 )
-def test_a_resume_that_cannot_be_is_refused(running: Bench, body: dict[str, Any]) -> None:
+def test_a_resume_that_cannot_be_is_refused(running: AgentRig, body: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
         running.send(frames.RESUME, {"instance": "i", **body}, session=ONE)
 
 
-def test_a_shim_that_counts_wrongly_is_lost_alone(running: Bench) -> None:
+def test_a_shim_that_counts_wrongly_is_lost_alone(running: AgentRig) -> None:
     running.spawn(TWO)
     running.agent.output(ONE, 1, b"abc")
     running.send(frames.ACK, session=ONE, flags=1, offset=4)
@@ -303,7 +303,9 @@ def test_a_shim_that_counts_wrongly_is_lost_alone(running: Bench) -> None:
         running.send(frames.ACK, session=ONE, flags=3, offset=0)
 
 
-def test_what_a_shim_got_on_the_cut_stream_may_be_acknowledged_on_the_next(running: Bench) -> None:
+def test_what_a_shim_got_on_the_cut_stream_may_be_acknowledged_on_the_next(
+    running: AgentRig,
+) -> None:
     running.agent.output(ONE, 1, b"abcdef")
     running.agent.next_data(1)
     running.carry_out(running.agent.disconnected(1))
@@ -332,29 +334,29 @@ def test_what_a_shim_got_on_the_cut_stream_may_be_acknowledged_on_the_next(runni
     ids=str,
 )
 def test_a_spawn_that_cannot_be_costs_that_session_and_not_the_stream(
-    bench: Bench, body: dict[str, Any]
+    rig: AgentRig, body: dict[str, Any]
 ) -> None:
-    bench.hello()
+    rig.hello()
     if body.get("env") == []:
         body = {**body, "command": None}
-    bench.send(frames.SPAWN, body, session=ONE)
-    assert bench.last()[0] == "LOST"
-    assert bench.last()[1]["code"] == 255
-    assert bench.of(Spawn) == []
+    rig.send(frames.SPAWN, body, session=ONE)
+    assert rig.last()[0] == "LOST"
+    assert rig.last()[1]["code"] == 255
+    assert rig.of(Spawn) == []
 
 
-def test_what_cannot_be_started_is_an_exit_with_255(bench: Bench) -> None:
-    bench.hello()
+def test_what_cannot_be_started_is_an_exit_with_255(rig: AgentRig) -> None:
+    rig.hello()
     frame = Frame(frames.SPAWN, ONE, 0, 0, b'{"command":"c"}')
-    assert bench.agent.receive(1, frame, 0) == [Spawn(ONE, "c", {})]
-    bench.carry_out(bench.agent.not_started(ONE, "no memory"))
-    assert bench.last() == (
+    assert rig.agent.receive(1, frame, 0) == [Spawn(ONE, "c", {})]
+    rig.carry_out(rig.agent.not_started(ONE, "no memory"))
+    assert rig.last() == (
         "EXIT",
         {"code": 255, "produced": [0, 0], "reason": "cannot start: no memory"},
     )
 
 
-def test_an_exit_is_told_at_once_and_after_each_claim_until_acknowledged(running: Bench) -> None:
+def test_an_exit_is_told_at_once_and_after_each_claim_until_acknowledged(running: AgentRig) -> None:
     running.agent.output(ONE, 2, b"oops")
     running.end()
     told = ("EXIT", {"code": 134, "produced": [0, 4], "reason": "signal 6"})
@@ -368,7 +370,7 @@ def test_an_exit_is_told_at_once_and_after_each_claim_until_acknowledged(running
     assert running.last(3)[1]["sessions"] == []
 
 
-def test_a_tombstone_tells_that_the_bytes_are_gone(running: Bench) -> None:
+def test_a_tombstone_tells_that_the_bytes_are_gone(running: AgentRig) -> None:
     running.agent.output(ONE, 1, b"hello")
     running.end()
     running.send(frames.EXIT_ACK, session=ONE)
@@ -379,7 +381,7 @@ def test_a_tombstone_tells_that_the_bytes_are_gone(running: Bench) -> None:
     assert running.agent.next_data(1) is None
 
 
-def test_an_ended_process_whose_pipes_stay_open_exits_after_a_second(running: Bench) -> None:
+def test_an_ended_process_whose_pipes_stay_open_exits_after_a_second(running: AgentRig) -> None:
     running.carry_out(running.agent.ended(ONE, 0, "exited", 5.0))
     assert running.last()[0] == "SPAWNED"
     assert running.agent.deadline() == pytest.approx(6.0)
@@ -390,7 +392,7 @@ def test_an_ended_process_whose_pipes_stay_open_exits_after_a_second(running: Be
     assert running.last()[0] == "EXIT"
 
 
-def test_an_end_is_told_when_no_child_is_left(running: Bench) -> None:
+def test_an_end_is_told_when_no_child_is_left(running: AgentRig) -> None:
     running.children = 1
     running.send(frames.SIGNAL, {"signal": 15}, session=ONE, offset=1)
     running.end(code=143)
@@ -406,7 +408,7 @@ def test_an_end_is_told_when_no_child_is_left(running: Bench) -> None:
     assert running.said[1][-2][1]["code"] == 143
 
 
-def test_what_an_ended_process_has_left_gets_what_it_has_not_had(running: Bench) -> None:
+def test_what_an_ended_process_has_left_gets_what_it_has_not_had(running: AgentRig) -> None:
     running.children = 1
     running.carry_out(running.agent.ended(ONE, 1, "exited", 0.0))
     for place, number in enumerate((10, 2, 15, 9), start=1):
@@ -415,7 +417,7 @@ def test_what_an_ended_process_has_left_gets_what_it_has_not_had(running: Bench)
     assert running.of(Sweep) == [Sweep(ONE, 2, False), Sweep(ONE, 15, True), Sweep(ONE, 9, False)]
 
 
-def test_term_is_followed_by_kill_without_any_broker(running: Bench) -> None:
+def test_term_is_followed_by_kill_without_any_broker(running: AgentRig) -> None:
     running.children = 1
     running.send(frames.SIGNAL, {"signal": 15}, session=ONE, offset=1)
     running.carry_out(running.agent.disconnected(1))
@@ -424,7 +426,7 @@ def test_term_is_followed_by_kill_without_any_broker(running: Bench) -> None:
     assert running.of(Sweep) == [Sweep(ONE, 0, False), Sweep(ONE, 9, False)]
 
 
-def test_the_end_is_told_of_what_cannot_be_killed(running: Bench) -> None:
+def test_the_end_is_told_of_what_cannot_be_killed(running: AgentRig) -> None:
     running.children = 1
     running.send(frames.SIGNAL, {"signal": 9}, session=ONE, offset=1)
     running.carry_out(running.agent.ended(ONE, 137, "signal 9", 0.0))
@@ -435,7 +437,7 @@ def test_the_end_is_told_of_what_cannot_be_killed(running: Bench) -> None:
     assert running.last()[0] == "EXIT"
 
 
-def test_signals_reach_a_running_process_and_no_other(running: Bench) -> None:
+def test_signals_reach_a_running_process_and_no_other(running: AgentRig) -> None:
     running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=1)
     running.send(frames.SIGNAL, {"signal": 2}, session=TWO, offset=1)
     running.carry_out(running.agent.ended(ONE, 0, "exited", 0))
@@ -443,14 +445,14 @@ def test_signals_reach_a_running_process_and_no_other(running: Bench) -> None:
     assert running.of(Signal) == [Signal(ONE, 2)]
 
 
-def test_a_signal_that_comes_again_is_confirmed_and_not_delivered_again(running: Bench) -> None:
+def test_a_signal_that_comes_again_is_confirmed_and_not_delivered_again(running: AgentRig) -> None:
     for number in (1, 2, 1, 2, 3):
         running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=number)
         assert running.last()[0] == "SIGNALED"
     assert running.of(Signal) == [Signal(ONE, 2)] * 3
 
 
-def test_the_signals_of_shim_and_broker_are_counted_apart(running: Bench) -> None:
+def test_the_signals_of_shim_and_broker_are_counted_apart(running: AgentRig) -> None:
     running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=9, flags=FROM_BROKER)
     running.send(frames.SIGNAL, {"signal": 15}, session=ONE, offset=1, flags=FROM_SHIM)
     assert running.of(Signal) == [Signal(ONE, 2), Signal(ONE, 15)]
@@ -458,7 +460,7 @@ def test_the_signals_of_shim_and_broker_are_counted_apart(running: Bench) -> Non
 
 @pytest.mark.parametrize(("flags", "offset"), [(2, 1), (0, 0), (1, 2**64 - 1)])
 def test_a_signal_without_sender_or_number_is_refused(
-    running: Bench, flags: int, offset: int
+    running: AgentRig, flags: int, offset: int
 ) -> None:
     with pytest.raises(ProtocolError, match="SIGNAL"):
         running.send(frames.SIGNAL, {"signal": 2}, session=ONE, offset=offset, flags=flags)
@@ -466,7 +468,7 @@ def test_a_signal_without_sender_or_number_is_refused(
 
 
 @pytest.mark.parametrize("number", [0, -1, 65, "15", None, True])
-def test_what_is_no_signal_is_refused(running: Bench, number: object) -> None:
+def test_what_is_no_signal_is_refused(running: AgentRig, number: object) -> None:
     with pytest.raises(ProtocolError, match="no signal"):
         running.send(frames.SIGNAL, {"signal": number}, session=ONE, offset=1)
 
@@ -474,7 +476,7 @@ def test_what_is_no_signal_is_refused(running: Bench, number: object) -> None:
 # ---------------------------------------------------------------- flow
 
 
-def test_a_full_window_blocks_that_session_alone(running: Bench) -> None:
+def test_a_full_window_blocks_that_session_alone(running: AgentRig) -> None:
     running.spawn(TWO)
     running.agent.output(ONE, 1, b"x" * frames.WINDOW)
     assert not running.agent.wants(ONE, 1)
@@ -482,22 +484,22 @@ def test_a_full_window_blocks_that_session_alone(running: Bench) -> None:
     assert running.agent.wants(TWO, 1)
 
 
-def test_the_window_of_the_broker_holds_within_limits(bench: Bench) -> None:
-    bench.hello()
-    bench.spawn(ONE, window=1)
-    bench.spawn(TWO, window=1 << 30)
+def test_the_window_of_the_broker_holds_within_limits(rig: AgentRig) -> None:
+    rig.hello()
+    rig.spawn(ONE, window=1)
+    rig.spawn(TWO, window=1 << 30)
     for session in (ONE, TWO):
-        bench.agent.output(session, 1, b"x" * 3_000_000)
+        rig.agent.output(session, 1, b"x" * 3_000_000)
     sent = {ONE: 0, TWO: 0}
     decoder = frames.Decoder()
-    while (data := bench.agent.next_data(1)) is not None:
+    while (data := rig.agent.next_data(1)) is not None:
         decoder.feed(data)
     for frame in decoder:
         sent[frame.session] += len(frame.payload)
     assert sent == {ONE: frames.MAX_DATA, TWO: frames.MOST_WINDOW}
 
 
-def test_an_acknowledgement_may_change_the_window(running: Bench) -> None:
+def test_an_acknowledgement_may_change_the_window(running: AgentRig) -> None:
     running.agent.output(ONE, 1, b"x" * frames.MOST_WINDOW)
     while running.agent.next_data(1) is not None:
         pass
@@ -510,7 +512,7 @@ def test_an_acknowledgement_may_change_the_window(running: Bench) -> None:
     assert running.agent.next_data(1) is None
 
 
-def test_sessions_and_streams_take_turns(running: Bench) -> None:
+def test_sessions_and_streams_take_turns(running: AgentRig) -> None:
     running.spawn(TWO)
     for session in (ONE, TWO):
         for stream in frames.STREAMS:
@@ -523,7 +525,7 @@ def test_sessions_and_streams_take_turns(running: Bench) -> None:
     }
 
 
-def test_data_goes_to_nobody_else(running: Bench) -> None:
+def test_data_goes_to_nobody_else(running: AgentRig) -> None:
     running.agent.output(ONE, 1, b"x")
     running.agent.connected(2, 0)
     assert running.agent.next_data(2) is None
@@ -535,20 +537,20 @@ def test_data_goes_to_nobody_else(running: Bench) -> None:
 # ---------------------------------------------------------------- closing
 
 
-def test_an_idle_worker_closes_and_takes_nothing_more(bench: Bench) -> None:
-    bench.hello()
-    bench.send(frames.CLOSE_IF_IDLE)
-    assert bench.names() == ["WELCOME", "CLOSED"]
-    bench.spawn()
-    assert bench.last()[0] == "LOST"
-    assert bench.last()[1]["code"] == 255
-    bench.send(frames.CLOSE_IF_IDLE)
-    assert bench.last()[0] == "CLOSED"
-    bench.hello(2, epoch=9, launcher="m")
-    assert bench.last(2)[1]["closed"] is True
+def test_an_idle_worker_closes_and_takes_nothing_more(rig: AgentRig) -> None:
+    rig.hello()
+    rig.send(frames.CLOSE_IF_IDLE)
+    assert rig.names() == ["WELCOME", "CLOSED"]
+    rig.spawn()
+    assert rig.last()[0] == "LOST"
+    assert rig.last()[1]["code"] == 255
+    rig.send(frames.CLOSE_IF_IDLE)
+    assert rig.last()[0] == "CLOSED"
+    rig.hello(2, epoch=9, launcher="m")
+    assert rig.last(2)[1]["closed"] is True
 
 
-def test_a_busy_worker_says_so_and_closes_by_itself(running: Bench) -> None:
+def test_a_busy_worker_says_so_and_closes_by_itself(running: AgentRig) -> None:
     running.processes = 3
     running.send(frames.CLOSE_IF_IDLE)
     assert running.last() == ("BUSY", {"sessions": 1, "processes": 3})
@@ -561,13 +563,13 @@ def test_a_busy_worker_says_so_and_closes_by_itself(running: Bench) -> None:
     assert running.names().count("BUSY") == 1
 
 
-def test_an_exit_that_nobody_acknowledged_does_not_keep_a_worker(running: Bench) -> None:
+def test_an_exit_that_nobody_acknowledged_does_not_keep_a_worker(running: AgentRig) -> None:
     running.end()
     running.send(frames.CLOSE_IF_IDLE)
     assert running.last()[0] == "CLOSED"
 
 
-def test_a_new_session_disarms_and_the_broker_asks_again(running: Bench) -> None:
+def test_a_new_session_disarms_and_the_broker_asks_again(running: AgentRig) -> None:
     running.send(frames.CLOSE_IF_IDLE)
     running.spawn(TWO)
     running.end(ONE)
@@ -577,20 +579,20 @@ def test_a_new_session_disarms_and_the_broker_asks_again(running: Bench) -> None
     assert running.last()[0] == "CLOSED"
 
 
-def test_who_waits_for_marked_processes_looks_again_and_stops_looking(bench: Bench) -> None:
-    bench.hello()
-    bench.processes = 1
-    bench.send(frames.CLOSE_IF_IDLE)
-    bench.tick(0.5)
-    bench.processes = 0
-    bench.tick(1.0)
-    assert bench.last()[0] == "CLOSED"
-    surveys = len(bench.of(Survey))
-    bench.tick(9.0)
-    assert len(bench.of(Survey)) == surveys
+def test_who_waits_for_marked_processes_looks_again_and_stops_looking(rig: AgentRig) -> None:
+    rig.hello()
+    rig.processes = 1
+    rig.send(frames.CLOSE_IF_IDLE)
+    rig.tick(0.5)
+    rig.processes = 0
+    rig.tick(1.0)
+    assert rig.last()[0] == "CLOSED"
+    surveys = len(rig.of(Survey))
+    rig.tick(9.0)
+    assert len(rig.of(Survey)) == surveys
 
 
-def test_a_flood_of_ended_orphans_is_one_look(running: Bench) -> None:
+def test_a_flood_of_ended_orphans_is_one_look(running: AgentRig) -> None:
     running.processes = 1
     running.send(frames.CLOSE_IF_IDLE)
     looks = len(running.of(Survey))
@@ -601,14 +603,14 @@ def test_a_flood_of_ended_orphans_is_one_look(running: Bench) -> None:
     assert len(running.of(Survey)) == looks + 1
 
 
-def test_nobody_looks_at_processes_when_nobody_waits(running: Bench) -> None:
+def test_nobody_looks_at_processes_when_nobody_waits(running: AgentRig) -> None:
     running.end()
     running.carry_out(running.agent.orphan_ended())
     running.tick(5.0)
     assert running.of(Survey) == []
 
 
-def test_a_worker_that_closed_without_a_stream_says_so_in_its_welcome(running: Bench) -> None:
+def test_a_worker_that_closed_without_a_stream_says_so_in_its_welcome(running: AgentRig) -> None:
     running.send(frames.CLOSE_IF_IDLE)
     running.carry_out(running.agent.disconnected(1))
     running.end()
@@ -619,14 +621,14 @@ def test_a_worker_that_closed_without_a_stream_says_so_in_its_welcome(running: B
 # ---------------------------------------------------------------- leaving
 
 
-def test_without_a_session_it_leaves_at_once(bench: Bench) -> None:
-    bench.hello()
-    bench.sigterm()
-    assert bench.last() == ("TERMINATING", {"seconds": 59.0})
-    assert bench.of(Leave) == [Leave()]
+def test_without_a_session_it_leaves_at_once(rig: AgentRig) -> None:
+    rig.hello()
+    rig.sigterm()
+    assert rig.last() == ("TERMINATING", {"seconds": 59.0})
+    assert rig.of(Leave) == [Leave()]
 
 
-def test_sessions_may_end_by_themselves_until_10_seconds_before_the_end(running: Bench) -> None:
+def test_sessions_may_end_by_themselves_until_10_seconds_before_the_end(running: AgentRig) -> None:
     running.sigterm()
     running.send(frames.GRACE, {"seconds": 40.0, "grace": 40})
     running.tick(29.9)
@@ -642,20 +644,18 @@ def test_sessions_may_end_by_themselves_until_10_seconds_before_the_end(running:
     assert running.of(Leave) == [Leave()]
 
 
-def signals(bench: Bench, start: int, end: int) -> dict[int, float]:
+def signals(rig: AgentRig, start: int, end: int) -> dict[int, float]:
     """When which signal came to the session."""
     found: dict[int, float] = {}
     for now in range(start, end):
-        bench.tick(float(now))
-        bench.carry_out(
-            bench.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), now)
-        )
-        for effect in bench.of(Signal):
-            found.setdefault(effect.number, bench.now)
+        rig.tick(float(now))
+        rig.carry_out(rig.agent.receive(1, Frame(frames.PING, frames.NO_SESSION, 0, 0, b""), now))
+        for effect in rig.of(Signal):
+            found.setdefault(effect.number, rig.now)
     return found
 
 
-def test_a_deletion_with_a_shorter_grace_than_the_templates_is_heard_of(running: Bench) -> None:
+def test_a_deletion_with_a_shorter_grace_than_the_templates_is_heard_of(running: AgentRig) -> None:
     running.sigterm()
     running.now = 1.0
     running.send(frames.GRACE, {"seconds": 15})
@@ -665,21 +665,21 @@ def test_a_deletion_with_a_shorter_grace_than_the_templates_is_heard_of(running:
 
 @pytest.mark.parametrize("told", [{"seconds": 600.0, "grace": 600}, {"seconds": 600.0}])
 def test_of_a_longer_one_who_has_much_to_save_has_a_quarter(
-    running: Bench, told: dict[str, float]
+    running: AgentRig, told: dict[str, float]
 ) -> None:
     running.sigterm()
     running.send(frames.GRACE, told)
     assert signals(running, 1, 700) == {15: 450.0, 9: 597.0}
 
 
-def test_word_that_comes_late_does_not_begin_the_grace_anew(running: Bench) -> None:
+def test_word_that_comes_late_does_not_begin_the_grace_anew(running: AgentRig) -> None:
     running.sigterm()
     running.now = 9.0
     running.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
     assert signals(running, 9, 40) == {15: 20.0, 9: 27.0}
 
 
-def test_a_stream_that_opens_anew_costs_nothing_of_the_grace(running: Bench) -> None:
+def test_a_stream_that_opens_anew_costs_nothing_of_the_grace(running: AgentRig) -> None:
     running.sigterm()
     running.send(frames.GRACE, {"seconds": 40.0, "grace": 40})
     running.now = 20.0
@@ -687,14 +687,14 @@ def test_a_stream_that_opens_anew_costs_nothing_of_the_grace(running: Bench) -> 
     assert signals(running, 20, 50) == {15: 30.0, 9: 37.0}
 
 
-def test_a_grace_that_must_have_begun_later_is_counted_from_the_word(running: Bench) -> None:
+def test_a_grace_that_must_have_begun_later_is_counted_from_the_word(running: AgentRig) -> None:
     running.sigterm()
     running.tick(8.0)
     running.send(frames.GRACE, {"seconds": 5.0, "grace": 5})
     assert signals(running, 8, 20) == {15: 8.0, 9: 10.0}
 
 
-def test_a_hook_that_runs_before_sigterm_uses_the_same_seconds(running: Bench) -> None:
+def test_a_hook_that_runs_before_sigterm_uses_the_same_seconds(running: AgentRig) -> None:
     running.send(frames.GRACE, {"seconds": 30.0})
     assert signals(running, 1, 20) == {}
     running.tick(25.0)
@@ -703,7 +703,7 @@ def test_a_hook_that_runs_before_sigterm_uses_the_same_seconds(running: Bench) -
     assert signals(running, 25, 40) == {15: 25.0, 9: 27.0}
 
 
-def test_what_is_told_is_kept_whatever_signal_comes_or_none(running: Bench) -> None:
+def test_what_is_told_is_kept_whatever_signal_comes_or_none(running: AgentRig) -> None:
     running.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
     running.tick(20.0)
     assert running.of(Signal) == [Signal(ONE, 15)]
@@ -717,47 +717,47 @@ def test_what_is_told_is_kept_whatever_signal_comes_or_none(running: Bench) -> N
 @pytest.mark.parametrize("has_session", [False, True])
 def test_what_is_told_ends_sessions_and_only_sigterm_what_else_runs(has_session: bool) -> None:
     """Until it comes the kubelet runs a hook, which ends where PID 1 does."""
-    bench = Bench()
-    bench.hello()
-    bench.agent.command_started()
+    rig = AgentRig()
+    rig.hello()
+    rig.agent.command_started()
     if has_session:
-        bench.spawn()
-    bench.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
-    bench.tick(20.0)
-    assert bench.last() == ("TERMINATING", {"seconds": 9.0})
+        rig.spawn()
+    rig.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
+    rig.tick(20.0)
+    assert rig.last() == ("TERMINATING", {"seconds": 9.0})
     if has_session:
-        bench.end()
-        bench.send(frames.EXIT_ACK, session=ONE)
-    bench.tick(28.0)
-    bench.send(frames.PING)
-    bench.spawn(TWO)
-    assert bench.last()[0] == "LOST"
-    assert (bench.of(SignalCommand), bench.of(Leave)) == ([], [])
+        rig.end()
+        rig.send(frames.EXIT_ACK, session=ONE)
+    rig.tick(28.0)
+    rig.send(frames.PING)
+    rig.spawn(TWO)
+    assert rig.last()[0] == "LOST"
+    assert (rig.of(SignalCommand), rig.of(Leave)) == ([], [])
 
-    bench.sigterm()
+    rig.sigterm()
 
-    assert (bench.of(SignalCommand), bench.of(Leave)) == ([SignalCommand(15)], [])
-    bench.carry_out(bench.agent.command_ended())
-    assert bench.of(Leave) == [Leave()]
+    assert (rig.of(SignalCommand), rig.of(Leave)) == ([SignalCommand(15)], [])
+    rig.carry_out(rig.agent.command_ended())
+    assert rig.of(Leave) == [Leave()]
 
 
 def test_the_agent_of_a_worker_whose_pid_1_is_elsewhere_stays_until_it_is_ended(
-    bench: Bench,
+    rig: AgentRig,
 ) -> None:
     """It hears of the deletion and gets no SIGTERM: once it left, it would be started again."""
-    bench.hello()
-    bench.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
+    rig.hello()
+    rig.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
     surveys = 0
     for now in (20.0, 22.5, 27.0, 29.0, 40.0):
-        bench.tick(now)
-        bench.send(frames.PING)
-        surveys = surveys or len(bench.of(Survey))
-    assert bench.of(Leave) == []
-    assert len(bench.of(Survey)) == surveys  # and looks for nothing meanwhile
+        rig.tick(now)
+        rig.send(frames.PING)
+        surveys = surveys or len(rig.of(Survey))
+    assert rig.of(Leave) == []
+    assert len(rig.of(Survey)) == surveys  # and looks for nothing meanwhile
 
 
 def test_sessions_that_are_left_after_what_is_told_are_looked_for_until_sigterm(
-    running: Bench,
+    running: AgentRig,
 ) -> None:
     running.processes = 1
     running.send(frames.GRACE, {"seconds": 30.0, "grace": 30})
@@ -768,7 +768,7 @@ def test_sessions_that_are_left_after_what_is_told_are_looked_for_until_sigterm(
     assert running.of(Leave) == [Leave()]
 
 
-def test_what_is_said_again_makes_it_no_longer(running: Bench) -> None:
+def test_what_is_said_again_makes_it_no_longer(running: AgentRig) -> None:
     running.sigterm()
     running.send(frames.GRACE, {"seconds": 20.0})
     running.now = 1.0
@@ -776,12 +776,14 @@ def test_what_is_said_again_makes_it_no_longer(running: Bench) -> None:
     assert signals(running, 1, 60) == {15: 10.0, 9: 17.0}
 
 
-def test_nobody_tells_of_a_node_that_shuts_down_so_sessions_hear_it_early(running: Bench) -> None:
+def test_nobody_tells_of_a_node_that_shuts_down_so_sessions_hear_it_early(
+    running: AgentRig,
+) -> None:
     running.sigterm()
     assert signals(running, 0, 60) == {15: 10.0, 9: 57.0}
 
 
-def test_word_that_comes_after_that_may_hasten_the_end(running: Bench) -> None:
+def test_word_that_comes_after_that_may_hasten_the_end(running: AgentRig) -> None:
     running.sigterm()
     running.tick(20.0)
     running.send(frames.GRACE, {"seconds": 10.0})
@@ -789,12 +791,12 @@ def test_word_that_comes_after_that_may_hasten_the_end(running: Bench) -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, "30", True, -1, float("inf")])
-def test_a_grace_that_is_none_is_refused(running: Bench, seconds: Any) -> None:
+def test_a_grace_that_is_none_is_refused(running: AgentRig, seconds: Any) -> None:
     with pytest.raises(ProtocolError):
         running.send(frames.GRACE, {"seconds": seconds})
 
 
-def test_it_waits_until_the_last_exit_is_acknowledged(running: Bench) -> None:
+def test_it_waits_until_the_last_exit_is_acknowledged(running: AgentRig) -> None:
     running.sigterm()
     running.end()
     assert running.of(Leave) == []
@@ -802,7 +804,7 @@ def test_it_waits_until_the_last_exit_is_acknowledged(running: Bench) -> None:
     assert running.of(Leave) == [Leave()]
 
 
-def test_a_stream_that_is_cut_has_the_grace_to_come_back_for_an_exit(running: Bench) -> None:
+def test_a_stream_that_is_cut_has_the_grace_to_come_back_for_an_exit(running: AgentRig) -> None:
     running.sigterm()
     running.carry_out(running.agent.disconnected(1))
     running.end()
@@ -815,7 +817,7 @@ def test_a_stream_that_is_cut_has_the_grace_to_come_back_for_an_exit(running: Be
 
 
 @pytest.mark.parametrize("has_stream", [True, False])
-def test_it_waits_no_longer_than_that(running: Bench, has_stream: bool) -> None:
+def test_it_waits_no_longer_than_that(running: AgentRig, has_stream: bool) -> None:
     running.sigterm()
     running.end()
     if not has_stream:
@@ -829,16 +831,16 @@ def test_it_waits_no_longer_than_that(running: Bench, has_stream: bool) -> None:
     assert running.of(Leave) == [Leave()]
 
 
-def test_it_waits_for_marked_processes(bench: Bench) -> None:
-    bench.processes = 1
-    bench.sigterm()
-    assert bench.of(Leave) == []
-    bench.processes = 0
-    bench.tick(0.5)
-    assert bench.of(Leave) == [Leave()]
+def test_it_waits_for_marked_processes(rig: AgentRig) -> None:
+    rig.processes = 1
+    rig.sigterm()
+    assert rig.of(Leave) == []
+    rig.processes = 0
+    rig.tick(0.5)
+    assert rig.of(Leave) == [Leave()]
 
 
-def test_each_further_sigterm_goes_on_to_the_next_stage(running: Bench) -> None:
+def test_each_further_sigterm_goes_on_to_the_next_stage(running: AgentRig) -> None:
     running.sigterm()
     running.sigterm()
     assert running.of(Signal) == [Signal(ONE, 15)]
@@ -850,7 +852,7 @@ def test_each_further_sigterm_goes_on_to_the_next_stage(running: Bench) -> None:
     assert running.of(Leave) == [Leave()]
 
 
-def test_a_second_sigterm_leaves_10_seconds_of_a_long_grace(running: Bench) -> None:
+def test_a_second_sigterm_leaves_10_seconds_of_a_long_grace(running: AgentRig) -> None:
     running.now = 5.0
     running.sigterm()
     running.sigterm()
@@ -862,7 +864,7 @@ def test_a_second_sigterm_leaves_10_seconds_of_a_long_grace(running: Bench) -> N
     assert running.of(Leave) == [Leave()]
 
 
-def test_a_session_is_taken_until_the_others_are_terminated(running: Bench) -> None:
+def test_a_session_is_taken_until_the_others_are_terminated(running: AgentRig) -> None:
     running.sigterm()
     running.spawn(TWO)
     assert running.last()[0] == "SPAWNED"
@@ -873,14 +875,14 @@ def test_a_session_is_taken_until_the_others_are_terminated(running: Bench) -> N
     assert running.last() == ("LOST", {"reason": "the worker is being terminated", "code": 255})
 
 
-def test_a_broker_that_comes_while_leaving_is_told_the_seconds_left(running: Bench) -> None:
+def test_a_broker_that_comes_while_leaving_is_told_the_seconds_left(running: AgentRig) -> None:
     running.sigterm()
     running.now = 9.0
     running.hello(2)
     assert running.last(2)[1]["terminating"] == pytest.approx(50.0)
 
 
-def test_the_containers_own_command_ends_after_the_sessions(running: Bench) -> None:
+def test_the_containers_own_command_ends_after_the_sessions(running: AgentRig) -> None:
     running.agent.command_started()
     running.sigterm()
     running.end()
@@ -891,7 +893,7 @@ def test_the_containers_own_command_ends_after_the_sessions(running: Bench) -> N
     assert running.of(Leave) == [Leave()]
 
 
-def test_the_containers_own_command_has_what_is_left_of_the_grace(running: Bench) -> None:
+def test_the_containers_own_command_has_what_is_left_of_the_grace(running: AgentRig) -> None:
     running.agent.command_started()
     running.sigterm()
     running.end()
@@ -904,25 +906,25 @@ def test_the_containers_own_command_has_what_is_left_of_the_grace(running: Bench
     assert running.of(Leave) == [Leave()]
 
 
-def test_the_end_of_the_command_alone_ends_nothing(bench: Bench) -> None:
-    bench.agent.command_started()
-    bench.carry_out(bench.agent.command_ended())
-    assert bench.done == []
+def test_the_end_of_the_command_alone_ends_nothing(rig: AgentRig) -> None:
+    rig.agent.command_started()
+    rig.carry_out(rig.agent.command_ended())
+    assert rig.done == []
 
 
 @pytest.mark.parametrize("grace", [0, 1, 2, 5, 15])
 def test_a_short_grace_is_kept(grace: float) -> None:
-    bench = Bench(grace)
-    bench.hello()
-    bench.spawn()
-    bench.sigterm()
+    rig = AgentRig(grace)
+    rig.hello()
+    rig.spawn()
+    rig.sigterm()
     for now in range(int(grace) + 1):
-        bench.tick(float(now))
-    assert bench.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
-    assert bench.of(Leave) == [Leave()]
+        rig.tick(float(now))
+    assert rig.of(Signal) == [Signal(ONE, 15), Signal(ONE, 9)]
+    assert rig.of(Leave) == [Leave()]
 
 
-def test_without_a_broker_sessions_live_for_ever(running: Bench) -> None:
+def test_without_a_broker_sessions_live_for_ever(running: AgentRig) -> None:
     running.carry_out(running.agent.disconnected(1))
     assert running.agent.deadline() is None
     running.tick(1e9)
@@ -930,14 +932,16 @@ def test_without_a_broker_sessions_live_for_ever(running: Bench) -> None:
 
 
 @pytest.mark.parametrize("hello", [{"epoch": 3, "launcher": "m"}, {"epoch": 2}])
-def test_a_launcher_that_is_never_obeyed_is_told_so(running: Bench, hello: dict[str, Any]) -> None:
+def test_a_launcher_that_is_never_obeyed_is_told_so(
+    running: AgentRig, hello: dict[str, Any]
+) -> None:
     with pytest.raises(Fenced) as caught:
         running.hello(2, **hello)
     running.carry_out(running.agent.drop(2, str(caught.value), is_fenced=True))
     assert running.last(2) == ("REJECT", {"reason": str(caught.value), "fenced": True})
 
 
-def test_a_connection_that_comes_late_is_refused_by_itself(running: Bench) -> None:
+def test_a_connection_that_comes_late_is_refused_by_itself(running: AgentRig) -> None:
     running.hello(2, number=7)
     with pytest.raises(ProtocolError) as caught:
         running.hello(3, number=6)

@@ -16,7 +16,7 @@ from fakes.cluster import FakeCluster
 NAMESPACE = "team"
 
 
-class Bench:
+class StoreRig:
     """What every test of a part above the store begins with."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ REACTION = 100
 """Milliseconds from what happened to the pass that answers it."""
 
 
-class World:
+class Simulation:
     """Everything that is simulated. `drain` gives how long a leaving worker takes.
 
     `delay`: milliseconds in which the operator has carried out what it was answered.
@@ -46,7 +46,7 @@ class World:
         self.service_waits: list[int] = []
         self.random, self.delay = Random(seed), 0
         self.passes = 0
-        self.checks: list[Callable[[World, Decision], None]] = []
+        self.checks: list[Callable[[Simulation, Decision], None]] = []
         self._pass_at: int | None = None
 
     def run(self, until: int) -> None:
