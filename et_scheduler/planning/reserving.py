@@ -24,6 +24,7 @@ def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     for hold in list(draft.holds.values()):
         if not hold.standing.job.is_frozen:
             complete(draft, hold)
+            _drop_empty(draft, hold)
     for queue, line in lines.items():
         standing = _find_first(draft, line)
         if standing is None or _has_equal(draft, queue, standing):
@@ -31,8 +32,12 @@ def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
         hold = Hold(standing, [])
         draft.holds[standing.job.uid] = hold
         complete(draft, hold)
-        if not hold.places:
-            del draft.holds[standing.job.uid]
+        _drop_empty(draft, hold)
+
+
+def _drop_empty(draft: Draft, hold: Hold) -> None:
+    if not hold.places:
+        draft.holds.pop(hold.standing.job.uid, None)
 
 
 def complete(draft: Draft, hold: Hold) -> None:
@@ -40,7 +45,8 @@ def complete(draft: Draft, hold: Hold) -> None:
 
     Where all that may hold its workers leaves its launcher without a seat, the launcher looks for
     one elsewhere: nodes of launchers are shared by all, and nobody holds them for long. Where all
-    of the cluster that is not reserved would not do, nothing is added.
+    that is not reserved for others would not do, nothing is added; where the whole cluster would
+    not, because pods of others have come or nodes have gone, nothing is held.
     """
     gang = get_gang(hold.standing)
     fits = draft.room.count_empty(gang.worker, draft.room.foreign)
@@ -60,6 +66,8 @@ def complete(draft: Draft, hold: Hold) -> None:
     if not _is_enough(draft, gang, fits, launchers, everything):
         gang = replace(gang, launcher=None)
         if not _is_enough(draft, gang, fits, launchers, everything):
+            if int(fits.sum()) < gang.workers:
+                hold.places = []
             return
     for place in order:
         if _is_enough(draft, gang, fits, launchers, chosen):

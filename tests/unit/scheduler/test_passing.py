@@ -330,6 +330,16 @@ def test_who_fits_nowhere_for_a_minute_holds_nodes_that_others_avoid() -> None:
     assert after["late"].placement.avoid == ("node-00", "node-01")
 
 
+def test_who_cannot_be_held_nodes_for_any_more_holds_none() -> None:
+    """A pod of others is where it needs all: the whole cluster, emptied of jobs, would not do."""
+    big = wait_on("big", 16, 1, unfit=NOW - HOUR, reserved=("node-00", "node-01"))
+    nodes = (make_node("node-00", taken={"cpu": 1000, "pods": 1}), make_node("node-01"))
+    told = decide_on(nodes, [big, make_job("small")])["big"]  # type: ignore[list-item]
+    assert told.reserved == ()
+    later = [replace(big, admission=told), make_job("small")]  # type: ignore[type-var]
+    assert decide_on(nodes, later)["small"].state is AdmissionState.ADMITTED
+
+
 def test_elastic_workers_may_be_on_reserved_nodes_if_their_least_is_elsewhere() -> None:
     nodes = make_nodes(2, cpu=4)
     rigid = run_on(make_job("r", 1, 1), "node-00")
