@@ -19,8 +19,9 @@ from et_operator.model.snapshots import Refusal
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, is_refused
+from et_operator.planning.standings import Standing
 from et_operator.planning.turns import find_refusal, is_fixed, list_turns
-from et_operator.planning.views import has_passed
+from et_operator.planning.views import View, has_passed
 
 MOST_ANSWERS = 64
 """So many writes of a pass are about scalings: whoever makes thousands of them must not keep the
@@ -129,17 +130,17 @@ def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Iterator[A
     if not scaling.is_accepted:
         yield AcceptScaling(*_pin(scaling), scaling.owners, draft.view.job.owner)
         return  # its status has to wait for the new resourceVersion
-    status = _derive(draft, scaling)
+    status = _derive(draft.view, scaling)
     if status != scaling.status:
         yield AnswerScaling(*_pin(scaling), status)
 
 
-def _refuse(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Outcome | None:
+def _refuse(standing: Standing, scaling: Scaling, turns: deque[Scaling]) -> Outcome | None:
     """Why this scaling can never be done; None if it can, is being done, or is yet to be judged.
 
     `turns` are those that wait, the next one first: one that is refused leaves it to those behind.
     """
-    view, record = draft.view, draft.status.scaling
+    view, record = standing.view, standing.status.scaling
     if record is not None and record.uid == scaling.uid:
         return None
     if scaling.is_of_other(view.job.uid):
@@ -153,21 +154,19 @@ def _refuse(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Outcome | 
     base = view.status.decided_replicas
     if record is not None or base is None or view.is_only_followed:
         return None  # a record that cannot be read looks like none
-    is_number_first = view.spec.worker.replicas != base and not is_fixed(draft)
+    is_number_first = view.spec.worker.replicas != base and not is_fixed(standing)
     if is_number_first or not turns or turns[0] is not scaling:
         return None
-    refusal = find_refusal(draft, scaling, base)
+    refusal = find_refusal(standing, scaling, base)
     if refusal is None:
         return None
     turns.popleft()
     return _fail(*refusal)
 
 
-def _derive(draft: Draft, scaling: Scaling) -> ScalingStatus:
-    record, now = draft.view.status.scaling, draft.now
-    status = replace(
-        scaling.status, job_uid=draft.view.job.uid, observed_generation=scaling.generation
-    )
+def _derive(view: View, scaling: Scaling) -> ScalingStatus:
+    record, now = view.status.scaling, view.now
+    status = replace(scaling.status, job_uid=view.job.uid, observed_generation=scaling.generation)
     if not status.conditions:
         status = _enter(status, ScalingPhase.CREATED, "Accepted", "waits for its turn", now)
     elif status.phase is None:  # somebody has removed it, or made it unreadable

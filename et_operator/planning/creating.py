@@ -113,11 +113,11 @@ def create_pods(draft: Draft) -> list[Action]:
     actions: list[Action] = []
     workers = _select_due(draft)
     if _needs_launcher(draft):
-        actions.append(_build_launcher(draft, runtime))
+        actions.append(_build_launcher(view, runtime))
         workers = workers if PODS not in view.snapshot.refusals else []
     elif view.is_launcher_missing or count_waits(draft):
         workers = workers[: max(draft.needed_workers - _count_promising(draft), 0)]
-    actions += _create_workers(draft, workers, runtime)
+    actions += _create_workers(view, workers, runtime)
     if actions and has_keys(view.job) and not status.keys_secret:
         return [CreateKeys(build_keys(view.job))]  # the pods mount them by the name that comes back
     return actions
@@ -195,17 +195,16 @@ def _select_due(draft: Draft) -> list[WorkerRecord]:
     return due[: max(most - sum(1 for _ in view.select_live_workers()), 0)]
 
 
-def _build_launcher(draft: Draft, runtime: Runtime) -> Create:
-    view = draft.view
+def _build_launcher(view: View, runtime: Runtime) -> Create:
     launcher = build_launcher(
         view.job,
-        draft.spec,
+        view.spec,
         status=view.status,
         runtime=runtime,
         pull_secrets=view.snapshot.shipped.pull_secrets,
     )
-    placement = find_placement(draft.view.job)
-    is_chosen = bool(placement.launcher) and not _is_restart(draft)
+    placement = find_placement(view.job)
+    is_chosen = bool(placement.launcher) and not _is_restart(view)
     return Create(PODS, place(launcher, [placement.launcher] if is_chosen else (), placement.avoid))
 
 
@@ -225,15 +224,15 @@ def _count_promising(draft: Draft) -> int:
 
 
 def _create_workers(
-    draft: Draft, records: Collection[WorkerRecord], runtime: Runtime
+    view: View, records: Collection[WorkerRecord], runtime: Runtime
 ) -> Iterator[Create]:
     """They differ in their metadata; all the rest is made once and shared by all of them."""
     if not records:
         return
-    job, epoch = draft.view.job, draft.view.status.epoch
-    common = build_worker(job, draft.spec.worker, 0, epoch=epoch, runtime=runtime)
-    chosen, anywhere = _place_workers(draft, common)
-    awaited = _select_awaited(draft)
+    job, epoch = view.job, view.status.epoch
+    common = build_worker(job, view.spec.worker, 0, epoch=epoch, runtime=runtime)
+    chosen, anywhere = _place_workers(view, common)
+    awaited = _select_awaited(view)
     metadata = common["metadata"]
     others = {k: v for k, v in metadata["annotations"].items() if k != ANNOTATION_RETRIES}
     for record in records:
@@ -248,22 +247,22 @@ def _create_workers(
         yield Create(PODS, {**body, "metadata": {**metadata, **own}})
 
 
-def _place_workers(draft: Draft, worker: Json) -> tuple[Json, Json]:
+def _place_workers(view: View, worker: Json) -> tuple[Json, Json]:
     """The worker on the nodes that were chosen for a start or a growth, and as a replacement."""
-    placement = find_placement(draft.view.job)
+    placement = find_placement(view.job)
     chosen = place(worker, placement.only, placement.avoid)
     return chosen, place(worker, (), placement.avoid)
 
 
-def _is_restart(draft: Draft) -> bool:
+def _is_restart(view: View) -> bool:
     """Whether the job had a launcher in this admission: the nodes of its start may be gone."""
-    return is_true(draft.view.status.conditions, "Restarting")
+    return is_true(view.status.conditions, "Restarting")
 
 
-def _select_awaited(draft: Draft) -> frozenset[str] | None:
+def _select_awaited(view: View) -> frozenset[str] | None:
     """Names of workers that nodes were chosen for; None at a start, when it is all of them."""
-    status = draft.view.status
-    if not status.launcher_uid and not _is_restart(draft):
+    status = view.status
+    if not status.launcher_uid and not _is_restart(view):
         return None
     scaling = status.scaling
     return frozenset(w.name for w in scaling.added) if scaling is not None else frozenset()

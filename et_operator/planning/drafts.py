@@ -11,12 +11,11 @@ from et_kube.events import Event
 from et_kube.resources import PODS, TRAINING_JOBS, Ref, Resource
 from et_operator.model.actions import Action, Subject
 from et_operator.model.conditions import Condition, find_condition, with_condition
-from et_operator.model.jobs import Backoff, JobSpec, JobStatus, WorkerRecord, WorkerState
-from et_operator.model.pods import Pod
+from et_operator.model.jobs import Backoff, WorkerRecord
 from et_operator.model.snapshots import Refusal, Snapshot
 from et_operator.model.texts import MAX_MESSAGE, cut
+from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
-from et_operator.planning.waiting import set_clocks_right
 
 LONGEST_WAIT = timedelta(seconds=60)
 GOOD_TIME = timedelta(minutes=10)
@@ -30,69 +29,17 @@ FAILURES_TOLD = 5
 """So often in a row a write has failed before it is told: within about three seconds."""
 
 
-class Draft:
+class Draft(Standing):
     """Starts as the observed status; each rule changes it and says so.
 
-    Whoever reads `status` here sees what was decided in this pass; `view.status` is what the
-    cluster has observed, and only that may be acted upon.
-
-    What is remembered about workers is kept by name here and put together when `status` is read: a
-    pass over a large job costs so much for each worker, whatever the number of the others.
+    Who only reads it takes a Standing.
     """
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
-        self.view = View(snapshot, now)
+        super().__init__(snapshot, now)
         self.events: list[Event] = []
         self.premises: dict[Ref, None] = {}
-        self._status = set_clocks_right(snapshot.job.status, now)
-        self._records = {record.name: record for record in self._status.workers}
-        self._are_records_new = False
         self._wake: datetime | None = None
-
-    @property
-    def now(self) -> datetime:
-        """The time of this pass."""
-        return self.view.now
-
-    @property
-    def status(self) -> JobStatus:
-        """What was decided so far. Where one worker after another is looked at, see `decided`."""
-        if self._are_records_new:
-            # a generator, for test_growth.py counts its steps: not to be read for each worker
-            workers = tuple(record for record in self._records.values())
-            self._status = replace(self._status, workers=workers)
-            self._are_records_new = False
-        return self._status
-
-    @property
-    def decided(self) -> JobStatus:
-        """The same at no cost, with `workers` that may be behind: find_record has the newest."""
-        return self._status
-
-    @property
-    def spec(self) -> JobSpec:
-        """The spec of a job that is known to be valid."""
-        return self.view.spec
-
-    @property
-    def needed_workers(self) -> int:
-        """With how many workers the command may be started."""
-        return self.spec.find_needed(self._status.decided_replicas)
-
-    @property
-    def has_decided(self) -> bool:
-        """Whether anything is to be recorded before it is acted upon."""
-        return self.status != self.view.status
-
-    @property
-    def next_generation(self) -> int:
-        """The generation that the next written config will have."""
-        view = self.view
-        last = view.written_generation
-        if view.report is not None:
-            # somebody removed it, or etcd was restored: it must be news to who has read it
-            last = max(last, view.report.observed_generation)
-        return max(self._status.generation, last + 1)
 
     @property
     def requeue_after(self) -> timedelta | None:
@@ -154,23 +101,6 @@ class Draft:
         """An Event on the job, once what was decided is written."""
         job = self.view.job
         self.events.append(Event(job.key.ref, job.uid, reason, message, is_warning))
-
-    def find_record(self, name: str) -> WorkerRecord | None:
-        """What is remembered about the worker of this name."""
-        return self._records.get(name)
-
-    def select_records(self, state: WorkerState) -> tuple[WorkerRecord, ...]:
-        """The workers that are remembered to be in this state."""
-        return tuple(r for r in self._records.values() if r.state is state)
-
-    def select_roster(self) -> list[Pod]:
-        """The live workers that are not leaving."""
-        out = {r.uid for r in self._records.values() if r.state is not WorkerState.JOINING}
-        return [pod for pod in self.view.select_live_workers() if pod.uid not in out]
-
-    def select_unborn(self) -> list[WorkerRecord]:
-        """Names that were decided and whose pods are yet to come."""
-        return [r for r in self.select_records(WorkerState.JOINING) if not r.uid]
 
     def remember(self, record: WorkerRecord) -> None:
         """Put a worker's record in the place of its former one."""
@@ -246,7 +176,7 @@ def hold_back(draft: Draft, actions: Iterable[Action]) -> tuple[Action, ...]:
     is_stopped = False
     for action in actions:
         is_alone, subject = action.stands_alone, action.subject
-        is_number = subject == TRAINING_JOBS and not _has_failed(draft, subject)
+        is_number = subject == TRAINING_JOBS and not _has_failed(draft.view, subject)
         if is_stopped and not is_alone:
             continue
         if is_number or subject == PODS or not is_refused(draft, subject):
@@ -256,6 +186,6 @@ def hold_back(draft: Draft, actions: Iterable[Action]) -> tuple[Action, ...]:
     return tuple(kept)
 
 
-def _has_failed(draft: Draft, subject: Subject) -> bool:
-    refusal = draft.view.snapshot.refusals.get(subject)
+def _has_failed(view: View, subject: Subject) -> bool:
+    refusal = view.snapshot.refusals.get(subject)
     return refusal is not None and not refusal.is_meant

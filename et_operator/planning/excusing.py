@@ -14,6 +14,7 @@ from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.planning.attributing import CLOCKS
 from et_operator.planning.drafts import Draft
+from et_operator.planning.standings import Standing
 from et_operator.planning.views import View, is_disrupted, is_taken, is_unseen
 
 BLAMED = timedelta(minutes=5)
@@ -47,14 +48,14 @@ def find_lost(draft: Draft, launcher: Pod | None) -> tuple[WorkerRecord, ...]:
     return tuple(losses)
 
 
-def list_tracked(draft: Draft) -> dict[str, str]:
+def list_tracked(standing: Standing) -> dict[str, str]:
     """Uids and names of the workers that are known of: by a record, by the config or by a pod.
 
     One that is over and of which nothing is known had its end noted, and forgotten since.
     """
-    view = draft.view
+    view = standing.view
     tracked = {m.uid: m.name for m in view.members.values() if m.state is not MemberState.GONE}
-    tracked |= {r.uid: r.name for r in draft.status.workers if r.uid}
+    tracked |= {r.uid: r.name for r in standing.status.workers if r.uid}
     tracked |= {p.uid: p.name for p in view.workers if not is_over(view, p.uid)}
     return tracked
 
@@ -89,12 +90,12 @@ def _find_end(view: View, launcher: Pod | None) -> datetime | None:
     return min(told or view.now, view.now)
 
 
-def _find_noted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
+def _find_noted(standing: Standing, name: str, uid: str) -> WorkerRecord | None:
     """What is recorded of a loss. The end of one that was leaving may be yet to be noted."""
-    record = draft.find_record(name)
+    record = standing.find_record(name)
     if record is None or record.uid != uid or record.state is WorkerState.JOINING:
         return None
-    is_known = record.state is WorkerState.GONE or not draft.view.is_uid_gone(uid)
+    is_known = record.state is WorkerState.GONE or not standing.view.is_uid_gone(uid)
     return record if is_known else None
 
 

@@ -14,6 +14,7 @@ from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import TOLD_WITHIN, delete_pod, is_outlived, is_time_doubtful
+from et_operator.planning.standings import Standing
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
 from et_operator.planning.views import View, has_passed
 
@@ -131,10 +132,10 @@ def _note_why(draft: Draft) -> None:
         draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
 
 
-def _are_keys_doubtful(draft: Draft) -> bool:
+def _are_keys_doubtful(standing: Standing) -> bool:
     """Whether the Secret of keys may be gone: where it is to be mounted, nothing has started."""
-    secret = draft.status.keys_secret
-    pods = [p for p in draft.view.own_pods if p.keys_secret == secret and p.node]
+    secret = standing.status.keys_secret
+    pods = [p for p in standing.view.own_pods if p.keys_secret == secret and p.node]
     return bool(pods) and not any(pod.has_container_started for pod in pods)
 
 

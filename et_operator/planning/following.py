@@ -13,6 +13,7 @@ from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail, succeed
 from et_operator.planning.judging import Ending, judge_launcher, note_launcher
+from et_operator.planning.standings import Standing
 
 UNJUDGED = "its launcher has ended, and what follows from that is decided once this is corrected"
 
@@ -27,9 +28,9 @@ def follow(draft: Draft) -> None:
         _follow_own(draft)
 
 
-def _has_never_begun(draft: Draft) -> bool:
+def _has_never_begun(standing: Standing) -> bool:
     """Whether it was refused when it came: then it ends, for nothing of it is there to go on."""
-    status, view = draft.status, draft.view
+    status, view = standing.status, standing.view
     if view.job.unread or status.epoch or status.is_suspended:
         return False
     return not view.snapshot.pods

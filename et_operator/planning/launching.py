@@ -6,6 +6,7 @@ from et_contract.documents import AHEAD
 from et_operator.model.jobs import LauncherCreation
 from et_operator.model.names import build_worker_selector
 from et_operator.planning.drafts import Draft
+from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
 
 
@@ -45,12 +46,12 @@ def restore(draft: Draft) -> None:
         draft.change(decided_replicas=scaling.target if scaling and is_going_on else wanted)
 
 
-def can_launch(draft: Draft) -> bool:
+def can_launch(standing: Standing) -> bool:
     """Whether the workers that the launcher waits for, if it does, run."""
-    if draft.spec.launcher_creation is LauncherCreation.AT_STARTUP:
+    if standing.spec.launcher_creation is LauncherCreation.AT_STARTUP:
         return True
-    running = sum(pod.is_container_running for pod in draft.view.select_live_workers())
-    return running >= draft.needed_workers
+    running = sum(pod.is_container_running for pod in standing.view.select_live_workers())
+    return running >= standing.needed_workers
 
 
 def _find_last_launcher(view: View) -> tuple[int, str]:

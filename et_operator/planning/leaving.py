@@ -16,6 +16,7 @@ from et_operator.model.snapshots import Refusal
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import is_script_done
+from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
 
 FORCED = "Forced"
@@ -84,7 +85,7 @@ def watch_drains(draft: Draft) -> None:
             continue
         if not _is_written(view, record):
             _wait_for_writing(draft, record)
-        elif not record.served and _is_served(draft, record):
+        elif not record.served and _is_served(view, record):
             draft.remember(replace(record, served=True, waiting_since=draft.now))
         else:
             _check_drain_timeout(draft, record)
@@ -156,13 +157,13 @@ def has_outlived(draft: Draft, pod: Pod, span: timedelta) -> bool:
     return noted is not None and not draft.must_wait(noted, span)
 
 
-def _find_noted_end(draft: Draft, pod: Pod) -> datetime | None:
+def _find_noted_end(standing: Standing, pod: Pod) -> datetime | None:
     """When we knew for the first time that its container had ended, or its job; None: not yet."""
-    status = draft.status
+    status = standing.status
     if status.completion_time is not None:
         return status.completion_time
     if pod.role is Role.WORKER:
-        record = draft.find_record(pod.name)
+        record = standing.find_record(pod.name)
         is_noted = record is not None and record.uid == pod.uid
         return record.since if record and is_noted and record.state is WorkerState.GONE else None
     if (pod.epoch or 0) >= status.epoch:
@@ -257,8 +258,8 @@ def _wait_for_writing(draft: Draft, record: WorkerRecord) -> None:
         draft.remember(replace(record, waiting_since=draft.now))
 
 
-def _is_served(draft: Draft, record: WorkerRecord) -> bool:
-    report = draft.view.report
+def _is_served(view: View, record: WorkerRecord) -> bool:
+    report = view.report
     return report is not None and report.served_generation >= (record.generation or 0)
 
 
@@ -284,20 +285,20 @@ def is_time_doubtful(draft: Draft) -> bool:
     return draft.must_wait(draft.view.snapshot.complete_since, CERTAIN_AFTER)
 
 
-def describe_held_drains(draft: Draft) -> str:
+def describe_held_drains(standing: Standing) -> str:
     """The drains whose time is long over while a watch is cut; "" where there are none."""
-    seen = draft.view.snapshot.complete_since
-    is_cut = seen is not None and seen >= draft.now  # see state/coverage.py
+    seen = standing.view.snapshot.complete_since
+    is_cut = seen is not None and seen >= standing.now  # see state/coverage.py
     if not is_cut:
         return ""
-    limit = draft.spec.drain_timeout + HELD_UP
+    limit = standing.spec.drain_timeout + HELD_UP
     held = [
         record.name
-        for record in draft.select_records(WorkerState.LEAVING)
+        for record in standing.select_records(WorkerState.LEAVING)
         if record.waiting_since is not None
-        and record.waiting_since + limit < draft.now
+        and record.waiting_since + limit < standing.now
         and record.reason != FORCED
-        and record.uid not in draft.view.closed
+        and record.uid not in standing.view.closed
     ]
     if not held:
         return ""

@@ -29,6 +29,8 @@ from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.naming import reserve_names
 from et_operator.planning.ranking import rank_victims
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
+from et_operator.planning.standings import Standing
+from et_operator.planning.views import View
 
 SOON = timedelta(seconds=1)
 """A wait that is shorter is not worth a word."""
@@ -97,11 +99,11 @@ def _forget_joined(draft: Draft) -> None:
             draft.forget(record.name)
 
 
-def _select_ended(draft: Draft) -> Iterator[tuple[str, str]]:
+def _select_ended(standing: Standing) -> Iterator[tuple[str, str]]:
     """(uid, name) of every worker that has ended and is not known to have."""
-    known = {r.uid for r in draft.select_records(WorkerState.GONE)}
-    tracked = list_tracked(draft).items()
-    return ((u, n) for u, n in tracked if u not in known and draft.view.is_uid_gone(u))
+    known = {r.uid for r in standing.select_records(WorkerState.GONE)}
+    tracked = list_tracked(standing).items()
+    return ((u, n) for u, n in tracked if u not in known and standing.view.is_uid_gone(u))
 
 
 def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | None:
@@ -184,17 +186,17 @@ def _dismiss_spent(draft: Draft) -> list[Vacancy]:
     return vacancies
 
 
-def _describe_outcome(draft: Draft, record: WorkerRecord, reason: str) -> WorkerOutcome:
-    seconds = (draft.now - (record.since or draft.now)).total_seconds()
-    result = _judge_leaving(draft, record)
-    brief = cut(reason, _find_reason_limit(draft))
+def _describe_outcome(standing: Standing, record: WorkerRecord, reason: str) -> WorkerOutcome:
+    seconds = (standing.now - (record.since or standing.now)).total_seconds()
+    result = _judge_leaving(standing.view, record)
+    brief = cut(reason, _find_reason_limit(standing))
     return WorkerOutcome(record.name, record.uid, result, round(seconds, 3), brief)
 
 
-def _find_reason_limit(draft: Draft) -> int:
+def _find_reason_limit(standing: Standing) -> int:
     """How long the reason of a worker's end may be: all of them have to fit into one status."""
-    wanted = draft.decided.decided_replicas or 0
-    return find_reason_limit(max(wanted, len(draft.view.workers)))
+    wanted = standing.decided.decided_replicas or 0
+    return find_reason_limit(max(wanted, len(standing.view.workers)))
 
 
 def _note_outcomes(draft: Draft, outcomes: Iterable[WorkerOutcome]) -> None:
@@ -206,11 +208,11 @@ def _note_outcomes(draft: Draft, outcomes: Iterable[WorkerOutcome]) -> None:
         draft.change(scaling=replace(scaling, workers=(*scaling.workers, *own)))
 
 
-def _judge_leaving(draft: Draft, record: WorkerRecord) -> Leaving:
+def _judge_leaving(view: View, record: WorkerRecord) -> Leaving:
     if record.reason == FORCED:
         return Leaving.FORCED
-    has_no_process = record.generation is None or record.uid in draft.view.closed
-    if has_no_process or not draft.view.can_command_run:
+    has_no_process = record.generation is None or record.uid in view.closed
+    if has_no_process or not view.can_command_run:
         return Leaving.GRACEFUL
     return Leaving.GONE
 
@@ -239,10 +241,10 @@ def _fill(draft: Draft, names: Iterable[str], vacancies: Iterable[Vacancy]) -> N
             draft.remember(replace(record, since=vacancy.since, retries=vacancy.retries))
 
 
-def _describe_wait(draft: Draft, names: Iterable[str]) -> str:
-    records = (draft.find_record(name) for name in names)
-    dues = [(r.since or draft.now) + find_spacing(r.retries) for r in records if r is not None]
-    wait = max(dues, default=draft.now) - draft.now
+def _describe_wait(standing: Standing, names: Iterable[str]) -> str:
+    records = (standing.find_record(name) for name in names)
+    dues = [(r.since or standing.now) + find_spacing(r.retries) for r in records if r is not None]
+    wait = max(dues, default=standing.now) - standing.now
     return f", the last one in {wait.total_seconds():.0f} s" if wait >= SOON else ""
 
 

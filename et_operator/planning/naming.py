@@ -5,6 +5,7 @@ from __future__ import annotations
 from et_contract.pods import MAX_INDEX, build_worker_name
 from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.planning.drafts import Draft
+from et_operator.planning.standings import Standing
 
 
 def reserve_names(draft: Draft, count: int) -> tuple[str, ...]:
@@ -24,8 +25,8 @@ def reserve_names(draft: Draft, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _is_in_use(draft: Draft, name: str) -> bool:
+def _is_in_use(standing: Standing, name: str) -> bool:
     """Whether a worker has this name, whoever's it is, or is still remembered by it."""
-    view = draft.view
-    is_ours = name in view.names or draft.find_record(name) is not None
+    view = standing.view
+    is_ours = name in view.names or standing.find_record(name) is not None
     return is_ours or name in view.member_names or name in view.snapshot.taken

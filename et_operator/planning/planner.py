@@ -95,33 +95,49 @@ def decide(draft: Draft) -> None:
 
 def decide_live(draft: Draft) -> None:
     """The same for a job that has not ended and is ours to run."""
+    # first: no rule below does without what it restores
     restore(draft)
+    # before whatever begins a next epoch: for that one this launcher must not be noted
     note_launcher(draft)
-    if has_ended(draft):
+    # before all that may give the job up or pause it: a command that ended with 0 has succeeded
+    if conclude_launcher(draft):
         return
+    # after that: what has ended does not hang; it may put the epoch away, or fail the job
     check_stall(draft)
     if draft.status.has_finished:
         return
+    # once the job is known to go on: what has ended is neither suspended nor resumed
     go_on_or_pause(draft)
+    # after that, for a resume is a start, and an admission is spent by one
     note_admission(draft)
+    # the rest is about pods, and a suspended job has none: of a scaling only the number changes
     if draft.status.is_suspended:
-        advance_scaling(draft)  # which only changes the number
+        advance_scaling(draft)
         return
+    # before pods are decided: all of them mount the same keys
     note_keys(draft)
+    # before workers are looked at: it decides how many there are to be, and of which epoch
     if draft.status.epoch == 0:
         begin(draft)
+    # before whatever counts workers: who is lost is none of them
     vacancies = note_workers(draft)
+    # right after the losses, by which it is judged: nothing more is decided for who is given up
     if not is_settling(draft) and (check_hopeless(draft, vacancies) or check_deadline(draft)):
         rest_on_launcher(draft)
         return
+    # before the roster is filled: it says how many there are to be, and who leaves for that
     advance_scaling(draft)
+    # after it, for it counts from the number that holds now, and spares whom a scaling has chosen
     yield_room(draft)
+    # after all who may have begun to leave, but for those who are surplus: these may wait a pass
     watch_drains(draft)
+    # after all that changed the number or let somebody leave: it fills or drops what is left over
     keep_roster(draft, vacancies)
+    # last: the config says what was decided above
     number_config(draft)
 
 
-def has_ended(draft: Draft) -> bool:
+def conclude_launcher(draft: Draft) -> bool:
     """Record what the launcher's end means; whether the job has ended with it."""
     verdict = judge_launcher(draft)
     if verdict is None:

@@ -18,6 +18,7 @@ from et_operator.planning.forgetting import forget_old_ends
 from et_operator.planning.manifests.hosts import build_config, build_config_map
 from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.scripting import build_orders
+from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
 
 GATHERING = timedelta(seconds=1)
@@ -41,7 +42,7 @@ def number_config(draft: Draft) -> None:
         return
     if draft.status.generation > written.generation:
         return
-    if _is_written(draft, written) and not _is_set_back(draft, written):
+    if _is_written(draft, written) and not _is_set_back(view, written):
         return
     forget_old_ends(draft)
     for pod in select_fresh(draft):
@@ -82,18 +83,18 @@ def _is_reachable(view: View, name: str) -> bool:
     return has_keys(view.job) or name in view.snapshot.role_names
 
 
-def _is_joining(draft: Draft, pod: Pod) -> bool:
+def _is_joining(standing: Standing, pod: Pod) -> bool:
     """Whether it has not been decided yet that this worker becomes a member."""
-    record = draft.find_record(pod.name)
+    record = standing.find_record(pod.name)
     return record is not None and record.state is WorkerState.JOINING
 
 
-def _is_set_back(draft: Draft, written: HostConfig) -> bool:
+def _is_set_back(view: View, written: HostConfig) -> bool:
     """Whether the broker has read a newer config than there ever was, as after etcd was restored.
 
     It takes none that is older; so what it is to follow must be newer still.
     """
-    report = draft.view.report
+    report = view.report
     return report is not None and report.observed_generation > written.generation
 
 

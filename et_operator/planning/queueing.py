@@ -25,6 +25,7 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.workers import build_worker
 from et_operator.planning.refusing import tell_refusals
+from et_operator.planning.standings import Standing
 
 ANSWER_WITHIN = timedelta(seconds=30)
 """A scheduler that is there answers sooner."""
@@ -64,26 +65,26 @@ def note_admission(draft: Draft) -> None:
         draft.set_condition(ADMITTED, "True", ADMITTED, message)
 
 
-def try_pods(draft: Draft) -> list[Action]:
+def try_pods(standing: Standing) -> list[Action]:
     """Ask as what the pods of who waits would be created, once those of its last life have ended.
 
     As et-scheduler sees it, who starts nobody before: what stays for its log holds nothing.
     """
-    view, shapes = draft.view, draft.status.shapes
-    told = find_condition(draft.status.conditions, ADMITTED)
+    view, shapes = standing.view, standing.status.shapes
+    told = find_condition(standing.status.conditions, ADMITTED)
     if not is_held(view.snapshot.job) or told is None:
         return []
     if not all(pod.is_terminal for pod in view.own_pods):
         return []
     if shapes.is_proven if shapes is not None else told.reason != REFUSED:
         return []
-    proofs = _select_proofs(draft)
-    return [one for one in _build_trials(draft) if one.role not in proofs]
+    proofs = _select_proofs(standing)
+    return [one for one in _build_trials(standing) if one.role not in proofs]
 
 
-def _build_trials(draft: Draft) -> Iterator[DryRun]:
-    account = build_access_name(draft.view.job.key.name)
-    for role, pod in _build_pods(draft):
+def _build_trials(standing: Standing) -> Iterator[DryRun]:
+    account = build_access_name(standing.view.job.key.name)
+    for role, pod in _build_pods(standing):
         yield DryRun(role, _leave_unnamed(pod, account))
 
 
@@ -123,27 +124,28 @@ def _note_held(draft: Draft) -> None:
     draft.set_condition(ADMITTED, "False", WAITING, message)
 
 
-def _select_proofs(draft: Draft) -> Mapping[Role, Proof]:
+def _select_proofs(standing: Standing) -> Mapping[Role, Proof]:
     """Those of this spec, and of this wait."""
-    told, generation = find_condition(draft.status.conditions, ADMITTED), draft.view.job.generation
+    told = find_condition(standing.status.conditions, ADMITTED)
+    generation = standing.view.job.generation
     since = told.last_transition_time if told is not None else None
     return {
         role: proof
-        for role, proof in draft.view.snapshot.proofs.items()
+        for role, proof in standing.view.snapshot.proofs.items()
         if proof.generation == generation and (since is None or proof.at >= since)
     }
 
 
-def _list_tried(draft: Draft, *, is_asked: bool) -> Iterator[Subject]:
+def _list_tried(standing: Standing, *, is_asked: bool) -> Iterator[Subject]:
     """What a refusal of its pods is remembered under, if it is of this spec.
 
     Or, not `is_asked`, under what it is that the server could not say what it would do.
     """
-    refusals = draft.view.snapshot.refusals
-    for trial in _build_trials(draft) if refusals else ():
+    refusals = standing.view.snapshot.refusals
+    for trial in _build_trials(standing) if refusals else ():
         subject = trial.subject
         refusal = refusals.get(subject)
-        if refusal is None or refusal.generation != draft.view.job.generation:
+        if refusal is None or refusal.generation != standing.view.job.generation:
             continue
         if is_asked == (refusal.is_answered and _UNASKED not in refusal.message):
             yield subject
@@ -191,15 +193,15 @@ def _find_shapes(draft: Draft) -> None:
         draft.change(shapes=None)
 
 
-def _build_pods(draft: Draft) -> tuple[tuple[Role, Json], ...]:
+def _build_pods(standing: Standing) -> tuple[tuple[Role, Json], ...]:
     """One of each role, as the operator would create it, with a name for keys yet to be made."""
-    view, status = draft.view, draft.status
+    view, status = standing.view, standing.status
     keys = status.keys_secret or f"{build_keys_prefix(view.job.key.name)}tried"
     job = replace(view.job, status=replace(status, keys_secret=keys))
     runtime = status.runtime or view.snapshot.shipped.runtime
     pull_secrets = view.snapshot.shipped.pull_secrets
     launcher = build_launcher(
-        job, draft.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
+        job, standing.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
     )
-    worker = build_worker(job, draft.spec.worker, 0, epoch=status.epoch, runtime=runtime)
+    worker = build_worker(job, standing.spec.worker, 0, epoch=status.epoch, runtime=runtime)
     return (Role.LAUNCHER, launcher), (Role.WORKER, worker)

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from et_operator.model.pods import Pod
-from et_operator.planning.drafts import Draft
+from et_operator.planning.standings import Standing
+from et_operator.planning.views import View
 
 
-def rank_victims(draft: Draft) -> list[Pod]:
+def rank_victims(standing: Standing) -> list[Pod]:
     """The roster, best victims first."""
-    return sorted(draft.select_roster(), key=lambda pod: _rank(draft, pod))
+    return sorted(standing.select_roster(), key=lambda pod: _rank(standing.view, pod))
 
 
-def explain_victim(draft: Draft, pod: Pod) -> str:
+def explain_victim(view: View, pod: Pod) -> str:
     """Why this worker and not another."""
-    if pod.name in draft.view.leavers:
+    if pod.name in view.leavers:
         return f"{pod.name}: named by et-scheduler"
     if not pod.is_container_running:
         return f"{pod.name}: not running"
-    if draft.view.has_notice(pod):
+    if view.has_notice(pod):
         return f"{pod.name}: its node {pod.node} is cordoned or going away"
     if pod.deletion_cost:
         return f"{pod.name}: pod-deletion-cost {pod.deletion_cost}"
     return f"{pod.name}: among the newest"
 
 
-def _rank(draft: Draft, pod: Pod) -> tuple[bool, bool, bool, int, float, int]:
-    is_late = draft.view.has_notice(pod)
+def _rank(view: View, pod: Pod) -> tuple[bool, bool, bool, int, float, int]:
+    is_late = view.has_notice(pod)
     return (
-        pod.name not in draft.view.leavers,
+        pod.name not in view.leavers,
         pod.is_container_running,
         not is_late,
         pod.deletion_cost,

@@ -15,7 +15,8 @@ from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import LONGEST_WAIT, Draft
 from et_operator.planning.finishing import fail
-from et_operator.planning.views import is_disrupted, is_refused_by_node
+from et_operator.planning.standings import Standing
+from et_operator.planning.views import View, is_disrupted, is_refused_by_node
 
 SHORT = LONGEST_WAIT
 """A worker that lived for longer is replaced at once: its place had no other one for so long."""
@@ -48,23 +49,23 @@ class Vacancy:
 
 
 def judge_loss(
-    draft: Draft, name: str, pod: Pod | None, reason: str, cause: Cause | None = None
+    standing: Standing, name: str, pod: Pod | None, reason: str, cause: Cause | None = None
 ) -> Vacancy:
     """What the loss of this worker means for its place. `pod` None: nobody saw how it ended.
 
     `cause` None: as the pod shows it.
     """
-    record = draft.find_record(name)
+    record = standing.find_record(name)
     is_joining = record is not None and record.state is WorkerState.JOINING
     before = record.retries if record is not None and is_joining else pod.retries if pod else 0
     cause = cause or _find_cause(pod)
-    life = _measure_life(draft, record if is_joining else None, pod)
-    was_used = pod is None or pod.uid in draft.view.listed
+    life = _measure_life(standing.view, record if is_joining else None, pod)
+    was_used = pod is None or pod.uid in standing.view.listed
     if life >= SHORT and (was_used or cause is not Cause.ITSELF):
         retries = 0
     else:
         retries = max(before, min(before + 1, cause.value))
-    since = draft.now - min(life, find_spacing(retries))
+    since = standing.now - min(life, find_spacing(retries))
     return Vacancy(name, reason, cause, since, retries)
 
 
@@ -97,13 +98,13 @@ def check_hopeless(draft: Draft, vacancies: Iterable[Vacancy]) -> bool:
     return True
 
 
-def describe_failing(draft: Draft) -> str:
+def describe_failing(standing: Standing) -> str:
     """That no worker of some place comes to life, and how the last one ended; "" if not so."""
-    unborn = any(record.retries >= HOPELESS for record in draft.select_unborn())
-    if not unborn and not any(_is_in_doubt(draft, pod) for pod in draft.select_roster()):
+    unborn = any(record.retries >= HOPELESS for record in standing.select_unborn())
+    if not unborn and not any(_is_in_doubt(standing.view, pod) for pod in standing.select_roster()):
         return ""
-    ended = [r for r in draft.select_records(WorkerState.GONE) if not r.taken]
-    last = max(ended, key=lambda record: record.since or draft.now, default=None)
+    ended = [r for r in standing.select_records(WorkerState.GONE) if not r.taken]
+    last = max(ended, key=lambda record: record.since or standing.now, default=None)
     return _describe(last.name, last.reason) if last else _describe("", "")
 
 
@@ -112,15 +113,15 @@ def _describe(name: str, reason: str) -> str:
     return f"{HOPELESS} or more workers in a row ended before they could be used{detail}"
 
 
-def _is_anyone_well(draft: Draft) -> bool:
+def _is_anyone_well(standing: Standing) -> bool:
     """Whether a worker lives, or is on its way on a node and may."""
-    roster = (pod for pod in draft.select_roster() if pod.node is not None)
-    return any(not _is_in_doubt(draft, pod) for pod in roster)
+    roster = (pod for pod in standing.select_roster() if pod.node is not None)
+    return any(not _is_in_doubt(standing.view, pod) for pod in roster)
 
 
-def _is_in_doubt(draft: Draft, pod: Pod) -> bool:
+def _is_in_doubt(view: View, pod: Pod) -> bool:
     """Whether so many before it ended that it must first be seen to live."""
-    return pod.retries >= HOPELESS and pod.uid not in draft.view.listed
+    return pod.retries >= HOPELESS and pod.uid not in view.listed
 
 
 def _find_cause(pod: Pod | None) -> Cause:
@@ -129,19 +130,19 @@ def _find_cause(pod: Pod | None) -> Cause:
     return Cause.TAKEN if pod is None or is_disrupted(pod) else Cause.ITSELF
 
 
-def _measure_life(draft: Draft, joining: WorkerRecord | None, pod: Pod | None) -> timedelta:
+def _measure_life(view: View, joining: WorkerRecord | None, pod: Pod | None) -> timedelta:
     """How long it lived: between two readings of one clock, as far as there are two."""
     if joining is not None and joining.uid and joining.since is not None:
-        life = draft.now - joining.since
+        life = view.now - joining.since
     elif pod is None:
         return SHORT
     else:
-        life = _measure_pod(draft, pod)
+        life = _measure_pod(view, pod)
     return max(life, timedelta())
 
 
-def _measure_pod(draft: Draft, pod: Pod) -> timedelta:
+def _measure_pod(view: View, pod: Pod) -> timedelta:
     end = pod.termination.finished if pod.termination else None
     if end is not None and pod.started is not None and pod.started.timestamp() > 0:
         return end - pod.started  # a container that could not be started says 1970
-    return (pod.deletion_requested or draft.now) - pod.created
+    return (pod.deletion_requested or view.now) - pod.created

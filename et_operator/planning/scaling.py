@@ -38,6 +38,7 @@ from et_operator.planning.scripting import (
     has_failed_for_good,
     is_script_done,
 )
+from et_operator.planning.standings import Standing
 from et_operator.planning.stopping import (
     PREEMPTED,
     SUPERSEDED,
@@ -122,7 +123,7 @@ def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) 
     else:
         missing = max(record.base - len(ranked), 0)  # those who are yet to come go first
         victims = ranked[: max(record.base - record.target - missing, 0)]
-        choice = "; ".join(explain_victim(draft, pod) for pod in victims)
+        choice = "; ".join(explain_victim(draft.view, pod) for pod in victims)
     draft.change(
         scaling=replace(
             record,
@@ -134,11 +135,11 @@ def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) 
         leave(draft, pod.name, pod.uid, record.kind.value)
 
 
-def _is_outgrown(draft: Draft, scaling: ScalingRecord) -> bool:
+def _is_outgrown(standing: Standing, scaling: ScalingRecord) -> bool:
     """Whether a growth is to go further: what is starting for it is not thrown away."""
     is_growth = scaling.kind.is_number and scaling.target > scaling.base
-    is_raised = draft.spec.worker.replicas > scaling.target
-    return is_growth and is_raised and not draft.status.is_suspended
+    is_raised = standing.spec.worker.replicas > scaling.target
+    return is_growth and is_raised and not standing.status.is_suspended
 
 
 def _extend(draft: Draft, scaling: ScalingRecord) -> None:
@@ -189,7 +190,7 @@ def _find_bar(view: View, scaling: ScalingRecord) -> tuple[str, str] | None:
 
 def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple[str, str] | None:
     """A ScaleOut whose hosts are not listed in time; a ScaleIn has the job's drain time-out."""
-    if live.timeout is None or not scaling.added or _are_added_listed(draft, scaling):
+    if live.timeout is None or not scaling.added or _are_added_listed(draft.view, scaling):
         return None
     if has_passed(draft.now, scaling.started, live.timeout):
         limit = live.timeout.total_seconds()
@@ -228,7 +229,7 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
         advance_script(draft, scaling, live, is_due=is_due)
         if are_gone and is_script_done(scaling, live):
             _succeed(draft, f"the job has {scaling.target} workers")
-    elif _are_added_listed(draft, scaling):
+    elif _are_added_listed(draft.view, scaling):
         advance_script(draft, scaling, live, is_due=True)
         if is_script_done(scaling, live):
             _succeed(draft, f"the job has {scaling.target} workers")
@@ -248,23 +249,23 @@ def _put_away(draft: Draft, scaling: ScalingRecord) -> None:
         put_away(draft, scaling)
 
 
-def _select_leaving(draft: Draft, scaling: ScalingRecord) -> list[WorkerId]:
-    leaving = {r.uid for r in draft.select_records(WorkerState.LEAVING)}
+def _select_leaving(standing: Standing, scaling: ScalingRecord) -> list[WorkerId]:
+    leaving = {r.uid for r in standing.select_records(WorkerState.LEAVING)}
     return [v for v in scaling.victims if v.uid in leaving]
 
 
-def _are_victims_off_the_list(draft: Draft, scaling: ScalingRecord) -> bool:
+def _are_victims_off_the_list(standing: Standing, scaling: ScalingRecord) -> bool:
     """Whether horovodrun has read a list without them (those never listed need no reading)."""
-    report = draft.view.report
+    report = standing.view.report
     served = report.served_generation if report else -1
-    records = [draft.find_record(v.name) for v in scaling.victims]
+    records = [standing.find_record(v.name) for v in scaling.victims]
     generations = [r.generation for r in records if r is not None and r.generation is not None]
     return all(served >= generation for generation in generations)
 
 
-def _are_added_listed(draft: Draft, scaling: ScalingRecord) -> bool:
-    pods = [draft.view.names.get(w.name) for w in scaling.added]
-    return all(pod is not None and pod.uid in draft.view.listed for pod in pods)
+def _are_added_listed(view: View, scaling: ScalingRecord) -> bool:
+    pods = [view.names.get(w.name) for w in scaling.added]
+    return all(pod is not None and pod.uid in view.listed for pod in pods)
 
 
 def _describe_script(scaling: ScalingRecord) -> str:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from et_contract.names import BROKER_CONTAINER
 from et_operator.model.jobs import WorkerState
 from et_operator.planning.drafts import Draft
+from et_operator.planning.standings import Standing
 
 SILENT_AFTER = timedelta(minutes=2)
 """A minute is what it waits itself before it tells of what it is refused."""
@@ -34,13 +35,13 @@ def describe_silence(draft: Draft) -> str:
     )
 
 
-def _find_unheard(draft: Draft) -> datetime | None:
+def _find_unheard(standing: Standing) -> datetime | None:
     """Since when the config names a worker as draining without the broker having read it."""
-    report = draft.view.report
+    report = standing.view.report
     heard = report.observed_generation if report is not None else 0
     unheard = [
         record.waiting_since
-        for record in draft.select_records(WorkerState.LEAVING)
+        for record in standing.select_records(WorkerState.LEAVING)
         if (record.generation or 0) > heard and record.waiting_since is not None
     ]
     return min(unheard, default=None)

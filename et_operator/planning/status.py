@@ -21,6 +21,7 @@ from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_stall
+from et_operator.planning.standings import Standing
 from et_operator.planning.turns import describe_held_number
 from et_operator.planning.views import NEEDS_PYTHON, View, is_image_unfit
 
@@ -268,8 +269,8 @@ def _count_role(view: View, pods: tuple[Pod, ...]) -> RoleCounts:
     )
 
 
-def _name_scaler(draft: Draft) -> str:
-    scaling, namespace = draft.status.scaling, draft.view.job.key.namespace
+def _name_scaler(standing: Standing) -> str:
+    scaling, namespace = standing.status.scaling, standing.view.job.key.namespace
     if scaling is None or not scaling.name:
         return ""
     return f"{scaling.kind.value}:{namespace}/{scaling.name}"

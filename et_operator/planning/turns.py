@@ -11,8 +11,8 @@ from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.scalings import Scaling
 from et_operator.planning.admitting import is_queued
 from et_operator.planning.concluding import find_untold, needs_no_word
-from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import find_script_refusal
+from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
 
 IN_QUEUE = (
@@ -22,42 +22,47 @@ IN_QUEUE = (
 """What a ScaleIn or ScaleOut of such a job is told."""
 
 
-def find_refusal(draft: Draft, scaling: Scaling, base: int) -> tuple[str, str] | None:
+def find_refusal(standing: Standing, scaling: Scaling, base: int) -> tuple[str, str] | None:
     """Why this scaling cannot be started on a job of `base` workers; None if it can."""
     if scaling.invalid:
         return "InvalidSpec", scaling.invalid
-    if draft.view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid:
+    if standing.view.job.annotations.get(ANNOTATION_APPLIED_SCALING) == scaling.uid:
         return "RecordLost", "it was begun, and the job's record of it is lost: the number stays"
-    if script := find_script_refusal(draft.spec, scaling):
+    if script := find_script_refusal(standing.spec, scaling):
         return "ScriptRefused", script
-    if is_queued(draft.view.job):
+    if is_queued(standing.view.job):
         return "InQueue", IN_QUEUE
-    if is_fixed(draft):
-        return "NotElastic", f"{_describe_fixed(draft)}; suspend it, scale it, and resume it"
-    names = {pod.name for pod in draft.select_roster()}
+    if is_fixed(standing):
+        return (
+            "NotElastic",
+            f"{_describe_fixed(standing.view)}; suspend it, scale it, and resume it",
+        )
+    names = {pod.name for pod in standing.select_roster()}
     unknown = [name for name in scaling.pod_names if name not in names]
     if unknown:
         return "UnknownPods", f"not workers of this job, or leaving already: {', '.join(unknown)}"
-    return find_bound(draft.spec.worker, find_target(scaling, base))
+    return find_bound(standing.spec.worker, find_target(scaling, base))
 
 
-def is_fixed(draft: Draft) -> bool:
+def is_fixed(standing: Standing) -> bool:
     """Whether the number of workers can only change between two launchers."""
-    has_launcher = bool(draft.status.launcher_uid) and not draft.status.is_suspended
-    return has_launcher and not draft.view.is_elastic
+    has_launcher = bool(standing.status.launcher_uid) and not standing.status.is_suspended
+    return has_launcher and not standing.view.is_elastic
 
 
-def describe_held_number(draft: Draft) -> str:
+def describe_held_number(standing: Standing) -> str:
     """That the spec's number of workers is not met now, and why; "" where it is."""
-    wanted, decided = draft.spec.worker.replicas, draft.status.decided_replicas
-    if decided in {None, wanted} or draft.status.scaling is not None or not is_fixed(draft):
+    wanted, decided = standing.spec.worker.replicas, standing.status.decided_replicas
+    if decided in {None, wanted} or standing.status.scaling is not None or not is_fixed(standing):
         return ""
     now = f"worker.replicas is {wanted}, and {decided} take part"
-    return f"{now}: {_describe_fixed(draft)}; suspend and resume it, and the new number holds"
+    return (
+        f"{now}: {_describe_fixed(standing.view)}; suspend and resume it, and the new number holds"
+    )
 
 
-def _describe_fixed(draft: Draft) -> str:
-    what = "the launcher that runs" if draft.spec.is_elastic else draft.spec.launcher
+def _describe_fixed(view: View) -> str:
+    what = "the launcher that runs" if view.spec.is_elastic else view.spec.launcher
     return f"{what} starts all its processes at once: no worker joins or leaves then"
 
 

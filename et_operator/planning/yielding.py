@@ -17,6 +17,8 @@ from et_operator.planning.leaving import (
     list_holders,
 )
 from et_operator.planning.ranking import rank_victims
+from et_operator.planning.standings import Standing
+from et_operator.planning.views import View
 
 YIELDED = "Yielded"
 """Reason of a worker that leaves so that the launcher finds room."""
@@ -44,7 +46,7 @@ def yield_room(draft: Draft) -> None:
     """
     if list_holders(draft):
         return
-    shortage = _find_refused(draft) or _find_unplaced(draft)
+    shortage = _find_refused(draft.view) or _find_unplaced(draft)
     if shortage is None or not shortage.times:
         return
     yielded = 2 ** min(shortage.times, MOST_DOUBLED) - 1
@@ -75,20 +77,20 @@ def _find_step(draft: Draft) -> int:
     return len(left) if left and draft.must_wait(last, PATIENCE) else 2 * len(left) + 1
 
 
-def _list_left(draft: Draft) -> list[WorkerRecord]:
+def _list_left(standing: Standing) -> list[WorkerRecord]:
     """The places that were left since the launcher was lost: each is named anew at once.
 
     Growth that was yet to come by then had no room, and leaves none.
     """
-    lost = find_launcher_loss(draft.status)
-    places = draft.select_unborn()
+    lost = find_launcher_loss(standing.status)
+    places = standing.select_unborn()
     return [r for r in places if lost is None or r.since is None or r.since >= lost]
 
 
-def _find_refused(draft: Draft) -> Shortage | None:
+def _find_refused(view: View) -> Shortage | None:
     """A quota refused the launcher more than once: what has just ended is counted for a moment."""
-    refusal = find_launcher_refusal(draft.view)
-    if refusal is None or draft.view.awaited_launchers:
+    refusal = find_launcher_refusal(view)
+    if refusal is None or view.awaited_launchers:
         return None
     return Shortage("a quota has", refusal.count - 1, refusal.message, "QuotaYielded")
 

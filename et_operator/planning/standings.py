@@ -1,0 +1,91 @@
+"""What a pass has before it while it decides: the view, and the status as it stands by now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from et_operator.model.jobs import JobSpec, JobStatus, WorkerRecord, WorkerState
+from et_operator.model.pods import Pod
+from et_operator.model.snapshots import Snapshot
+from et_operator.planning.views import View
+from et_operator.planning.waiting import set_clocks_right
+
+
+class Standing:
+    """What a rule may read in a pass: what is observed, and what was decided so far.
+
+    Whoever reads `status` here sees what was decided in this pass; `view.status` is what the
+    cluster has observed, and only that may be acted upon.
+
+    What is remembered about workers is kept by name here and put together when `status` is read: a
+    pass over a large job costs so much for each worker, whatever the number of the others.
+    """
+
+    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+        self.view = View(snapshot, now)
+        self._status = set_clocks_right(snapshot.job.status, now)
+        self._records = {record.name: record for record in self._status.workers}
+        self._are_records_new = False
+
+    @property
+    def now(self) -> datetime:
+        """The time of this pass."""
+        return self.view.now
+
+    @property
+    def status(self) -> JobStatus:
+        """What was decided so far. Where one worker after another is looked at, see `decided`."""
+        if self._are_records_new:
+            # a generator, for test_growth.py counts its steps: not to be read for each worker
+            workers = tuple(record for record in self._records.values())
+            self._status = replace(self._status, workers=workers)
+            self._are_records_new = False
+        return self._status
+
+    @property
+    def decided(self) -> JobStatus:
+        """The same at no cost, with `workers` that may be behind: find_record has the newest."""
+        return self._status
+
+    @property
+    def spec(self) -> JobSpec:
+        """The spec of a job that is known to be valid."""
+        return self.view.spec
+
+    @property
+    def needed_workers(self) -> int:
+        """With how many workers the command may be started."""
+        return self.spec.find_needed(self._status.decided_replicas)
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether anything is to be recorded before it is acted upon."""
+        return self.status != self.view.status
+
+    @property
+    def next_generation(self) -> int:
+        """The generation that the next written config will have."""
+        view = self.view
+        last = view.written_generation
+        if view.report is not None:
+            # somebody removed it, or etcd was restored: it must be news to who has read it
+            last = max(last, view.report.observed_generation)
+        return max(self._status.generation, last + 1)
+
+    def find_record(self, name: str) -> WorkerRecord | None:
+        """What is remembered about the worker of this name."""
+        return self._records.get(name)
+
+    def select_records(self, state: WorkerState) -> tuple[WorkerRecord, ...]:
+        """The workers that are remembered to be in this state."""
+        return tuple(r for r in self._records.values() if r.state is state)
+
+    def select_roster(self) -> list[Pod]:
+        """The live workers that are not leaving."""
+        out = {r.uid for r in self._records.values() if r.state is not WorkerState.JOINING}
+        return [pod for pod in self.view.select_live_workers() if pod.uid not in out]
+
+    def select_unborn(self) -> list[WorkerRecord]:
+        """Names that were decided and whose pods are yet to come."""
+        return [r for r in self.select_records(WorkerState.JOINING) if not r.uid]
