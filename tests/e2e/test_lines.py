@@ -36,7 +36,7 @@ def test_a_gang_that_nobody_can_place_is_taken_back_and_holds_nobody_up(
     pool.offer(1, 1)
     queue = pool.open_queue("queue")
     world.create(pool.build("nowhere", queue, (2, 2), affinity=BESIDE_NOBODY))
-    world.wait(lambda: len(find_pods(world, "nowhere")) == 2, "its workers look for a node")
+    world.wait(lambda: len(world.worker_names()) == 2, "its workers look for a node")
     world.create(pool.build("next", queue, (2, 2)))
     wait_for_condition(world, "next", "Admitted", "False")
 
@@ -77,7 +77,7 @@ def test_a_gang_of_which_a_quota_refuses_some_is_taken_back(
     queue = pool.open_queue("queue")
     limit_seats(world, pool, 1)
     world.create(pool.build("half", queue, (2, 2)))
-    world.wait(lambda: len(find_pods(world, "half")) == 1, "the quota has room for one of two")
+    world.wait(lambda: len(world.worker_names()) == 1, "the quota has room for one of two")
     world.create(pool.build("next", queue, (1, 1)))
     wait_for_condition(world, "next", "Admitted", "False")
 
