@@ -50,6 +50,8 @@ def is_admitted(job: TrainingJob) -> bool:
 
 def apply_admission(job: TrainingJob) -> TrainingJob:
     """The job as if its author had asked for what it was admitted to."""
+    if job.spec is not None and (job.spec.queue or job.status.admitted_number):
+        job = _give_back(job, job.spec)
     if job.spec is None or not is_queued(job):
         return job
     if not is_admitted(job):
@@ -82,11 +84,7 @@ def _count_workers(spec: JobSpec, admission: Admission) -> int:
 
 
 def _limit(job: TrainingJob, spec: JobSpec, number: int) -> TrainingJob:
-    """With this number, which the bounds of the spec never contradict.
-
-    What it was admitted to it gives back when it has ended: workers that run on would be nobody's,
-    beside the queue's limit and out of every share.
-    """
+    """With this number, which the bounds of the spec never contradict."""
     worker = spec.worker
     least, most = worker.min_replicas, worker.max_replicas
     worker = replace(
@@ -95,6 +93,14 @@ def _limit(job: TrainingJob, spec: JobSpec, number: int) -> TrainingJob:
         min_replicas=None if least is None else min(least, number),
         max_replicas=None if most is None else max(most, number),
     )
-    is_kept = spec.clean_pod_policy is CleanPodPolicy.NONE
-    policy = CleanPodPolicy.RUNNING if is_kept else spec.clean_pod_policy
-    return replace(job, spec=replace(spec, worker=worker, clean_pod_policy=policy))
+    return replace(job, spec=replace(spec, worker=worker))
+
+
+def _give_back(job: TrainingJob, spec: JobSpec) -> TrainingJob:
+    """What a job in a queue was admitted to is others' when it has ended, however it did.
+
+    Workers that run on would be nobody's, beside the queue's limit and out of every share.
+    """
+    if spec.clean_pod_policy is not CleanPodPolicy.NONE:
+        return job
+    return replace(job, spec=replace(spec, clean_pod_policy=CleanPodPolicy.RUNNING))

@@ -22,6 +22,9 @@ BLAMED = timedelta(minutes=5)
 
 horovodrun waits for a process that could not be started until its time-out, 120 s as we set it, and
 ends with 1; it may have come to that a worker's grace period after the loss."""
+AFTER = timedelta(seconds=60)
+"""Who is asked to end so long after the launcher has ended is no cause of that: clocks of nodes
+differ, and to run a command once more costs less than to give up a training."""
 _WITH_ITS_NODE = frozenset({"DeletionByPodGC", "DeletionByTaintManager"})
 """Reasons of disruptions which say that the node may have been lost long before."""
 
@@ -133,4 +136,5 @@ def _is_lost_after(view: View, pod: Pod, end: datetime) -> bool:
     if pod.disruption_reason in _WITH_ITS_NODE:
         return False
     ended = pod.termination.finished if pod.termination else None
-    return min(asked, ended or asked) > end + CLOCKS
+    is_ours = view.status.is_suspended  # which asks all workers to end, soon after the launcher
+    return min(asked, ended or asked) > end + (CLOCKS if is_ours else AFTER)

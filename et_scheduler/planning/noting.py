@@ -68,6 +68,8 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
             queue=standing.job.queue,
             workers=0,
             queued_at=draft.now,
+            unfit_since=None,
+            reserved=(),
             since=draft.now,
         )
 
@@ -127,7 +129,16 @@ def _has_lost_seats(draft: Draft, standing: Standing) -> bool:
 
 
 def _check_growth(draft: Draft, standing: Standing) -> None:
-    """Workers above the least that find no node are given back."""
+    """Workers above the least that find no node, or that nobody creates, are given back."""
+    wait = draft.rules.grown_within
+    if (
+        standing.is_elastic
+        and _has_not_begun(standing)
+        and draft.has_passed(standing.admission.resized_at, wait)
+    ):
+        draft.shrink(standing, (), None, f"no worker was created in {wait // 1000} s")
+        draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN)
+        return
     grown = [pod for pod in standing.unbound if draft.now >= pod.created]
     if not grown or not standing.is_elastic:
         return
@@ -137,6 +148,14 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
         text = f"{len(grown)} workers found no node in {wait // 1000} s"
         draft.shrink(standing, (), None, text)
         draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN)
+
+
+def _has_not_begun(standing: Standing) -> bool:
+    """Whether nothing came of the last growth: a launcher that is not elastic takes no workers."""
+    at, there = standing.admission.resized_at, (*standing.workers, *standing.unbound)
+    if at is None or standing.size <= len(there):
+        return False
+    return all(pod.created < at for pod in there)
 
 
 def take_back(

@@ -108,7 +108,7 @@ def test_a_loss_counts_from_when_it_was_and_not_from_when_it_was_noted(*, is_not
 @pytest.mark.parametrize("is_elastic", ELASTIC)
 @pytest.mark.parametrize(
     ("seconds", "reason", "explains"),
-    [(3, "", True), (60, "EvictionByEvictionAPI", False), (60, "DeletionByTaintManager", True)],
+    [(59, "", True), (61, "EvictionByEvictionAPI", False), (61, "DeletionByTaintManager", True)],
 )
 def test_one_that_somebody_took_once_the_launcher_had_ended_explains_nothing(
     seconds: int, reason: str, *, is_elastic: bool, explains: bool

@@ -267,6 +267,20 @@ def test_what_a_job_was_admitted_to_it_gives_back_when_it_has_ended(policy: Clea
     assert count_workers(world) == 0
 
 
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("is_queue_kept", [True, False])
+def test_so_it_does_where_it_ends_as_it_is_evicted(code: int, *, is_queue_kept: bool) -> None:
+    world = make_world(clean_pod_policy=CleanPodPolicy.NONE)
+    start(world)
+    world.finish(code)
+    answer(world, 1, 0, state=WAITING)
+    if not is_queue_kept:
+        world.edit(queue="")
+    world.go_on(6)
+    assert world.phase() == ("Failed" if code else "Succeeded")
+    assert count_workers(world) == 0
+
+
 def test_who_waits_without_shapes_since_a_former_operator_gets_them_and_is_tried() -> None:
     world = make_world()
     world.objection = "no such class"

@@ -381,11 +381,11 @@ def test_so_does_a_gang_whose_launcher_finds_no_seat_beside_its_workers(pool: st
 
 # ---------------------------------------------------------------- queues
 def test_a_place_in_line_is_in_one_queue() -> None:
-    waiting = wait_on("a", 1, 1, unfit=NOW - HOUR)
+    waiting = wait_on("a", 1, 1, unfit=NOW - HOUR, reserved=("node-00",))
     moved = replace(waiting, queue="other")  # type: ignore[type-var]
     full = run_on(make_job("r", 1, 1, 8), "node-00")
     told = decide_on(ONE, [full, moved], BOTH)["a"]  # type: ignore[list-item]
-    assert (told.queue, told.queued_at) == ("other", NOW)
+    assert (told.queue, told.queued_at, told.reserved) == ("other", NOW, ())
 
 
 @pytest.mark.parametrize(
@@ -563,6 +563,24 @@ def test_a_gang_starts_small_where_somebody_waits_for_what_it_takes(
     told = decide_on((node,), [waiter, make_job("b"), holder])
     assert told["a"].reason is Reason.NO_ROOM
     assert told["b"].workers == workers
+
+
+@pytest.mark.parametrize(
+    ("ago", "created", "workers"),
+    [
+        pytest.param(119, (), 6, id="not yet"),
+        pytest.param(120, (), 2, id="nobody creates any"),
+        pytest.param(120, (NOW - MINUTE,), 6, id="they come"),
+    ],
+)
+def test_growth_that_does_not_begin_is_given_back(
+    ago: int, created: tuple[int, ...], workers: int
+) -> None:
+    job = run_on(make_job("a", 1, 6, 2), "node-00", "node-01", resized_at=NOW - ago * SECOND)
+    pods = tuple(Pod(f"new-{at}", "node-00", at) for at in created)
+    job = replace(job, pods=(*job.pods, *pods), admission=replace(job.admission, workers=6))
+    told = decide_on(TWO, [job]).get("a", job.admission)
+    assert told.workers == workers
 
 
 def test_its_next_attempt_waits() -> None:
