@@ -3,7 +3,7 @@
 Nothing is expanded: what a shell would put in place of `$(...)`, `${...}`, backticks or `<(...)`
 may be anything, and is `$()`, `${}`, "``", `<()` in its word. The commands in them are commands of
 the script, as those in brackets are. Comments, here-documents, patterns of `case`, keywords and
-redirections are no words.
+redirections are no words. Who is given a here-document may run it: it is told beside the words.
 
 Standard library only, Python >= 3.7: this file runs in user containers too.
 """
@@ -12,11 +12,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import deque
+from collections import deque, namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Deque, Dict, List, Match, Optional
+    from typing import Deque, Dict, List, Match, Optional, Tuple
+
+Command = namedtuple(
+    "Command",
+    [
+        "words",
+        "targets",  # files that its output is redirected into, as words
+        "stdin",  # here-documents that it reads; one list for all commands of a pipeline
+    ],
+)
 
 _KEYWORDS = frozenset(
     ("if", "then", "elif", "else", "while", "until", "do", "coproc", "!", "{", "}")
@@ -45,6 +54,7 @@ _BRACED = re.compile(
 _QUOTED_BRACED = re.compile(
     r"""(?P<opening>\$[({]|`|")|(?P<closing>})|(?P<plain>\\[\s\S]|[^"`}\\$]+|.)"""
 )
+_PIPES = ("|", "|&")
 _PIECES = {'"': _QUOTED, "${": _BRACED, '"${': _QUOTED_BRACED}
 _COMMENT_ENDS = {False: re.compile(r"\n"), True: re.compile(r"[\n`]")}
 _ESCAPED = re.compile(r"""\\(?:\n|([$`"\\]))""")
@@ -55,7 +65,17 @@ _STANDS_FOR = {"$(": "$()", "${": "${}", '"${': "${}", "`": "``", "<(": "<()", "
 class _Level:
     """Where commands are, or a part of a word is, until it is closed."""
 
-    __slots__ = ("cases", "is_pattern", "opening", "parts", "place", "redirection", "words")
+    __slots__ = (
+        "cases",
+        "is_pattern",
+        "opening",
+        "parts",
+        "place",
+        "redirection",
+        "stdin",
+        "targets",
+        "words",
+    )
 
     def __init__(self, opening: str, place: int) -> None:
         self.opening = opening
@@ -65,6 +85,9 @@ class _Level:
         """Of the word that is read; None between words."""
         self.words: List[str] = []
         """Of the command that is read."""
+        self.targets: List[str] = []
+        self.stdin: List[str] = []
+        """Of the pipeline that is read."""
         self.redirection = ""
         """What the next word is the target of."""
         self.cases = 0
@@ -80,8 +103,8 @@ class _Level:
         return self.is_pattern or self.words[:1] == ["case"]
 
 
-def read_commands(script: str) -> List[List[str]]:
-    """The words of each command; those of a command in another one come before it.
+def read_commands(script: str) -> List[Command]:
+    """Each command; those in another one come before it.
 
     Where something is opened that nothing closes, what follows is read as if nothing was quoted or
     in brackets. The time is linear.
@@ -94,13 +117,13 @@ class _Reading:
         self._script = script
         self._place = 0
         self._levels = [_Level("", 0)]
-        self._commands: List[List[str]] = []
-        self._documents: Deque[str] = deque()
-        """What ends the here-documents that begin in the next line."""
+        self._commands: List[Command] = []
+        self._documents: Deque[Tuple[str, List[str]]] = deque()
+        """What ends the here-documents that begin in the next line, and where they go."""
         self._lines: Optional[Dict[str, List[int]]] = None
         self._is_unquoted = False
 
-    def read(self) -> List[List[str]]:
+    def read(self) -> List[Command]:
         while True:
             level = self._levels[-1]
             pattern = _UNQUOTED if self._is_unquoted else _PIECES.get(level.opening, _COMMANDS)
@@ -152,7 +175,7 @@ class _Reading:
             if text == ")" and not is_pattern and level.opening.endswith("("):
                 self._close(level)
             if text == "\n":
-                self._skip_documents()
+                self._take_documents()
 
     # ------------------------------------------------------------ levels
 
@@ -168,6 +191,8 @@ class _Reading:
             level.add("")
         is_quoted = opening == "${" and level.opening[:1] == '"'  # an apostrophe is one in there
         self._levels.append(_Level('"' + opening if is_quoted else opening, self._place))
+        if opening == "(":
+            self._levels[-1].stdin = level.stdin
 
     def _close(self, level: _Level) -> None:
         if level.opening == "`":
@@ -199,7 +224,11 @@ class _Reading:
             return
         word, level.parts = "".join(level.parts), None
         if level.redirection in ("<<", "<<-"):
-            self._documents.append(word)
+            self._documents.append((word, level.stdin))
+        elif level.redirection.startswith("<<<"):
+            level.stdin.append(word)
+        elif ">" in level.redirection:
+            level.targets.append(word)
         elif not level.redirection and (level.words or word not in _KEYWORDS):
             level.words.append(word)
         level.redirection = ""
@@ -209,6 +238,7 @@ class _Reading:
         self._end_word(level)
         level.redirection = ""
         words, level.words = level.words, []
+        targets, level.targets = level.targets, []
         if level.cases and words[:1] == ["esac"]:
             level.cases -= 1
             level.is_pattern = False
@@ -219,20 +249,22 @@ class _Reading:
             level.is_pattern = end != ")"
             return end == ")"
         if words:
-            self._commands.append(words)
+            self._commands.append(Command(words, targets, level.stdin))
+            level.stdin = level.stdin if end in _PIPES else []
         level.is_pattern = level.cases > 0 and end.startswith(";") and len(end) > 1
         return False
 
     # ------------------------------------------------------------ here-documents
 
-    def _skip_documents(self) -> None:
+    def _take_documents(self) -> None:
         while self._documents:
-            end = self._documents.popleft()
+            end, stdin = self._documents.popleft()
             if self._lines is None:
                 self._lines = _index_lines(self._script)
             places = self._lines.get(end, [])
             index = bisect_left(places, self._place)
             if index < len(places):  # one that never ends would be the rest, or was none
+                stdin.append(self._script[self._place : places[index]])
                 self._place = self._script.find("\n", places[index]) + 1 or len(self._script)
 
 

@@ -19,7 +19,7 @@ from et_contract import options, paths, scripts, wrappers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional, Sequence, Tuple
+    from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 BY_LIST = "list"
 """It reads the list of hosts again and again, and lets go of a host that is no longer on it."""
@@ -140,14 +140,14 @@ def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
     """The launcher that a container's command line starts, or the one that is wished for by name.
 
     Raises KeyError for a wish that is not in NAMES. Looks at the command itself, past programs that
-    run another one, and, where that is a shell with `-c`, at the commands of its script; not into
-    files. Of several the one counts that can be scaled, for others may only ask something or
-    prepare the data.
+    run another one, and, where that is a shell, at the commands of its script as far as the command
+    line has it; not into files of the image. Of several the one counts that can be scaled, for
+    others may only ask something or prepare the data.
     """
     if wish is not None:
         row = {row.name: row for row in LAUNCHERS}[wish]
         return Choice(row.name, row.leaving != NEVER)
-    calls = _find_calls(command)
+    calls = _Reading(command).calls
     elastic = [row for row, words in calls if _is_elastic(row, words)]
     for rows in (elastic, [row for row, _ in calls]):
         if rows:
@@ -182,21 +182,60 @@ def _is_elastic(row: Launcher, words: Sequence[str]) -> bool:
     return False
 
 
-def _find_calls(command: Sequence[str]) -> List[Tuple[Launcher, Sequence[str]]]:
-    """Each launcher that a command line calls, itself or in scripts, with the words behind it."""
-    calls, waiting, rest = [], [_cut(command)], _MAX_READ
-    while waiting:
-        words = waiting.pop()
-        words = words[wrappers.find_program(words) :]
+class _Reading:
+    """Finds each launcher that a command line calls, itself or in scripts.
+
+    A here-document is a script where a shell reads it, be it from a file that it was written to.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.calls: List[Tuple[Launcher, Sequence[str]]] = []
+        """With the words behind it."""
+        self._rest = _MAX_READ
+        self._waiting = [scripts.Command(_cut(command), [], [])]
+        self._written: Dict[str, List[List[str]]] = {}
+        """Name of a file -> here-documents that may be in it."""
+        self._run: Set[str] = set()
+        """Names of files that are run, or read by a shell."""
+        while self._waiting:
+            self._take(self._waiting.pop())
+
+    def _take(self, command: scripts.Command) -> None:
+        words = command.words[wrappers.find_program(command.words) :]
+        if command.stdin:
+            copies = words[1:] if words and wrappers.name_of(words[0]) == "tee" else []
+            self._note_written([*command.targets, *copies], command.stdin)
         if not words:
-            continue
+            return
         row = _BY_COMMAND.get(wrappers.name_of(words[0]))
         if row is not None:
-            calls.append((row, words[1:]))
-        script = (wrappers.find_script(words) or "")[: min(MAX_SCRIPT, rest)]
-        rest -= len(script)
-        waiting += scripts.read_commands(script)
-    return calls
+            self.calls.append((row, words[1:]))
+        self._read(wrappers.find_script(words) or "")
+        name = wrappers.name_of(wrappers.find_file(words) or "")
+        if name == "stdin":
+            self._read_documents(command.stdin)
+        elif name:
+            self._run.add(name)
+            for documents in self._written.pop(name, ()):
+                self._read_documents(documents)
+
+    def _note_written(self, files: Sequence[str], documents: List[str]) -> None:
+        names = {wrappers.name_of(file) for file in files}
+        for name in names:
+            self._written.setdefault(name, []).append(documents)
+        if names & self._run:
+            self._read_documents(documents)
+
+    def _read_documents(self, documents: List[str]) -> None:
+        while documents:  # each once, whoever reads it too
+            script = documents.pop()
+            if wrappers.is_for_shell(script):
+                self._read(script)
+
+    def _read(self, script: str) -> None:
+        script = script[: min(MAX_SCRIPT, self._rest)]
+        self._rest -= len(script)
+        self._waiting += scripts.read_commands(script)
 
 
 def _cut(words: Sequence[str]) -> Sequence[str]:

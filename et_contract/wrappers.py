@@ -10,7 +10,7 @@ from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import FrozenSet, Optional, Sequence
+    from typing import FrozenSet, Optional, Sequence, Set, Tuple
 
 _Wrapper = namedtuple(
     "_Wrapper",
@@ -110,15 +110,41 @@ def find_script(words: Sequence[str]) -> Optional[str]:
     if name == "su":
         place = words.index("-c") + 1 if "-c" in words else len(words)
     elif name in _SHELLS:
-        place = _find_operand(words)
+        place, letters = _read_options(words)
+        place = place if "c" in letters else len(words)
     else:
         return None
     return words[place] if place < len(words) else None
 
 
-def _find_operand(words: Sequence[str]) -> int:
-    """The index of a shell's script; beyond the last where it is given none as a word."""
-    place, has_script = 1, False
+def find_file(words: Sequence[str]) -> Optional[str]:
+    """The file whose script a program is, or reads; /dev/stdin where a shell is told none."""
+    name = name_of(words[0])
+    if name == "su":
+        return None if "-c" in words else "/dev/stdin"
+    if name in (".", "source"):
+        return words[1] if len(words) > 1 else None
+    if name not in _SHELLS:
+        return words[0]
+    place, letters = _read_options(words)
+    if "c" in letters:
+        return None
+    return words[place] if place < len(words) and "s" not in letters else "/dev/stdin"
+
+
+def is_for_shell(script: str) -> bool:
+    """Whether a shell reads it, by its first line: one that names nobody leaves it to the shell."""
+    if script[:2] != "#!":
+        return True
+    words = script[2:].partition("\n")[0].split()
+    program = words[find_program(words) :]
+    return bool(program) and name_of(program[0]) in _SHELLS
+
+
+def _read_options(words: Sequence[str]) -> Tuple[int, Set[str]]:
+    """The index of a shell's first operand, and the letters of the options before it."""
+    place = 1
+    letters: Set[str] = set()
     while place < len(words) and words[place][:1] in ("-", "+"):
         word = words[place]
         place += 1
@@ -128,5 +154,5 @@ def _find_operand(words: Sequence[str]) -> int:
             place += word in _SHELL_VALUED
         else:
             place += word.count("o") + word.count("O")  # -eo pipefail
-            has_script = has_script or (word[0] == "-" and "c" in word)
-    return place if has_script else len(words)
+            letters.update(word if word[0] == "-" else "")
+    return place, letters

@@ -35,6 +35,10 @@ def _expand(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
+def read_words(script: str) -> list[list[str]]:
+    return [command.words for command in read_commands(script)]
+
+
 WORDS = st.recursive(BASE, _expand, max_leaves=8)
 
 
@@ -43,7 +47,7 @@ WORDS = st.recursive(BASE, _expand, max_leaves=8)
 )
 def test_words_behind_one_that_is_complete_are_seen(words: list[str], between: str) -> None:
     script = between.join([*words, "--nnodes=2:4", "train.py"])
-    *_, found, behind = read_commands(script + "; next")
+    *_, found, behind = read_words(script + "; next")
     assert (len(found), found[-2:]) == (len(words) + 2, ["--nnodes=2:4", "train.py"])
     assert behind == ["next"]
 
@@ -54,12 +58,12 @@ def test_plain_words_are_those_of_shlex(text: str) -> None:
         words = shlex.split(text)
     except ValueError:
         return
-    assert read_commands(text) == ([words] if words else [])
+    assert read_words(text) == ([words] if words else [])
 
 
 @given(st.text("a1 \n'\"\\$`(){}<>&|;#", max_size=40))
 def test_any_text_is_read(text: str) -> None:
-    assert sum(map(len, read_commands(text))) <= 2 * len(text)
+    assert sum(map(len, read_words(text))) <= 2 * len(text)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,21 @@ def test_any_text_is_read(text: str) -> None:
 def test_the_commands_of_a_script(script: str, commands: list[str]) -> None:
     """Words are apart by blanks; where one has a blank, or is empty, by bars."""
     words = [line.split("|" if "|" in line else " ") for line in commands]
-    assert read_commands(script) == words
+    assert read_words(script) == words
+
+
+@pytest.mark.parametrize(
+    ("script", "commands"),
+    [
+        ("a >b <<E 2>&1 c\n d\n\nE\ne", [(["a", "c"], ["b", "1"], [" d\n\n"]), (["e"], [], [])]),
+        ("a <<E | b >c\nd\nE\n", [(["a"], [], ["d\n"]), (["b"], ["c"], ["d\n"])]),
+        ("a <<<'b c' & d", [(["a"], [], ["b c"]), (["d"], [], [])]),
+        ("a <<E; b <<F\nc\nE\nd\nF", [(["a"], [], ["c\n"]), (["b"], [], ["d\n"])]),
+        ("a $(b <<E\nc\nE\n) <<F\nd\nF", [(["b"], [], ["c\n"]), (["a", "$()"], [], ["d\n"])]),
+    ],
+)
+def test_what_a_command_reads_and_where_it_writes(script: str, commands: list[tuple]) -> None:
+    assert read_commands(script) == commands
 
 
 @pytest.mark.parametrize(
@@ -122,6 +140,8 @@ def test_the_commands_of_a_script(script: str, commands: list[str]) -> None:
         "(",
         "a#",
         "<<a\n",
+        "<<a|b\n",
+        "<<a b>c\na\n",
         "case a in (",
     ],
 )

@@ -77,6 +77,29 @@ ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover
         (["sh", "-c", "cat <<E\ntorchrun --nnodes=1:4 t\nE\nmpirun x"], ("mpirun", False)),
         (["sh", "-c", "# (mpirun is not needed)\npython3 driver.py"], ("other", True)),
         (["sh", "-c", "python3 - <<'E'\nhorovodrun = 1\nE\npython3 x"], ("other", True)),
+        (
+            ["sh", "-c", "cat >/a/r.sh <<'E'\n#!/bin/bash\nmpirun x\nE\nbash -e /a/r.sh"],
+            ("mpirun", False),
+        ),
+        (["sh", "-c", "cat <<E >$F\nmpirun x\nE\nchmod +x $F; exec $F"], ("mpirun", False)),
+        (["sh", "-c", "tee r.sh <<E\nmpirun x\nE\n. ./r.sh"], ("mpirun", False)),
+        (["sh", "-c", "cat <<E | tee r\nmpirun x\nE\nsu me -c '/a/r'"], ("mpirun", False)),
+        (["sh", "-c", "sh -c 'cat >r <<E\nmpirun x\nE\n'; sh r"], ("mpirun", False)),
+        (["sh", "-c", "bash <<E\nmpirun x\nE"], ("mpirun", False)),
+        (["sh", "-c", "bash -s a <<-E\n\tset -e\n\tmpirun x\n\tE"], ("mpirun", False)),
+        (["sh", "-c", "sudo su - me <<E\nmpirun x\nE"], ("mpirun", False)),
+        (["sh", "-c", "sed s/a/b/ <<E |\nmpirun x\nE\n (sh /dev/stdin)"], ("mpirun", False)),
+        (["sh", "-c", "bash <<<'mpirun x'"], ("mpirun", False)),
+        (["sh", "-c", "sh <<E\nsh <<F\nmpirun x\nF\nE"], ("mpirun", False)),
+        (["sh", "-c", "cat >t.py <<E\nds = 1\nE\npython t.py"], ("other", True)),
+        (["sh", "-c", "cat >t <<E\n#!/usr/bin/env python\nds = 1\nE\n./t"], ("other", True)),
+        (["sh", "-c", "cat >r.sh <<E\nmpirun x\nE\npython3 x"], ("other", True)),
+        (
+            ["sh", "-c", "cat >w.sh <<E\ntorchrun --nnodes=1:4 t\nE\nmpirun sh w.sh"],
+            ("mpirun", False),
+        ),
+        (["sh", "-c", "bash x.sh <<E\nmpirun x\nE"], ("other", True)),
+        (["sh", "-c", "bash -c 'cat' <<E; sh\nmpirun x\nE"], ("other", True)),
         (["sh", "-c", "command -v mpirun && python3 x"], ("other", True)),
         (["sh", "-c", "case $A in mpirun) python3 x;; esac"], ("other", True)),
         (["sh", "-c", "pip install deepspeed && python3 x"], ("other", True)),
@@ -134,7 +157,23 @@ def test_no_two_launchers_speak_of_the_same_thing():
 
 
 @pytest.mark.parametrize(
-    "begin", ["\n", "A=1\n", ";A=", "(", "a/", "do ", "; ", "A=1 ", "a --nn ", "$(", "{ "]
+    "begin",
+    [
+        "\n",
+        "A=1\n",
+        ";A=",
+        "(",
+        "a/",
+        "do ",
+        "; ",
+        "A=1 ",
+        "a --nn ",
+        "$(",
+        "{ ",
+        "sh <<E|",
+        "sh<<E\nE\n",
+        "sh r;tee r<<E\nE\n",
+    ],
 )
 def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
     script = begin * (starters.MAX_SCRIPT // len(begin))
