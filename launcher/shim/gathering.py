@@ -35,7 +35,10 @@ PATIENCE_SECONDS = 600.0
 """What an elastic run without any worker waits for one, as torchrun itself would."""
 AGAIN_SECONDS = {torch_options.CUT_OFF: 600.0, frames.EXIT_REFUSED: 60.0}
 """Codes of ends that say nothing of the training, and for how long since the first of several in a
-row the host gets another torchrun. One that ran longer than that begins a row anew."""
+row the host gets another torchrun."""
+LONG_SECONDS = 120.0
+"""One that ran so long has done something, and begins a row anew: who never reaches the rendezvous
+ends after its start and the 60 s that torch waits for its store."""
 AGAIN_AFTER = 5.0
 USAGE_ERROR = 2
 KILLED = 128
@@ -116,6 +119,7 @@ class Gathering:
             if self._is_wanted(host.name, now):
                 programs.say(f"torchrun starts in {host.name}")
                 self._again.pop(host.name, None)
+                self._asked.discard(host.name)
                 self._started[host.name] = now
                 self._running[host.name] = self._start(host)
         return self._judge(names, now)
@@ -130,10 +134,9 @@ class Gathering:
             programs.say(f"{name}: torchrun ended with {code}")
 
     def _note_nothing(self, name: str, now: float, code: int) -> None:
-        patience = AGAIN_SECONDS[code]
-        if now >= self._started[name] + patience:
+        if now >= self._started[name] + LONG_SECONDS:
             self._rows.pop((name, code), None)
-        if now < self._rows.setdefault((name, code), now) + patience:
+        if now < self._rows.setdefault((name, code), now) + AGAIN_SECONDS[code]:
             self._again[name] = now + AGAIN_AFTER
 
     def _is_wanted(self, name: str, now: float) -> bool:

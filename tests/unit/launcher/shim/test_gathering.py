@@ -17,7 +17,7 @@ import pytest
 
 from et_contract import frames
 from et_contract.hosts import Host
-from launcher.shim.gathering import AGAIN_AFTER, Gathering
+from launcher.shim.gathering import AGAIN_AFTER, LONG_SECONDS, Gathering
 from launcher.shim.torch_options import CUT_OFF, LATE
 from tests.unit.launcher.shim.brokers import PATIENCE, FakeBroker, Peer, Start
 from tests.unit.launcher.shim.torches import build_torch
@@ -257,6 +257,26 @@ def test_a_way_to_the_rendezvous_that_there_is_not_ends_the_run():
         fleet.look("a", later=AGAIN_AFTER)
         fleet.end(CUT_OFF, "a")
         assert fleet.look("a", later=600) is None
+
+
+def test_one_that_has_trained_between_two_cuts_is_not_cut_off_again_and_again():
+    fleet = Fleet()
+    for _ in range(99):
+        fleet.look("ab", later=AGAIN_AFTER)
+        fleet.end(CUT_OFF, "a", "b")
+        assert fleet.look("ab", later=LONG_SECONDS) is None
+
+
+def test_one_that_was_asked_to_end_and_got_another_one_is_asked_again():
+    fleet = Fleet(most=2)
+    fleet.look("ab")
+    fleet.look("a")
+    fleet.end(CUT_OFF, "b")
+    fleet.look("ab")
+    fleet.look("abc", later=AGAIN_AFTER)
+    assert fleet.starts == "abb"
+    fleet.look("a")
+    assert fleet.signals == [("b", signal.SIGTERM)] * 2
 
 
 def test_a_signal_goes_to_all_and_ends_the_run():
