@@ -248,7 +248,8 @@ class _Reading:
         if is_case or level.is_pattern:
             level.is_pattern = end != ")"
             return end == ")"
-        if words:
+        is_definition = end == "(" and len(words) == 1  # of a function, or an array
+        if words and not is_definition:
             self._commands.append(Command(words, targets, level.stdin))
             level.stdin = level.stdin if end in _PIPES else []
         level.is_pattern = level.cases > 0 and end.startswith(";") and len(end) > 1

@@ -31,7 +31,7 @@ _WRAPPERS = {
     "catatonit": _wrap(),
     "chroot": _wrap(operands=1),
     "chrt": _wrap("-T -P -D", operands=1),
-    "command": _wrap("-v -V"),  # which only say what it would be
+    "command": _wrap("-v -V -pv -pV"),  # which only say what it would be
     "conda run": _wrap("-n --name -p --prefix --cwd"),
     "dumb-init": _wrap("-r --rewrite"),
     "env": _wrap("-u --unset -C --chdir"),
@@ -55,7 +55,8 @@ _WRAPPERS = {
     "strace": _wrap("-o -e -s -u -a -b -E -I -O -P -S -U -X"),
     "su-exec": _wrap(operands=1),
     "sudo": _wrap(
-        "-u --user -g --group -h --host -p --prompt -C -r --role -t --type -T -D --chdir -R -U"
+        "-u --user -g --group -h --host -p --prompt -C -r --role -t --type -T -D --chdir -R -U "
+        "-l --list"  # which only say what may be run
     ),
     "taskset": _wrap(operands=1),
     "time": _wrap("-f --format -o --output"),

@@ -87,7 +87,7 @@ def test_any_text_is_read(text: str) -> None:
         ('a "b $(c "d e" `f`) g"', ["f", "c|d e|``", "a|b $() g"]),
         ("if a; then ! b; elif c; then { d; }; else e; fi", ["a", "b", "c", "d", "e", "fi"]),
         ("while a; do b; done | until c", ["a", "b", "done", "c"]),
-        ("(a; (b)); f() { c; }", ["a", "b", "f", "c"]),
+        ("(a; (b)); f() { c; }; d e!(f)", ["a", "b", "c", "d e!", "f"]),
         ("case $A in b|c) d;; (e) f; g ;; *) esac; h", ["d", "f", "g", "h"]),
         ("a $(case b in c) d ;; e) case f in g) h; esac;; esac) i", ["d", "h", "a $() i"]),
         ("do case a in\n b)\n c\nesac | d", ["c", "d"]),
