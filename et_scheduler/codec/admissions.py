@@ -55,6 +55,7 @@ def decode_admission(body: object) -> Admission:
         attempts=read_integer(body, "attempts", most=MAX_INTEGER),
         retry_at=read_moment(body, "retryAt"),
         resized_at=read_moment(body, "resizedAt"),
+        leaving_since=read_moment(body, "leavingSince"),
     )
 
 
@@ -92,6 +93,7 @@ def encode_admission(admission: Admission) -> dict[str, Any]:
         "attempts": admission.attempts or None,
         "retryAt": write_moment(admission.retry_at),
         "resizedAt": write_moment(admission.resized_at),
+        "leavingSince": write_moment(admission.leaving_since),
     }
 
 

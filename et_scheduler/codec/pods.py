@@ -19,7 +19,7 @@ from et_scheduler.codec.reading import (
 )
 from et_scheduler.codec.shapes import read_bound_shape, read_whole_shape
 from et_scheduler.model.cluster import Node
-from et_scheduler.model.shapes import Shape
+from et_scheduler.model.shapes import SECOND, Shape
 
 _MAX_CONDITIONS = 256
 _MAX_UID = 64
@@ -33,7 +33,8 @@ class Tenant:
     `owner` is the uid of the training job that it is of, "" for the pods of others. `is_pending`
     says that whoever binds pods looks for a node for it. `since`: then, or, of a job's pod, when it
     was created. `priority` and `preempts`, known of these, are what the server admitted it
-    with. One that has ended has all defaults.
+    with. `deletion_asked`: when its deletion was, of one that is terminating. One that has ended
+    has all defaults.
     """
 
     node: str = ""
@@ -45,6 +46,7 @@ class Tenant:
     priority: int = 0
     preempts: bool = True
     since: int = 0
+    deletion_asked: int = 0
 
 
 GONE = Tenant()
@@ -79,7 +81,15 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
         priority=read_integer(spec, "priority", least=-MAX_INTEGER - 1, most=MAX_INTEGER),
         preempts=read_preempts(spec),
         since=created if owner else _find_unplaced(status) or created,
+        deletion_asked=_find_deletion(metadata),
     )
+
+
+def _find_deletion(metadata: Json) -> int:
+    """When it was asked for: what is written is the end of its grace. 0: nobody has asked."""
+    end = read_moment(metadata, "deletionTimestamp") or 0
+    grace = read_integer(metadata, "deletionGracePeriodSeconds", most=MAX_INTEGER)
+    return max(end - grace * SECOND, 1) if end else 0
 
 
 def _find_owner(metadata: Json) -> tuple[str, bool]:

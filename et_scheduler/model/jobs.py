@@ -40,7 +40,8 @@ class Eviction:
 class Admission:
     """`status.admission`: all that the scheduler decides about a job, and remembers of it.
 
-    `workers` is what an admitted job may have now. `leaving` are the names that go first.
+    `workers` is what an admitted job may have now. `leaving` are the names that go first, asked
+    `leaving_since`.
     `reserved` are nodes that a waiting job holds. `queued_at` is its place in line, `since` that of
     `state`; `bound_at` says that its least size was bound in this admission.
     """
@@ -65,6 +66,7 @@ class Admission:
     attempts: int = 0
     retry_at: int | None = None
     resized_at: int | None = None
+    leaving_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Pod:
     """A pod of a job that has not ended. `node` is "" until it is bound.
 
     `shape` is given where the pod was made from another template than the job has now.
-    `is_draining` says that its leaving has begun, and `is_terminating` that it is being deleted.
+    `is_draining` says that its leaving has begun, and `is_terminating` that it is being deleted,
+    which somebody asked for at `deletion_asked`.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Pod:
     is_draining: bool = False
     is_terminating: bool = False
     shape: Shape | None = None
+    deletion_asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

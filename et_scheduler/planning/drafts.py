@@ -50,7 +50,7 @@ class Draft:
         self.wake_at: int | None = None
         known = (job for job in jobs if not self._is_being_tried(job))
         found = sorted(known, key=lambda job: (job.namespace, job.name, job.uid))
-        self.standings = {job.uid: Standing(job) for job in found}
+        self.standings = {job.uid: Standing(job, now - rules.coming_most) for job in found}
         shapes = {shape for job in found for shape in (job.launcher, job.worker)}
         shapes |= {pod.shape for job in found for pod in job.pods if pod.shape is not None}
         shapes |= {pod.shape for pod in cluster.pending}
@@ -182,9 +182,12 @@ class Draft:
     ) -> None:
         """These bound workers are asked to go, and what is not bound yet is given up.
 
-        Between two allowed sizes the lower counts, so that more may leave than were asked for.
+        Between two allowed sizes the lower counts, so that more may leave than were asked for. What
+        was given before and has not come is not waited for: the gift is the new one then.
         """
-        leaving = list(pods)
+        leaving, given = list(pods), standing.admission.gave_for
+        if standing.overdue and not standing.leaving and standing.step is not Step.GIVE:
+            given = None
         before = self.get_held(standing, standing.size)
         names = {pod.name for pod in leaving}
         stay = [pod for pod in standing.workers if pod.name not in names]
@@ -201,7 +204,8 @@ class Draft:
             leaving=tuple(
                 sorted({*standing.admission.leaving, *(pod.name for pod in (*leaving, *extra))})
             ),
-            gave_for=standing.admission.gave_for or gift,
+            leaving_since=self.now if leaving or extra else standing.admission.leaving_since,
+            gave_for=given or gift,
             reason=Reason.GAVE_WAY,
             message=reason,
         )

@@ -33,10 +33,16 @@ def note_all(draft: Draft) -> None:
 
 
 def _note_gone(draft: Draft, standing: Standing) -> None:
-    """What was given is gone: the job may be asked again."""
-    is_noted = standing.admission.gave_for is not None or standing.admission.leaving
-    if is_noted and not standing.leaving:
-        draft.change(standing, Step.TELL, gave_for=None, leaving=())
+    """What was given is gone: the job may be asked again. So it may once nobody waits for it."""
+    admission = standing.admission
+    if standing.leaving:
+        asked = (admission.leaving_since, *(pod.deletion_asked for pod in standing.job.pods))
+        for moment in filter(None, asked):
+            draft.has_passed(moment, draft.rules.coming_most)
+        if admission.leaving and admission.leaving_since is None:  # a former version has asked
+            draft.change(standing, Step.TELL, leaving_since=draft.now)
+    elif (admission.gave_for is not None or admission.leaving) and not standing.overdue:
+        draft.change(standing, Step.TELL, gave_for=None, leaving=(), leaving_since=None)
 
 
 def _note_most(draft: Draft, standing: Standing) -> None:
@@ -189,6 +195,7 @@ def send_back(
         since=draft.now,
         workers=0,
         leaving=(),
+        leaving_since=None,
         gave_for=None,
         bound_at=None,
         short_since=None,

@@ -33,6 +33,7 @@ def seat_bound(draft: Draft) -> None:
             shape = pod.shape or (job.launcher if pod.is_launcher else job.worker)
             taken[shape][place] += 1
             is_staying = pod.name in stays or (pod.is_launcher and standing.has_launcher)
+            is_staying = is_staying or pod.name in standing.overdue
             if not is_staying:
                 leaving[shape][place] += 1
     for shape, counts in taken.items():

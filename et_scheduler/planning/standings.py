@@ -19,7 +19,8 @@ class Standing:
     """One job in this pass.
 
     `workers` are its bound ones that stay, newest last; `unbound` those that have no node yet.
-    `leaving` counts pods that were asked to go by earlier passes and are still there.
+    `leaving` counts pods that were asked to go by earlier passes and are still there, `overdue`
+    those that should have gone long ago: they take their room, and nobody waits for them.
     `gang_seats` are those with which it starts in this pass, `held` those that are kept for it.
     `outside` counts its workers on nodes that nobody has reserved.
     """
@@ -37,6 +38,7 @@ class Standing:
         "leaving",
         "most",
         "outside",
+        "overdue",
         "pods_left",
         "step",
         "unbound",
@@ -45,7 +47,7 @@ class Standing:
         "workers",
     )
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, overdue_since: int) -> None:
         self.job = job
         self.was = job.admission
         self.admission = job.admission or Admission()
@@ -57,6 +59,7 @@ class Standing:
         self.workers: list[Pod] = []
         self.unbound: list[Pod] = []
         self.leaving = 0
+        self.overdue: frozenset[str] = frozenset()
         self.outside = 0
         self.pods_left = len(job.pods)
         self.is_fresh = False
@@ -66,7 +69,7 @@ class Standing:
         self.held: tuple[Gang, Seats] | None = None
         self.launcher_parts: tuple[int, ...] = ()
         self.worker_parts: tuple[int, ...] = ()
-        self._sort_pods()
+        self._sort_pods(overdue_since)
 
     @property
     def size(self) -> int:
@@ -169,14 +172,20 @@ class Standing:
         pairs = zip(self.launcher_parts, self.worker_parts, strict=True)
         return max((own + workers * each for own, each in pairs), default=0)
 
-    def _sort_pods(self) -> None:
-        leaving = set(self.admission.leaving)
+    def _sort_pods(self, overdue_since: int) -> None:
+        leaving, overdue = set(self.admission.leaving), set()
+        asked = self.admission.leaving_since
         is_over = not self.is_admitted
         for pod in self.job.pods:
             if is_over or pod.is_terminating or pod.name in leaving:
-                self.leaving += 1
+                moments = (pod.deletion_asked, asked if pod.name in leaving else None)
+                if any(at and at <= overdue_since for at in moments) and not is_over:
+                    overdue.add(pod.name)
+                else:
+                    self.leaving += 1
             elif pod.is_launcher:
                 self.has_launcher = True
             else:
                 (self.workers if pod.node else self.unbound).append(pod)
+        self.overdue = frozenset(overdue)
         self.workers.sort(key=lambda pod: (pod.created, pod.name))

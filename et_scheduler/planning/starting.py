@@ -158,6 +158,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         elasticity=standing.job.elasticity,
         workers=workers,
         leaving=(),
+        leaving_since=None,
         placement=placement,
         reason=Reason.STARTED,
         message=f"{workers} workers",

@@ -1,0 +1,118 @@
+"""Workers that were asked to go and do not: they take their room, and nobody waits for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from et_contract.admissions import AdmissionState
+from et_scheduler.model.cluster import Cluster, PendingPod
+from et_scheduler.model.jobs import Gift, Job, Pod, Purpose
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import DAY, MINUTE, SECOND
+from et_scheduler.planning.passing import decide
+from tests.unit.scheduler.makers import (
+    LONG_AGO,
+    MAIN,
+    NOW,
+    cpus,
+    decide_on,
+    make_job,
+    make_node,
+    make_nodes,
+    run_on,
+)
+
+BOTH = (Queue("main"), Queue("other"))
+DEAD = make_node("dead", has_room=False)
+NODES = (*make_nodes(2), DEAD)
+LATE = [
+    pytest.param(11 * MINUTE, False, id="for eleven minutes"),
+    pytest.param(12 * MINUTE, True, id="for twelve"),
+    pytest.param(30 * DAY, True, id="for a month"),
+]
+
+
+def stuck(job: Job, ago: int, *, is_named: bool, gift: Gift | None = None) -> Job:
+    """One more worker that does not go: it drains (`is_named`), or its node is lost."""
+    pod = Pod("stuck", "dead", LONG_AGO, is_draining=is_named, is_terminating=not is_named)
+    pod = replace(pod, deletion_asked=0 if is_named else NOW - ago)
+    assert job.admission is not None
+    told = replace(job.admission, gave_for=gift)
+    if is_named:
+        told = replace(told, leaving=("stuck",), leaving_since=NOW - ago)
+    return replace(job, pods=(*job.pods, pod), admission=told)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize(("ago", "gives"), LATE)
+def test_who_has_such_a_worker_gives_to_a_gang(ago: int, *, gives: bool, is_named: bool) -> None:
+    donor = run_on(make_job("a", 1, 16, queue="other"), *["node-00"] * 8, *["node-01"] * 8)
+    told = decide_on(NODES, [stuck(donor, ago, is_named=is_named), make_job("b", 4, 4)], BOTH)
+    assert told["b"].reason is (Reason.ROOM_COMES if gives else Reason.NO_ROOM)
+    assert ("a" in told) is gives
+    if gives:
+        assert told["a"].gave_for == Gift(Purpose.GANG, "b")
+        assert len(set(told["a"].leaving) - {"stuck"}) == 4
+        assert told["a"].leaving_since == NOW
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize(("ago", "gives"), LATE)
+def test_to_pods_of_others_and_to_a_limit(ago: int, *, gives: bool, is_named: bool) -> None:
+    job = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
+    job = stuck(job, ago, is_named=is_named)
+    cluster = Cluster(NODES, (PendingPod("s", cpus(3), 0, NOW),))
+    changes = {one.uid: one.admission for one in decide(cluster, MAIN, [job], NOW).changes}
+    assert (changes["a"].workers if changes else 16) == (13 if gives else 16)
+    limited = (Queue("main", limits={"cpu": 8000}),)
+    told = decide_on(NODES, [job], limited)
+    assert ("a" in told) is gives
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize(("ago", "goes"), LATE)
+def test_it_may_go_as_a_whole(ago: int, *, goes: bool, is_named: bool) -> None:
+    victim = run_on(make_job("a", 8, 8), *["node-00"] * 8)
+    victim = stuck(victim, ago, is_named=is_named)
+    told = decide_on((NODES[0], DEAD), [victim, make_job("b", 8, 8, priority=5)])
+    assert ("a" in told) is goes
+    if goes:
+        assert told["a"].state is AdmissionState.WAITING
+        assert told["a"].leaving_since is None
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize(("ago", "grows"), LATE)
+def test_nobody_else_is_kept_from_growing(ago: int, *, grows: bool, is_named: bool) -> None:
+    gave = stuck(
+        run_on(make_job("a", 4, 4), *["node-00"] * 4),
+        ago,
+        is_named=is_named,
+        gift=Gift(Purpose.LEVEL),
+    )
+    told = decide_on(NODES, [gave, run_on(make_job("b", 1, 8), "node-01")])
+    assert (told["b"].workers if "b" in told else 1) == (8 if grows else 1)
+
+
+def test_the_pass_comes_again_when_it_is_waited_for_no_more() -> None:
+    job = run_on(make_job("a", 8, 8), *["node-00"] * 8)
+    late = stuck(job, 11 * MINUTE, is_named=True)
+    assert decide(Cluster(NODES), MAIN, [late], NOW).wake_at == NOW + MINUTE
+
+
+def test_what_a_former_version_asked_for_counts_from_when_it_is_seen() -> None:
+    job = stuck(run_on(make_job("a", 8, 8), *["node-00"] * 8), SECOND, is_named=True)
+    assert job.admission is not None
+    job = replace(job, admission=replace(job.admission, leaving_since=None))
+    assert decide_on(NODES, [job])["a"].leaving_since == NOW
+
+
+def test_its_room_is_taken_as_long_as_it_is_there() -> None:
+    job = run_on(make_job("a", 1, 1), "node-00")
+    late = Pod("late", "node-00", LONG_AGO, is_terminating=True, deletion_asked=NOW - DAY)
+    job = replace(job, pods=(*job.pods, late))
+    decision = decide(Cluster(make_nodes(1)), MAIN, [job, make_job("b", 7, 7)], NOW)
+    assert decision.explanations["b"].reason is Reason.NO_ROOM
