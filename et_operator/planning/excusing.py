@@ -120,7 +120,21 @@ def _explains(view: View, loss: WorkerRecord, end: datetime | None) -> bool:
         return pod is None or view.is_gone(pod) or is_disrupted(pod)
     seen = pod.termination.finished if pod is not None and pod.termination else None
     since = seen or loss.since  # when it was noted, which may be long after
-    return loss.taken and (since is None or end is None or end - since <= BLAMED)
+    is_recent = since is None or end is None or end - since <= BLAMED
+    return loss.taken and (is_recent or _is_below_least(view))
+
+
+def _is_below_least(view: View) -> bool:
+    """Whether too few of its workers are left for an elastic command to go on.
+
+    It waits for others then, ten minutes (`--elastic-timeout` of horovodrun, `join_timeout` of
+    torchrun), and ends with 1: not by itself, however long ago it lost those that lack.
+    """
+    if view.status.is_suspended:
+        return False
+    left = [pod for pod in view.workers if pod.uid in view.listed and not pod.is_deleting]
+    needed = view.spec.find_needed(view.status.decided_replicas)
+    return sum(not view.is_gone(pod) for pod in left) < needed
 
 
 def _is_lost_after(view: View, pod: Pod, end: datetime) -> bool:

@@ -122,3 +122,21 @@ def test_one_that_somebody_took_once_the_launcher_had_ended_explains_nothing(
     world.settle()
     expected = ("Restarting", "WorkerLost") if explains else ("Failed", "LauncherFailed")
     assert world.reason(expected[0]) == expected[1]
+
+
+@pytest.mark.parametrize(("minimum", "reason"), [(3, "WorkerLost"), (2, None)])
+def test_a_command_that_waits_for_more_workers_until_it_gives_up_was_not_to_blame(
+    minimum: int, reason: str | None
+) -> None:
+    world = ModelWorld(make_job(3, minimum=minimum))
+    world.start()
+    world.settle()
+    world.delete("job-worker-1")
+    world.settle()
+    world.reap()
+    world.settle()
+    world.wait(640)  # the next worker finds no node
+    world.finish(1)
+    world.settle()
+    assert world.reason("Restarting") == reason
+    assert world.status.failures.user == (0 if reason else 1)
