@@ -12,6 +12,7 @@ class Reason(StrEnum):
     NONE = ""
     STARTED = "Started"
     GROWN = "Grown"
+    RAISED = "Raised"
     GAVE_WAY = "GaveWay"
     EVICTED = "Evicted"
     NO_QUEUE = "NoQueue"

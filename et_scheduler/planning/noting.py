@@ -8,10 +8,13 @@ from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import SECOND
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import find_seats
 from et_scheduler.planning.standings import Standing
 
+CLOCKS = 5 * SECOND
+"""Ours and that of pods' creations, which are in whole seconds, may differ by so much."""
 SPREAD = 5
 """Retries of jobs that were taken back together are spread over a fifth of the wait."""
 
@@ -90,10 +93,14 @@ def _note_admitted(draft: Draft, standing: Standing) -> None:
         return
     if standing.is_bound:
         if admission.short_since is not None:
-            draft.change(standing, Step.TELL, short_since=None)
+            done = {"reason": Reason.GROWN, "attempts": 0, "retry_at": None}
+            is_raised = admission.reason is Reason.RAISED
+            draft.change(standing, Step.TELL, short_since=None, **(done if is_raised else {}))
         _check_growth(draft, standing)
     elif admission.short_since is None:
         draft.change(standing, Step.TELL, short_since=draft.now)
+    elif admission.reason is Reason.RAISED:
+        _check_raise(draft, standing)
     elif draft.has_passed(admission.short_since, draft.rules.short_most):
         take_back(draft, standing, Reason.BELOW_MINIMUM, "below its least size for too long")
 
@@ -156,12 +163,35 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
         draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN)
 
 
+def _check_raise(draft: Draft, standing: Standing) -> None:
+    """A larger least size that does not come costs the job nothing: it goes on with what it has.
+
+    It waits in line for the difference again, longer each time.
+    """
+    wait = draft.rules.grown_within
+    if not standing.workers or not draft.has_passed(standing.admission.short_since, wait):
+        return
+    lacking = standing.floor - len(standing.workers)
+    text = f"{lacking} workers of a larger least size had no node in {wait // 1000} s"
+    draft.change(
+        standing,
+        Step.GIVE,
+        workers=len(standing.workers),
+        short_since=None,
+        reason=Reason.NOT_GROWN,
+        message=text,
+        attempts=standing.admission.attempts + 1,
+        retry_at=_find_retry(draft, standing),
+    )
+    standing.unbound = []
+
+
 def _has_not_begun(standing: Standing) -> bool:
     """Whether nothing came of the last growth: a launcher that is not elastic takes no workers."""
     at, there = standing.admission.resized_at, (*standing.workers, *standing.unbound)
     if at is None or standing.size <= len(there):
         return False
-    return all(pod.created < at for pod in there)
+    return all(pod.created < at - CLOCKS for pod in there)
 
 
 def take_back(
@@ -172,16 +202,22 @@ def take_back(
     Who fails again is behind all who have come: many who never stand would else take turns at the
     front, for no wait is longer than all their attempts together.
     """
-    admission, rules = standing.admission, draft.rules
+    admission = standing.admission
     retry_at, queued_at = admission.retry_at, admission.queued_at
     if is_attempt:
-        wait = min(rules.retry_least << min(admission.attempts, 16), rules.retry_most)
-        parts = crc32(standing.job.uid.encode()) % 100
-        retry_at = draft.now + wait + wait * parts // 100 // SPREAD
+        retry_at = _find_retry(draft, standing)
         queued_at = draft.now if admission.attempts else queued_at
     attempts = admission.attempts + is_attempt
     changes = {"attempts": attempts, "retry_at": retry_at, "queued_at": queued_at}
     send_back(draft, standing, reason, text, **changes)
+
+
+def _find_retry(draft: Draft, standing: Standing) -> int:
+    """Each failed attempt doubles the wait."""
+    rules = draft.rules
+    wait = min(rules.retry_least << min(standing.admission.attempts, 16), rules.retry_most)
+    parts = crc32(standing.job.uid.encode()) % 100
+    return draft.now + wait + wait * parts // 100 // SPREAD
 
 
 def send_back(

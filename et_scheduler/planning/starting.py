@@ -145,7 +145,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     placement = draft.build_placement(standing, seats.places, seats.launcher)
     draft.promises.note(standing.job.uid, gang, seats)
     if not is_new:
-        reason, text = Reason.GROWN, f"its least size is {workers} workers now"
+        reason, text = Reason.RAISED, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
         draft.change(standing, Step.TAKE, unfit_since=None, **fields)
         return

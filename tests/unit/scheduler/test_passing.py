@@ -571,6 +571,7 @@ def test_a_gang_starts_small_where_somebody_waits_for_what_it_takes(
         pytest.param(119, (), 6, id="not yet"),
         pytest.param(120, (), 2, id="nobody creates any"),
         pytest.param(120, (NOW - MINUTE,), 6, id="they come"),
+        pytest.param(3599, (NOW - HOUR,), 6, id="they came at once, by whole seconds"),
     ],
 )
 def test_growth_that_does_not_begin_is_given_back(
@@ -581,6 +582,36 @@ def test_growth_that_does_not_begin_is_given_back(
     job = replace(job, pods=(*job.pods, *pods), admission=replace(job.admission, workers=6))
     told = decide_on(TWO, [job]).get("a", job.admission)
     assert told.workers == workers
+
+
+@pytest.mark.parametrize("elasticity", list(Elasticity))
+@pytest.mark.parametrize("created", [0, 1])
+def test_a_larger_least_size_that_does_not_come_costs_nothing(
+    elasticity: Elasticity, created: int
+) -> None:
+    job = run_on(make_job("a", 2, 8, elasticity=elasticity), "node-00", "node-00")
+    job = replace(job, minimum=4, replicas=4)
+    told = decide_on(TWO, [job])["a"]
+    assert (told.workers, told.reason) == (4, Reason.RAISED)
+    some = tuple(Pod(f"new-{i}", "", NOW) for i in range(created))
+    raised = replace(job, admission=told, pods=(*job.pods, *some))
+    short = decide_on(TWO, [raised])["a"]
+    waits = replace(raised, admission=short)
+    assert "a" not in decide_on(TWO, [waits], now=NOW + 119 * SECOND)
+    given = decide_on(TWO, [waits], now=NOW + 120 * SECOND)["a"]
+    assert (given.state, given.workers, given.reason) == (
+        AdmissionState.ADMITTED,
+        2,
+        Reason.NOT_GROWN,
+    )
+    assert given.retry_at is not None
+    assert given.retry_at >= NOW + 150 * SECOND
+    rests = replace(job, admission=given)
+    assert "a" not in decide_on(TWO, [rests], now=given.retry_at - SECOND)
+    assert decide_on(TWO, [rests], now=given.retry_at)["a"].workers == 4
+    more = (*job.pods, *(Pod(f"new-{i}", "node-01", NOW) for i in range(2)))
+    bound = decide_on(TWO, [replace(raised, pods=more, admission=short)])["a"]
+    assert (bound.short_since, bound.reason, bound.attempts) == (None, Reason.GROWN, 0)
 
 
 def test_its_next_attempt_waits() -> None:
