@@ -135,7 +135,8 @@ class Gathering:
 
     def _note_nothing(self, name: str, now: float, code: int) -> None:
         if now >= self._started[name] + LONG_SECONDS:
-            self._rows.pop((name, code), None)
+            for row in AGAIN_SECONDS:
+                self._rows.pop((name, row), None)
         if now < self._rows.setdefault((name, code), now) + AGAIN_SECONDS[code]:
             self._again[name] = now + AGAIN_AFTER
 

@@ -267,6 +267,20 @@ def test_one_that_has_trained_between_two_cuts_is_not_cut_off_again_and_again():
         assert fleet.look("ab", later=LONG_SECONDS) is None
 
 
+def test_one_that_was_refused_long_ago_and_has_trained_since_begins_anew():
+    fleet = Fleet()
+    fleet.look("ab")
+    fleet.end(frames.EXIT_REFUSED, "a", "b")
+    fleet.look("ab")
+    fleet.look("ab", later=AGAIN_AFTER)
+    fleet.look("ab", later=3600)
+    fleet.end(CUT_OFF, "a", "b")
+    fleet.look("ab")
+    fleet.look("ab", later=AGAIN_AFTER)
+    fleet.end(frames.EXIT_REFUSED, "a", "b")
+    assert fleet.look("ab") is None
+
+
 def test_one_that_was_asked_to_end_and_got_another_one_is_asked_again():
     fleet = Fleet(most=2)
     fleet.look("ab")
