@@ -47,7 +47,8 @@ def make_node_network(node: Node) -> None:
                 node.namespace,
             ]
         )
-        _ip(node.cluster.namespace, f"link set {node.link} master {_BRIDGE} up")
+    # for every cable: an interruption may have come before this one was joined to the bridge
+    _ip(node.cluster.namespace, f"link set {node.link} master {_BRIDGE}")
     if not _has_link(node.namespace, _BRIDGE):
         _ip(
             node.namespace,

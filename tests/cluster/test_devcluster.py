@@ -258,6 +258,23 @@ def test_up_brings_back_a_node_of_which_all_was_killed(cluster: None) -> None:
 
 
 @pytest.mark.point("cluster-recovers")
+def test_a_cable_that_was_never_joined_is_joined_by_the_next_up(cluster: None) -> None:
+    """What an interruption leaves that comes between the cable and the bridge."""
+    namespace = Path(succeed("kubeconfig").strip()).parent / "namespaces" / "cluster"
+    inside, cable = ["nsenter", f"--net={namespace}", "--"], f"{NAME}-n1"
+    subprocess.run([*inside, "ip", "link", "set", cable, "nomaster", "down"], check=True)
+    succeed("up")
+    shown = subprocess.run(
+        [*inside, "ip", "-oneline", "link", "show", cable],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert " master br0 " in shown
+    assert ",UP" in shown
+
+
+@pytest.mark.point("cluster-recovers")
 @pytest.mark.parametrize("command", [("up", "--nodes", "1"), ("down",)], ids=["up", "down"])
 @pytest.mark.parametrize("round_", range(3))
 def test_an_interrupted_command_is_put_right_by_the_next(
