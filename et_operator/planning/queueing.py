@@ -103,11 +103,12 @@ def _note_held(draft: Draft) -> None:
     Who comes back into the line is proven no more: what was to be had once may be used up.
     """
     told, shapes = find_condition(draft.status.conditions, ADMITTED), draft.status.shapes
-    unasked = tell_refusals(draft, _list_tried(draft, is_asked=False))
+    refusals, unanswered = _list_refused(draft)
+    unasked = tell_refusals(draft, unanswered)
     if shapes is not None and (told is None or told.reason not in {WAITING, REFUSED}):
         pods = tuple({k: v for k, v in pod.items() if k not in _PROOF} for pod in shapes.pods)
         draft.change(shapes=replace(shapes, pods=pods))
-    elif refused := tell_refusals(draft, _list_tried(draft, is_asked=True)):
+    elif refused := tell_refusals(draft, refusals):
         draft.change(shapes=None)
         draft.set_condition(ADMITTED, "False", REFUSED, refused)
         return
@@ -136,19 +137,17 @@ def _select_proofs(standing: Standing) -> Mapping[Role, Proof]:
     }
 
 
-def _list_tried(standing: Standing, *, is_asked: bool) -> Iterator[Subject]:
-    """What a refusal of its pods is remembered under, if it is of this spec.
-
-    Or, not `is_asked`, under what it is that the server could not say what it would do.
-    """
+def _list_refused(standing: Standing) -> tuple[list[Subject], list[Subject]]:
+    """Its pods, of this spec, that the server refuses; and those of which it could not say it."""
     refusals = standing.view.snapshot.refusals
+    refused: list[Subject] = []
+    unanswered: list[Subject] = []
     for trial in _build_trials(standing) if refusals else ():
-        subject = trial.subject
-        refusal = refusals.get(subject)
-        if refusal is None or refusal.generation != standing.view.job.generation:
-            continue
-        if is_asked == (refusal.is_answered and _UNASKED not in refusal.message):
-            yield subject
+        refusal = refusals.get(trial.subject)
+        if refusal is not None and refusal.generation == standing.view.job.generation:
+            is_answered = refusal.is_answered and _UNASKED not in refusal.message
+            (refused if is_answered else unanswered).append(trial.subject)
+    return refused, unanswered
 
 
 def _describe_wait(draft: Draft) -> str:

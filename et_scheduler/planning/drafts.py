@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -217,6 +217,18 @@ class Draft:
         place = self.room.places.get(pod.node)
         if place is not None:
             self.room.expect((place,), (count,), pod.shape or standing.job.worker)
+
+    def reserve(self, standing: Standing, places: Sequence[int]) -> None:
+        """It holds these nodes, and nobody else does any more; without nodes it holds nothing.
+
+        Who held one of them is of lower priority, or it was not to be had.
+        """
+        self.holds[standing.job.uid] = Hold(standing, list(places))
+        for uid, hold in list(self.holds.items()):
+            if hold.standing is not standing:
+                hold.places = [place for place in hold.places if place not in places]
+            if not hold.places:
+                del self.holds[uid]
 
     def list_reserved(self, standing: Standing) -> set[int]:
         """Nodes on which this job's launcher and least workers may not be.

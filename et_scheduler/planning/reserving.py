@@ -10,7 +10,7 @@ import numpy as np
 
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import Shape
-from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.ledgers import SCALE
 from et_scheduler.planning.matching import Mask
@@ -21,43 +21,34 @@ from et_scheduler.planning.standings import Standing
 
 def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     """Complete what is held, and let each queue's first that fits nowhere hold nodes."""
-    for hold in list(draft.holds.values()):
-        if not hold.standing.job.is_frozen:
-            complete(draft, hold)
-            _drop_empty(draft, hold)
+    for uid in list(draft.holds):
+        hold = draft.holds.get(uid)  # another's may have taken its nodes just now
+        if hold is not None and not hold.standing.job.is_frozen:
+            draft.reserve(hold.standing, _choose(draft, hold.standing, hold.places))
     for queue, line in lines.items():
         standing = _find_first(draft, line)
-        if standing is None or _has_equal(draft, queue, standing):
-            continue
-        hold = Hold(standing, [])
-        draft.holds[standing.job.uid] = hold
-        complete(draft, hold)
-        _drop_empty(draft, hold)
+        if standing is not None and not _has_equal(draft, queue, standing):
+            draft.reserve(standing, _choose(draft, standing, []))
 
 
-def _drop_empty(draft: Draft, hold: Hold) -> None:
-    if not hold.places:
-        draft.holds.pop(hold.standing.job.uid, None)
-
-
-def complete(draft: Draft, hold: Hold) -> None:
-    """Add nodes, those with the least rigid weight first, until the gang fits if they empty.
+def _choose(draft: Draft, standing: Standing, held: Sequence[int]) -> Sequence[int]:
+    """What it holds, and nodes, the least rigid weight first, until the gang fits if they empty.
 
     Where all that may hold its workers leaves its launcher without a seat, the launcher looks for
     one elsewhere: nodes of launchers are shared by all, and nobody holds them for long. Where all
     that is not reserved for others would not do, nothing is added; where the whole cluster would
     not, because pods of others have come or nodes have gone, nothing is held.
     """
-    gang = get_gang(hold.standing)
+    gang = get_gang(standing)
     fits = draft.room.count_empty(gang.worker, draft.room.foreign)
     launchers = None
     if gang.launcher is not None:
         launchers = draft.room.count_empty(gang.launcher, draft.room.foreign)
     chosen = np.zeros(len(draft.room.nodes), dtype=np.bool_)
-    chosen[hold.places] = True
+    chosen[list(held)] = True
     if _is_enough(draft, gang, fits, launchers, chosen):
-        return
-    owned = draft.list_reserved(hold.standing)
+        return held
+    owned = draft.list_reserved(standing)
     weights = _weigh(draft)
     ranked = np.lexsort((-fits, weights)).tolist()
     order = [p for p in ranked if fits[p] and not chosen[p] and p not in owned]
@@ -66,23 +57,12 @@ def complete(draft: Draft, hold: Hold) -> None:
     if not _is_enough(draft, gang, fits, launchers, everything):
         gang = replace(gang, launcher=None)
         if not _is_enough(draft, gang, fits, launchers, everything):
-            if int(fits.sum()) < gang.workers:
-                hold.places = []
-            return
+            return held if int(fits.sum()) >= gang.workers else []
     for place in order:
         if _is_enough(draft, gang, fits, launchers, chosen):
             break
         chosen[place] = True
-    _assign(draft, hold, np.flatnonzero(chosen).tolist())
-
-
-def _assign(draft: Draft, hold: Hold, places: list[int]) -> None:
-    for other in list(draft.holds.values()):
-        if other is not hold:  # of lower priority, or these nodes were not to be had
-            other.places = [place for place in other.places if place not in places]
-            if not other.places:
-                del draft.holds[other.standing.job.uid]
-    hold.places = places
+    return np.flatnonzero(chosen).tolist()
 
 
 def _find_first(draft: Draft, line: Sequence[Standing]) -> Standing | None:

@@ -9,7 +9,7 @@ from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.reasons import Reason
-from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import find_seats_with_victims
 from et_scheduler.planning.explaining import tell_no_room, tell_room_comes
 from et_scheduler.planning.failures import Failures
@@ -102,7 +102,7 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
         hold_seats(draft.room, gang, seats)
     standing.held = (gang, seats)
     if is_asked or standing.job.uid in draft.holds:
-        set_hold(draft, standing, seats.list_places())
+        draft.reserve(standing, seats.list_places())
     draft.explain(standing, *tell_room_comes(draft, standing, gang))
     if is_asked or not _is_told(standing) or standing.admission.unfit_since is None:
         draft.change(standing, Step.TELL, unfit_since=draft.now)
@@ -188,13 +188,3 @@ def end_hold(draft: Draft, standing: Standing) -> None:
     if standing.held is not None:
         release_seats(draft.room, *standing.held)
         standing.held = None
-
-
-def set_hold(draft: Draft, standing: Standing, places: Sequence[int]) -> None:
-    """These nodes are reserved for it; whoever of lower priority held them does no more."""
-    for other in list(draft.holds.values()):
-        if other.standing is not standing:
-            other.places = [place for place in other.places if place not in places]
-            if not other.places:
-                del draft.holds[other.standing.job.uid]
-    draft.holds[standing.job.uid] = Hold(standing, list(places))
