@@ -13,7 +13,7 @@ from rich.text import Text
 from et.clusters import Cluster
 from et.frames import list_troubles
 from et.listing import describe_scaling
-from et.reading import read_events, read_job, read_pods, read_scalings
+from et.reading import count_wanted, read_events, read_job, read_pods, read_scalings
 from et.screens import Screen, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.pods import Role
@@ -114,7 +114,7 @@ def _list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Te
         most = f", at most {worker.max_replicas}" if worker.max_replicas else ""
         least = f"at least {worker.min_replicas or 1}"
         running = len(status.current_workers)
-        yield "workers", f"{running} running, {worker.replicas} wanted, {least}{most}"
+        yield "workers", f"{running} running, {count_wanted(job)} wanted, {least}{most}"
         yield "command", _find_command(job)
     if describe_scaling(job) != "-":
         yield "scaling", describe_scaling(job)

@@ -9,7 +9,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from et.reading import explain_end, has_ended
+from et.reading import describe_workers, explain_end, has_ended
 from et.screens import format_duration, style_phase
 from et.steps import Progress, Step
 from et.stories import describe_outcomes, name_scaling
@@ -64,7 +64,7 @@ def draw(view: View, now: datetime) -> Table:
 def summarise(view: View) -> str:
     """The same in a line."""
     job, newest = view.job, view.progress.newest
-    parts = [f"{job.status.phase or '-':<10}", f"workers {_count_workers(job)}"]
+    parts = [f"{job.status.phase or '-':<10}", f"workers {describe_workers(job)}"]
     parts += [f"{label} {value}" for label, value in _list_progress(newest)]
     record = job.status.scaling
     if record is not None and record.outcome is None:
@@ -153,13 +153,8 @@ def _count(number: int | None, total: int | None) -> str | None:
     return f"{number}/{total}" if total is not None else str(number)
 
 
-def _count_workers(job: TrainingJob) -> str:
-    wanted = job.spec.worker.replicas if job.spec else "?"
-    return f"{len(job.status.current_workers)}/{wanted}"
-
-
 def _describe_workers(job: TrainingJob) -> Text:
-    text = Text(f"{_count_workers(job)} running")
+    text = Text(f"{describe_workers(job)} running")
     worker = job.spec.worker if job.spec else None
     if worker is not None:
         most = f", at most {worker.max_replicas}" if worker.max_replicas else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from et.clusters import Cluster
-from et.reading import read_jobs
+from et.reading import describe_workers, read_jobs
 from et.screens import Screen, format_duration, style_phase
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
@@ -36,10 +36,9 @@ async def show_list(cluster: Cluster, screen: Screen, *, everywhere: bool, as_js
 def _describe(job: TrainingJob) -> tuple[str | Text, ...]:
     status = job.status
     worker = job.spec.worker if job.spec else None
-    wanted = worker.replicas if worker else "?"
     return (
         style_phase(status.phase or ""),
-        f"{len(status.current_workers)}/{wanted}",
+        describe_workers(job),
         str(worker.min_replicas or 1) if worker else "?",
         str(worker.max_replicas or "-") if worker else "?",
         str(status.restart_count),

@@ -7,11 +7,13 @@ from contextlib import aclosing
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
+from et_contract.admissions import ADMITTED
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import NotFound
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_scaling
 from et_operator.codec.pods import decode_pod
+from et_operator.model.conditions import is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 
@@ -81,6 +83,22 @@ async def read_log_lines(
 def has_ended(job: TrainingJob) -> bool:
     """Whether nothing of it will run again."""
     return job.status.phase in ENDED
+
+
+def count_wanted(job: TrainingJob) -> int | None:
+    """How many workers it is to have now; None where its spec cannot be read.
+
+    In a queue et-scheduler says it, and `worker.replicas` of an elastic job says nothing.
+    """
+    if is_true(job.status.conditions, ADMITTED) and job.status.decided_replicas:
+        return job.status.decided_replicas
+    return job.spec.worker.replicas if job.spec else None
+
+
+def describe_workers(job: TrainingJob) -> str:
+    """`3/4`: so many run, so many are wanted."""
+    wanted = count_wanted(job)
+    return f"{len(job.status.current_workers)}/{'?' if wanted is None else wanted}"
 
 
 def explain_end(job: TrainingJob) -> str:

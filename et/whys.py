@@ -12,7 +12,7 @@ from et.clusters import Cluster
 from et.errors import EtError
 from et.frames import list_troubles
 from et.queues import format_since, list_line, name_job, read_admission, read_queue
-from et.reading import explain_end, has_ended, read_events, read_job
+from et.reading import count_wanted, explain_end, has_ended, read_events, read_job
 from et.screens import Screen, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.admissions import ADMITTED, REFUSED, AdmissionState
@@ -122,9 +122,9 @@ def _list_warnings(story: Sequence[Entry], now: datetime) -> Iterator[Fact]:
 
 
 def _describe_workers(job: TrainingJob) -> str:
-    worker = job.spec.worker if job.spec else None
-    wanted = f" of {worker.replicas}" if worker else ""
-    return f"{len(job.status.current_workers)}{wanted} run"
+    wanted = count_wanted(job)
+    of = "" if wanted is None else f" of {wanted}"
+    return f"{len(job.status.current_workers)}{of} run"
 
 
 async def _read_line(cluster: Cluster, queue: str) -> list[str]:

@@ -153,6 +153,33 @@ def test_a_job_that_was_admitted_says_what_it_may_have(desk: Desk) -> None:
     assert "place" not in reasons
 
 
+@pytest.mark.parametrize(("is_admitted", "wanted"), [("True", 3), ("False", 2)])
+def test_of_an_admitted_job_the_number_is_the_one_that_it_was_admitted_to(
+    desk: Desk, is_admitted: str, wanted: int
+) -> None:
+    create_job(desk, "elastic")
+    condition = {
+        "type": "Admitted",
+        "status": is_admitted,
+        "lastTransitionTime": ago(desk, 3),
+    }
+    status = {
+        "conditions": [condition],
+        "decidedReplicas": 3,
+        "currentWorkers": ["elastic-worker-0"],
+    }
+    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, "elastic"), status)
+
+    shown = []
+    for words in (["list"], ["why", "elastic"], ["describe", "elastic"]):
+        assert desk.type(*words) == 0
+        shown.append(desk.out)
+
+    assert f"1/{wanted} " in shown[0]
+    assert f"1 of {wanted} run" in shown[1]
+    assert f"1 running, {wanted} wanted" in shown[2]
+
+
 def test_a_job_that_nobody_has_answered_asks_whether_the_scheduler_runs(desk: Desk) -> None:
     create_job(desk, "alone")
     assert desk.type("why", "alone") == 0
