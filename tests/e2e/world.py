@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ PLANTS = "planted"
 """The file there that has what else must be found in none of them, one a line."""
 T = TypeVar("T")
 PAUSE = threading.Event()
+_TIME = re.compile(r"step=.* t=(\d+\.\d\d)$")
 
 
 class RealWorld:
@@ -113,10 +115,14 @@ class RealWorld:
 
     # ---- training
     def steps(self, job: str) -> list[Step]:
-        """All steps printed so far by rank 0, over all launchers of the job, in order."""
+        """All steps printed so far by rank 0, over all launchers of the job, in their order.
+
+        That of the times they tell: the last line of a rank 0 that left may come after the first
+        of the next one, who is another worker.
+        """
         own = (p for p in self.pods("launcher") if p.metadata.labels["training-job-name"] == job)
-        text = "".join(self.log(p.metadata.name) for p in own)
-        found = parse_steps(text)
+        lines = "".join(self.log(p.metadata.name) for p in own).splitlines()
+        found = parse_steps("\n".join(sorted(lines, key=_read_time)))
         return [step for step in found if None not in (step.number, step.loss, step.size)]
 
     def sizes(self, job: str) -> list[int]:
@@ -327,3 +333,8 @@ def grow_and_shrink(world: RealWorld, job: str, *, by: int, to: int) -> None:
     world.create(scale_in("shrink", job, pods=[first]))
     status = world.wait_for_scaling("scaleins", "shrink")
     assert [(w["name"], w["result"]) for w in status["workers"]] == [(first, "graceful")]
+
+
+def _read_time(line: str) -> float:
+    found = _TIME.search(line)
+    return float(found[1]) if found else 0.0
