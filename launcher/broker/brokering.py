@@ -15,8 +15,7 @@ from et_contract import frames
 from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState, read_flag
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import Welcome, is_code, read_exit, read_pong
-from launcher.broker.draining import Departures, Step
-from launcher.broker.drains import Drains
+from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import EXITS_KEPT, OUTPUT_KEPT, Ledger
 from launcher.broker.graces import Graces
 from launcher.broker.hosts import HostList, Verdict
@@ -26,6 +25,7 @@ from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
 from launcher.broker.relaying import Relay, Wire
 from launcher.broker.sessions import count_ranks
+from launcher.broker.sights import Lookout
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
 _RELAYED = frozenset(
@@ -67,14 +67,17 @@ class Broker:
     ) -> None:
         self.identity = identity
         self.ledger = Ledger(memory.report)
-        self.hosts = HostList(identity.job_uid, identity.epoch, memory.hosts)
+        self._departures = Departures(set(memory.told))
+        self.hosts = HostList(
+            identity.job_uid, identity.epoch, memory.hosts, departures=self._departures
+        )
         self.connected: set[str] = set()
         """Uids whose agents have said WELCOME on the stream that is open."""
         self._wire = wire
         self._shelf = shelf
         self._relay = Relay(
             wire,
-            find=self.hosts.find,
+            hosts=self.hosts,
             started_at=now,
             start=memory.report.broker_start,
             on_spawn=self._note_spawn,
@@ -85,8 +88,7 @@ class Broker:
         self._pulse = Pulse(DRIVER_STALLED in memory.report.problems)
         self._listed = memory.hosts.listed
         self._has_begun = memory.has_begun
-        self._drains = Drains(self.hosts, self.ledger, self._relay, memory.told)
-        self._departures = Departures()
+        self._lookout = Lookout(self.hosts, self.ledger, self._relay, self.connected)
         self._graces = Graces(wire)
         self._kept: Memory | None = None
         self._text: str | None = None
@@ -111,12 +113,10 @@ class Broker:
         for uid in self.hosts.dismiss_spent():
             self._close(uid)
         members = self.hosts.members.values()
+        self._departures.follow(members, now)
         for member in members:
-            if member.state is MemberState.DRAINING:
-                self._drains.add(member.uid)
-            elif member.state is MemberState.GONE:
+            if member.state is MemberState.GONE:
                 self.lose_stream(member.uid)
-                self._departures.note_gone(member.uid, now)
         self._graces.take(members, now)
         self._relay.bind(sum(m.slots for m in members if m.state is not MemberState.GONE))
         return verdict
@@ -133,7 +133,7 @@ class Broker:
         self._relay.attach(uid, welcome.sessions)
         if welcome.is_closed:
             self._close(uid)
-        if welcome.is_closed or welcome.is_terminating:
+        elif welcome.is_terminating:
             self.hosts.remove(uid)
         else:
             self.hosts.welcome(uid, now)
@@ -142,7 +142,7 @@ class Broker:
         """The stream of this pod ended, which means nothing for the pod."""
         self.connected.discard(uid)
         self._relay.detach(uid)
-        self._drains.disarm(uid)
+        self._departures.disarm(uid)
 
     def take_agent_frame(self, uid: str, frame: Frame, now: float) -> None:
         """A frame after WELCOME; raises ProtocolError: drop the stream."""
@@ -153,7 +153,6 @@ class Broker:
             self._relay.take_agent_frame(uid, frame)
         elif frame.type == frames.CLOSED:
             self._close(uid)
-            self.hosts.remove(uid)
         elif frame.type == frames.TERMINATING:
             self.hosts.remove(uid)
         elif frame.type == frames.PONG:
@@ -205,17 +204,17 @@ class Broker:
         self._pulse.advance(running, now)
         self._watch_pulse()
         self._drain()
-        for uid in self._departures.release(self.hosts.leaving, now):
-            self._relay.release(uid, "the worker's pod is gone")
+        for uid in self._departures.release(now):
+            self._relay.release(uid)
         self._forget_others()
         self._keep()
         self._tell_launcher()
 
     def due(self) -> float:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
-        parts = (self.hosts, self._relay, self._nudging, self._departures, self._launching)
-        times = [part.due() for part in (*parts, self._pulse)]
-        times.append(self._drains.due(self.connected, has_begun=self._has_begun))
+        parts = (self.hosts, self._relay, self._nudging, self._launching, self._pulse)
+        times = [part.due() for part in parts]
+        times.append(self._departures.due(self._lookout.look(has_begun=self._has_begun)))
         return min((time for time in times if time is not None), default=math.inf)
 
     # ------------------------------------------------------------ what is so
@@ -319,15 +318,17 @@ class Broker:
     # ------------------------------------------------------------ leaving
 
     def _drain(self) -> None:
-        for uid, step in self._drains.decide(self.connected, self._now, has_begun=self._has_begun):
+        sights = self._lookout.look(has_begun=self._has_begun)
+        for uid, step in self._departures.decide(sights, self._now):
             if step is Step.ASK:
                 self._wire.to_agent(uid, frames.encode(frames.CLOSE_IF_IDLE))
             else:
                 self._close(uid)
 
     def _close(self, uid: str) -> None:
+        self.hosts.remove(uid)
         self.ledger.close(uid)
-        self._relay.refuse(uid, "the worker is leaving and starts no process any more")
+        self._departures.close(uid)
 
     def _note_exit(self, uid: str, frame: Frame) -> None:
         session = self._relay.find_session(uid, frame.session)
@@ -336,7 +337,7 @@ class Broker:
             and self.ledger.end_session(uid, read_exit(frame))
             and self._tells(session.ranks)
         ):
-            self._drains.note_end(uid)
+            self._departures.note_end(uid)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
         sent = read_pong(frame)
@@ -347,9 +348,9 @@ class Broker:
         if ranks:
             self._note_ranks([uid])
         if self._tells(ranks):
-            self._drains.note_spawn(uid, self._now)
+            self._departures.note_spawn(uid, self._now)
         else:
-            self._drains.disarm(uid)
+            self._departures.disarm(uid)
 
     def _tells(self, ranks: int) -> bool:
         """Whether it says what becomes of its host: a rank, or anything where none is known."""
@@ -368,11 +369,7 @@ class Broker:
         config = self.hosts.config
         if config is None:
             return
-        over = self.hosts.forget(self._departures.released)
-        if over:
-            self._departures.forget(over)
-            self._relay.forget(over)
-        self._drains.keep_only(self.hosts.members)
+        self._relay.forget(self.hosts.forget())
         self.ledger.keep_only(self.hosts.members, (order.id for order in config.scripts))
 
     def _follow_list(self) -> None:
@@ -391,7 +388,7 @@ class Broker:
         memory = Memory(
             self.ledger.report,
             self.hosts.memory,
-            told=self._drains.told,
+            told=self._departures.told,
             nudges=self._nudging.number,
             is_nudging=self._nudging.is_shown,
             has_begun=self._has_begun,

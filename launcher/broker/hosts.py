@@ -16,6 +16,7 @@ from enum import Enum
 
 from et_contract.documents import AHEAD, HostConfig, Member, MemberState
 from et_contract.hosts import Host, format_hosts
+from launcher.broker.departures import Departures
 
 GATHER_SECONDS = 0.3
 """How long the first of several members waits for the others before the training has begun."""
@@ -70,15 +71,6 @@ class HostMemory:
 
 
 @dataclass(slots=True)
-class Leaving:
-    """A member that must not be listed (any more), and who has read a list without it."""
-
-    reads: int = 0
-    served_at: float | None = None
-    """When the first of these reads was."""
-
-
-@dataclass(slots=True)
 class HostList:
     """Membership as the config and the agents tell it, and the text made from both."""
 
@@ -88,7 +80,8 @@ class HostList:
     config: HostConfig | None = None
     members: dict[str, Member] = field(default_factory=dict)
     """By uid, in the order of the config; states only ever advance."""
-    leaving: dict[str, Leaving] = field(default_factory=dict)
+    departures: Departures = field(default_factory=Departures)
+    """Of those that must not be listed (any more)."""
     nudge: Host | None = None
     is_fenced: bool = False
     unlisted: frozenset[str] = frozenset()
@@ -138,9 +131,9 @@ class HostList:
 
     def remove(self, uid: str) -> None:
         """Take a member off for good: it is draining, terminating or gone."""
-        if uid in self.leaving:
+        if uid in self.departures:
             return
-        self.leaving[uid] = Leaving()
+        self.departures.unlist(uid)
         self._welcomed.pop(uid, None)
         self.joining.pop(uid, None)
         self._remember(listed=tuple(entry for entry in self.memory.listed if entry.uid != uid))
@@ -178,18 +171,18 @@ class HostList:
         """A rank was started on this host: the user's command knows of it."""
         self.joining.pop(uid, None)
 
-    def forget(self, told: Iterable[str]) -> frozenset[str]:
-        """Let go of the pods that the config has forgotten and whose shims were told: which ones.
+    def forget(self) -> frozenset[str]:
+        """Let go of the pods that the config has forgotten and that have left: which ones.
 
         From then on their names mean nobody.
         """
         if self.config is None:
             return frozenset()
         named = {member.uid for member in self.config.members}
-        over = frozenset(uid for uid in told if uid not in named)
+        over = frozenset(uid for uid in self.departures.left if uid not in named)
         for uid in over:
             self.members.pop(uid, None)
-            self.leaving.pop(uid, None)
+        self.departures.forget(over, self.members)
         known = frozenset(self.members)
         if not self.memory.ever_listed <= known or not self.memory.offered <= known:
             self._remember(
@@ -222,10 +215,7 @@ class HostList:
         if not self.is_of_command(nonce):
             return False
         self.joining = {uid: now if at is None else at for uid, at in self.joining.items()}
-        for leaving in self.leaving.values():
-            leaving.reads += 1
-            if leaving.served_at is None:
-                leaving.served_at = now
+        self.departures.note_read(now)
         if self.memory.served_generation != self.memory.generation:
             self._remember(served_generation=self.memory.generation)
         return True
@@ -263,14 +253,8 @@ class HostList:
 
     def last_idle_read(self, ranks: Container[str]) -> float | None:
         """When the newest change without effect so far was first read; `ranks`: where some run."""
-        joins = [at for at in self.joining.values() if at is not None]
-        removals = [
-            leaving.served_at
-            for uid, leaving in self.leaving.items()
-            if uid in ranks and leaving.served_at is not None and uid in self.members
-            if self.members[uid].state is not MemberState.GONE
-        ]
-        return max(joins + removals, default=None)
+        times = [*self.joining.values(), self.departures.last_read(ranks)]
+        return max((at for at in times if at is not None), default=None)
 
     def due(self) -> float | None:
         """When `gather` has something to do: at once when nobody else is expected."""
@@ -299,7 +283,7 @@ class HostList:
         listed = {entry.uid for entry in self.memory.listed}
         active = [m.uid for m in config.members if m.state is MemberState.ACTIVE]
         over = self.memory.ever_listed - listed
-        self.unlisted = frozenset(u for u in active if u in self.leaving or u in over)
+        self.unlisted = frozenset(u for u in active if u in self.departures or u in over)
 
     def _note_names(self) -> None:
         for entry in self.memory.listed:
@@ -314,7 +298,7 @@ class HostList:
         return (
             member is not None
             and member.state is MemberState.ACTIVE
-            and uid not in self.leaving
+            and uid not in self.departures
             and uid not in self.memory.ever_listed
         )
 

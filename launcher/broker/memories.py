@@ -49,7 +49,7 @@ class Memory:
     report: Report
     hosts: HostMemory = field(default_factory=HostMemory)
     told: frozenset[str] = frozenset()
-    """Uids of draining workers whose end proved that they knew of it, see draining.Drain."""
+    """Uids of draining workers whose end proved that they knew of it, see departures.Departure."""
     nudges: int = 0
     """Pseudo hosts that were ever shown: a name is used once."""
     is_nudging: bool = False

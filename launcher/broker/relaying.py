@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from et_contract import frames
-from et_contract.documents import Member
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import KnownSession, read_opening
+from launcher.broker.hosts import HostList
 from launcher.broker.orphans import Orphans
 from launcher.broker.sessions import Session
 from launcher.broker.starts import TOO_MANY, Starts
@@ -55,7 +55,7 @@ class Relay:
 
     Args:
         wire: where frames go.
-        find: the member that a host name means, or None.
+        hosts: the members, by the names that sessions have, and those that have left.
         started_at: monotonic seconds of the broker's start.
         start: how many brokers of this launcher there were, with this one.
         on_spawn: told the uid and how many ranks it is whenever a SPAWN goes to an agent.
@@ -66,14 +66,14 @@ class Relay:
         self,
         wire: Wire,
         *,
-        find: Callable[[str], Member | None],
+        hosts: HostList,
         started_at: float,
         start: int = 1,
         on_spawn: Callable[[str, int], None],
         is_held: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         self._wire = wire
-        self._find = find
+        self._hosts = hosts
         self._claim_by = started_at + CLAIM_SECONDS
         self._start = start
         self._on_spawn = on_spawn
@@ -83,8 +83,6 @@ class Relay:
         self._by_peer: dict[int, dict[bytes, Session]] = {}
         self._orphans = Orphans(self._send, self._forget, is_held)
         self._attached: set[str] = set()
-        self._refused: dict[str, str] = {}
-        self._released: set[str] = set()
         self._starts = Starts()
         self._windows = Windows(self._sessions)
 
@@ -100,24 +98,16 @@ class Relay:
             else:
                 self._place(session)
 
-    def refuse(self, uid: str, reason: str) -> None:
-        """This pod takes no SPAWN any more: answer in its place from now on."""
-        self._refused[uid] = reason
-
-    def release(self, uid: str, reason: str) -> None:
-        """The pod is gone, now and later: 137 for what ran there, 255 for what never started."""
-        self.refuse(uid, reason)
-        self._released.add(uid)
+    def release(self, uid: str) -> None:
+        """The pod has left, as is known: 137 for what ran there, 255 for what never started."""
         self._attached.discard(uid)
         self._starts.clear(uid)
         for session in self._at(uid):
-            self._lose(session, reason)
+            self._lose(session, self._hosts.departures[uid].refusal)
 
     def forget(self, uids: Iterable[str]) -> None:
-        """These pods were released, and their names mean nobody any more."""
+        """These pods have left, and their names mean nobody any more."""
         for uid in uids:
-            self._released.discard(uid)
-            self._refused.pop(uid, None)
             self._by_uid.pop(uid, None)
 
     # ------------------------------------------------------------ from shims
@@ -282,7 +272,7 @@ class Relay:
 
     def _place(self, session: Session) -> None:
         """Find the pod of a session whose host is only a name so far."""
-        member = self._find(session.host)
+        member = self._hosts.find(session.host)
         if member is None:
             self._lose(session, f"no worker {session.host} in this job")
             return
@@ -295,8 +285,8 @@ class Relay:
 
     def _introduce(self, session: Session) -> None:
         """Open a session at its agent, or go on with it there, on this stream."""
-        refusal = self._refused.get(session.uid)
-        if refusal is not None and (not session.is_sent or session.uid in self._released):
+        refusal = self._hosts.departures.find_refusal(session.uid, may_run=session.is_sent)
+        if refusal is not None:
             self._lose(session, refusal)
             return
         if session.opening is not None:

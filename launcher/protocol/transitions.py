@@ -15,7 +15,8 @@ Table = Mapping[str, Mapping[str, str]]
 """state -> event -> next state. Frames are events under their own names."""
 
 
-def _stay(state: str, *events: str) -> Dict[str, str]:
+def stay(state: str, *events: str) -> Dict[str, str]:
+    """Events that change nothing."""
     return dict.fromkeys(events, state)
 
 
@@ -27,8 +28,8 @@ SESSION_FRAMES = ("SPAWN", "RESUME", "ACK", "SIGNAL", "EXIT_ACK")
 
 CONNECTION: Table = {
     NEW: {"HELLO": WAITING},
-    WAITING: {"welcome": HOLDING, **_stay(WAITING, "PING", "PONG")},
-    HOLDING: _stay(HOLDING, "PING", "PONG", "CLOSE_IF_IDLE", "GRACE", *SESSION_FRAMES),
+    WAITING: {"welcome": HOLDING, **stay(WAITING, "PING", "PONG")},
+    HOLDING: stay(HOLDING, "PING", "PONG", "CLOSE_IF_IDLE", "GRACE", *SESSION_FRAMES),
 }
 
 # ---- a session
@@ -44,13 +45,13 @@ FORGOTTEN = "forgotten"
 
 SESSION: Table = {
     # What comes late, after a cut or for a session of an earlier epoch, is no offence.
-    ABSENT: {"SPAWN": STARTING, **_stay(ABSENT, "RESUME", "ACK", "SIGNAL", "EXIT_ACK")},
+    ABSENT: {"SPAWN": STARTING, **stay(ABSENT, "RESUME", "ACK", "SIGNAL", "EXIT_ACK")},
     STARTING: {"started": RUNNING, "not started": EXITED},
     # A shim that acknowledges an end which has not come is no offence of all others either.
-    RUNNING: {"ended": LEFT, **_stay(RUNNING, *SESSION_FRAMES, "output", "output ended")},
-    LEFT: {"settled": EXITED, **_stay(LEFT, *SESSION_FRAMES, "output", "output ended")},
-    EXITED: {"EXIT_ACK": FORGOTTEN, **_stay(EXITED, "SPAWN", "RESUME", "ACK", "SIGNAL")},
-    FORGOTTEN: _stay(FORGOTTEN, *SESSION_FRAMES),
+    RUNNING: {"ended": LEFT, **stay(RUNNING, *SESSION_FRAMES, "output", "output ended")},
+    LEFT: {"settled": EXITED, **stay(LEFT, *SESSION_FRAMES, "output", "output ended")},
+    EXITED: {"EXIT_ACK": FORGOTTEN, **stay(EXITED, "SPAWN", "RESUME", "ACK", "SIGNAL")},
+    FORGOTTEN: stay(FORGOTTEN, *SESSION_FRAMES),
 }
 
 # ---- the door: whether new sessions come in
@@ -60,10 +61,10 @@ ARMED = "armed"
 CLOSED = "closed"
 
 DOOR: Table = {
-    OPEN: {"CLOSE_IF_IDLE": ARMED, **_stay(OPEN, "SPAWN", "new epoch")},
-    ARMED: {"SPAWN": OPEN, "idle": CLOSED, "new epoch": OPEN, **_stay(ARMED, "CLOSE_IF_IDLE")},
+    OPEN: {"CLOSE_IF_IDLE": ARMED, **stay(OPEN, "SPAWN", "new epoch")},
+    ARMED: {"SPAWN": OPEN, "idle": CLOSED, "new epoch": OPEN, **stay(ARMED, "CLOSE_IF_IDLE")},
     # Refusing is not a step: a SPAWN at a closed door changes nothing.
-    CLOSED: _stay(CLOSED, "CLOSE_IF_IDLE", "SPAWN", "new epoch"),
+    CLOSED: stay(CLOSED, "CLOSE_IF_IDLE", "SPAWN", "new epoch"),
 }
 
 # ---- leaving, once PID 1 got SIGTERM or what it was told is due
@@ -85,11 +86,11 @@ LEAVING: Table = {
     STAYING: {"SIGTERM": PARTING, "time": PARTING},
     PARTING: {"SIGTERM": TERMINATING, "time": TERMINATING, **_WITHOUT_SESSIONS},
     TERMINATING: {"SIGTERM": KILLING, "time": KILLING, **_WITHOUT_SESSIONS},
-    KILLING: {**_stay(KILLING, "SIGTERM", "time"), **_WITHOUT_SESSIONS},
+    KILLING: {**stay(KILLING, "SIGTERM", "time"), **_WITHOUT_SESSIONS},
     # Only SIGTERM ends PID 1, and with it all else that runs in its container.
-    EMPTY: {"SIGTERM": DISMISSING, **_stay(EMPTY, "empty")},
-    DISMISSING: {"over": GONE, **_stay(DISMISSING, "SIGTERM", "time", "idle")},
-    GONE: _stay(GONE, "SIGTERM", "time", "idle", "over"),
+    EMPTY: {"SIGTERM": DISMISSING, **stay(EMPTY, "empty")},
+    DISMISSING: {"over": GONE, **stay(DISMISSING, "SIGTERM", "time", "idle")},
+    GONE: stay(GONE, "SIGTERM", "time", "idle", "over"),
 }
 
 

@@ -704,7 +704,7 @@ def test_a_broker_stays_as_small_as_its_job():
 
 def measure(broker: Broker) -> int:
     """Everything that a broker holds for each pod."""
-    parts = [broker.hosts, broker._relay, broker._drains, broker._departures]
+    parts = [broker.hosts, broker._relay, broker._departures]
     found = [
         getattr(p, name) for p in parts for name in (*getattr(p, "__slots__", ()), *vars_of(p))
     ]

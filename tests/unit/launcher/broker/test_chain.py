@@ -15,6 +15,7 @@ from et_contract import frames
 from et_contract.documents import Member, MemberState
 from et_contract.frames import Frame
 from launcher.broker.bodies import read_welcome
+from launcher.broker.hosts import HostList
 from launcher.broker.relaying import Relay
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.claims import Claim
@@ -22,7 +23,7 @@ from launcher.protocol.effects import Hang, Send, Spawn, Survey
 
 SESSION = b"s" * 16
 CODE = 7
-MEMBERS = {"w-0": Member("w-0", "uid", 1, MemberState.ACTIVE, "main")}
+MEMBER = Member("w-0", "uid", 1, MemberState.ACTIVE, "main")
 STEPS = (
     "produce", "flood", "agent speaks", "agent reads", "shim reads", "shim speaks", "shim writes",
     "cut", "attach", "shim cut", "connect", "restart", "end",
@@ -48,7 +49,12 @@ class Chain:
 
     def make_relay(self) -> Relay:
         self.starts += 1
-        relay = Relay(Ends(self), find=MEMBERS.get, started_at=0.0, on_spawn=lambda *_: None)
+        relay = Relay(
+            Ends(self),
+            hosts=HostList("job-uid", 1, members={MEMBER.uid: MEMBER}),
+            started_at=0.0,
+            on_spawn=lambda *_: None,
+        )
         relay.bind(1)
         return relay
 

@@ -160,7 +160,8 @@ def test_a_read_counts_only_with_the_nonce_of_the_command():
     assert hosts.count_read("nonce", 2.0)
     assert hosts.count_read("nonce", 3.0)
     assert hosts.memory.served_generation == 4
-    assert (hosts.leaving["uid-1"].reads, hosts.leaving["uid-1"].served_at) == (2, 2.0)
+    departure = hosts.departures["uid-1"]
+    assert (departure.reads, departure.served_at) == (2, 2.0)
 
 
 def test_nothing_is_served_before_there_is_a_nonce():

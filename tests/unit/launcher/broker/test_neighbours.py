@@ -12,6 +12,7 @@ from hypothesis import example, given
 from et_contract import frames
 from et_contract.documents import Member, MemberState
 from et_contract.frames import Frame, ProtocolError
+from launcher.broker.hosts import HostList
 from launcher.broker.relaying import RESUME_SECONDS, Relay
 from launcher.broker.sessions import MOST_LOSSES, Session
 from launcher.broker.starts import KEPT_STARTS, Starts
@@ -43,7 +44,7 @@ from tests.unit.launcher.broker.test_relaying import (
 )
 from tests.unit.launcher.broker.test_windows import Counted
 
-MEMBERS = {"w-0": Member("w-0", "uid-0", 2, MemberState.ACTIVE, "main")}
+MEMBER = Member("w-0", "uid-0", 2, MemberState.ACTIVE, "main")
 BYSTANDER = b"b" * 16
 DEEP = b"[" * 500 + b"]" * 500
 SHALLOW = 500
@@ -60,7 +61,12 @@ class Reached(FakeWire):
         self._agent = Agent(instance="i", job="j", pod="p", epoch=1, grace=30)
         self._decoder = frames.Decoder()
         self._connection = 0
-        self.relay = Relay(self, find=MEMBERS.get, started_at=0.0, on_spawn=lambda *_: None)
+        self.relay = Relay(
+            self,
+            hosts=HostList("job-uid", 1, members={MEMBER.uid: MEMBER}),
+            started_at=0.0,
+            on_spawn=lambda *_: None,
+        )
         self.relay.bind(2)
         self.connect()
 
@@ -295,7 +301,12 @@ class Shim(FakeWire):
 
 
 def make_attached(wire: FakeWire) -> Relay:
-    relay = Relay(wire, find=MEMBERS.get, started_at=0.0, on_spawn=lambda *_: None)
+    relay = Relay(
+        wire,
+        hosts=HostList("job-uid", 1, members={MEMBER.uid: MEMBER}),
+        started_at=0.0,
+        on_spawn=lambda *_: None,
+    )
     relay.bind(1)
     relay.attach("uid-0", [])
     return relay

@@ -11,6 +11,8 @@ from et_contract import frames
 from et_contract.documents import Member, MemberState, SessionExit
 from et_contract.frames import EXIT_REFUSED, Frame, ProtocolError
 from launcher.broker.bodies import KnownSession, read_opening
+from launcher.broker.departures import GONE_SECONDS
+from launcher.broker.hosts import HostList
 from launcher.broker.orphans import LAST_SECONDS, TERM_SECONDS
 from launcher.broker.relaying import CLAIM_SECONDS, RESUME_SECONDS, Relay
 from launcher.broker.sessions import Session
@@ -98,23 +100,38 @@ def make_signaled(number: int = 1, session: bytes = A, sender: int = FROM_SHIM) 
 OURS = make_signaled((1 << 32) + 1, sender=FROM_BROKER)
 """The first signal of a launcher's first broker was delivered."""
 SIGTERM = make_signal(15)
+LEAVING = "the worker is leaving and starts no process any more"
 EXIT_ACK = Frame(frames.EXIT_ACK, A, 0, 0, b"")
 RUNNING = [KnownSession(A, None)]
 EXITED = [KnownSession(A, SessionExit(A.hex(), 0))]
 
 
+def make_hosts(*members: Member) -> HostList:
+    return HostList("job-uid", 1, members={member.uid: member for member in members})
+
+
 def make_relay(*, bound: bool = True, attached: bool = True) -> tuple[Relay, FakeWire, list[str]]:
-    members = {"w-0": Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main")}
     wire = FakeWire()
     spawned: list[str] = []
     relay = Relay(
-        wire, find=members.get, started_at=0.0, on_spawn=lambda uid, _: spawned.append(uid)
+        wire,
+        hosts=make_hosts(Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main")),
+        started_at=0.0,
+        on_spawn=lambda uid, _: spawned.append(uid),
     )
     if bound:
         relay.bind(1)
     if attached:
         relay.attach("uid-0", [])
     return relay, wire, spawned
+
+
+def take_away(relay: Relay) -> None:
+    """The pod is gone, and who waits for it is told."""
+    relay._hosts.departures.unlist("uid-0")
+    relay._hosts.departures.follow([Member("w-0", "uid-0", 1, MemberState.GONE, "main")], 0.0)
+    for uid in relay._hosts.departures.release(GONE_SECONDS):
+        relay.release(uid)
 
 
 def make_running() -> tuple[Relay, FakeWire]:
@@ -264,16 +281,25 @@ def test_a_shim_that_counts_its_signals_backwards_is_told(number: int):
 
 def test_whoever_comes_back_for_what_a_gone_pod_ran_is_told():
     relay, wire, _ = make_relay(attached=False)
-    relay.release("uid-0", "gone")
+    take_away(relay)
     relay.take_shim_frame(SHIM, RESUME, 0.0)
-    assert wire.take_peer(SHIM) == [("LOST", A, {"reason": "gone", "code": 137})]
+    assert wire.take_peer(SHIM) == [
+        ("LOST", A, {"reason": "the worker's pod is gone", "code": 137})
+    ]
     relay.take_shim_frame(OTHER, SPAWN, 0.0)
-    assert wire.take_peer(OTHER) == [("LOST", A, {"reason": "gone", "code": 255})]
+    assert wire.take_peer(OTHER) == [
+        ("LOST", A, {"reason": "the worker's pod is gone", "code": 255})
+    ]
 
 
 def test_an_agent_is_not_believed_about_the_session_of_another():
-    members = {n: Member(n, f"uid-{n}", 1, MemberState.ACTIVE, "main") for n in ("w-0", "w-1")}
-    relay = Relay(FakeWire(), find=members.get, started_at=0.0, on_spawn=lambda *_: None)
+    members = [Member(n, f"uid-{n}", 1, MemberState.ACTIVE, "main") for n in ("w-0", "w-1")]
+    relay = Relay(
+        FakeWire(),
+        hosts=make_hosts(*members),
+        started_at=0.0,
+        on_spawn=lambda *_: None,
+    )
     relay.bind(2)
     relay.attach("uid-w-0", [])
     relay.attach("uid-w-1", [])
@@ -311,7 +337,7 @@ def test_an_agent_is_sent_no_more_starts_than_may_wait_for_it():
 def test_a_pod_that_is_gone_ends_the_starts_that_wait_for_it_once():
     relay, wire, _ = make_relay()
     start_large(relay, 6)
-    relay.release("uid-0", "gone")
+    take_away(relay)
     codes = [[body["code"] for _, _, body in wire.take_peer(peer)] for peer in range(1, 7)]
     assert codes == [[137]] * 4 + [[255]] * 2
 
@@ -502,18 +528,23 @@ def test_a_pod_that_is_gone_ends_what_ran_there_and_refuses_what_did_not():
     relay, wire = make_running()
     relay.detach("uid-0")
     relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
-    relay.release("uid-0", "gone")
-    assert wire.take_peer(SHIM) == [("LOST", A, {"reason": "gone", "code": 137})]
-    assert wire.take_peer(OTHER) == [("LOST", B, {"reason": "gone", "code": 255})]
+    take_away(relay)
+    assert wire.take_peer(SHIM) == [
+        ("LOST", A, {"reason": "the worker's pod is gone", "code": 137})
+    ]
+    assert wire.take_peer(OTHER) == [
+        ("LOST", B, {"reason": "the worker's pod is gone", "code": 255})
+    ]
     relay.take_shim_frame(3, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
     assert wire.take_peer(3)[0][2]["code"] == 255
 
 
 def test_a_closed_pod_refuses_new_sessions_and_finishes_old_ones():
     relay, wire = make_running()
-    relay.refuse("uid-0", "leaving")
+    relay._hosts.departures.unlist("uid-0")
+    relay._hosts.departures.close("uid-0")
     relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
-    assert wire.take_peer(OTHER) == [("LOST", B, {"reason": "leaving", "code": 255})]
+    assert wire.take_peer(OTHER) == [("LOST", B, {"reason": LEAVING, "code": 255})]
     relay.take_agent_frame("uid-0", EXIT)
     assert wire.take_peer(SHIM)[0][0] == "EXIT"
 
@@ -703,7 +734,11 @@ def test_a_shim_that_is_stopped_is_waited_for_until_its_command_has_ended():
     relay, wire, _ = make_relay(attached=False)
     held = {A, B}
     relay = Relay(
-        wire, find={}.get, started_at=0.0, on_spawn=lambda *_: None, is_held=held.__contains__
+        wire,
+        hosts=make_hosts(),
+        started_at=0.0,
+        on_spawn=lambda *_: None,
+        is_held=held.__contains__,
     )
     relay.bind(1)
     relay.attach("uid-0", [*RUNNING, KnownSession(B, SessionExit(B.hex(), 1))])

@@ -1,0 +1,53 @@
+"""What the whole job looks like from each draining member, in one pass over it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from et_contract.documents import MemberState
+from launcher.broker.departures import Sight
+from launcher.broker.facts import Ledger
+from launcher.broker.hosts import HostList
+from launcher.broker.relaying import Relay
+from launcher.broker.sessions import count_ranks
+
+
+class Lookout:
+    """Looks for what departures are decided by.
+
+    Args:
+        hosts: the list and its members.
+        ledger: who has closed, told by a broker before us too.
+        relay: what runs.
+        connected: uids whose agents can be asked.
+    """
+
+    def __init__(
+        self, hosts: HostList, ledger: Ledger, relay: Relay, connected: Container[str]
+    ) -> None:
+        self._hosts = hosts
+        self._ledger = ledger
+        self._relay = relay
+        self._connected = connected
+
+    def look(self, *, has_begun: bool) -> Iterator[tuple[str, Sight]]:
+        """Those that drain and have not closed, by uid."""
+        closed = self._ledger.report.closed
+        uids = [uid for uid in self._hosts.departures.draining if uid not in closed]
+        starting = self._count_starting() if uids else 0
+        for uid in uids:
+            was_offered = self._hosts.was_offered(uid)
+            is_claimed = self._relay.is_busy(uid)
+            yield uid, Sight(uid in self._connected, was_offered, is_claimed, starting, has_begun)
+
+    def _count_starting(self) -> int:
+        """Slots of the job, as horovodrun knows it, that have no process (yet)."""
+        closed = self._ledger.report.closed
+        ranks = count_ranks(self._relay.find_running())
+        return sum(
+            max(0, member.slots - ranks[member.uid])
+            for member in self._hosts.members.values()
+            if member.state is not MemberState.GONE
+            and member.uid not in closed
+            and self._hosts.was_offered(member.uid)
+        )
