@@ -11,7 +11,7 @@ from rich.text import Text
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et.reading import read_jobs
+from et.reading import find_queue, read_admission, read_jobs
 from et.screens import Screen, format_duration, style_phase
 from et_contract.admissions import AdmissionState
 from et_kube.errors import NotFound, Refused
@@ -20,7 +20,6 @@ from et_kube.resources import TRAINING_QUEUES, Json, Ref
 from et_kube.times import parse_time
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
-from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.codec.queues import StoredQueue, decode_queue
 from et_scheduler.model.jobs import Admission
 
@@ -59,15 +58,6 @@ async def read_members(cluster: Cluster, queue: str) -> tuple[list[Member], bool
     return [m for m in members if _is_of(m, queue) and not m.job.status.completion_time], is_whole
 
 
-def read_admission(job: Json) -> Admission | None:
-    """What et-scheduler tells the job, None where nothing is or nothing can be read."""
-    body = (job.get("status") or {}).get("admission")
-    try:
-        return decode_admission(body) if body is not None else None
-    except ValueError:
-        return None
-
-
 async def show_queues(cluster: Cluster, screen: Screen, *, as_json: bool) -> None:
     """One line a queue."""
     listing = await cluster.api.list(TRAINING_QUEUES, None)
@@ -76,7 +66,7 @@ async def show_queues(cluster: Cluster, screen: Screen, *, as_json: bool) -> Non
         screen.show_json({"apiVersion": "v1", "kind": "List", "items": found})
         return
     if not found:
-        screen.hint("there is no TrainingQueue: every job starts as soon as it is submitted")
+        screen.hint("there is no TrainingQueue; jobs that are in none start at once")
         return
     now = cluster.clock.now()
     screen.show_rows(HEADER, [_describe_line(queue, now) for queue in found])
@@ -199,9 +189,7 @@ def _read_amounts(status: Json, key: str) -> dict[str, int]:
 
 
 def _is_of(member: Member, queue: str) -> bool:
-    if member.admission is not None and member.admission.queue:
-        return member.admission.queue == queue
-    return member.job.spec is not None and member.job.spec.queue == queue
+    return find_queue(member.job, member.admission) == queue
 
 
 def _find_place(member: Member, line: Sequence[str]) -> tuple[bool, int, str]:

@@ -7,15 +7,17 @@ from contextlib import aclosing
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et_contract.admissions import ADMITTED
+from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import NotFound
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_scaling
 from et_operator.codec.pods import decode_pod
-from et_operator.model.conditions import is_true
+from et_operator.model.conditions import find_condition, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
+from et_scheduler.codec.admissions import decode_admission
+from et_scheduler.model.jobs import Admission
 
 EVENTS = Resource("", "v1", "events", "Event")
 """The older form of Events: it is the one that the roles view and edit may read everywhere."""
@@ -41,6 +43,27 @@ async def read_jobs(cluster: Cluster, *, everywhere: bool = False) -> list[Json]
     namespace = None if everywhere else cluster.namespace
     listing = await cluster.api.list(TRAINING_JOBS, namespace)
     return sorted(listing.items, key=lambda j: (get_meta(j, "namespace"), get_meta(j, "name")))
+
+
+def read_admission(job: Json) -> Admission | None:
+    """What et-scheduler tells the job, None where nothing is or nothing can be read."""
+    body = (job.get("status") or {}).get("admission")
+    try:
+        return decode_admission(body) if body is not None else None
+    except ValueError:
+        return None
+
+
+def find_queue(job: TrainingJob, admission: Admission | None) -> str:
+    """The one that it counts in, which stays while it runs, or will; "" for none.
+
+    Who names none may be in one as well: the operator says so.
+    """
+    told = find_condition(job.status.conditions, ADMITTED)
+    if told is not None and told.reason == NO_QUEUE:
+        return ""
+    asked = job.spec.queue if job.spec else ""
+    return (admission.queue if admission else "") or asked or (DEFAULT_QUEUE if told else "")
 
 
 async def read_scalings(cluster: Cluster, job: TrainingJob) -> list[Json]:

@@ -10,13 +10,14 @@ from et.clusters import Cluster, get_meta
 from et.errors import EtError
 from et.following import See, follow_within
 from et.manifests import build_scaling
-from et.reading import explain_end, has_ended, read_job
+from et.reading import explain_end, find_queue, has_ended, read_admission, read_job
 from et.screens import Screen
 from et_contract.admissions import Elasticity
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerOutcome
 from et_operator.model.scalings import Scaling
+from et_scheduler.model.jobs import Admission
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
     job = decode_job(found)
     if has_ended(job):
         raise EtError(f"{name} has ended ({job.status.phase}): {explain_end(job)}")
-    check_queue(job, wish)
+    check_queue(job, read_admission(found), wish)
     quiet = Screen(screen.err, screen.err) if as_json else screen
     if wish.to is not None:
         return await _set_replicas(cluster, screen, quiet, job, wish, as_json=as_json)
@@ -52,17 +53,18 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
     return waiting.has_succeeded or wish.wait is None
 
 
-def check_queue(job: TrainingJob, wish: Wish) -> None:
+def check_queue(job: TrainingJob, admission: Admission | None, wish: Wish) -> None:
     """Raises EtError where et-scheduler says how many workers the job has."""
-    spec = job.spec
-    if spec is None or not spec.queue:
+    spec, queue = job.spec, find_queue(job, admission)
+    if spec is None or not queue:
         return
-    is_fixed = spec.elasticity is Elasticity.FIXED
+    # who names no queue has not asked for another number than his own either
+    is_fixed = spec.elasticity is Elasticity.FIXED or not (spec.queue or spec.elasticity)
     if is_fixed and wish.to is not None:
         return
     advice = "set its number with --to" if is_fixed else "change its minReplicas or maxReplicas"
     raise EtError(
-        f"{job.key.name} is in queue {spec.queue}, where et-scheduler says how many workers it "
+        f"{job.key.name} is in queue {queue}, where et-scheduler says how many workers it "
         f"has: {advice}"
     )
 

@@ -11,8 +11,16 @@ from rich.text import Text
 from et.clusters import Cluster
 from et.errors import EtError
 from et.frames import list_troubles
-from et.queues import format_since, list_line, name_job, read_admission, read_queue
-from et.reading import count_wanted, explain_end, has_ended, read_events, read_job
+from et.queues import format_since, list_line, name_job, read_queue
+from et.reading import (
+    count_wanted,
+    explain_end,
+    find_queue,
+    has_ended,
+    read_admission,
+    read_events,
+    read_job,
+)
 from et.screens import Screen, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.admissions import ADMITTED, REFUSED, AdmissionState
@@ -66,25 +74,19 @@ def list_reasons(
     if has_ended(job):
         yield "end", explain_end(job)
         return
-    told = find_condition(job.status.conditions, ADMITTED)
+    told, queue = find_condition(job.status.conditions, ADMITTED), find_queue(job, admission)
     if told is not None and told.reason == REFUSED:  # et-scheduler says no more of it
         yield "queue", "in no line: its pods would not be created"
         yield "why", told.message
-    elif admission is not None and job.spec is not None and (job.spec.queue or admission.workers):
+    elif queue and admission is not None:
         yield from _list_of_queue(job, admission, line, now)
-    elif job.spec is not None and job.spec.queue:
+    elif queue:
         yield "queue", (told.message if told else "") or "the operator has not looked at it yet"
-        yield "next", f"et-scheduler answers for queue {job.spec.queue}; does it run?"
+        yield "next", f"et-scheduler answers for queue {queue}; does it run?"
     for trouble in list_troubles(job):
         yield "trouble", trouble
     yield from _list_warnings(story, now)
     yield "workers", _describe_workers(job)
-
-
-def find_queue(job: TrainingJob, admission: Admission | None) -> str:
-    """The one that it counts in, which stays while it runs, or will; "" for none."""
-    asked = job.spec.queue if job.spec else None
-    return (admission.queue if admission else "") or asked or ""
 
 
 def _list_of_queue(

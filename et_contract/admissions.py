@@ -15,6 +15,10 @@ WAITING = "Waiting"
 """Reason of the conditions of a job that is held: et-scheduler answers who has it."""
 REFUSED = "PodsRefused"
 """Reason of a job whose pods the server would not create: it is in no line until it would."""
+NO_QUEUE = "NoQueue"
+"""Reason of a job that is in no queue any more: it is none of et-scheduler's."""
+DEFAULT_QUEUE = "default"
+"""The queue of whoever is held and names none: that he is held says that he is in one."""
 MAX_NODES = 200
 """Names of nodes that are written into a pod: more of them bind it no better."""
 

@@ -163,6 +163,7 @@ class Operator:
             clock=clock,
             shipped=shipped,
             metrics=metrics,
+            default_queue=settings.default_queue,
         )
         for resource, selector in WATCHED.items():
             for namespace in settings.namespaces or (None,):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from et_kube.errors import KubeError
 from et_operator.assembly import run
-from et_operator.settings import Settings
+from et_operator.settings import Queueing, Settings
 from et_process.settings import add_process_flags, read_process_settings
 
 EXIT_USAGE = 2
@@ -37,6 +37,13 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default=environ.get("NAMESPACES", ""),
         help="comma-separated namespaces to work in; default: the whole cluster",
     )
+    parser.add_argument(
+        "--queueing",
+        type=read_queueing,
+        default=environ.get("QUEUEING", Queueing.OPTIONAL.value),
+        metavar="{Optional,Required}",
+        help="whether jobs without spec.queue start at once, or wait in the queue named default",
+    )
     parser.add_argument("--workers", type=int, default=environ.get("WORKERS", "32"))
     add_process_flags(parser, environ)
     return parser
@@ -52,9 +59,19 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         broker_image=args.broker_image,
         broker_pull_secrets=split_list(args.broker_pull_secrets),
         namespaces=split_list(args.namespaces),
+        queueing=args.queueing,
         workers=args.workers,
         **read_process_settings(args, environ),
     )
+
+
+def read_queueing(word: str) -> Queueing:
+    """One of the two words. A choice of argparse's would not be asked of the environment."""
+    try:
+        return Queueing(word)
+    except ValueError as error:
+        words = " or ".join(Queueing)
+        raise argparse.ArgumentTypeError(f"(or QUEUEING) must be {words}, not {word!r}") from error
 
 
 def split_list(text: str) -> tuple[str, ...]:

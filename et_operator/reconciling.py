@@ -58,6 +58,7 @@ class Reconciler:
         clock: Clock,
         shipped: RuntimeFiles,
         metrics: Metrics,
+        default_queue: str = "",
     ) -> None:
         self._store = store
         self._ingest = Ingest(store, metrics.note_unreadable)
@@ -67,6 +68,7 @@ class Reconciler:
         self._clock = clock
         self._shipped = shipped
         self._metrics = metrics
+        self._default_queue = default_queue
 
     async def work(self) -> None:
         """Take one key after another, for ever. A failing job never stops the others."""
@@ -123,7 +125,9 @@ class Reconciler:
         complete_since = self._find_complete_since(key, now)
         for ref in self._store.find_partial(key):
             self._requeue(await self._look_at(ref) - {key})
-        snapshot = build_snapshot(self._store, key, self._shipped, complete_since)
+        snapshot = build_snapshot(
+            self._store, key, self._shipped, complete_since, default_queue=self._default_queue
+        )
         if snapshot is None:
             return await self._close_orphans(key, complete_since)
         if snapshot.job.status.keys_secret:

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
+from et_contract.admissions import DEFAULT_QUEUE
 from et_process.settings import ProcessSettings
+
+
+class Queueing(StrEnum):
+    """Whether jobs that name no queue start at once, or wait in one as well."""
+
+    OPTIONAL = "Optional"
+    REQUIRED = "Required"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +26,13 @@ class Settings(ProcessSettings):
     broker_pull_secrets: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     """Empty: the whole cluster."""
+    queueing: Queueing = Queueing.OPTIONAL
     workers: int = 32
     """Jobs reconciled at once; those of one namespace have a quarter of them."""
     requests_at_once: int = 16
     """Creations, or deletions of pods, in flight at once, for one job."""
+
+    @property
+    def default_queue(self) -> str:
+        """The queue of jobs that name none; "": these start at once."""
+        return DEFAULT_QUEUE if self.queueing is Queueing.REQUIRED else ""

@@ -171,6 +171,7 @@ POINTS = (
     Point("line", "a suspended job leaves the line, resumed it waits again", TRAINING),
     Point("queue-gone", "a queue deleted under running jobs ends none", TRAINING),
     Point("fixed-in-queue", "kubectl scale in a queue: Fixed follows, Auto does not", TRAINING),
+    Point("queueing", "queues required: a job that names none waits in default", REAL),
     Point("ssh-in-queue", "a job over ssh waits in line, proven, and trains", TRAINING),
     Point("reclaim", "a queue takes its share back from who borrows it: no lost step", TRAINING),
     Point("evicted", "evicted for a higher priority: its old place, its checkpoint", TRAINING),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -396,3 +396,9 @@ class TrainingJob:
     def owner(self) -> Owner:
         """What everything that is the job's own says of its owner."""
         return Owner(self.key.name, self.uid)
+
+    def fill_queue(self, queue: str) -> TrainingJob:
+        """The same, in this queue where its author names none."""
+        if self.spec is None or self.spec.queue:
+            return self
+        return replace(self, spec=replace(self.spec, queue=queue))

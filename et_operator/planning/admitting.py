@@ -50,7 +50,7 @@ def is_admitted(job: TrainingJob) -> bool:
 
 def apply_admission(job: TrainingJob) -> TrainingJob:
     """The job as if its author had asked for what it was admitted to."""
-    if job.spec is not None and (job.spec.queue or job.status.admitted_number):
+    if job.spec is not None and (is_queued(job) or job.status.admitted_number):
         job = _give_back(job, job.spec)
     if job.spec is None or not is_queued(job):
         return job

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from et_contract.admissions import ADMITTED, REFUSED, WAITING
+from et_contract.admissions import ADMITTED, NO_QUEUE, REFUSED, WAITING
 from et_contract.pods import Role
 from et_kube.resources import Json
 from et_kube.shaping import describe_shape
@@ -45,7 +45,7 @@ def note_admission(draft: Draft) -> None:
     """
     job = draft.view.snapshot.job
     if not is_queued(job):
-        draft.clear_condition(ADMITTED, "NoQueue", "the job is in no queue")
+        _note_no_queue(draft)
         return
     _note_shapes(draft)
     if is_held(job):
@@ -95,6 +95,13 @@ def _leave_unnamed(pod: Json, account: str) -> Json:
     if spec.get("serviceAccountName") == account:
         del spec["serviceAccountName"]
     return {**pod, "metadata": metadata, "spec": spec}
+
+
+def _note_no_queue(draft: Draft) -> None:
+    """Where it was in one, so that et-scheduler counts its pods as those of others."""
+    told = find_condition(draft.status.conditions, ADMITTED)
+    if told is not None:
+        draft.set_condition(ADMITTED, "False", NO_QUEUE, "the job is in no queue")
 
 
 def _note_held(draft: Draft) -> None:
@@ -160,7 +167,8 @@ def _describe_wait(draft: Draft) -> str:
         return admission.message
     is_asked = told is not None and told.reason == WAITING
     since = told.last_transition_time if told is not None and is_asked else draft.now
-    return _ASKED if draft.must_wait(since, ANSWER_WITHIN) else _UNANSWERED
+    what = _ASKED if draft.must_wait(since, ANSWER_WITHIN) else _UNANSWERED
+    return f"waits in queue {draft.spec.queue}: {what}"
 
 
 def _note_shapes(draft: Draft) -> None:

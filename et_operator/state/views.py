@@ -22,9 +22,14 @@ from et_operator.state.store import Piece, Store
 
 
 def build_snapshot(
-    store: Store, key: JobKey, shipped: RuntimeFiles, complete_since: datetime | None
+    store: Store,
+    key: JobKey,
+    shipped: RuntimeFiles,
+    complete_since: datetime | None,
+    *,
+    default_queue: str = "",
 ) -> Snapshot | None:
-    """Everything about one job; None if there is no such job."""
+    """Everything about one job, in this queue if it names none; None if there is no such job."""
     job = store.find_job(key)
     if job is None:
         return None
@@ -35,7 +40,7 @@ def build_snapshot(
     answers = store.answers.find(key, job.uid)
     numbers = (job.status.epoch, job.status.generation)
     return Snapshot(
-        job=job,
+        job=job.fill_queue(default_queue),
         shipped=shipped,
         pods=pods,
         scalings=store.find_scalings(key),

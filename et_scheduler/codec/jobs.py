@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median_low
 
-from et_contract.admissions import ADMITTED, REFUSED, WAITING, AdmissionState, Elasticity
+from et_contract.admissions import (
+    ADMITTED,
+    DEFAULT_QUEUE,
+    NO_QUEUE,
+    REFUSED,
+    WAITING,
+    AdmissionState,
+    Elasticity,
+)
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import Json
 from et_scheduler.codec.admissions import decode_admission
@@ -26,8 +34,6 @@ from et_scheduler.codec.shapes import decode_shape
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.shapes import SECOND, Shape
 
-DEFAULT_QUEUE = "default"
-"""Whoever is held without naming a queue waits in this one."""
 LEAST_COOLDOWN = 30
 MOST_COOLDOWN = 900
 COST_FACTOR = 10
@@ -66,13 +72,13 @@ def decode_job(obj: Json) -> StoredJob:
     """A job that runs without a queue, has ended or is being deleted is none of ours."""
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
-    is_waiting = _is_waiting(status)
-    if not is_waiting and status.get("admission") is None:
+    is_waiting, reason = _is_waiting(status), _find_reason(status)
+    if reason == NO_QUEUE or (not is_waiting and status.get("admission") is None):
         return NOT_OURS
     if metadata.get("deletionTimestamp") or _has_ended(status):
         return NOT_OURS
     is_silent = status.get("shapes") is None
-    if is_silent and (spec.get("suspend") is True or _find_reason(status) in _ASIDE):
+    if is_silent and (spec.get("suspend") is True or reason in _ASIDE):
         return NOT_OURS  # the operator speaks first: not yet, or its pods would not be created
     try:
         leaving = frozenset(

@@ -46,6 +46,22 @@ def namespaced_operator(world: RealWorld, folder: Path) -> Iterator[None]:
         wait_for_operator()
 
 
+@contextmanager
+def operator_with(setting: str) -> Iterator[None]:
+    """With one more variable, NAME=VALUE; afterwards without."""
+    change_operator(setting)
+    try:
+        yield
+    finally:
+        change_operator(f"{setting.partition('=')[0]}-")
+
+
+def change_operator(setting: str) -> None:
+    """As `kubectl set env` is told; until the operator with it runs."""
+    devcluster("kubectl", "set", "env", "-n", NAMESPACE, f"deployment/{NAME}", setting)
+    wait_for_operator()
+
+
 def write_overlay(world: RealWorld, folder: Path) -> Path:
     """deploy/namespaced with its one setting, as docs/operations.md says."""
     environment = [{"name": "NAMESPACES", "value": world.namespace}]

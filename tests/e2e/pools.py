@@ -45,10 +45,8 @@ class Pool:
         if limit is not None:
             self.limits[name] = limit
             spec["limits"] = {self.resource: str(limit)}
-        kind = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "TrainingQueue"}
-        body = {**kind, "metadata": {"name": name}, "spec": spec}
         self._queues.append(name)
-        self.world.custom.create_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", body)
+        create_queue(self.world, name, **spec)
         return name
 
     def open_class(self, name: str, value: int) -> str:
@@ -108,6 +106,13 @@ class Pool:
         amounts = {self.resource: amount}
         body = {"status": {"capacity": amounts, "allocatable": amounts}}
         self.world.core.patch_node_status(node, body)
+
+
+def create_queue(world: RealWorld, name: str, **spec: Any) -> None:
+    """A queue of the cluster."""
+    kind = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "TrainingQueue"}
+    body = {**kind, "metadata": {"name": name}, "spec": spec}
+    world.custom.create_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", body)
 
 
 def delete_queue(world: RealWorld, name: str) -> None:

@@ -1,4 +1,4 @@
-"""An operator that may work in some namespaces only."""
+"""An operator that is installed otherwise: for some namespaces, or with queues for everybody."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from tests.e2e.installing import NAMESPACE, namespaced_operator
-from tests.e2e.light_jobs import IN_EACH_WORKER, build_light_job
+from tests.e2e.installing import NAMESPACE, namespaced_operator, operator_with
+from tests.e2e.light_jobs import FOREVER, IN_EACH_WORKER, build_light_job
+from tests.e2e.pools import create_queue, delete_queue, find_admission
 from tests.e2e.world import GROUP, RealWorld, scale_out
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
@@ -34,6 +35,31 @@ def test_an_operator_for_one_namespace_needs_no_right_in_any_other(
         assert not may(neighbour, "list", GROUP, "trainingjobs")
 
     neighbour.wait_for_phase("local", "Succeeded")
+
+
+@pytest.mark.point("queueing")
+def test_where_queues_are_required_who_names_none_waits_in_the_default_one_and_no_longer(
+    world: RealWorld,
+) -> None:
+    world.create(build_light_job("before", FOREVER))
+    world.wait_for_phase("before", "Running")
+    with operator_with("QUEUEING=Required"):
+        world.create(build_light_job("plain", "sleep 1"))
+        words = "there is no queue default: create a TrainingQueue of that name"
+        world.wait(lambda: words in find_admission(world, "plain").get("message", ""), words)
+        assert world.phase("plain") == "Waiting"
+
+        create_queue(world, "default")
+        try:
+            world.wait_for_phase("plain", "Succeeded")
+        finally:
+            delete_queue(world, "default")
+        world.create(build_light_job("late", "sleep 1"))
+        world.wait_for_phase("late", "Waiting")
+
+    world.wait_for_phase("late", "Succeeded")
+    status = world.status("trainingjobs", "before")
+    assert (status["phase"], status["epoch"]) == ("Running", 1)
 
 
 def may(world: RealWorld, verb: str, group: str, resource: str) -> bool:

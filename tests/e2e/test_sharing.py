@@ -7,30 +7,22 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.pools import delete_queue, find_admission
-from tests.e2e.world import GROUP, RealWorld, build_job, find_condition, scale_out, train
+from tests.e2e.pools import create_queue, delete_queue, find_admission
+from tests.e2e.world import RealWorld, build_job, find_condition, scale_out, train
 
 pytestmark = pytest.mark.cluster
+
+FOUR_WORKERS = {"limits": {"cpu": "460m"}}
+"""More than that the jobs of such a queue never have together."""
 
 
 @pytest.fixture
 def queue(world: RealWorld) -> Iterator[str]:
     """The name of a queue that has room for four workers and a launcher, or two and two of each."""
     name = f"q-{world.namespace}"[:60].rstrip("-")
-    create_queue(world, name)
+    create_queue(world, name, **FOUR_WORKERS)
     yield name
     delete_queue(world, name)
-
-
-def create_queue(world: RealWorld, name: str) -> None:
-    """A queue whose jobs together never have more than that."""
-    body = {
-        "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "TrainingQueue",
-        "metadata": {"name": name},
-        "spec": {"limits": {"cpu": "460m"}},
-    }
-    world.custom.create_cluster_custom_object(GROUP, "v1alpha1", "trainingqueues", body)
 
 
 def build_member(name: str, queue: str, *, least: int, most: int, steps: int) -> dict[str, Any]:
@@ -125,7 +117,7 @@ def test_a_queue_that_is_deleted_ends_no_job_and_starts_none(world: RealWorld, q
     assert world.steps("runs")[-1].size == 2
     assert world.phase("waits") == "Waiting"
 
-    create_queue(world, queue)
+    create_queue(world, queue, **FOUR_WORKERS)
     world.wait_for_phase("waits", "Succeeded", timeout=180)
     assert world.status("trainingjobs", "runs")["epoch"] == 1
 

@@ -132,6 +132,10 @@ VARIANTS = {
             ],
         },
     ),
+    "queueing": Variant(
+        {"settings": {"QUEUEING": "Required"}},
+        {"patches": [set_variables(QUEUEING="Required")]},
+    ),
     "monitoring": Variant(
         {"monitoring": {"serviceMonitor": {"enabled": True}}},
         {"components": component("monitoring")},
@@ -358,6 +362,7 @@ def test_a_packaged_chart_holds_what_the_links_lead_to(helm: Path, tmp_path: Pat
         ({"image": {"name": "x"}}, "/image", "'name' not allowed"),
         ({"namespaces": "default"}, "/namespaces", "want array"),
         ({"settings": {"LOG_LEVEL": "loud"}}, "/settings/LOG_LEVEL", "must be one of"),
+        ({"settings": {"QUEUEING": "required"}}, "/settings/QUEUEING", "must be one of"),
         ({"serviceAccount": {"create": False}}, "/serviceAccount/name", "minLength"),
         ({"image": {"digest": "sha256:1"}}, "/image/digest", "does not match pattern"),
     ],

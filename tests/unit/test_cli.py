@@ -1,6 +1,7 @@
 import pytest
 
 from et_operator.cli import read_settings
+from et_operator.settings import Queueing
 
 
 def test_flags_come_before_the_environment() -> None:
@@ -44,3 +45,18 @@ def test_a_word_for_a_number_is_refused(capsys: pytest.CaptureFixture[str]) -> N
             read_settings(["--broker-image", "i", *argv], environ)
 
         assert "--workers" in capsys.readouterr().err
+
+
+def test_whether_queues_are_required_is_said_by_one_of_two_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv = ["--broker-image", "i"]
+    assert read_settings(argv, {}).default_queue == ""
+    settings = read_settings(argv, {"QUEUEING": "Required"})
+    assert (settings.queueing, settings.default_queue) == (Queueing.REQUIRED, "default")
+    for flags, environ in ((["--queueing", "required"], {}), ([], {"QUEUEING": "required"})):
+        with pytest.raises(SystemExit):
+            read_settings([*argv, *flags], environ)
+
+        words = "(or QUEUEING) must be Optional or Required, not 'required'"
+        assert words in capsys.readouterr().err

@@ -186,18 +186,46 @@ def test_a_job_that_nobody_has_answered_asks_whether_the_scheduler_runs(desk: De
     assert "et-scheduler answers for queue research; does it run?" in desk.out
 
 
-def test_of_a_job_whose_pods_are_refused_the_servers_words_are_the_reason(desk: Desk) -> None:
-    fill(desk)
+def tell(desk: Desk, name: str, reason: str, message: str) -> None:
+    """What the operator says of its admission."""
     condition = {
         "type": "Admitted",
         "status": "False",
-        "reason": "PodsRefused",
-        "message": "no such class",
+        "reason": reason,
+        "message": message,
         "lastTransitionTime": ago(desk, 3),
         "lastUpdateTime": ago(desk, 3),
     }
-    status = {"conditions": [condition]}
-    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, "second"), status)
+    ref = Ref(TRAINING_JOBS, NAMESPACE, name)
+    write_status(desk.cluster, ref, {"conditions": [condition]})
+
+
+def test_who_is_held_and_names_no_queue_is_in_the_one_called_default(desk: Desk) -> None:
+    create_queue(desk.cluster, "default")
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("plain", workers=2))
+    tell(desk, "plain", "Waiting", "waits in queue default: et-scheduler was asked")
+
+    assert desk.type("why", "plain") == 0
+    assert "waits in queue default: et-scheduler was asked" in desk.out
+    assert "et-scheduler answers for queue default; does it run?" in desk.out
+    assert desk.type("queue", "default") == 0
+    assert f"{NAMESPACE}/plain" in desk.out
+
+
+def test_who_has_left_his_queue_is_in_none_whatever_he_was_told_there(desk: Desk) -> None:
+    create_queue(desk.cluster)
+    create_job(desk, "left", number=0, state="Waiting", queue="research")
+    tell(desk, "left", "NoQueue", "the job is in no queue")
+
+    assert desk.type("why", "left", "-o", "json") == 0
+    assert "queue" not in {one["about"] for one in json.loads(desk.out)["reasons"]}
+    assert desk.type("queue", "research", "-o", "json") == 0
+    assert json.loads(desk.out)["jobs"] == []
+
+
+def test_of_a_job_whose_pods_are_refused_the_servers_words_are_the_reason(desk: Desk) -> None:
+    fill(desk)
+    tell(desk, "second", "PodsRefused", "no such class")
 
     assert desk.type("why", "second", "-o", "json") == 0
 

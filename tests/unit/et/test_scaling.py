@@ -9,9 +9,10 @@ import pytest
 
 from et.errors import EtError
 from et.scaling import Wish, check_queue, complete_names, scale
-from et_contract.admissions import Elasticity
+from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.errors import NotFound
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_scheduler.model.jobs import Admission
 from tests.planning_makers import make_job
 from tests.simulation.lives import start
 from tests.simulation.worlds import SimulatedWorld
@@ -151,10 +152,17 @@ def test_the_number_of_a_job_in_a_queue_is_its_schedulers(
     job = make_job(2, queue="vision", elasticity=elasticity)
     if advice:
         with pytest.raises(EtError, match=advice):
-            check_queue(job, wish)
+            check_queue(job, None, wish)
     else:
-        check_queue(job, wish)
-    check_queue(make_job(2), wish)
+        check_queue(job, None, wish)
+    check_queue(make_job(2), None, wish)
+
+
+def test_who_is_in_a_queue_without_naming_one_says_his_number_himself():
+    job, admission = make_job(2), Admission(1, AdmissionState.ADMITTED, "default")
+    check_queue(job, admission, Wish(to=3))
+    with pytest.raises(EtError, match=r"is in queue default.* set its number with --to"):
+        check_queue(job, admission, Wish(by=1))
 
 
 def test_workers_may_be_named_in_short():

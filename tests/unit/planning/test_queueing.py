@@ -169,6 +169,16 @@ def test_a_job_that_runs_without_a_queue_does_so_until_its_next_start():
     assert world.status.phase is JobPhase.WAITING
 
 
+def test_what_a_job_without_a_queue_leaves_is_its_own_whatever_is_asked_of_its_next_start():
+    world = ModelWorld(make_job(2, clean_pod_policy=CleanPodPolicy.NONE))
+    world.start()
+    world.edit(queue="default")
+    world.finish(0)
+    world.go_on(6)
+    assert world.phase() == "Succeeded"
+    assert count_workers(world) == 2
+
+
 def test_a_job_that_was_admitted_stays_so_when_its_queue_is_taken_out_of_its_spec():
     world = make_world()
     start(world, workers=3)
@@ -252,6 +262,7 @@ def test_a_job_whose_queue_is_taken_away_while_it_waits_starts_and_stays(was_sta
     epoch = world.status.epoch
     world.edit(queue="")
     world.go_on(12)
+    assert find_admitted(world)[:2] == ("False", "NoQueue")
     assert world.status.phase is JobPhase.RUNNING
     assert world.status.epoch == epoch + 1
     assert count_workers(world) == 2

@@ -12,10 +12,18 @@ import pytest
 
 from et_kube.clock import Clock
 from et_kube.errors import OutcomeUnknown, Refused
-from et_kube.resources import EVENTS, PODS, TRAINING_JOBS, Json, Ref, Resource
+from et_kube.resources import (
+    EVENTS,
+    PODS,
+    TRAINING_JOBS,
+    TRAINING_QUEUES,
+    Json,
+    Ref,
+    Resource,
+)
 from et_operator.assembly import Operator
 from et_operator.measuring import Metrics
-from et_operator.settings import Settings
+from et_operator.settings import Queueing, Settings
 from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
 from fakes.clients import Call, GuardedApi, Moment
@@ -44,10 +52,13 @@ class Pair(Rig):
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
+        self.operator = self.make_operator()
+
+    def make_operator(self, queueing: Queueing = Queueing.OPTIONAL) -> Operator:
         api = SlowApi(self.cluster, self.log)
         api.clock = self.clock
-        self.operator = Operator(
-            Settings(broker_image="broker:1", workers=4),
+        return Operator(
+            Settings(broker_image="broker:1", workers=4, queueing=queueing),
             api,  # type: ignore[arg-type]
             Store(),
             clock=self.clock,
@@ -68,6 +79,21 @@ class Pair(Rig):
             yield
             for task in tasks:
                 task.cancel()
+
+    @asynccontextmanager
+    async def set_to(self, queueing: Queueing) -> AsyncIterator[None]:
+        """With an operator of this setting, after all that the one before has left."""
+        self.operator = self.make_operator(queueing)
+        async with self.running():
+            await self.advance(20)
+            yield
+
+    def find_admitted(self, name: str) -> tuple[str, str, str]:
+        """Status, reason and message of its condition; empty where it has none."""
+        for one in self.find_status(name).get("conditions", ()):
+            if one["type"] == "Admitted":
+                return one["status"], one["reason"], one["message"]
+        return "", "", ""
 
     def find_status(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.cluster.get(Ref(TRAINING_JOBS, "team", name))["status"]
@@ -182,3 +208,65 @@ async def test_a_new_job_that_would_have_no_pods_is_given_no_room_that_is_free()
         pair.log.faults.clear()
         await pair.advance(30)
         assert pair.find_status("new")["admission"]["reason"] == "NoRoom"
+
+
+def make_plain(name: str, workers: int) -> Json:
+    """A job that names no queue."""
+    job = make_held(name, least=workers, most=workers)
+    del job["spec"]["queue"]
+    return job
+
+
+async def test_where_queues_are_required_who_names_none_waits_in_the_one_called_default() -> None:
+    pair = Pair(nodes=2, cpu=4)
+    async with pair.set_to(Queueing.REQUIRED):
+        pair.create(make_plain("one", 2))
+        await pair.advance(10)
+        told = pair.find_admitted("one")
+        assert told[:2] == ("False", "Waiting")
+        assert "no queue default: create a TrainingQueue of that name" in told[2]
+        assert "or name another one in spec.queue" in told[2]
+        assert pair.find_status("one")["phase"] == "Waiting"
+        pair.create_queue("default", limits={"cpu": "4"})
+        await pair.advance(10)
+        assert pair.count("one") == 2
+        assert (pair.get("one")["queue"], pair.get("one")["elasticity"]) == ("default", "Fixed")
+        pair.create(make_plain("two", 3))
+        await pair.advance(10)
+        assert pair.get("two")["reason"] == "AtLimit"
+
+
+async def test_the_setting_says_how_a_job_starts_and_changes_nothing_of_one_that_runs() -> None:
+    pair = Pair(nodes=2, cpu=4)
+    pair.create_queue("default", limits={"cpu": "3"})
+    async with pair.set_to(Queueing.OPTIONAL):
+        pair.create(make_plain("before", 1))
+        await pair.advance(6)
+        assert pair.count("before") == 1
+    async with pair.set_to(Queueing.REQUIRED):
+        pair.create(make_plain("queued", 2), make_plain("late", 2))
+        await pair.advance(6)
+        assert pair.find_admitted("before") == ("", "", "")
+        assert [pair.count(name) for name in ("before", "late", "queued")] == [1, 2, 0]
+        assert pair.get("queued")["reason"] == "AtLimit"
+    async with pair.set_to(Queueing.OPTIONAL):
+        assert [pair.count(name) for name in ("before", "late", "queued")] == [1, 2, 2]
+        assert pair.find_admitted("queued")[:2] == ("False", "NoQueue")
+        assert pair.find_admitted("late")[:2] == ("True", "Admitted")
+        assert pair.find_status("before")["epoch"] == pair.find_status("late")["epoch"] == 1
+        line = pair.cluster.get(Ref(TRAINING_QUEUES, "", "default"))["status"]
+        assert (line["waiting"], line["running"]) == (0, 1)
+    async with pair.set_to(Queueing.REQUIRED):
+        assert [pair.count(name) for name in ("before", "late", "queued")] == [1, 2, 2]
+        assert pair.find_status("queued")["epoch"] == 1
+        assert pair.get("queued")["state"] == "Waiting"
+        suspend(pair, "queued", is_wanted=True)
+        await pair.advance(6)
+        suspend(pair, "queued", is_wanted=False)
+        await pair.advance(6)
+        assert pair.find_admitted("queued")[:2] == ("False", "Waiting")
+        assert pair.count("queued") == 0
+
+
+def suspend(pair: Pair, name: str, *, is_wanted: bool) -> None:
+    pair.cluster.patch(Ref(TRAINING_JOBS, "team", name), {"spec": {"suspend": is_wanted}})

@@ -161,6 +161,8 @@ def test_only_who_is_held_or_was_answered_is_ours() -> None:
     told = {"number": 1, "state": "Admitted"}
     ended = [{"type": "Succeeded", "status": "True"}]
     assert decode_job(make_stored(conditions=ended, admission=told)) is NOT_OURS
+    left = [{"type": "Admitted", "status": "False", "reason": "NoQueue"}]
+    assert decode_job(make_stored(conditions=left, admission=told)) is NOT_OURS
     gone = make_stored(admission=told)
     gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert decode_job(gone) is NOT_OURS
