@@ -72,6 +72,14 @@ def patch(deployment: str = "et-operator", **spec: Any) -> Object:
     }
 
 
+def mark(deployment: str, team: str) -> Object:
+    """A patch of the labels and annotations of its pods."""
+    annotations = {"prometheus.io/scrape": "false"}
+    template = {"metadata": {"labels": {"team": team}, "annotations": annotations}}
+    body = json.loads(patch(deployment)["patch"]) | {"spec": {"template": template}}
+    return {"patch": json.dumps(body)}
+
+
 def set_variables(**values: str) -> Object:
     env = [{"name": name, "value": value} for name, value in values.items()]
     return patch(containers=[{"name": "operator", "env": env}])
@@ -84,6 +92,7 @@ def component(*names: str) -> list[str]:
 DEFAULT = "localhost/et-operator"
 OURS = "registry.example/et-operator"
 DIGEST = "sha256:" + 64 * "0"
+SCHEDULERS = {"enabled": True, "replicas": 2}
 HIGHLY_AVAILABLE = Variant({"replicas": 2}, {"components": component("high-availability")})
 PULL_SECRETS = Variant(
     {"imagePullSecrets": [{"name": "ours"}], "broker": {"pullSecrets": ["one", "two"]}},
@@ -132,6 +141,38 @@ VARIANTS = {
             ],
         },
     ),
+    "scheduler-high-availability": Variant(
+        {"scheduler": SCHEDULERS, "priorityClassName": "system-cluster-critical"},
+        {
+            "components": component("scheduler", "scheduler-high-availability"),
+            "patches": [
+                patch(name, priorityClassName="system-cluster-critical")
+                for name in ("et-operator", "et-scheduler")
+            ],
+        },
+    ),
+    "scheduler-placement": Variant(
+        {
+            "scheduler": {
+                **SCHEDULERS,
+                "topologySpreadConstraints": [],
+                "affinity": {"podAntiAffinity": {}},
+            },
+            "podAnnotations": {"prometheus.io/scrape": "false"},
+            "podLabels": {"team": "ours"},
+        },
+        {
+            "components": component("scheduler", "scheduler-high-availability"),
+            "patches": [
+                *(mark(name, "ours") for name in ("et-operator", "et-scheduler")),
+                patch(
+                    "et-scheduler",
+                    affinity={"podAntiAffinity": {}},
+                    topologySpreadConstraints=None,
+                ),
+            ],
+        },
+    ),
     "queueing": Variant(
         {"settings": {"QUEUEING": "Required"}},
         {"patches": [set_variables(QUEUEING="Required")]},
@@ -174,13 +215,18 @@ VARIANTS = {
             **PULL_SECRETS.values,
             "execPolicy": {"enabled": True},
             "operatorPolicy": {"enabled": True},
+            "scheduler": SCHEDULERS,
             "monitoring": {"serviceMonitor": {"enabled": True}},
         },
         {
-            **PULL_SECRETS.overlay,
             "components": component(
-                "high-availability", "exec-policy", "operator-policy", "monitoring"
+                *("high-availability", "exec-policy", "operator-policy", "monitoring"),
+                *("scheduler", "scheduler-high-availability"),
             ),
+            "patches": [
+                *PULL_SECRETS.overlay["patches"],
+                patch("et-scheduler", imagePullSecrets=[{"name": "ours"}]),
+            ],
         },
     ),
 }

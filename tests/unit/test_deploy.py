@@ -124,10 +124,20 @@ def test_a_service_beside_the_operator_is_no_setting():
     assert find("Deployment")["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
-def test_a_drain_waits_for_one_replica_at_a_time_and_for_none_that_is_not_ready():
-    spec = find("PodDisruptionBudget")["spec"]
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drain_waits_for_one_replica_at_a_time_and_for_none_that_is_not_ready(name: str):
+    spec = find("PodDisruptionBudget", name)["spec"]
     assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
-    assert spec["selector"] == find("Deployment")["spec"]["selector"]
+    assert spec["selector"] == find("Deployment", name)["spec"]["selector"]
+
+
+def test_the_schedulers_replicas_are_kept_apart_as_the_operators():
+    ours, theirs = (
+        yaml.safe_load((DEPLOY / "components" / name / "kustomization.yaml").read_text())
+        for name in ("scheduler-high-availability", "high-availability")
+    )
+    [one], [other] = ours["patches"], theirs["patches"]
+    assert one["patch"].replace("name: et-scheduler", "name: et-operator") == other["patch"]
 
 
 def test_whatever_selects_the_operators_pods_finds_them():

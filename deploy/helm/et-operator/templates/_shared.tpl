@@ -26,3 +26,44 @@ and the template of other labels. */}}
 {{- if eq $object.kind $.kind }}{{ toYaml $object.rules }}{{ end }}
 {{- end }}
 {{- end }}
+
+{{- /* Of one of the two programs: more than one replica is on different nodes as far as possible, unless
+its values say otherwise. Takes root, values, and the program. */}}
+{{- define "et-operator.spread" -}}
+{{- if not (kindIs "invalid" .values.topologySpreadConstraints) }}
+{{- with .values.topologySpreadConstraints -}}
+topologySpreadConstraints:
+{{ toYaml . }}
+{{- end }}
+{{- else if gt (int .values.replicas) 1 -}}
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      {{- include (printf "%s.selector" .program) .root | nindent 6 }}
+  # during an upgrade the old replicas do not count
+  matchLabelKeys: [pod-template-hash]
+{{- end }}
+{{- end }}
+
+{{- /* The same for a budget. Takes root, values, and the program. */}}
+{{- define "et-operator.budget" -}}
+{{- if gt (int .values.replicas) 1 -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include (printf "%s.name" .program) .root }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include (printf "%s.labels" .program) .root | nindent 4 }}
+spec:
+  maxUnavailable: {{ .root.Values.podDisruptionBudget.maxUnavailable }}
+  # a replica that is not ready must not hold up the drain of its node
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include (printf "%s.selector" .program) .root | nindent 6 }}
+{{- end }}
+{{- end }}
