@@ -221,7 +221,7 @@ VARIANTS = {
         {
             "components": component(
                 *("high-availability", "exec-policy", "operator-policy", "monitoring"),
-                *("scheduler", "scheduler-high-availability"),
+                *("scheduler", "scheduler-high-availability", "scheduler-monitoring"),
             ),
             "patches": [
                 *PULL_SECRETS.overlay["patches"],

@@ -140,12 +140,13 @@ def test_the_schedulers_replicas_are_kept_apart_as_the_operators():
     assert one["patch"].replace("name: et-scheduler", "name: et-operator") == other["patch"]
 
 
-def test_whatever_selects_the_operators_pods_finds_them():
-    labels = find("Deployment")["spec"]["template"]["metadata"]["labels"]
-    assert find("Service")["spec"]["selector"].items() <= labels.items()
-    monitor = find("ServiceMonitor")
-    assert monitor["spec"]["selector"]["matchLabels"] == find("Service")["metadata"]["labels"]
-    [port] = find("Service")["spec"]["ports"]
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_selects_the_pods_of_a_program_finds_them(name: str):
+    labels = find("Deployment", name)["spec"]["template"]["metadata"]["labels"]
+    assert find("Service", name)["spec"]["selector"].items() <= labels.items()
+    monitor = find("ServiceMonitor", name)
+    assert monitor["spec"]["selector"]["matchLabels"] == find("Service", name)["metadata"]["labels"]
+    [port] = find("Service", name)["spec"]["ports"]
     assert [end["port"] for end in monitor["spec"]["endpoints"]] == [port["name"]]
 
 

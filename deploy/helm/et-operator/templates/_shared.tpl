@@ -67,3 +67,52 @@ spec:
       {{- include (printf "%s.selector" .program) .root | nindent 6 }}
 {{- end }}
 {{- end }}
+
+{{- /* What the Prometheus operator needs to know of one of the two programs. Takes root and the program. */}}
+{{- define "et-operator.monitored" }}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include (printf "%s.name" .program) .root }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include (printf "%s.labels" .program) .root | nindent 4 }}
+spec:
+  clusterIP: None
+  # a replica that is not ready is the one whose metrics are wanted
+  publishNotReadyAddresses: true
+  selector:
+    {{- include (printf "%s.selector" .program) .root | nindent 4 }}
+  ports:
+  - name: http
+    port: 8080
+    targetPort: http
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {{ include (printf "%s.name" .program) .root }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include (printf "%s.labels" .program) .root | nindent 4 }}
+    {{- with .root.Values.monitoring.serviceMonitor.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      {{- include (printf "%s.selector" .program) .root | nindent 6 }}
+  endpoints:
+  - port: http
+    path: /metrics
+    interval: {{ .root.Values.monitoring.serviceMonitor.interval }}
+{{- end }}
+
+{{- /* Of the pods of both programs; without the Prometheus operator they are found by these. */}}
+{{- define "et-operator.annotations" -}}
+{{- $annotations := dict }}
+{{- if not .Values.monitoring.serviceMonitor.enabled }}
+{{- $annotations = dict "prometheus.io/scrape" "true" "prometheus.io/port" "8080" "prometheus.io/path" "/metrics" }}
+{{- end }}
+{{- with merge (dict) .Values.podAnnotations $annotations }}{{ toYaml . }}{{ end }}
+{{- end }}
