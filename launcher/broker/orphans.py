@@ -13,9 +13,7 @@ from collections.abc import Callable
 
 from et_contract import frames
 from et_contract.frames import Frame
-from launcher.broker.sessions import Session
-from launcher.protocol.endings import TERM
-from launcher.protocol.signals import KILL
+from launcher.broker.sessions import AWAY, TERMED, Session
 
 TERM_SECONDS = 30.0
 """From the delivery of TERM to KILL for a session that nobody wants any more."""
@@ -49,8 +47,7 @@ class Orphans:
 
     def add(self, session: Session, until: float) -> None:
         """Its shim has gone; it is waited for `until` then."""
-        session.ending = None
-        session.alone_until = until
+        session.leave_alone(until)
         self._sessions[session.id] = session
 
     def discard(self, session: Session) -> None:
@@ -63,18 +60,18 @@ class Orphans:
         self._is_over = True
         for session in self._sessions.values():
             if session.alone_until is not None:
-                wait = LAST_SECONDS if session.ending == TERM else 0.0
+                wait = LAST_SECONDS if session.care == TERMED else 0.0
                 session.alone_until = min(session.alone_until, now + wait)
 
     def advance(self, now: float) -> None:
         """Do what is due."""
         for session in list(self._sessions.values()):
             if session.alone_until is not None and now >= session.alone_until:
-                if session.ending is None and not self._is_over and self._is_held(session.id):
+                if session.care == AWAY and not self._is_over and self._is_held(session.id):
                     session.alone_until = now + HELD_SECONDS
                 else:
                     self._give_up(session)
-            is_told = session.ending == TERM and session.has_heard_all
+            is_told = session.care == TERMED and session.has_heard_all
             if is_told and session.alone_until is None:
                 session.alone_until = now + self._term_seconds
 
@@ -97,13 +94,8 @@ class Orphans:
         self._forget(session)
 
     def _give_up(self, session: Session) -> None:
-        session.is_given_up = True
-        session.alone_until = None
         self._send(session, session.acknowledge())
         if session.is_exited:
             self.let_go(session)
-            return
-        session.ending = TERM if session.ending is None else KILL
-        if session.ending == KILL or not session.is_told_to_end:
-            session.is_told_to_end = True
-            self._send(session, session.orders.add(session.ending))
+        else:
+            self._send(session, session.give_up())

@@ -12,7 +12,7 @@ No I/O, no clock: frames go in, and go out through the `Wire` that was handed in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
@@ -22,8 +22,7 @@ from launcher.broker.orphans import Orphans
 from launcher.broker.sessions import Session
 from launcher.broker.starts import TOO_MANY, Starts
 from launcher.broker.windows import Windows
-from launcher.protocol.endings import TERM
-from launcher.protocol.signals import ENDING, Signals
+from launcher.protocol.signals import ENDING
 
 RESUME_SECONDS = 5.0
 """A shim that is away for longer has died."""
@@ -153,11 +152,10 @@ class Relay:
         for key, is_exited in listed.items():
             session = self._sessions.get(key) or self._meet(key, uid)
             if session.uid == uid:
-                session.is_exited = is_exited
+                session.note_listed(is_exited=is_exited)
         for session in self._at(uid):
-            if session.id not in listed and session.opening is not None:
-                # The streams on which it was sent are over: it can arrive no more.
-                session.is_sent = False
+            if session.id not in listed:
+                session.note_unlisted()
             if session.peer is not None:
                 self._introduce(session)
             elif session.id not in listed:
@@ -182,9 +180,8 @@ class Relay:
         session = self.find_session(uid, frame.session)
         if session is None:  # late: its end was acknowledged, or told
             return
-        if frame.type not in _OUTPUT:
-            is_news = session.note(frame)
-        elif is_news := session.find_flow(frame).take(frame):
+        is_news = session.take(frame)
+        if is_news and frame.type in _OUTPUT:
             self._windows.check(session, len(frame.payload))
         if session.peer is None:
             self._orphans.answer(session, frame)
@@ -237,21 +234,11 @@ class Relay:
         session = self._sessions.get(frame.session)
         if session is None:
             session = self._add(Session(frame.session, body["host"], start=self._start))
-            session.is_sent = body.get("again") is True
-        session.ranks = body.pop("ranks")
         self._adopt(session, peer)
-        wish = body.get("window")
-        session.most_window = min(wish if type(wish) is int else frames.WINDOW, frames.MOST_WINDOW)
-        session.go_on_from(body.get("received") or dict.fromkeys(frames.STREAMS, 0))
-        if frame.type == frames.SPAWN:
-            session.opening, session.size = body, len(frame.payload)
-            if not self._starts.keep(session):
-                self._lose(session, TOO_MANY)
-                return
-        else:
-            session.opening = None
-            session.is_sent = True
-            session.instance = body["instance"]
+        session.open(frame, body)
+        if session.opening is not None and not self._starts.keep(session):
+            self._lose(session, TOO_MANY)
+            return
         if session.uid:
             self._introduce(session)
         elif self._is_bound:
@@ -263,10 +250,6 @@ class Relay:
             self._disown(session)
             self._wire.hang_up(session.peer)
         session.peer = peer
-        session.is_given_up = False
-        session.ending = None
-        session.signals = Signals(session.id)
-        session.orders.withdraw()
         self._orphans.discard(session)
         self._by_peer.setdefault(peer, {})[session.id] = session
 
@@ -279,8 +262,8 @@ class Relay:
         self._by_uid[""].pop(session.id, None)
         session.uid = member.uid
         self._add(session)
-        if session.uid in self._attached and session.opening is not None:
-            session.is_sent = False  # the agent would have listed it
+        if session.uid in self._attached:
+            session.note_unlisted()
         self._introduce(session)
 
     def _introduce(self, session: Session) -> None:
@@ -293,22 +276,13 @@ class Relay:
             self._cancel(session, session.signals.ending or session.opening.get("ending"))
         if session.uid not in self._attached or session.id not in self._sessions:
             return
-        session.go_on()
-        if session.opening is None:
-            self._wire.to_agent(session.uid, session.encode_resume(self._windows.open(session)))
-        elif self._starts.may_send(session):
-            self._start_session(session, session.opening)
-        else:
+        is_start = session.opening is not None
+        if is_start and not self._starts.may_send(session):
             return
+        self._wire.to_agent(session.uid, session.introduce(self._windows.open(session)))
+        if is_start:
+            self._on_spawn(session.uid, session.ranks)
         self._send(session, session.encode_signals())
-
-    def _start_session(self, session: Session, opening: dict[str, Any]) -> None:
-        body = {**opening, "window": self._windows.open(session)}
-        body.pop("ending", None)
-        self._wire.to_agent(session.uid, frames.encode_json(frames.SPAWN, body, session.id))
-        opening["again"] = True
-        session.is_sent = True
-        self._on_spawn(session.uid, session.ranks)
 
     def _finish_start(self, session: Session) -> None:
         """Its SPAWN was answered, or is not meant any more: others may have waited for that."""
@@ -333,8 +307,7 @@ class Relay:
             self._send(changed, changed.encode_window())
 
     def _signal(self, session: Session, frame: Frame) -> None:
-        signal = session.signals.keep(frame)
-        session.is_told_to_end = session.is_told_to_end or signal == TERM
+        signal = session.take_signal(frame)
         if signal in ENDING:
             self._cancel(session, signal)
         self._pass_on(session, frame._replace(payload=b'{"signal":%d}' % signal))
@@ -350,7 +323,7 @@ class Relay:
 
     def _meet(self, key: bytes, uid: str) -> Session:
         """A session that runs and that no shim has claimed since we started."""
-        session = Session(key, host="", uid=uid, is_sent=True, start=self._start)
+        session = Session(key, host="", uid=uid, start=self._start)
         self._orphans.add(session, self._claim_by)
         return self._add(session)
 

@@ -9,63 +9,67 @@ from typing import Any
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
-from launcher.protocol.signals import FROM_BROKER, Signals
+from launcher.broker.flows import Flow
+from launcher.protocol.endings import TERM
+from launcher.protocol.signals import FROM_BROKER, KILL, Signals
+from launcher.protocol.transitions import Table, stay, step, step_frame
 
 _START_BITS = 32
 MOST_INSTANCE = 64
 """Characters of an agent's name for itself, which its shims say again."""
-MOST_LOSSES = 8
-"""Of one stream that an agent may tell of, each time that it is asked to go on."""
 
+# ---- what its agent may have of it
+NEW = "new"
+KEPT = "kept"
+"""Its SPAWN waits with us: no agent has got it."""
+SENT = "sent"
+"""Its agent may have got the SPAWN, from us or from a broker before us."""
+EXITED = "exited"
+_ANSWERS = ("SPAWNED", "DATA", "DROPPED", "SIGNALED", "LOST")
+_OPENINGS = ("SPAWN", "SPAWN again", "RESUME")
 
-@dataclass(slots=True)
-class Flow:
-    """One output stream on its way to a shim; all are bytes since the stream's start."""
+PROCESS: Table = {
+    NEW: {
+        "SPAWN": KEPT, "SPAWN again": SENT, "RESUME": SENT,
+        "listed": SENT, "listed with its end": EXITED,
+    },
+    KEPT: {
+        "sent": SENT, "RESUME": SENT,
+        **stay(KEPT, "SPAWN", "SPAWN again"),
+        # What an agent tells of a session that it was never sent is its own, and no offence.
+        **stay(KEPT, *_ANSWERS, "EXIT", "listed", "listed with its end", "not listed"),
+    },
+    # Where a SPAWN was not answered, the streams on which it was sent are over: it never arrives.
+    SENT: {
+        "EXIT": EXITED, "listed with its end": EXITED, "not listed": KEPT,
+        **stay(SENT, *_OPENINGS, *_ANSWERS, "sent", "listed"),
+    },
+    EXITED: {
+        "listed": SENT, "not listed": KEPT,
+        **stay(EXITED, *_OPENINGS, *_ANSWERS, "EXIT", "sent", "listed with its end"),
+    },
+}  # fmt: skip
 
-    received: int = 0
-    """Acknowledged."""
-    skipped: int = 0
-    """Where the last loss ended: an agent need not wait for its acknowledgement."""
-    passed: int = 0
-    """Come from the agent for the shim's present connection, or acknowledged."""
-    losses: int = 0
-    """That the agent has told of since it was last asked to go on: MOST_LOSSES are heard."""
+# ---- who speaks for it
+ASKING = "asking"
+"""Its shim, which has asked how it stands and was not told of the end."""
+TOLD = "told"
+"""Its shim, which was."""
+AWAY = "away"
+"""Nobody: its shim has gone, or was not seen yet, and is waited for."""
+TERMED = "termed"
+"""We: no shim will come, TERM was sent."""
+KILLED = "killed"
+"""We: and KILL."""
 
-    def acknowledge(self, offset: int) -> None:
-        """The shim has written what came before `offset`, be it from an earlier connection.
-
-        Then the agent goes on from there, and this is where we expect it. Raises ProtocolError.
-        """
-        if offset > frames.MAX_OFFSET:
-            raise ProtocolError(f"ACK of {offset} bytes")
-        self.received = max(self.received, offset)
-        self.passed = max(self.passed, offset)
-
-    def take(self, frame: Frame) -> bool:
-        """Count DATA or DROPPED; whether the shim lacks it. Raises ProtocolError."""
-        if frame.offset > self.passed:
-            # Sent before the agent heard that the shim has come back: it will be sent again.
-            return False
-        if frame.type == frames.DROPPED:
-            self.losses += 1
-            if self.losses > MOST_LOSSES:
-                return False
-            end = frames.decode_json(frame).get("to")
-            if type(end) is not int or not frame.offset <= end <= frames.MAX_OFFSET:
-                raise ProtocolError(f"DROPPED to {end!r}")
-            self.skipped = max(self.skipped, end)
-        else:
-            end = frame.offset + len(frame.payload)
-            if end > frames.MAX_OFFSET:  # its shim could not say that it has it
-                raise ProtocolError(f"DATA up to {end}")
-        is_new = end > self.passed
-        self.passed = max(self.passed, end)
-        return is_new
-
-    @property
-    def under_way(self) -> int:
-        """Bytes that have come and are not acknowledged."""
-        return max(0, self.passed - max(self.received, self.skipped))
+CARE: Table = {
+    NEW: {"opened": ASKING, "left alone": AWAY},
+    ASKING: {"EXIT": TOLD, "left alone": AWAY, **stay(ASKING, "opened")},
+    TOLD: {"opened": ASKING, "left alone": AWAY, **stay(TOLD, "EXIT")},
+    AWAY: {"opened": ASKING, "given up": TERMED, **stay(AWAY, "EXIT")},
+    TERMED: {"opened": ASKING, "given up": KILLED, **stay(TERMED, "EXIT")},
+    KILLED: {"opened": ASKING, **stay(KILLED, "EXIT")},
+}
 
 
 @dataclass(slots=True)
@@ -78,13 +82,13 @@ class Session:
     """Of the pod; "" until the config that names the host was read."""
     peer: int | None = None
     """The shim's connection."""
+    process: str = NEW
+    care: str = NEW
     opening: dict[str, Any] | None = None
     """The body of its SPAWN, until SPAWNED came."""
     ranks: int = 0
     """Of an elastic training, as its shim says: 0 for all that comes and goes without the list of
     hosts, and until its shim has come."""
-    is_sent: bool = False
-    """The agent may have got the SPAWN, from us or from a broker before us."""
     size: int = 0
     """Bytes of the SPAWN."""
     instance: str = ""
@@ -94,8 +98,6 @@ class Session:
     """Bytes that its agent may send ahead, see windows.py; 0 before it was told."""
     most_window: int = frames.WINDOW
     """What its shim takes at most."""
-    is_exit_awaited: bool = True
-    """Its shim has asked how it stands and was not told of the end."""
     round_at: float = 0.0
     """When the present round trip began, and what was acknowledged then."""
     round_from: int = 0
@@ -105,28 +107,133 @@ class Session:
     """Ours, in the place of a shim that is gone."""
     is_told_to_end: bool = False
     """TERM was sent, by its shim or by us: once is enough."""
-    ending: int | None = None
-    """The last step to its end that we have taken in the place of its shim: TERM or KILL."""
-    is_exited: bool = False
     alone_until: float | None = None
     """Without a shim: when the next step to its end is due."""
-    is_given_up: bool = False
-    """No shim will come for it: we acknowledge in its place."""
 
     start: InitVar[int] = 1
     """Of the broker: signals of a later one have higher numbers."""
 
     def __post_init__(self, start: int) -> None:
-        self.go_on_from(dict.fromkeys(frames.STREAMS, 0))
+        self._go_on_from(dict.fromkeys(frames.STREAMS, 0))
         self.signals = Signals(self.id)
         self.orders = Signals(self.id, FROM_BROKER, start << _START_BITS)
 
-    def go_on_from(self, received: dict[int, int]) -> None:
-        """A connection of its shim opens: so much of each stream is there already."""
-        self.is_exit_awaited = True
-        self.flows = {
-            stream: Flow(received=count, passed=count) for stream, count in received.items()
-        }
+    # ------------------------------------------------------------ its shim
+
+    def open(self, frame: Frame, body: dict[str, Any]) -> None:
+        """SPAWN or RESUME on a connection of its shim, with the checked body."""
+        is_again = frame.type == frames.SPAWN and body.get("again") is True
+        event = "SPAWN again" if is_again else frames.NAMES[frame.type]
+        self.process = step(PROCESS, self.process, event)
+        self.care = step(CARE, self.care, "opened")
+        self.ranks = body.pop("ranks")
+        wish = body.get("window")
+        self.most_window = min(wish if type(wish) is int else frames.WINDOW, frames.MOST_WINDOW)
+        self._go_on_from(body.get("received") or dict.fromkeys(frames.STREAMS, 0))
+        self.signals = Signals(self.id)
+        self.orders.withdraw()
+        if frame.type == frames.SPAWN:
+            self.opening, self.size = body, len(frame.payload)
+        else:
+            self.opening, self.instance = None, body["instance"]
+
+    def take_signal(self, frame: Frame) -> int:
+        """SIGNAL of its shim: which one. Raises ProtocolError."""
+        signal = self.signals.keep(frame)
+        self.is_told_to_end = self.is_told_to_end or signal == TERM
+        return signal
+
+    def leave_alone(self, until: float) -> None:
+        """Its shim has gone, or was not seen yet: it is waited for `until` then."""
+        self.care = step(CARE, self.care, "left alone")
+        self.alone_until = until
+
+    def give_up(self) -> bytes:
+        """No shim will come: TERM unless that was said, and KILL the next time. What to send."""
+        self.care = step(CARE, self.care, "given up")
+        self.alone_until = None
+        if self.care == TERMED and self.is_told_to_end:
+            return b""
+        self.is_told_to_end = True
+        return self.orders.add(TERM if self.care == TERMED else KILL)
+
+    # ------------------------------------------------------------ its agent
+
+    def note_listed(self, *, is_exited: bool) -> None:
+        """A stream has opened, and its agent knows of it."""
+        self.process = step(PROCESS, self.process, "listed with its end" if is_exited else "listed")
+
+    def note_unlisted(self) -> None:
+        """A stream has opened, and its agent knows nothing of it: a SPAWN has not arrived."""
+        if self.opening is not None:
+            self.process = step(PROCESS, self.process, "not listed")
+
+    def introduce(self, window: int) -> bytes:
+        """What its agent is sent on this stream: SPAWN until that was answered, then RESUME.
+
+        From then on it may have been said before, and its agent may tell of losses again.
+        """
+        self.process = step(PROCESS, self.process, "sent")
+        for flow in self.flows.values():
+            flow.losses = 0
+        if self.opening is None:
+            body: dict[str, Any] = {"host": self.host, "instance": self.instance}
+            body["received"] = [self.flows[stream].received for stream in frames.STREAMS]
+            return frames.encode_json(frames.RESUME, {**body, "window": window}, self.id)
+        body = {**self.opening, "window": window}
+        body.pop("ending", None)
+        self.opening["again"] = True
+        return frames.encode_json(frames.SPAWN, body, self.id)
+
+    def take(self, frame: Frame) -> bool:
+        """What its agent tells of it: whether its shim waits to hear it. Raises ProtocolError.
+
+        An agent may say anything any number of times, and of what its shim is sent only output is
+        bounded by a window.
+        """
+        process = step_frame(PROCESS, self.process, frame)
+        is_news = True
+        if frame.type in (frames.DATA, frames.DROPPED):
+            is_news = self.find_flow(frame).take(frame)
+        elif frame.type == frames.SPAWNED:
+            is_news = self.opening is not None
+            self.instance = _read_instance(frame)
+            self.opening = None
+        elif frame.type == frames.EXIT:
+            is_news = self.care == ASKING
+            self.care = step_frame(CARE, self.care, frame)
+        elif frame.type == frames.SIGNALED:
+            signals = self.orders if frame.flags == FROM_BROKER else self.signals
+            is_news = signals.confirm(frame.offset)
+        self.process = process
+        return is_news
+
+    # ------------------------------------------------------------ what is so
+
+    @property
+    def is_sent(self) -> bool:
+        """Its agent may know of it."""
+        return self.process in (SENT, EXITED)
+
+    @property
+    def is_exited(self) -> bool:
+        """Its end is known."""
+        return self.process == EXITED
+
+    @property
+    def is_running(self) -> bool:
+        """It may have a process."""
+        return self.process == SENT
+
+    @property
+    def is_given_up(self) -> bool:
+        """No shim will come for it: we acknowledge in its place."""
+        return self.care in (TERMED, KILLED)
+
+    @property
+    def has_heard_all(self) -> bool:
+        """Every signal has been delivered."""
+        return not self.signals.is_waiting() and not self.orders.is_waiting()
 
     @property
     def received(self) -> int:
@@ -138,27 +245,12 @@ class Session:
         """Bytes that have come and are not acknowledged, of both streams."""
         return sum(flow.under_way for flow in self.flows.values())
 
-    def go_on(self) -> None:
-        """Its agent is asked to start it or to go on, and may tell of losses again."""
-        for flow in self.flows.values():
-            flow.losses = 0
-
     def find_flow(self, frame: Frame) -> Flow:
         """The stream that a frame is about; raises ProtocolError."""
         flow = self.flows.get(frame.flags)
         if flow is None:
             raise ProtocolError(f"no stream {frame.flags}")
         return flow
-
-    def encode_resume(self, window: int) -> bytes:
-        """RESUME, from what is acknowledged."""
-        body = {
-            "host": self.host,
-            "instance": self.instance,
-            "received": [self.flows[stream].received for stream in frames.STREAMS],
-            "window": window,
-        }
-        return frames.encode_json(frames.RESUME, body, self.id)
 
     def encode_window(self) -> bytes:
         """The ACK that says how large the window is now."""
@@ -170,35 +262,6 @@ class Session:
         """A SIGNAL for each that is not known to be delivered."""
         return self.signals.encode() + self.orders.encode()
 
-    def note(self, frame: Frame) -> bool:
-        """What its agent tells of it, but for its output; raises ProtocolError.
-
-        Returns whether its shim waits to hear it. An agent may say anything any number of times,
-        and what its shim is sent is not bounded by a window as output is.
-        """
-        is_news = True
-        if frame.type == frames.SPAWNED:
-            is_news = self.opening is not None
-            self.instance = _read_instance(frame)
-            self.opening = None
-        elif frame.type == frames.EXIT:
-            is_news, self.is_exit_awaited = self.is_exit_awaited, False
-            self.is_exited = True
-        elif frame.type == frames.SIGNALED:
-            signals = self.orders if frame.flags == FROM_BROKER else self.signals
-            is_news = signals.confirm(frame.offset)
-        return is_news
-
-    @property
-    def is_running(self) -> bool:
-        """It may have a process."""
-        return self.is_sent and not self.is_exited
-
-    @property
-    def has_heard_all(self) -> bool:
-        """Every signal has been delivered."""
-        return not self.signals.is_waiting() and not self.orders.is_waiting()
-
     def acknowledge(self) -> bytes:
         """ACKs for all that has come, in the place of a shim that never will."""
         frames_ = bytearray()
@@ -207,6 +270,12 @@ class Session:
                 flow.received = flow.passed
                 frames_ += frames.encode(frames.ACK, self.id, flags=stream, offset=flow.passed)
         return bytes(frames_)
+
+    def _go_on_from(self, received: dict[int, int]) -> None:
+        """So much of each stream is where it belongs."""
+        self.flows = {
+            stream: Flow(received=count, passed=count) for stream, count in received.items()
+        }
 
 
 def count_ranks(sessions: Iterable[Session]) -> Counter[str]:

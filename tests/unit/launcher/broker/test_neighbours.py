@@ -12,9 +12,10 @@ from hypothesis import example, given
 from et_contract import frames
 from et_contract.documents import Member, MemberState
 from et_contract.frames import Frame, ProtocolError
+from launcher.broker.flows import MOST_LOSSES
 from launcher.broker.hosts import HostList
 from launcher.broker.relaying import RESUME_SECONDS, Relay
-from launcher.broker.sessions import MOST_LOSSES, Session
+from launcher.broker.sessions import Session
 from launcher.broker.starts import KEPT_STARTS, Starts
 from launcher.broker.streams import FRAMES_A_TURN
 from launcher.broker.windows import POOL, Windows
