@@ -139,7 +139,8 @@ def _read_requirement(one: Json, prefix: str) -> dict[str, Any]:
 def _build_requirement(key: str, operator: str, values: Iterable[Any] | None) -> dict[str, Any]:
     if operator not in _OPERATORS:
         raise ValueError(f"no label is compared by {operator[:MAX_EFFECT]}")
-    found = [_take(value, MAX_VALUE) for value in values or ()]
+    # No label is that long: a value that is matches none, and is left out.
+    found = [str(value) for value in values or () if len(str(value)) <= MAX_VALUE]
     return {"key": _take(key, MAX_KEY), "operator": operator, "values": found}
 
 

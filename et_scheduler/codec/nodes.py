@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from sys import intern
 
 from et_kube.quantities import read_amounts
 from et_kube.resources import Json
 from et_kube.shaping import FIELD
-from et_scheduler.codec.reading import MAX_NAME, read_object, read_objects, read_text
+from et_scheduler.codec.reading import MAX_NAME, read_object, read_text
 from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import Effect, Taint
 
-_MAX_LABELS = 512
-_MAX_CONDITIONS = 256
 _MAX_TAINTS = 512
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
 def decode_node(obj: Json) -> Node:
-    """The node with nothing on it. One that says nothing is not ready, and has no room."""
+    """The node with nothing on it. One that says nothing is not ready, and has no room.
+
+    Nor has one with more taints than are looked at.
+    """
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
     name = read_text(metadata, "name")
     labels = read_object(metadata, "labels")
-    if len(labels) > _MAX_LABELS:
-        raise ValueError("has more labels than are read")
+    taints = spec.get("taints") or ()
     known = {intern(str(key)): intern(str(value)[:MAX_NAME]) for key, value in labels.items()}
     known[f"{FIELD}metadata.name"] = name
     is_going = bool(metadata.get("deletionTimestamp")) or spec.get("unschedulable") is True
@@ -33,19 +33,19 @@ def decode_node(obj: Json) -> Node:
         name,
         {intern(key): n for key, n in read_amounts(status.get("allocatable")).items()},
         labels=known,
-        taints=tuple(_list_taints(spec)),
-        has_room=_is_ready(status) and not is_going,
+        taints=tuple(_list_taints(taints[:_MAX_TAINTS])),
+        has_room=_is_ready(status) and not is_going and len(taints) <= _MAX_TAINTS,
     )
 
 
 def _is_ready(status: Json) -> bool:
-    conditions = read_objects(status, "conditions", _MAX_CONDITIONS)
+    conditions = status.get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
-def _list_taints(spec: Json) -> Iterator[Taint]:
+def _list_taints(taints: Iterable[Json]) -> Iterator[Taint]:
     """Those that keep pods away. A node that is cordoned has no room, whoever tolerates that."""
-    for one in read_objects(spec, "taints", _MAX_TAINTS):
+    for one in taints:
         effect, key = one.get("effect"), str(one.get("key"))
         if effect in {Effect.NO_SCHEDULE, Effect.NO_EXECUTE} and key != _UNSCHEDULABLE:
             yield Taint(intern(key), intern(str(one.get("value") or "")), Effect(effect))

@@ -1,4 +1,8 @@
-"""Pods: where they are, what they take there, whose they are. Nothing else of them is kept."""
+"""Pods: where they are, what they take there, whose they are. Nothing else of them is kept.
+
+Whatever the API server stores is read: a pod that could not be would take no room. Only what the
+server itself has checked may be relied on; what says when or why has a meaning, however odd it is.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,16 @@ from et_kube.resources import GROUP, TRAINING_JOBS, Json
 from et_scheduler.codec.priorities import read_preempts
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
+    MAX_NAME,
+    find_moment,
     read_integer,
-    read_moment,
     read_object,
-    read_objects,
     read_text,
 )
 from et_scheduler.codec.shapes import read_bound_shape, read_whole_shape
 from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import SECOND, Shape
 
-_MAX_CONDITIONS = 256
 _MAX_UID = 64
 NOTHING = Shape()
 
@@ -53,15 +56,16 @@ GONE = Tenant()
 
 
 def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: None) -> Tenant:
-    """Raises ValueError (KeyError, TypeError) for a pod that cannot be read."""
+    """Raises ValueError (LookupError, TypeError, AttributeError) for what no server stores."""
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
     if status.get("phase") in ENDED:
         return GONE
-    node = intern(read_text(spec, "nodeName"))
+    # A binding may name anything: what is longer than a node's name stays longer, and is none.
+    node = intern(str(spec.get("nodeName") or "")[: MAX_NAME + 1])
     owner, is_launcher = _find_owner(metadata)
     is_terminating = bool(metadata.get("deletionTimestamp"))
-    created = read_moment(metadata, "creationTimestamp") or 0
+    created = find_moment(metadata, "creationTimestamp") or 0
     is_pending = not (node or is_terminating or spec.get("schedulingGates"))
     shape = NOTHING
     if node:
@@ -86,10 +90,14 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
 
 
 def _find_deletion(metadata: Json) -> int:
-    """When it was asked for: what is written is the end of its grace. 0: nobody has asked."""
-    end = read_moment(metadata, "deletionTimestamp") or 0
-    grace = read_integer(metadata, "deletionGracePeriodSeconds", most=MAX_INTEGER)
-    return max(end - grace * SECOND, 1) if end else 0
+    """When it was asked for: what is written is the end of its grace. 0: nobody has asked.
+
+    A grace may be longer than any time can tell: then it was asked for long ago.
+    """
+    if not metadata.get("deletionTimestamp"):
+        return 0
+    end = find_moment(metadata, "deletionTimestamp") or 0
+    return max(end - (metadata.get("deletionGracePeriodSeconds") or 0) * SECOND, 1)
 
 
 def _find_owner(metadata: Json) -> tuple[str, bool]:
@@ -116,7 +124,7 @@ def _find_owner(metadata: Json) -> tuple[str, bool]:
 
 def _find_unplaced(status: Json) -> int | None:
     """Since when kube-scheduler says that no node has room for it."""
-    for one in read_objects(status, "conditions", _MAX_CONDITIONS):
+    for one in status.get("conditions") or ():
         if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            return read_moment(one, "lastTransitionTime")
+            return find_moment(one, "lastTransitionTime")
     return None

@@ -100,13 +100,17 @@ def read_choice(body: Json, key: str, choices: type[Choice], default: Choice) ->
 
 def read_moment(body: Json, key: str) -> int | None:
     """The time in `key` in milliseconds since 1970; None where there is none."""
-    if body.get(key) is None:
-        return None
-    moment = parse_time(body[key])
-    found = None if moment is None else (moment - _START) // _MILLISECOND
-    if found is None or not 0 <= found <= _LATEST:
+    found = find_moment(body, key)
+    if found is None and body.get(key) is not None:
         raise ValueError(f"{key} is not a time")
     return found
+
+
+def find_moment(body: Json, key: str) -> int | None:
+    """The same; None also where it is no time that counts, as one before 1970."""
+    moment = parse_time(body.get(key))
+    found = None if moment is None else (moment - _START) // _MILLISECOND
+    return found if found is not None and 0 <= found <= _LATEST else None
 
 
 def write_moment(at: int | None) -> str | None:

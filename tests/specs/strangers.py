@@ -19,8 +19,15 @@ from tests.specs.odds import draw
 
 _NUMBERS = ("-1", "0", "1", "7", "3000000", "99999999999999999999", "a", "")
 _GRACES = (0, 1, 30, 10**9, 2**31 - 1, 10**11, 2**63 - 1)
+_ENDS = ("1734-03-01T00:00:00Z", "1969-12-31T23:59:59Z", "2318-01-01T00:00:00Z")
+"""Of a grace that is as long as the server can count."""
 _TAINTS = ("node.kubernetes.io/unreachable", "karpenter.sh/disrupted", "a")
 _STATES = ("True", "False", "Unknown")
+_FOUR = (
+    *("4", "+4", "4.", "4000m", f"{0:080}4", f"{0:050}4000m", "4e0", f"4e{0:080}", "4e4294967296"),
+    f"{0:090}4e-4294967296",
+)
+"""Four CPUs: what the server does not have to write anew it keeps as its author wrote it."""
 
 
 class Stranger:
@@ -70,6 +77,35 @@ class Stranger:
             "containerStatuses": [container] * self.dice.choice((0, 1, 2)),
             "conditions": [{"type": "DisruptionTarget", "status": self.dice.choice(_STATES)}],
         }
+
+    def build_stored_pod(self, name: str) -> Document:
+        """One as it may be read: of four CPUs on `node`, or of none yet, whatever else it says."""
+        pod, status = self.build_pod(name), self.build_pod_status()
+        pod["metadata"] |= {"namespace": "team", "uid": "u", "resourceVersion": "7"}
+        pod["metadata"]["creationTimestamp"] = draw(self.dice, "time")
+        if self.dice.random() < 0.7:
+            pod["metadata"]["deletionTimestamp"] = self.dice.choice(
+                (*_ENDS, draw(self.dice, "time"))
+            )
+            pod["metadata"]["deletionGracePeriodSeconds"] = self.dice.choice(_GRACES)
+        values = [draw(self.dice, "text") for _ in range(2)]
+        term = {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": values}]}
+        required = {"nodeSelectorTerms": [term]}
+        told = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastTransitionTime": draw(self.dice, "time"),
+        }
+        pod["spec"] |= {
+            "nodeName": self.dice.choice(("", "node", "node", "n" * 300)),
+            "priority": draw(self.dice, "integer"),
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+            },
+        }
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": self.dice.choice(_FOUR)}}
+        status["conditions"] += [told] * self.dice.choice((0, 1, 300))
+        return pod | {"status": status}
 
     def build_config_map(self, name: str, job: str) -> Document:
         """A config, a report, a runtime or nothing of these, for a job."""

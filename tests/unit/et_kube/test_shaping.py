@@ -158,8 +158,6 @@ def compare(**requirement: Any) -> Document:
     [
         compare(operator="Odd"),
         compare(operator="Exists", key="k" * 400),
-        compare(operator="In", values=["v" * 300]),
-        {"nodeSelector": {"a": "v" * 300}},
         {"tolerations": [{"key": "k" * 400}]},
         {"tolerations": [{"key": "a", "value": "v" * 64}]},
         {"tolerations": [{"key": "a", "effect": "e" * 40}]},
@@ -169,6 +167,11 @@ def test_what_the_definition_of_a_job_would_not_take_is_no_shape(spec: Document)
     """The job's status would not be written any more, whatever else is to be said in it."""
     with pytest.raises(ValueError, match=r"compared by|longer than"):
         describe(**spec)
+
+
+def test_a_value_that_no_label_can_have_is_left_out() -> None:
+    [term] = describe(**compare(operator="NotIn", values=["v" * 300, "v"]))["terms"]
+    assert term["requirements"] == [{"key": "a", "operator": "NotIn", "values": ["v"]}]
 
 
 def test_a_limit_without_a_request_is_one():

@@ -250,18 +250,6 @@ def test_a_pod_that_names_its_node_by_field_finds_it() -> None:
     assert room.get_mask(shape).tolist() == [False, True]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"taints": "x"},
-        {"taints": [1]},
-    ],
-)
-def test_a_node_that_cannot_be_read_is_refused(change: Document) -> None:
-    with pytest.raises(ValueError, match="taints"):
-        decode_node(make_node("n") | {"spec": change})
-
-
 # ------------------------------------------------------------------ pods
 def own(pod: Document, job: str = "job", **changes: Any) -> Document:
     owner = {"kind": "TrainingJob", "apiVersion": "kai.alibabacloud.com/v1alpha1"}
