@@ -74,8 +74,8 @@ def _shape_object(value: dict[str, Any], schema: Schema) -> dict[str, Any]:
         if inner is None:
             if keep or (schema.get("x-kubernetes-embedded-resource") and key in _EMBEDDED):
                 result[key] = item
-        elif item is None and "default" in inner and not inner.get("nullable"):
-            continue
+        elif item is None and "type" in inner and not inner.get("nullable"):
+            continue  # as if it were not there; a default takes its place
         else:
             result[key] = _shape(item, inner)
     for key, inner in known.items():

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import yaml
 
 from et_kube.api import JSON_PATCH
 from et_kube.errors import Refused
@@ -28,12 +26,12 @@ from tests.contract.bad_manifests import ALL, Bad, scale_in, scale_out
 from tests.contract.bad_shapes import BAD_SHAPES
 from tests.contract.conftest import Site, open_real_site
 from tests.makers import make_job
+from tests.shown import KINDS, read_shown
 from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.point("refusals")]
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-KINDS = {kind.kind: kind for kind in (TRAINING_JOBS, SCALE_INS, SCALE_OUTS, TRAINING_QUEUES)}
+SHOWN = read_shown()
 
 
 @pytest.fixture
@@ -72,15 +70,9 @@ async def test_what_only_the_operator_can_see_becomes_its_sentence(real: Site):
         assert bad.complaint in decode_job(stored).invalid
 
 
-EXAMPLE_TEXTS = {
-    path.relative_to(EXAMPLES).as_posix(): path.read_text(encoding="utf-8")
-    for path in sorted(EXAMPLES.rglob("*.yaml"))
-}
-
-
-@pytest.mark.parametrize("name", EXAMPLE_TEXTS)
-async def test_the_examples_are_accepted_and_understood(real: Site, name: str):
-    for manifest in yaml.safe_load_all(EXAMPLE_TEXTS[name]):
+@pytest.mark.parametrize("place", SHOWN)
+async def test_what_people_are_shown_is_accepted_and_understood(real: Site, place: str):
+    for manifest in SHOWN[place]:
         stored = await real.create(find_kind(manifest), manifest)
         if manifest["kind"] == TRAINING_QUEUES.kind:
             metadata = stored["metadata"]
