@@ -26,6 +26,10 @@ BY_LIST = "list"
 NEVER = "never"
 """It starts its processes once: no host joins, and none leaves before the end."""
 
+HOSTS = "hosts"
+SLOTS = "slots"
+"""What a launcher counts: where it runs, or its processes there."""
+
 IN_PROCESS = "horovodrun-in-process"
 PER_SLOT = "horovodrun-per-slot"
 """Two ways of horovodrun, as a job may name them."""
@@ -40,6 +44,7 @@ Launcher = namedtuple(
         "leaving",  # how a worker leaves while it runs: BY_LIST or NEVER
         "options",  # its options, where some of them make it elastic
         "elastic",  # those that do -> how their values begin then, as a pattern
+        "least",  # those that say with how few an elastic run goes on -> of what; the first counts
     ],
 )
 
@@ -51,6 +56,7 @@ _HOROVODRUN = Launcher(
     leaving=BY_LIST,
     options=options.HOROVODRUN,
     elastic={"--host-discovery-script": "", "--min-np": ""},
+    least={"--min-np": SLOTS, "--num-proc": SLOTS},
 )
 _TORCHRUN = Launcher(
     name="torchrun",
@@ -60,6 +66,7 @@ _TORCHRUN = Launcher(
     leaving=BY_LIST,
     options=options.TORCHRUN,
     elastic={"--nnodes": r"(\d+):(?!\1\b)\d"},
+    least={"--nnodes": HOSTS},
 )
 _MPIRUN = Launcher(
     name="mpirun",
@@ -84,6 +91,7 @@ _MPIRUN = Launcher(
     leaving=NEVER,
     options=None,
     elastic={},
+    least={},
 )
 _DEEPSPEED = Launcher(
     name="deepspeed",
@@ -93,6 +101,7 @@ _DEEPSPEED = Launcher(
     leaving=NEVER,
     options=None,
     elastic={},
+    least={},
 )
 _EXPANDED = ("$", "`")
 MAX_SCRIPT = 2**16
@@ -108,6 +117,7 @@ _ANY = Launcher(
     leaving=BY_LIST,
     options=None,
     elastic={},
+    least={},
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
 LAUNCHERS = (
@@ -122,8 +132,11 @@ LAUNCHERS = (
 NAMES = tuple(launcher.name for launcher in LAUNCHERS)
 _BY_COMMAND = {command: launcher for launcher in LAUNCHERS for command in launcher.commands}
 
-Choice = namedtuple("Choice", ["name", "is_elastic"])
-"""The launcher of a job, and whether workers may join and leave while it runs."""
+_COUNT = re.compile(r"([0-9]{1,9})(:.*)?")
+
+Choice = namedtuple("Choice", ["name", "is_elastic", "least"])
+"""The launcher of a job, whether workers may join and leave while it runs, and with how few of them
+it goes on; 0: its command does not say."""
 
 
 def collect_programs() -> Dict[str, str]:
@@ -136,23 +149,25 @@ def collect_settings() -> Dict[str, str]:
     return {name: value for row in LAUNCHERS for name, value in row.settings.items()}
 
 
-def choose(command: Sequence[str], wish: Optional[str] = None) -> Choice:
+def choose(command: Sequence[str], wish: Optional[str] = None, slots: int = 1) -> Choice:
     """The launcher that a container's command line starts, or the one that is wished for by name.
 
     Raises KeyError for a wish that is not in NAMES. Looks at the command itself, past programs that
     run another one, and, where that is a shell, at the commands of its script as far as the command
     line has it; not into files of the image. Of several the one counts that can be scaled, for
-    others may only ask something or prepare the data.
+    others may only ask something or prepare the data. `slots` are those of a worker.
     """
+    calls = [(row, _read_options(row, words)) for row, words in _Reading(command).calls]
+    elastic = [(row, given) for row, given in calls if _is_elastic(row, given)]
+    least = min((_read_least(row, given, slots) for row, given in elastic), default=0)
     if wish is not None:
         row = {row.name: row for row in LAUNCHERS}[wish]
-        return Choice(row.name, row.leaving != NEVER)
-    calls = _Reading(command).calls
-    elastic = [row for row, words in calls if _is_elastic(row, words)]
-    for rows in (elastic, [row for row, _ in calls]):
-        if rows:
-            return Choice(min(rows, key=LAUNCHERS.index).name, rows is elastic)
-    return Choice(_ANY.name, is_elastic=True)
+        return Choice(row.name, row.leaving != NEVER, least)
+    for found in (elastic, calls):
+        if found:
+            row = min((row for row, _ in found), key=LAUNCHERS.index)
+            return Choice(row.name, found is elastic, least)
+    return Choice(_ANY.name, is_elastic=True, least=0)
 
 
 def find_needed(command: Sequence[str]) -> Optional[str]:
@@ -164,22 +179,43 @@ def find_needed(command: Sequence[str]) -> Optional[str]:
     return choice.name if choice.is_elastic and choice.name in collect_programs() else None
 
 
-def _is_elastic(row: Launcher, words: Sequence[str]) -> bool:
-    """Whether a launcher that is called with these arguments lets workers join and leave.
+def _read_options(row: Launcher, words: Sequence[str]) -> List[options.Option]:
+    """The options with which a launcher is called.
 
-    A variable among them may hold anything, options or nothing: what follows it is read too.
+    A variable among them, one without a name here, may hold anything, options or nothing: what
+    follows it is read too.
     """
+    found: List[options.Option] = []
     place = 0
     while row.options is not None and place < len(words):
         given, place = options.read(words, row.options, place)
-        for option in given:
-            pattern = row.elastic.get(option.name)
-            if pattern is not None and re.match(pattern, option.value or ""):
-                return True
+        found += given
         if place < len(words) and not words[place].startswith(_EXPANDED):
-            return False
+            break
+        found += [options.Option("", word, place) for word in words[place : place + 1]]
         place += 1
-    return False
+    return found
+
+
+def _is_elastic(row: Launcher, given: Sequence[options.Option]) -> bool:
+    """Whether a launcher that is called with these options lets workers join and leave."""
+    values = ((row.elastic.get(option.name), option.value or "") for option in given)
+    return any(pattern is not None and re.match(pattern, value) for pattern, value in values)
+
+
+def _read_least(row: Launcher, given: Sequence[options.Option], slots: int) -> int:
+    """With how few workers of so many slots it goes on; 0 where it does not say.
+
+    What is not given may be among what cannot be read.
+    """
+    values = {option.name: option.value for option in given}
+    for name, unit in row.least.items():
+        count = _COUNT.fullmatch(values.get(name) or "")
+        if count is not None:
+            return -(-int(count[1]) // (slots if unit == SLOTS else 1))
+        if name in values or "" in values:
+            break
+    return 0
 
 
 class _Reading:

@@ -52,7 +52,13 @@ from et_operator.model.jobs import (
     WorkerSpec,
     WorkerState,
 )
-from et_operator.model.names import ANNOTATION_ELASTIC, ANNOTATION_RETRIES, LABEL_EPOCH, LABEL_INDEX
+from et_operator.model.names import (
+    ANNOTATION_ELASTIC,
+    ANNOTATION_LEAST,
+    ANNOTATION_RETRIES,
+    LABEL_EPOCH,
+    LABEL_INDEX,
+)
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scalings import Scaling, ScalingStatus
@@ -451,6 +457,7 @@ class ModelWorld:
             is_elastic={"true": True, "false": False}.get(
                 metadata["annotations"].get(ANNOTATION_ELASTIC)
             ),
+            command_least=int(metadata["annotations"].get(ANNOTATION_LEAST, 0)),
         )
 
     def _change(self, action: Change) -> None:

@@ -208,11 +208,12 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     }
     name = job.require_object("metadata").require_text("name")
     template = decode_launcher_template(launcher, build_access_name(name))
-    choice = _choose_launcher(template, annotations.get(ANNOTATION_LAUNCHER))
+    choice = _choose_launcher(template, annotations.get(ANNOTATION_LAUNCHER), slots or 1)
     return JobSpec(
         launcher_template=template,
         launcher=choice.name,
         is_elastic=choice.is_elastic,
+        command_least=choice.least,
         scripts=_choose_scripts(annotations.get(ANNOTATION_SCRIPTS)),
         worker=worker,
         suspend=spec.get_flag("suspend") or annotations.get(ANNOTATION_SUSPENDED) == "true",
@@ -220,7 +221,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     )
 
 
-def _choose_launcher(template: Json, wish: str | None) -> starters.Choice:
+def _choose_launcher(template: Json, wish: str | None, slots: int) -> starters.Choice:
     if wish is not None and wish not in starters.NAMES:
         raise InvalidObject(
             f"metadata.annotations[{ANNOTATION_LAUNCHER}]",
@@ -228,7 +229,7 @@ def _choose_launcher(template: Json, wish: str | None) -> starters.Choice:
         )
     container = template["spec"]["containers"][0]
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return starters.choose(words, wish)
+    return starters.choose(words, wish, slots)
 
 
 def _choose_scripts(wish: object) -> ScriptRight:

@@ -62,6 +62,7 @@ def decode_pod(obj: Json) -> Pod | None:
         retries=max(_parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0, 0),
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
         is_elastic=_FLAGS.get(str(annotations.get(names.ANNOTATION_ELASTIC))),
+        command_least=_parse_integer(annotations.get(names.ANNOTATION_LEAST)),
     )
     own = _find_by_name(spec.get("containers") or (), pod.container)
     pod = replace(

@@ -14,6 +14,7 @@ from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_operator.model.admissions import Admission, Shapes
 from et_operator.model.conditions import Condition, is_true
 from et_operator.model.phases import JobPhase
+from et_operator.model.shortages import Shortage
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -124,6 +125,8 @@ class JobSpec:
     """Which one its command starts, as et_contract/starters.py names it."""
     is_elastic: bool = True
     """Whether workers may join and leave while that runs."""
+    command_least: int = 0
+    """With how few workers that goes on: below it waits for others, and gives up. 0: not known."""
     queue: str = ""
     """The TrainingQueue that it waits in; "" for a job that starts at once."""
     elasticity: Elasticity | None = None
@@ -346,6 +349,7 @@ class JobStatus:
     launcher_uid: str = ""
     launch_backoff: Backoff | None = None
     lost_launchers: Backoff | None = None
+    shortage: Shortage | None = None
     keys_secret: str = ""
     admitted_number: int = 0
     shapes: Shapes | None = None
@@ -366,12 +370,10 @@ class JobStatus:
 class TrainingJob:
     """One TrainingJob as last seen; `invalid` says what its author must change, if anything.
 
-    `is_orphaning`: who deletes it wants its pods and all else of it to stay.
-
-    `annotations` are those that decisions read, and no others.
-
-    `unread` are the fields of its status, by their names on the wire, that hold decisions and
-    cannot be read, each with the reason: as written by a newer operator, or by hand.
+    `is_orphaning`: who deletes it wants its pods and all else of it to stay. `annotations` are
+    those that decisions read, and no others. `unread` are the fields of its status, by their names
+    on the wire, that hold decisions and cannot be read, each with the reason: as written by a newer
+    operator, or by hand.
 
     `admission` is et-scheduler's word; None where it has said none that can be read.
     """

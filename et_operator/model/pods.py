@@ -66,6 +66,8 @@ class Pod:
     """The Secret of ssh keys that it mounts as ours, "" for none."""
     is_elastic: bool | None = None
     """Of a launcher: whether workers may join and leave while it runs; None: it does not say."""
+    command_least: int | None = None
+    """Of a launcher: with how few workers its command goes on, 0: not known; None: as above."""
     is_probed: bool = False
     """Whether its container has a livenessProbe or a startupProbe, which ends it when it fails."""
     has_pre_stop: bool = False

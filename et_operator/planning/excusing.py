@@ -1,17 +1,21 @@
 """Which workers were lost, noted or not, and whether that explains that a launcher failed.
 
+At once, or once its command has waited in vain for others in their place.
+
 A launcher's end is judged by what has become of its workers until then, not by what of it somebody
 had seen: the operator may have been away, its watches cut, its writes refused.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_contract.documents import MemberState
 from et_kube.resources import PODS
 from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
+from et_operator.model.shortages import Shortage
 from et_operator.planning.attributing import CLOCKS
 from et_operator.planning.drafts import Draft
 from et_operator.planning.standings import Standing
@@ -51,6 +55,35 @@ def find_lost(draft: Draft, launcher: Pod | None) -> tuple[WorkerRecord, ...]:
     return tuple(losses)
 
 
+def note_shortage(draft: Draft) -> None:
+    """Remember since when a command that runs has had too few workers to go on, and until when.
+
+    It waits for others then, for ten minutes unless told otherwise (`--elastic-timeout` of
+    horovodrun, `join_timeout` of torchrun), and gives up. What would have explained its end when it
+    began to wait explains it as long as it does.
+    """
+    view, known = draft.view, _find_shortage(draft)
+    if not view.is_launcher_running or view.report is None or view.report.ended is not None:
+        return
+    left = sum(pod.uid in view.listed for pod in draft.select_roster())
+    is_short, is_noted = left < view.command_least, known is not None and known.until is None
+    if known is not None and is_noted and not is_short:
+        draft.change(shortage=replace(known, until=draft.now))
+    elif is_short and not is_noted and find_lost(draft, view.launcher):
+        draft.change(shortage=Shortage(draft.status.epoch, draft.now))
+
+
+def was_short(standing: Standing, launcher: Pod | None) -> bool:
+    """Whether this launcher, which has failed, had too few workers to go on, for some were taken.
+
+    Or until a moment before: it may have given up just then, or have had nobody left to begin from.
+    """
+    shortage, end = _find_shortage(standing), _find_end(standing.view, launcher)
+    if shortage is None:
+        return False
+    return shortage.until is None or end is None or end <= shortage.until + AFTER
+
+
 def list_tracked(standing: Standing) -> dict[str, str]:
     """Uids and names of the workers that are known of: by a record, by the config or by a pod.
 
@@ -83,6 +116,12 @@ def was_wanted(view: View, lost: WorkerRecord) -> bool:
     """Whether somebody wanted its place. Pods that a kubelet evicted stay, the newest of them."""
     pod = view.pods.get(lost.uid)
     return lost.taken and (pod is None or is_taken(pod))
+
+
+def _find_shortage(standing: Standing) -> Shortage | None:
+    """That of this epoch's launcher."""
+    shortage = standing.decided.shortage
+    return shortage if shortage and shortage.epoch == standing.decided.epoch else None
 
 
 def _find_end(view: View, launcher: Pod | None) -> datetime | None:
@@ -120,21 +159,7 @@ def _explains(view: View, loss: WorkerRecord, end: datetime | None) -> bool:
         return pod is None or view.is_gone(pod) or is_disrupted(pod)
     seen = pod.termination.finished if pod is not None and pod.termination else None
     since = seen or loss.since  # when it was noted, which may be long after
-    is_recent = since is None or end is None or end - since <= BLAMED
-    return loss.taken and (is_recent or _is_below_least(view))
-
-
-def _is_below_least(view: View) -> bool:
-    """Whether too few of its workers are left for an elastic command to go on.
-
-    It waits for others then, ten minutes (`--elastic-timeout` of horovodrun, `join_timeout` of
-    torchrun), and ends with 1: not by itself, however long ago it lost those that lack.
-    """
-    if view.status.is_suspended:
-        return False
-    left = [pod for pod in view.workers if pod.uid in view.listed and not pod.is_deleting]
-    needed = view.spec.find_needed(view.status.decided_replicas)
-    return sum(not view.is_gone(pod) for pod in left) < needed
+    return loss.taken and (since is None or end is None or end - since <= BLAMED)
 
 
 def _is_lost_after(view: View, pod: Pod, end: datetime) -> bool:

@@ -11,13 +11,14 @@ from et_operator.planning.excusing import BLAMED, is_over
 MANY_ENDS = 128
 """No more of them are remembered once their pods are gone and no config names them."""
 REMEMBERED = timedelta(seconds=60)
-"""How long the end of a worker whose pod is gone stays known, at least."""
+"""How long the end of a worker whose pod is gone stays known, at least; of one that the platform
+took, so much longer than a launcher's end is explained by it: that may be told a minute later."""
 
 
 def forget_old_ends(draft: Draft) -> None:
     """Drop what nobody needs to know any more; done only when the config is written anyway."""
     for record in draft.select_records(WorkerState.GONE):
-        kept = BLAMED if record.taken else REMEMBERED
+        kept = REMEMBERED + (BLAMED if record.taken else timedelta())
         is_old = record.since is None or draft.now - record.since > kept
         if is_old and record.uid not in draft.view.pods and not draft.view.is_held(record.uid):
             draft.forget(record.name)

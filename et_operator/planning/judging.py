@@ -12,7 +12,7 @@ from et_operator.model.pods import Pod, Termination
 from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.attributing import TERMINATED, find_own_end, is_done, is_told_to_end
 from et_operator.planning.drafts import Draft
-from et_operator.planning.excusing import find_lost, was_wanted
+from et_operator.planning.excusing import find_lost, was_short, was_wanted
 from et_operator.planning.views import (
     NEEDS_PYTHON,
     View,
@@ -165,10 +165,11 @@ def _judge_end(draft: Draft, pod: Pod | None) -> Verdict:
     if not verdict.ending.is_failure or is_by_template:
         return verdict
     lost = find_lost(draft, pod)
-    if not lost:
+    if not lost and not was_short(draft, pod):
         return verdict if end is None else replace(verdict, ending=Ending.FAILED)
     names = ", ".join(record.name for record in lost)
-    message = f"{names} was lost, and {verdict.message}"
+    why = f"{names} was lost" if names else "too few workers were left for its command to go on"
+    message = f"{why}, and {verdict.message}"
     is_wanted = all(was_wanted(draft.view, record) for record in lost)
     return _lose("WorkerLost", message, is_taken=is_wanted)
 

@@ -16,6 +16,7 @@ from et_operator.model.snapshots import Snapshot
 from et_operator.planning.answering import answer_scalings, plan_orphans
 from et_operator.planning.creating import create_all, note_keys
 from et_operator.planning.drafts import Draft, hold_back
+from et_operator.planning.excusing import note_shortage
 from et_operator.planning.finishing import (
     check_deadline,
     check_suspension,
@@ -121,7 +122,9 @@ def decide_live(draft: Draft) -> None:
         begin(draft)
     # before whatever counts workers: who is lost is none of them
     vacancies = note_workers(draft)
-    # right after the losses, by which it is judged: nothing more is decided for who is given up
+    # right after the losses, of which one may have begun it
+    note_shortage(draft)
+    # after the losses, by which it is judged: nothing more is decided for who is given up
     if not is_settling(draft) and (check_hopeless(draft, vacancies) or check_deadline(draft)):
         rest_on_launcher(draft)
         return

@@ -152,6 +152,13 @@ class View:
         return self.job.spec is None or self.job.spec.is_elastic
 
     @property
+    def command_least(self) -> int:
+        """With how few workers the launcher's command goes on, as it was created; 0: not known."""
+        if self.launcher is not None and self.launcher.command_least is not None:
+            return self.launcher.command_least
+        return self.job.spec.command_least if self.job.spec is not None else 0
+
+    @property
     def launcher_name(self) -> str:
         """The name that it has or will have."""
         return build_launcher_name(self.job.key.name, self.status.epoch)

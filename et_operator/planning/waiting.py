@@ -32,9 +32,9 @@ def set_clocks_right(status: JobStatus, now: datetime) -> JobStatus:
         changes[name] = new if new != records else records
     if status.scaling is not None:
         changes["scaling"] = _set_scaling_right(status.scaling, now)
-    for name in ("launch_backoff", "lost_launchers"):
-        row = getattr(status, name)
-        changes[name] = _set_right(row, now) if row is not None else None
+    for name in ("launch_backoff", "lost_launchers", "shortage"):
+        record = getattr(status, name)
+        changes[name] = _set_right(record, now) if record is not None else None
     changes = {name: new for name, new in changes.items() if new is not getattr(status, name)}
     right = _set_right(status, now)
     return replace(right, **changes) if changes else right

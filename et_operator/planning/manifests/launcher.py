@@ -8,7 +8,7 @@ from et_contract import names, paths
 from et_contract.pods import Role, build_launcher_name
 from et_kube.resources import Json
 from et_operator.model.jobs import JobSpec, JobStatus, Runtime, TrainingJob
-from et_operator.model.names import ANNOTATION_ELASTIC
+from et_operator.model.names import ANNOTATION_ELASTIC, ANNOTATION_LEAST
 from et_operator.planning.manifests.access import find_account
 from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (
@@ -64,8 +64,11 @@ def build_launcher(
         job, spec.launcher_template, build_launcher_name(job.key.name, epoch), labels
     )
     annotations, body = pod["metadata"]["annotations"], pod["spec"]
-    elastic = {ANNOTATION_ELASTIC: "true" if spec.is_elastic else "false"}
-    pod["metadata"]["annotations"] = {**_STAY, **annotations, **elastic}
+    told_of_command = {
+        ANNOTATION_ELASTIC: "true" if spec.is_elastic else "false",
+        ANNOTATION_LEAST: str(spec.command_least),
+    }
+    pod["metadata"]["annotations"] = {**_STAY, **annotations, **told_of_command}
     body["serviceAccountName"] = find_account(job)
     body["automountServiceAccountToken"] = False
     if pull_secrets:

@@ -25,6 +25,7 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.scalings import ScalingStatus
+from et_operator.model.shortages import Shortage
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 250000, tzinfo=UTC)
 CONDITION = Condition("Running", "True", "WorkersRun", "two workers", NOON, 3)
@@ -81,6 +82,7 @@ FULL_JOB_STATUS = JobStatus(
     launcher_uid="uid-l",
     launch_backoff=Backoff(1, NOON),
     lost_launchers=Backoff(1, NOON),
+    shortage=Shortage(5, NOON, NOON),
     admitted_number=2,
     resize_seconds=(12, 9),
     shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),

@@ -310,6 +310,14 @@ def test_the_launcher_is_read_from_the_command_or_told_by_an_annotation(
     assert (spec.launcher, spec.is_elastic) == launcher
 
 
+def test_with_how_few_workers_the_command_goes_on():
+    manifest = make_job(workers=3, slotsPerWorker=2)
+    role = manifest["spec"]["etReplicaSpecs"]["launcher"]
+    command = ["horovodrun", "-np", "4", "--host-discovery-script", "d", "python", "t"]
+    role["template"]["spec"]["containers"][0]["command"] = command
+    assert decode_spec(manifest).command_least == 2
+
+
 @pytest.mark.parametrize("right", ["files", "environment", "shell"])
 def test_what_scalings_may_run_is_said_by_an_annotation(right: str):
     manifest = make_job()

@@ -263,6 +263,12 @@ def test_whether_a_launcher_is_elastic(text: str | None, is_elastic: bool | None
     assert decode(annotations=annotations).is_elastic is is_elastic
 
 
+@pytest.mark.parametrize(("text", "least"), [("4", 4), ("0", 0), ("few", None), (None, None)])
+def test_with_how_few_workers_a_launchers_command_goes_on(text: str | None, least: int | None):
+    annotations = {"kai.alibabacloud.com/least-workers": text}
+    assert decode(annotations=annotations).command_least == least
+
+
 @pytest.mark.parametrize(
     ("end", "grace", "asked"),
     [

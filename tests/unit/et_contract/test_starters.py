@@ -137,13 +137,41 @@ ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover
     ],
 )
 def test_the_launcher_of_a_command(command: list[str], choice: tuple[str, bool]):
-    assert starters.choose(command) == choice
+    assert starters.choose(command)[:2] == choice
+
+
+@pytest.mark.parametrize(
+    ("words", "least"),
+    [
+        ("horovodrun -np 8 --min-np 4 --max-np 8 --host-discovery-script d python t", 2),
+        ("horovodrun -np 8 --min-num-proc=5 python t --min-np 1", 3),
+        ("horovodrun -np 4 --host-discovery-script d python t", 2),
+        ("horovodrun --host-discovery-script d python t", 0),
+        ("horovodrun -np 4 --min-np $N python t", 0),
+        ("horovodrun $MORE -np 4 --host-discovery-script d python t", 0),
+        ("horovodrun $MORE -np 4 --min-np 2 python t", 1),
+        ("horovodrun -np 4 --a-new-one --host-discovery-script d python t", 0),
+        ("horovodrun -np 4 --min-np 2 python t; horovodrun -np 4 --min-np 4 python t", 1),
+        ("horovodrun -np 4 --min-np 2 python t; horovodrun --min-np $N python t", 0),
+        ("horovodrun -np 8 python prepare; horovodrun -np 4 --min-np 4 python t", 2),
+        ("horovodrun -np 4 --min-np 99999999999 python t", 0),
+        ("horovodrun -np 4 python t", 0),
+        ("torchrun --nnodes=3:4 t", 3),
+        ("torchrun --nnodes=2 t", 0),
+        ("mpirun -np 4 x", 0),
+        ("python3 train.py", 0),
+    ],
+)
+def test_with_how_few_workers_it_goes_on(words: str, least: int):
+    assert starters.choose(["sh", "-c", words], slots=2).least == least
 
 
 def test_a_wish_decides():
-    assert starters.choose(["sh", "run.sh"], "mpirun") == ("mpirun", False)
-    assert starters.choose(["mpirun", "x"], "other") == ("other", True)
-    assert starters.choose([], "horovodrun-in-process") == ("horovodrun-in-process", True)
+    assert starters.choose(["sh", "run.sh"], "mpirun") == ("mpirun", False, 0)
+    assert starters.choose(["mpirun", "x"], "other") == ("other", True, 0)
+    assert starters.choose([], "horovodrun-in-process") == ("horovodrun-in-process", True, 0)
+    chosen = starters.choose(ELASTIC.split(), "horovodrun-per-slot")
+    assert chosen == ("horovodrun-per-slot", True, 1)
     with pytest.raises(KeyError):
         starters.choose(["mpirun"], "mpi")
 
@@ -181,7 +209,7 @@ def test_no_two_launchers_speak_of_the_same_thing():
 )
 def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
     script = begin * (starters.MAX_SCRIPT // len(begin))
-    assert starters.choose(["sh", "-c", script]) == ("other", True)
+    assert starters.choose(["sh", "-c", script]).name == "other"
     assert starters.choose(["sh", "-c", script[:9000] + "\nmpirun x"]).name == "mpirun"
     assert starters.choose(["sh", "-c", script * 2 + "\nmpirun x"]).name == "other"
 
@@ -193,4 +221,4 @@ def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
 def test_so_are_the_arguments_of_a_launcher(word: str):
     for begin in (word, "horovodrun " + word, "horovodrun -np \\\n" + word, "$(horovodrun " + word):
         script = "horovodrun " + begin * (starters.MAX_SCRIPT // len(begin))
-        assert starters.choose(["sh", "-c", script]) == ("horovodrun", False)
+        assert starters.choose(["sh", "-c", script]) == ("horovodrun", False, 0)

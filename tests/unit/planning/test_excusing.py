@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -124,19 +125,165 @@ def test_one_that_somebody_took_once_the_launcher_had_ended_explains_nothing(
     assert world.reason(expected[0]) == expected[1]
 
 
-@pytest.mark.parametrize(("minimum", "reason"), [(3, "WorkerLost"), (2, None)])
-def test_a_command_that_waits_for_more_workers_until_it_gives_up_was_not_to_blame(
-    minimum: int, reason: str | None
-) -> None:
-    world = ModelWorld(make_job(3, minimum=minimum))
+def lose(*names: str, replicas: int = 4, least: int = 4, **spec: object) -> ModelWorld:
+    """A job that has just lost these workers, and whose next ones find no node."""
+    world = ModelWorld(make_job(replicas, command_least=least, **spec))
     world.start()
+    world.settle()
+    for name in names:
+        world.delete(name)
+    world.settle()
+    world.reap()
+    world.settle()
+    return world
+
+
+def join(world: ModelWorld, *names: str) -> None:
+    world.run(*names)
+    world.settle()
+    world.wait(2)
+    world.settle()
+    world.serve()
+    world.settle()
+
+
+def give_up(world: ModelWorld, *, after: float) -> None:
+    """The command ends with 1, so many seconds after it was created."""
+    world.wait(after - (world.now - world.job.created).total_seconds())
+    world.settle()
+    world.finish(1)
+    world.settle()
+
+
+def check(world: ModelWorld, *, is_excused: bool) -> None:
+    expected = ("Restarting", "WorkerLost") if is_excused else ("Failed", "LauncherFailed")
+    assert world.reason(expected[0]) == expected[1]
+    assert world.status.failures.user == (0 if is_excused else 1)
+
+
+def test_a_command_that_waits_for_more_workers_until_it_gives_up_was_not_to_blame() -> None:
+    world = lose("job-worker-1")
+    give_up(world, after=640)
+    check(world, is_excused=True)
+    [told] = [c.message for c in world.status.conditions if c.type == "Restarting"]
+    assert told.startswith("too few workers were left for its command to go on, and the launcher")
+
+
+@pytest.mark.parametrize("least", [0, 1, 3])
+def test_one_that_has_enough_workers_or_does_not_say_fails_by_itself(least: int) -> None:
+    world = lose("job-worker-1", least=least, minimum=4)
+    give_up(world, after=4 * 3600)
+    check(world, is_excused=False)
+
+
+@pytest.mark.parametrize("seconds", [200, 420])
+@pytest.mark.parametrize("what", ["one joins", "number", "scaling"])
+def test_whatever_is_written_while_it_waits(what: str, seconds: float) -> None:
+    world = lose("job-worker-1", "job-worker-2")
+    world.wait(seconds)
+    world.settle()
+    if what == "one joins":
+        join(world, "job-worker-4")
+    elif what == "number":
+        world.edit(replicas=5)
+    else:
+        world.add(make_scaling(ScalingKind.OUT, "more", count=1))
+    world.settle()
+    give_up(world, after=640)
+    check(world, is_excused=True)
+
+
+@pytest.mark.parametrize(("of_pod", "is_excused"), [(4, True), (2, False), (None, False)])
+def test_its_least_number_is_that_with_which_it_was_started(
+    *, of_pod: int | None, is_excused: bool
+) -> None:
+    world = ModelWorld(make_job(4, command_least=4))
+    world.start()
+    world.put("job-launcher", command_least=of_pod)  # None: of a former version
+    world.edit(command_least=2)
     world.settle()
     world.delete("job-worker-1")
     world.settle()
     world.reap()
     world.settle()
-    world.wait(640)  # the next worker finds no node
+    give_up(world, after=640)
+    check(world, is_excused=is_excused)
+
+
+@pytest.mark.parametrize("seconds", [200, 640])
+def test_a_suspension_while_it_ends_changes_nothing(seconds: float) -> None:
+    world = lose("job-worker-1")
+    world.wait(seconds)
+    world.settle()
+    assert world.report is not None
+    world.report = replace(world.report, ended=1, is_told_to_end=False)
+    world.edit(suspend=True)
+    world.settle()
+    world.wait(2)
+    world.end("job-launcher", 1)
+    world.settle()
+    world.reap()
+    world.wait(65)
+    world.settle()
+    assert (world.phase(), world.status.failures.user) == ("Suspended", 0)
+
+
+@pytest.mark.parametrize(("seconds", "is_excused"), [(59, True), (61, False)])
+def test_a_loss_in_whose_place_another_came_explains_nothing_any_more(
+    *, seconds: float, is_excused: bool
+) -> None:
+    world = lose("job-worker-1")
+    world.wait(590)
+    world.settle()
+    join(world)
+    ended = world.now + timedelta(seconds=seconds)
+    world.wait(seconds)
+    world.settle()
+    world.finish(1)
+    world.put("job-launcher", termination=Termination(1, "Error", finished=ended))
+    world.settle()
+    check(world, is_excused=is_excused)
+
+
+def test_nor_does_it_where_what_lacks_has_never_come() -> None:
+    world = lose("job-worker-1")
+    join(world)
+    world.edit(replicas=8)
+    give_up(world, after=4 * 3600)
+    check(world, is_excused=False)
+
+
+def test_nor_where_a_worker_that_failed_by_itself_is_what_it_waits_for() -> None:
+    world = lose("job-worker-1")
+    join(world)
+    world.wait(3600)
+    world.settle()
+    world.end("job-worker-0", 1)
+    world.settle()
+    give_up(world, after=3600 + 700)
+    check(world, is_excused=False)
+
+
+def test_nor_the_end_of_the_next_launcher() -> None:
+    world = lose("job-worker-1")
+    give_up(world, after=640)
+    world.go_on()
+    assert (world.phase(), world.status.epoch) == ("Running", 2)
+    world.wait(30)
     world.finish(1)
     world.settle()
-    assert world.reason("Restarting") == reason
-    assert world.status.failures.user == (0 if reason else 1)
+    check(world, is_excused=False)
+
+
+def test_a_loss_is_known_for_as_long_as_an_end_may_be_explained_by_it() -> None:
+    world = lose("job-worker-1", least=1)
+    world.wait(290)
+    end = Termination(1, "Error", finished=world.now)
+    world.put(
+        "job-launcher", is_container_running=False, termination=end
+    )  # its broker is yet to tell
+    world.wait(15)
+    join(world, "job-worker-4")
+    world.wait(60)
+    world.settle()
+    check(world, is_excused=True)

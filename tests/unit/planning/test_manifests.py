@@ -187,6 +187,7 @@ def test_the_launchers_command_runs_behind_our_pid_one() -> None:
     assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
     assert pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
     assert pod["metadata"]["annotations"]["kai.alibabacloud.com/container"] == "main"
+    assert pod["metadata"]["annotations"]["kai.alibabacloud.com/least-workers"] == "0"
     assert env_of(container)[names.ENV_MIN_SLOTS] == "2"
     assert env_of(container)[names.ENV_LAUNCHER] == "other"
 

@@ -36,6 +36,7 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.scalings import ScalingStatus
+from et_operator.model.shortages import Shortage
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
 from et_operator.planning.forgetting import MANY_ENDS
 from et_operator.state.store import MOST_BESIDE
@@ -105,6 +106,7 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
         launcher_uid=UID,
         launch_backoff=Backoff(1, START),
         lost_launchers=Backoff(1, START),
+        shortage=Shortage(1, START, START),
     )
 
 
