@@ -12,6 +12,7 @@ import sys
 from time import monotonic
 
 from et_contract import frames
+from launcher.protocol import courses
 from launcher.protocol.signals import Signals
 from launcher.protocol.timeouts import bound_wait
 from launcher.shim.connecting import Line
@@ -19,21 +20,14 @@ from launcher.shim.holding import Hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Optional, Tuple
+    from typing import Dict, Tuple
 
     from launcher.protocol.claims import Claim
 
-KILL_AFTER_SECONDS = 30.0
-"""From the delivery of TERM to KILL: who never heard the one is not ended by the other."""
 ORPHAN_SECONDS = 40.0
 """What a shim without a parent waits for the delivery; the broker ends what it leaves."""
-SPAWN_SECONDS = 120.0
-"""What a SPAWN that was never sent waits for the broker; like ssh's ConnectTimeout."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """A log that has no room left is no reader that has gone: a training does not end for it."""
-LONGEST_OPENING = frames.HEADER.size + frames.MAX_PAYLOAD - 64
-"""Bytes of a SPAWN that the broker takes, whatever it or we have to add when it is said again."""
-TOO_LONG = "the command is longer than 1 MiB"
 _FAREWELL_SECONDS = 1.0
 _AFTER_ALL = 2**32
 """More signals than any process before us has sent to the session."""
@@ -61,6 +55,7 @@ class Attachment:
         self, claim: Claim, *, broker: str, parent: int, signals: int, stdin: int = -1
     ) -> None:
         self._claim = claim
+        self._course = courses.Course(claim, monotonic())
         self._line = Line(broker)
         self._hold = Hold(broker)
         self._parent = parent
@@ -71,15 +66,6 @@ class Attachment:
         """Bytes per write that cannot block."""
         for stream, fd in ((frames.STDOUT, 1), (frames.STDERR, 2)):
             self._outputs[stream], self._sizes[stream] = _open_anew(fd)
-        self._spawn_until: Optional[float] = monotonic() + SPAWN_SECONDS
-        """None once a SPAWN was sent: from then on the process may exist."""
-        self._is_ending = False
-        """TERM was sent: KILL follows once it is delivered."""
-        self._kill_at: Optional[float] = None
-        self._leave_at: Optional[float] = None
-        """Without a parent nobody reads our code."""
-        self._verdict: Optional[int] = None
-        """Our own exit code, where the claim's can no longer matter."""
         self._least_code = 0
         """What stands for 0."""
         self._complaint = ""
@@ -89,27 +75,27 @@ class Attachment:
 
         Whatever that process has sent, and whether it has. What it has not written is lost.
         """
-        self._spawn_until = None
-        self._claim.is_said = True
+        self._course.opened()
         self._claim.signals = Signals(self._claim.session, last=_AFTER_ALL)
         for stream in list(self._outputs):
             self._claim.discard(stream)
             del self._outputs[stream]
         now = monotonic()
-        self._leave_at = now + ORPHAN_SECONDS + KILL_AFTER_SECONDS
+        until = now + ORPHAN_SECONDS + courses.KILL_AFTER_SECONDS
+        self._course.leave(until, or_with_kill=True)
         self._end(signal.SIGTERM, now)
         return self.run() or frames.EXIT_GONE
 
     def run(self) -> int:
         """Returns the exit code to leave with."""
-        if len(self._claim.opening()) > LONGEST_OPENING:
-            self._complain(TOO_LONG)
-            return frames.EXIT_REFUSED
+        if self._course.code is not None:
+            self._complain(self._course.reason)
+            return self._course.code
         self._look_at_stdin(monotonic())
         while True:
             now = monotonic()
             self._act(now)
-            code = self._verdict if self._verdict is not None else self._claim.exit_code
+            code = self._claim.exit_code if self._course.code is None else self._course.code
             if code is not None:
                 self._farewell()
                 self._hold.close()
@@ -120,23 +106,13 @@ class Attachment:
 
     def _act(self, now: float) -> None:
         """What the clock asks for."""
-        if self._is_ending and self._kill_at is None:
-            is_told = not self._claim.signals.is_waiting(signal.SIGTERM)
-            self._kill_at = now + KILL_AFTER_SECONDS if is_told else None
-        if self._kill_at is not None and now >= self._kill_at:
-            self._line.send(self._claim.signal(signal.SIGKILL), now)
-            self._kill_at = now + KILL_AFTER_SECONDS
-            self._verdict = frames.EXIT_GONE if self._leave_at is not None else None
-        if self._leave_at is not None and now >= self._leave_at:
-            self._verdict = frames.EXIT_GONE
         if self._line.due_in(now) == 0 and self._line.connect(now, self._claim.opening()):
-            self._spawn_until = None
             if not self._claim.is_said:
-                self._claim.is_said = True
                 self._hold.add(self._claim.session)
-        if self._spawn_until is not None and now >= self._spawn_until:
-            self._complain(f"no broker in this pod for {SPAWN_SECONDS:.0f} s")
-            self._verdict = frames.EXIT_REFUSED
+            self._course.opened()
+        self._line.send(self._course.advance(now), now)
+        if self._course.reason:
+            self._complain(self._course.reason)
 
     def _poll(self, now: float) -> list[tuple[int, int]]:
         poll = select.poll()
@@ -148,8 +124,8 @@ class Attachment:
         for stream, fd in self._outputs.items():
             # With no event asked for, poll still tells when the reader has gone.
             poll.register(fd, select.POLLOUT if len(self._claim.unwritten(stream)) else 0)
-        dues = (self._kill_at, self._leave_at, self._spawn_until)
-        times = [self._line.due_in(now), *(due and due - now for due in dues)]
+        due = self._course.due()
+        times = (self._line.due_in(now), None if due is None else due - now)
         wait = bound_wait(min((each for each in times if each is not None), default=None))
         return poll.poll(None if wait is None else wait * 1000 + 1)
 
@@ -157,7 +133,7 @@ class Attachment:
         now = monotonic()
         if fd == self._parent:
             self._parent = -1
-            self._leave_at = now + ORPHAN_SECONDS
+            self._course.leave(now + ORPHAN_SECONDS, or_with_kill=True)
             self._end(signal.SIGTERM, now)
         elif fd == self._signals:
             for number in os.read(fd, 64):
@@ -208,8 +184,8 @@ class Attachment:
             self._least_code = frames.EXIT_REFUSED
             self._stdin = -1
             self._end(signal.SIGTERM, now)
-            if self._verdict is not None:
-                self._verdict = frames.EXIT_REFUSED
+            if self._course.code is not None:
+                self._course.code = frames.EXIT_REFUSED
 
     def _close(self, stream: int, now: float) -> None:
         """Nobody reads it any more. Without a reader of stdout there is no parent either."""
@@ -220,11 +196,7 @@ class Attachment:
 
     def _end(self, number: int, now: float) -> None:
         """A signal for the remote group, from outside or because our own side has gone."""
-        if self._spawn_until is not None and number not in (signal.SIGUSR1, signal.SIGUSR2):
-            self._verdict = 128 + number  # nothing was ever started
-            return
-        self._is_ending = self._is_ending or number == signal.SIGTERM
-        self._line.send(self._claim.signal(number), now)
+        self._line.send(self._course.signal(number), now)
 
     def _complain(self, text: str) -> None:
         """Tell people, once in a row; best effort: poll says when the reader has gone."""

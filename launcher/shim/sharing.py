@@ -24,13 +24,8 @@ from time import monotonic
 
 from et_contract import frames
 from launcher.protocol.claims import Claim
+from launcher.protocol.courses import Course
 from launcher.shim import programs
-from launcher.shim.attaching import (
-    KILL_AFTER_SECONDS,
-    LONGEST_OPENING,
-    SPAWN_SECONDS,
-    TOO_LONG,
-)
 from launcher.shim.connecting import Line
 from launcher.shim.holding import Hold
 
@@ -59,12 +54,7 @@ class Call:
         self.code = frames.EXIT_GONE
         self.busy: Set[int] = set()
         """Streams of which the writer has bytes."""
-        self.spawn_until: Optional[float] = monotonic() + SPAWN_SECONDS
-        """None once a SPAWN was sent: from then on the process may exist."""
-        self.is_ending = False
-        """TERM was sent: KILL follows once it is delivered."""
-        self.kill_at: Optional[float] = None
-        self.leave_at: Optional[float] = None
+        self.course = Course(claim, monotonic())
         self.is_over = False
         self.is_unclear = False
         """A frame broke a rule: its agent is to say again how it stands."""
@@ -151,12 +141,10 @@ class Switchboard:
 
     def _connect(self, now: float) -> None:
         if self._line.connect(now, b""):
-            # From here on any of them may arrive, however soon the connection breaks.
-            for call in self._calls.values():
-                call.spawn_until = None
             self._line.send(b"".join(call.claim.opening() for call in self._calls.values()), now)
+            # Any of them may have arrived, however soon the connection breaks.
             for call in self._calls.values():
-                call.claim.is_said = True
+                call.course.opened()
                 call.is_unclear = False
 
     def _exchange(self, events: int, now: float) -> None:
@@ -208,24 +196,25 @@ class Switchboard:
 
     def _look(self, call: Call, now: float) -> None:
         """What the clock and the events ask for."""
-        if call.spawn_until is not None and now >= call.spawn_until:
-            self._complain(f"{call.claim.host}: no broker in this pod for {SPAWN_SECONDS:.0f} s")
-            self._forget(call, frames.EXIT_REFUSED)
-            return
+        self._line.send(call.course.advance(now), now)
+        self._judge(call)
         if call.is_unclear and self._line.is_open:
             call.is_unclear = False
             self._line.send(call.claim.opening(), now)
-        if call.leave_at is None and call.is_stopping:
-            call.leave_at = now + GIVE_UP_SECONDS
+        if call.is_stopping and not call.course.is_left:
+            call.course.leave(now + GIVE_UP_SECONDS)
             self._signal(call, signal.SIGTERM)
-        if call.leave_at is not None and now >= call.leave_at:
-            self._end(call, frames.EXIT_GONE)  # it is killed all the same, by us or the broker
-        if call.is_ending and call.kill_at is None:
-            is_told = not call.claim.signals.is_waiting(signal.SIGTERM)
-            call.kill_at = now + KILL_AFTER_SECONDS if is_told else None
-        if call.kill_at is not None and now >= call.kill_at:
-            call.kill_at = now + KILL_AFTER_SECONDS
-            self._line.send(call.claim.signal(signal.SIGKILL), now)
+
+    def _judge(self, call: Call) -> None:
+        """Tell its caller what is decided whatever becomes of it."""
+        if call.course.code is None:
+            return
+        if call.course.reason:
+            self._complain(f"{call.claim.host}: {call.course.reason}")
+        if call.course.is_started:
+            self._end(call, call.course.code)  # it is killed all the same, by us or the broker
+        else:
+            self._forget(call, call.course.code)
 
     def _forget(self, call: Call, code: int) -> None:
         self._calls.pop(call.claim.session, None)
@@ -250,23 +239,15 @@ class Switchboard:
     def _open(self, call: Call) -> None:
         self._calls[call.claim.session] = call
         self._hold.add(call.claim.session)
-        if len(call.claim.opening()) > LONGEST_OPENING:
-            # The broker would hang up on all the others, again and again.
-            self._complain(f"{call.claim.host}: {TOO_LONG}")
-            self._forget(call, frames.EXIT_REFUSED)
-            return
-        if self._line.is_open:
-            call.spawn_until = None
+        # One that is too long goes nowhere: the broker would hang up on all the others.
+        self._judge(call)
+        if self._line.is_open and call.course.code is None:
             self._line.send(call.claim.opening(), monotonic())
-            call.claim.is_said = True
+            call.course.opened()
 
     def _signal(self, call: Call, number: int) -> None:
-        now = monotonic()
-        if call.spawn_until is not None:
-            self._forget(call, 128 + number)  # nothing was ever started
-            return
-        call.is_ending = call.is_ending or number == signal.SIGTERM
-        self._line.send(call.claim.signal(number), now)
+        self._line.send(call.course.signal(number), monotonic())
+        self._judge(call)
 
     def _wrote(self, call: Call, stream: int, count: int) -> None:
         """`count` bytes are written; -1: nobody reads this stream any more."""

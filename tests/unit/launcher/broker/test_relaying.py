@@ -19,8 +19,8 @@ from launcher.broker.sessions import Session
 from launcher.broker.starts import KEPT, KEPT_STARTS, TOO_MANY, UNDER_WAY, Starts
 from launcher.broker.windows import LEAST_WINDOW
 from launcher.protocol.claims import Claim
+from launcher.protocol.courses import LONGEST_OPENING as SHIMS_LONGEST
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, LAST_SIGNAL, Signals
-from launcher.shim.attaching import LONGEST_OPENING as SHIMS_LONGEST
 
 A = b"a" * 16
 B = b"b" * 16

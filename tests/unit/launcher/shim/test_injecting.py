@@ -87,7 +87,8 @@ def run(
     settings: str = "",
     **options: Any,
 ) -> Any:
-    code = f"sys.path.insert(0, {str(tree)!r}); from launcher.shim import injecting, sharing; "
+    code = f"sys.path.insert(0, {str(tree)!r}); import os; from launcher.protocol import courses; "
+    code += "from launcher.shim import injecting, sharing; "
     code += f"{settings}; " if settings else ""
     code += f"sys.exit(injecting.main(sys.argv[1:], {str(tree / 'broker.sock')!r}))"
     env = {**os.environ, "EDL_NONCE": "n0"}
@@ -181,7 +182,7 @@ def test_workers_that_are_gone_or_refuse_are_told_apart(
 
 
 def test_an_event_ends_the_processes(broker: FakeBroker, start: Start, tree: Path):
-    settings = "sharing.KILL_AFTER_SECONDS = 0.05"
+    settings = "courses.KILL_AFTER_SECONDS = 0.05"
     driver = run(start, tree, settings=settings)
     serve_hosts(broker)
     peer, spawns = open_all(broker)
@@ -228,14 +229,14 @@ def test_a_killed_horovodrun_leaves_its_sessions_to_the_broker(
 
 def test_without_a_broker_nothing_is_started(broker: FakeBroker, start: Start, tree: Path):
     broker.stop()
-    driver = run(start, tree, script="/hosts.sh", settings="sharing.SPAWN_SECONDS = 0.2")
+    driver = run(start, tree, script="/hosts.sh", settings="courses.SPAWN_SECONDS = 0.2")
     out, err = driver.communicate(timeout=20)
     assert b"rank 0 ended with 255" in out
     assert b"no broker in this pod" in err
 
 
 def test_a_command_that_no_broker_takes_ends_alone(broker: FakeBroker, start: Start, tree: Path):
-    longest = "sharing.LONGEST_OPENING = len(sharing.os.getcwd()) + 129"
+    longest = "courses.LONGEST_OPENING = len(os.getcwd()) + 129"
     tree.joinpath("horovodrun").write_text(
         HOROVODRUN.format(python=PYTHON, tree=str(tree)).replace(
             '"train " + str(rank)', '"train " + "x" * 100 * rank'

@@ -169,7 +169,8 @@ def test_without_any_broker_a_term_ends_a_start_that_was_never_sent(
 
 
 def test_an_orphan_leaves_after_its_kill(broker: FakeBroker, start: Start):
-    code = "from launcher.shim import attaching, rsh; attaching.KILL_AFTER_SECONDS = 0.05; "
+    code = "from launcher.protocol import courses; from launcher.shim import rsh; "
+    code += "courses.KILL_AFTER_SECONDS = 0.05; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
     shim = start(code.format(str(broker.path)), "w", "x")
     peer, _ = spawned(broker)
@@ -268,7 +269,8 @@ def test_a_parent_that_ignores_its_children_changes_no_exit_code(broker: FakeBro
 
 
 def test_term_arms_kill(broker: FakeBroker, start: Start):
-    code = "from launcher.shim import attaching, rsh; attaching.KILL_AFTER_SECONDS = 0.05; "
+    code = "from launcher.protocol import courses; from launcher.shim import rsh; "
+    code += "courses.KILL_AFTER_SECONDS = 0.05; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
     shim = start(code.format(str(broker.path)), "w", "x")
     peer, spawn = spawned(broker)
@@ -400,7 +402,8 @@ def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: FakeBrok
 
 def test_a_spawn_never_sent_gives_up_with_255(broker: FakeBroker, start: Start):
     broker.stop()
-    code = "from launcher.shim import attaching, rsh; attaching.SPAWN_SECONDS = 0.2; "
+    code = "from launcher.protocol import courses; from launcher.shim import rsh; "
+    code += "courses.SPAWN_SECONDS = 0.2; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
     shim = start(code.format(str(broker.path)), "w", "x")
     _, err = shim.communicate(timeout=20)
