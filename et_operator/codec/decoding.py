@@ -102,7 +102,7 @@ def decode_job(obj: Json) -> TrainingJob:
     status, problems = decode_status(JobStatus, body)
     is_foreign = _is_foreign(body)
     spec, invalid = attempt(lambda: _decode_spec(Fields(obj, ""), annotations), "spec")
-    ignored = tuple(clean(s, 1024) for s in _find_ignored(obj)) if spec is not None else ()
+    warnings = (*_find_ignored(obj), *_find_misfits(spec)) if spec is not None else ()
     return TrainingJob(
         key=JobKey(metadata.get("namespace", ""), metadata.get("name", "")),
         uid=metadata.get("uid", ""),
@@ -115,7 +115,7 @@ def decode_job(obj: Json) -> TrainingJob:
         deletion_requested=_find_deletion(metadata),
         is_orphaning=ORPHAN in (metadata.get("finalizers") or ()),
         invalid=invalid,
-        warnings=ignored,
+        warnings=tuple(clean(warning, 1024) for warning in warnings),
         is_foreign=is_foreign,
         unread={} if is_foreign else {k: v for k, v in problems.items() if k not in FOR_PEOPLE},
         admission=decode_admission(body.get("admission"))[0],
@@ -292,6 +292,18 @@ def _find_ignored(job: Json) -> Iterator[str]:
             )
     if _ANNOTATION_SSH_SECRET in _dig(job, "metadata", "annotations"):
         yield f"annotation {_ANNOTATION_SSH_SECRET} is ignored, keys for ssh are made by us"
+
+
+def _find_misfits(spec: JobSpec) -> Iterator[str]:
+    """Sentences about what the author wrote and what does not go together."""
+    needed = spec.find_needed(None)
+    if spec.command_least > needed:
+        yield (
+            f"the command of the launcher needs {spec.command_least} workers, and is started with "
+            f"{needed}: without more it gives up, after ten minutes as a rule. Correct minReplicas "
+            "or replicas, or the command's own least number (horovodrun's is -np where --min-np "
+            "is not given)"
+        )
 
 
 def _decode_wishes(spec: Fields, kind: ScalingKind) -> dict[str, Any]:

@@ -310,12 +310,18 @@ def test_the_launcher_is_read_from_the_command_or_told_by_an_annotation(
     assert (spec.launcher, spec.is_elastic) == launcher
 
 
-def test_with_how_few_workers_the_command_goes_on():
-    manifest = make_job(workers=3, slotsPerWorker=2)
+@pytest.mark.parametrize(("minimum", "is_told"), [(None, False), (2, False), (1, True)])
+def test_a_command_that_needs_more_than_it_is_started_with_is_told(
+    *, minimum: int | None, is_told: bool
+):
+    manifest = make_job(workers=3, slotsPerWorker=2, minReplicas=minimum)
     role = manifest["spec"]["etReplicaSpecs"]["launcher"]
     command = ["horovodrun", "-np", "4", "--host-discovery-script", "d", "python", "t"]
     role["template"]["spec"]["containers"][0]["command"] = command
-    assert decode_spec(manifest).command_least == 2
+    job = decode_job(manifest)
+    assert job.spec is not None
+    assert job.spec.command_least == 2
+    assert any("needs 2 workers, and is started with 1" in w for w in job.warnings) is is_told
 
 
 @pytest.mark.parametrize("right", ["files", "environment", "shell"])
