@@ -2,7 +2,8 @@
 
 A patch is pinned to the version of the job that the pass has seen. After one that was not taken,
 nothing of a later step is written: the next pass decides anew, from what is so then. A job that
-cannot be written rests for a while, and holds up nobody else.
+cannot be written rests for a while, and holds up nobody else; as does one of whose admission the
+server has not kept all, for it would be decided, and written, again and again.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from et_kube.backoff import RECONCILING
 from et_kube.clock import Clock
 from et_kube.errors import ApiError, Conflict, KubeError, NotFound, NotLeader, Throttled
 from et_kube.events import Event
-from et_kube.resources import TRAINING_JOBS, Ref
+from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_kube.tables import Entry
-from et_scheduler.codec.admissions import encode_admission
+from et_scheduler.codec.admissions import decode_admission, encode_admission
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change
@@ -39,6 +40,8 @@ AT_ONCE = 16
 """Patches of one step in flight."""
 CONFLICTS = 3
 """So many in a row, and the job rests as one that is refused."""
+UNKEPT = timedelta(seconds=10)
+"""So long rests a job of whose admission something was dropped."""
 WARNINGS = frozenset({Reason.EVICTED, Reason.NOT_BOUND, Reason.NEVER_CREATED, Reason.BELOW_MINIMUM})
 
 Entries = Mapping[str, Entry[StoredJob]]
@@ -135,9 +138,16 @@ class Writer:
         except KubeError as error:
             log.info("admission not written", job=str(ref), why=str(error))
             return await self._note_failure(ref, entry, error)
-        self._rests.pop(entry.uid, None)
         self._ingest.put(TRAINING_JOBS, answer)
         self._tell(ref, entry, change.admission)
+        unkept = find_unkept(change.admission, answer)
+        if unkept:
+            text = "the CRDs in this cluster are not those of this version of et-scheduler"
+            log.warning("admission not kept", job=str(ref), fields=unkept, why=text)
+            self._metrics.unwritten.labels("FieldsDropped").inc()
+            self._lay(self._rests.setdefault(entry.uid, Rest()), UNKEPT)
+        else:
+            self._rests.pop(entry.uid, None)
         return None
 
     async def _note_failure(
@@ -148,7 +158,7 @@ class Writer:
         rest = self._rests.setdefault(entry.uid, Rest())
         rest.failures += 1
         if not isinstance(error, Conflict) or rest.failures >= CONFLICTS:
-            self._lay(rest)
+            self._lay(rest, RECONCILING.delay(rest.failures, 0.0))
         try:
             self._ingest.put(TRAINING_JOBS, await self._api.get(ref))
         except NotFound:
@@ -156,16 +166,16 @@ class Writer:
             self._ingest.forget(TRAINING_JOBS, entry.place, entry.uid, at)
         except KubeError as unread:
             log.info("job not read", job=str(ref), why=str(unread))
-            self._lay(rest)
+            self._lay(rest, RECONCILING.delay(rest.failures, 0.0))
         asked = error.retry_after if isinstance(error, ApiError) else None
         return asked if asked is not None and isinstance(error, Throttled) else timedelta()
 
-    def _lay(self, rest: Rest) -> None:
+    def _lay(self, rest: Rest, pause: timedelta) -> None:
         """To rest; what was laid to rest long ago, and not tried since, begins anew."""
         now = self._clock.monotonic()
         if now > rest.until + RECONCILING.limit.total_seconds():
             rest.since = round(self._clock.now().timestamp() * 1000)
-        rest.until = now + RECONCILING.delay(rest.failures, 0.0).total_seconds()
+        rest.until = now + pause.total_seconds()
 
     def _tell(self, ref: Ref, entry: Entry[StoredJob], told: Admission) -> None:
         """Count what was decided; an Event where the reason is another one."""
@@ -184,6 +194,16 @@ class Writer:
             workers=told.workers if told.state is AdmissionState.ADMITTED else 0,
             reason=told.reason.value,
         )
+
+
+def find_unkept(asked: Admission, answer: Json) -> list[str]:
+    """Fields of an admission that the server took and has not stored."""
+    wanted = encode_admission(asked)
+    try:
+        found = encode_admission(decode_admission(answer["status"]["admission"]))
+    except (ValueError, LookupError, TypeError):
+        return sorted(wanted)
+    return [key for key in wanted if wanted[key] != found[key]]
 
 
 def build_patch(change: Change, entry: Entry[StoredJob]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from et_kube.resources import NODES, PODS, TRAINING_JOBS, TRAINING_QUEUES, Ref
@@ -39,11 +39,13 @@ def make_held(name: str, least: int = 1, most: int = 4, cpu: int = 1, **spec: An
 class Rig:
     """A cluster with nodes and queue main, and replicas of et-scheduler."""
 
+    make_cluster: Callable[[Callable[[], datetime]], FakeCluster] = FakeCluster
+
     def __init__(
         self, nodes: int = 2, cpu: int = 4, replicas: int = 1, *, is_slow: bool = False, **own: Any
     ) -> None:
         self.clock = FakeClock()
-        self.cluster = FakeCluster(self.clock.now)
+        self.cluster = self.make_cluster(self.clock.now)
         self.log = CallLog()
         self.carrier = Carrier(self.cluster, is_slow=is_slow)
         for number in range(nodes):
