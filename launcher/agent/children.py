@@ -1,4 +1,4 @@
-"""The processes that an agent starts in its own container."""
+"""The processes that an agent starts: what it asks of them, and those in its own container."""
 
 from __future__ import annotations
 
@@ -8,28 +8,55 @@ from typing import FrozenSet, Iterator, List, Mapping, Tuple
 from launcher.agent import spawning
 from launcher.agent.surveying import Surveyor, leave_mark
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object  # it is newer than Python 3.7
 
-class Children:
-    """Sessions by a key: here the pid of their first process, until that is reaped.
 
-    `environ` is the container's.
+class Children(Protocol):
+    """The sessions of a worker, each by a key that is used once as long as it is known."""
+
+    def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
+        """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
+
+    def signal(self, key: int, number: int) -> None:
+        """Signal the session's process group."""
+
+    def kill(self, key: int) -> None:
+        """End it at once: we end ourselves."""
+
+    def reap(self) -> Iterator[Tuple[int, int, str]]:
+        """(key, exit code, reason) of every session that has ended, and of other children."""
+
+    def forget(self, key: int) -> None:
+        """The session's end was told."""
+
+    def survey(self, number: int, spared: FrozenSet[bytes] = frozenset()) -> int:
+        """Count what runs of all sessions, see Surveyor.survey; raises OSError."""
+
+    def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
+        """Count what runs of one session, see Surveyor.sweep; raises OSError."""
+
+
+class LocalChildren:
+    """Those in our own container: their keys are the pids of their first processes, until reaped.
+
+    `env` is what they have of the container's environment.
     """
 
-    def __init__(self, environ: Mapping[bytes, bytes]) -> None:
-        self._environ = spawning.user_environment(environ)
+    def __init__(self, env: Mapping[bytes, bytes]) -> None:
+        self._env = env
         self._surveyor = Surveyor()
         self._is_marking = False
-
-    def start_command(self, argv: List[str]) -> int:
-        """Run the template's own command: its pid, or OSError."""
-        return spawning.start(argv, env=self._environ)
 
     def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
         """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
         if not self._is_marking:
             leave_mark()
             self._is_marking = True
-        pid, pipes = spawning.start_session(session, command, env, self._environ)
+        pid, pipes = spawning.start_session(session, command, env, self._env)
         self._surveyor.add(session, pid)
         return pid, pipes
 

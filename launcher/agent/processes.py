@@ -6,7 +6,7 @@ import os
 import selectors
 import signal
 from collections import deque
-from typing import Callable, Deque, Dict, List, Optional, Tuple
+from typing import Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from et_contract import frames
 from launcher.agent import spawning
@@ -112,12 +112,12 @@ class Processes:
 
     # ------------------------------------------------------------ the template's own command
 
-    def start_command(self, argv: List[str]) -> None:
+    def start_command(self, argv: List[str], env: Mapping[bytes, bytes]) -> None:
         """Run it; that it cannot start is only logged, for the worker can do without."""
         if not argv:
             return
         try:
-            self._command = self._children.start_command(argv)
+            self._command = spawning.start(argv, env=env)
         except (OSError, ValueError) as error:
             self._log.say(f"the container's command cannot start: {error}; serves on")
             return

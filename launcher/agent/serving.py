@@ -18,7 +18,7 @@ from et_contract import names, paths
 from et_contract.frames import ProtocolError
 from launcher.agent import spawning
 from launcher.agent.catching import Caught
-from launcher.agent.children import Children
+from launcher.agent.children import Children, LocalChildren
 from launcher.agent.connections import Connection
 from launcher.agent.echoing import Echo
 from launcher.agent.processes import Processes
@@ -80,13 +80,13 @@ class Server:
             effects.Leave: self._leave,
         }
 
-    def run(self, command: List[str]) -> None:
-        """Serve until PID 1 may end."""
+    def run(self, command: List[str], env: Mapping[bytes, bytes]) -> None:
+        """Serve until PID 1 may end, with the template's own command beside us if there is one."""
         caught = Caught()
         self._selector.register(caught, selectors.EVENT_READ, lambda: self._on_signals(caught))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._log.say(f"serves sessions as instance {self._agent.instance}")
-        self._processes.start_command(command)
+        self._processes.start_command(command, env)
         while not self._is_left:
             for key, _events in self._selector.select(self._timeout()):
                 self._guard(key.data)
@@ -257,7 +257,8 @@ def main(
     except OSError as error:
         sys.stderr.write(f"agent: cannot make {socket_path}: {error.strerror}\n")
         return EXIT_IO
-    Server(agent, listener, Children(environ)).run(argv)
+    env = spawning.user_environment(environ)
+    Server(agent, listener, LocalChildren(env)).run(argv, env)
     return 0
 
 

@@ -14,7 +14,6 @@ import subprocess
 from typing import Dict, FrozenSet, Iterator, List, Mapping, Set, Tuple
 
 from launcher.agent import spawning
-from launcher.agent.children import Children
 from launcher.protocol.endings import KILL_SECONDS
 from launcher.ssh import commands
 
@@ -22,7 +21,7 @@ RETRY_SECONDS = 2
 """Between two attempts to end a session that was cut off, or to deliver a signal."""
 
 
-class RemoteChildren(Children):
+class RemoteChildren:
     """Sessions by a number that counts up: a pid of this container may come again too soon."""
 
     def __init__(self, target: commands.Target, environ: Mapping[bytes, bytes]) -> None:

@@ -64,7 +64,7 @@ def main(argv: List[str], environ: Mapping[bytes, bytes] = os.environb) -> int:
         is_heir=is_heir("%s/%s.began" % (folder, pod)),
     )
     children = RemoteChildren(target, environ)
-    serving.Server(agent, listener, children).run([])
+    serving.Server(agent, listener, children).run([], {})
     return 0
 
 
