@@ -10,6 +10,7 @@ from et_contract.documents import MAX_WORKERS
 from et_kube.resources import Json
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
+    find_choice,
     read_choice,
     read_integer,
     read_moment,
@@ -31,7 +32,10 @@ _MAX_QUEUE = 63
 
 
 def decode_admission(body: object) -> Admission:
-    """Raises ValueError for what we cannot have written, and could not go on from."""
+    """Raises ValueError for what we cannot have written, and could not go on from.
+
+    Why something was decided, in a word that is not known here, is not said.
+    """
     if not isinstance(body, Mapping):
         raise ValueError("is not an object")  # noqa: TRY004 (one error for all)
     return Admission(
@@ -43,7 +47,7 @@ def decode_admission(body: object) -> Admission:
         leaving=read_texts(body, "leaving", MAX_WORKERS),
         placement=_decode_placement(read_object(body, "placement")),
         reserved=read_texts(body, "reserved", MAX_RESERVED),
-        reason=read_choice(body, "reason", Reason, Reason.NONE),
+        reason=find_choice(body, "reason", Reason) or Reason.NONE,
         message=read_words(body, "message", MAX_MESSAGE),
         queued_at=read_moment(body, "queuedAt") or 0,
         since=read_moment(body, "since") or 0,
@@ -106,7 +110,8 @@ def _decode_placement(body: Json) -> Placement:
 
 
 def _decode_gift(body: Json) -> Gift | None:
-    return Gift(Purpose(body["kind"]), read_text(body, "uid", _MAX_UID)) if body else None
+    purpose = find_choice(body, "kind", Purpose)
+    return Gift(purpose, read_text(body, "uid", _MAX_UID)) if purpose is not None else None
 
 
 def _decode_eviction(body: Json) -> Eviction:

@@ -98,6 +98,11 @@ def read_choice(body: Json, key: str, choices: type[Choice], default: Choice) ->
     return default if value in {None, ""} else choices(value)
 
 
+def find_choice(body: Json, key: str, choices: type[Choice]) -> Choice | None:
+    """The same; None also where it names none that is known here: another version may have more."""
+    return next((one for one in choices if one == body.get(key)), None)
+
+
 def read_moment(body: Json, key: str) -> int | None:
     """The time in `key` in milliseconds since 1970; None where there is none."""
     found = find_moment(body, key)

@@ -86,6 +86,15 @@ def test_an_admission_is_read_as_it_was_written(admission: Admission) -> None:
     assert decode_admission(stored["admission"]) == admission
 
 
+@pytest.mark.parametrize("kind", ["Later", "", 5, [], {}])
+def test_a_word_that_another_version_has_for_why_is_none(kind: Any) -> None:
+    told = {"number": 1, "state": "Admitted", "workers": 4}
+    why = {"reason": kind, "gaveFor": {"kind": kind, "uid": "x"}}
+    assert decode_admission(told | why) == decode_admission(told)
+    with pytest.raises(ValueError, match="Later"):
+        decode_admission(told | {"state": "Later"})
+
+
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: (
