@@ -20,7 +20,7 @@ test: $(VENV)/ready ## everything: check, contract and end-to-end tests on a rea
 test-oldest: $(VENV)/ready ## contract, one scaling and the admission policies on the oldest Kubernetes that is promised
 	@$(PY) tests/run.py --oldest
 
-check: $(VENV)/ready ## style, types, layers and unit tests; about two minutes when warm
+check: $(VENV)/ready ## style, types, layers and unit tests, without those that are long; within a minute when warm
 	@PY=$(PY) tests/check.sh
 
 soak: $(VENV)/ready ## long faults of the transport, an hour or SOAK_SECONDS; the result becomes docs/soak.md

@@ -77,7 +77,7 @@ SIDE_BY_SIDE = "cluster and not alone and not last"
 SIMULATE = f"SIMULATE={os.environ.get('SIMULATE', 'half')}"
 SIMULATION = ["env", SIMULATE, *PYTEST, "-n", "2", "tests/simulation", "tests/specs"]
 STEPS = (
-    ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
+    ("check", "style, types, layers, unit tests", ["tests/check.sh", "-m", "not cluster"]),
     ("simulation", "faults at every write, in memory", SIMULATION),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),

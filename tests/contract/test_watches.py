@@ -87,6 +87,7 @@ async def test_a_watch_sees_what_happens_while_it_waits(site: Site):
     assert name(waiting.result()[0]) == "box"
 
 
+@pytest.mark.long
 async def test_the_server_ends_a_watch_at_its_time_out(site: Site):
     listing = await site.api.list(CONFIG_MAPS, site.namespace)
     await site.create(CONFIG_MAPS, make_config_map("box"))

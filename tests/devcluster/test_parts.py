@@ -190,6 +190,7 @@ def _make_slowly(cache: Path, marks: Path) -> None:
     building.keep(cache, "thing", make)
 
 
+@pytest.mark.long
 def test_two_builds_at_once_make_an_artifact_once(tmp_path: Path) -> None:
     spawning = multiprocessing.get_context("spawn")
     arguments = (tmp_path, tmp_path / "marks")

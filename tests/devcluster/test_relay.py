@@ -7,6 +7,8 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import pytest
+
 from devcluster import checks, relay
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -66,6 +68,7 @@ async def test_the_server_may_go_on_after_its_client_closed_its_half() -> None:
         writer.close()
 
 
+@pytest.mark.long
 async def test_many_connections_are_served_at_once() -> None:
     async with relaying(echo) as (port, _):
 

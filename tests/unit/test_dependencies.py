@@ -48,16 +48,19 @@ def list_foreign(packages: set[str]) -> set[str]:
     return found - OURS - set(sys.stdlib_module_names) - OF_HOSTS
 
 
+@pytest.mark.long
 def test_the_operator_imports_what_it_declares_and_nothing_else():
     declared = read_declared(PROJECT["project"]["dependencies"])
     assert list_foreign(IN_IMAGE - {"et_scheduler"}) == declared
 
 
+@pytest.mark.long
 def test_the_command_line_declares_what_it_needs_besides():
     declared = read_declared(PROJECT["project"]["optional-dependencies"]["cli"])
     assert list_foreign({"et"}) - list_foreign(IN_IMAGE) == declared
 
 
+@pytest.mark.long
 def test_the_scheduler_declares_what_it_needs():
     declared = read_declared(PROJECT["project"]["optional-dependencies"]["scheduler"])
     theirs = list_foreign({"et_scheduler"})

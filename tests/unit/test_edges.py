@@ -62,6 +62,7 @@ EDGES: dict[str, Callable[[Call], bool]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("edge", EDGES)
 async def test_an_error_that_nobody_foresaw_stays_with_its_job(edge: str) -> None:
     rig = Rig()
@@ -76,6 +77,7 @@ async def test_an_error_that_nobody_foresaw_stays_with_its_job(edge: str) -> Non
         assert rig.count_pods("team-b") == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["list", "watch"])
 @pytest.mark.parametrize("resource", [TRAINING_JOBS, PODS, CONFIG_MAPS, NODES])
 async def test_an_answer_that_nobody_foresaw_is_asked_for_again(verb: str, resource: Any) -> None:
@@ -118,6 +120,7 @@ def store(cluster: FakeCluster, case: Case) -> Json | None:
         return None
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(SEEDS)
 def test_whatever_is_stored_is_planned_or_told(seed: str) -> None:
@@ -180,6 +183,7 @@ def test_whatever_a_report_says_is_read_or_refused(
             continue
 
 
+@pytest.mark.long
 async def test_lists_show_every_job_whatever_is_wrong_with_some() -> None:
     clock = FakeClock()
     cluster = FakeCluster(clock.now)

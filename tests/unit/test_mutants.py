@@ -46,6 +46,7 @@ def test_what_is_changed_is_python_and_says_what_it_says() -> None:
         assert text.replace(mutant.text, mutant.was, 1) == SOURCE or mutant.text in {"8", "pass"}
 
 
+@pytest.mark.long
 def test_a_seed_chooses_the_same_from_all_packages() -> None:
     chosen = choose(6, seed=3)
     assert chosen == choose(6, seed=3) != choose(6, seed=4)

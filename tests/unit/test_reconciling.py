@@ -879,6 +879,7 @@ async def test_a_pod_that_must_not_be_deleted_is_told_and_stops_nothing_else() -
     assert rig.condition("WritesRefused")["status"] == "False"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("resource", "kind"), [(PODS, "PodsRefused"), (SERVICE_ACCOUNTS, "WritesRefused")]
 )

@@ -35,6 +35,7 @@ def test_no_sample_has_no_spread() -> None:
         measure_spread([])
 
 
+@pytest.mark.long
 @given(st.lists(FLOATS, min_size=1))
 def test_a_spread_is_in_order_and_within_its_samples(samples: list[float]) -> None:
     spread = measure_spread(samples)

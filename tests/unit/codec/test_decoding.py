@@ -266,17 +266,20 @@ FULL_JOB = make_job(minReplicas=1, maxReplicas=9, slotsPerWorker=1, suspend=Fals
 FULL_SCALE_IN = make_scale_in("in", count=1, podNames=["a"], env=[{"name": "A"}], timeout=1)
 
 
+@pytest.mark.long
 @given(st.sampled_from(list_paths(FULL_JOB["spec"])), JUNK)
 def test_junk_anywhere_in_a_job_never_raises(path: tuple[Any, ...], junk: Any):
     decoded = decode_job(put({**FULL_JOB}, ("spec", *path), junk))
     assert (decoded.spec is None) == bool(decoded.invalid)
 
 
+@pytest.mark.long
 @given(st.sampled_from(list_paths(FULL_SCALE_IN["spec"])), JUNK)
 def test_junk_anywhere_in_a_scaling_never_raises(path: tuple[Any, ...], junk: Any):
     decode_scaling(put({**FULL_SCALE_IN}, ("spec", *path), junk))
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.sampled_from(["epoch", "phase", "scaling", "conditions"]), JUNK))
 def test_junk_in_the_status_never_raises(status: dict[str, Any]):
     decode_job(make_job() | {"status": status})
@@ -377,6 +380,7 @@ class Counted(list[Any]):
             yield item
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("role", ["launcher", "worker"])
 @pytest.mark.parametrize("key", ["tolerations", "volumes", "containers", "unknown"])
 def test_of_a_template_with_more_values_than_any_pod_none_is_looked_at(role: str, key: str) -> None:

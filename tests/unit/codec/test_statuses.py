@@ -61,6 +61,7 @@ def merge(target: Any, patch: Any) -> Any:
     return result
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(JOB_STATUSES, JOB_STATUSES)
 def test_a_patch_makes_of_any_status_exactly_the_new_one(old: JobStatus, new: JobStatus):

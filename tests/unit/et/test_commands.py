@@ -195,6 +195,7 @@ def test_a_file_that_cannot_be_used_is_named(desk: Desk, text: str, complaint: s
     assert complaint in desk.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["watch", "logs", "describe"])
 def test_a_job_that_is_not_there_is_said_in_a_sentence(desk: Desk, command: str):
     assert desk.type(command, "nobody") == 1
@@ -254,6 +255,7 @@ def test_without_its_libraries_it_names_what_to_install(missing: str):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kubeconfig", "complaint"),
     [

@@ -80,6 +80,7 @@ def test_no_way_to_the_terminal_lets_an_escape_through(attack: str, way: int, is
         assert "message: " in shown
 
 
+@pytest.mark.long
 @given(st.text())
 def test_what_is_escaped_is_printable_and_stays_as_it_is(text: str):
     assert all(c.isprintable() or c in "\t\n" or c.isspace() or ord(c) > 0x9F for c in escape(text))

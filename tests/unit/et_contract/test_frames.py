@@ -17,6 +17,7 @@ FRAMES = st.builds(
 )
 
 
+@pytest.mark.long
 @given(st.lists(FRAMES, max_size=8), st.data())
 def test_frames_come_out_as_they_went_in_wherever_they_are_cut(
     sent: list[Frame], data: st.DataObject
@@ -33,6 +34,7 @@ def test_frames_come_out_as_they_went_in_wherever_they_are_cut(
     assert received == sent
 
 
+@pytest.mark.long
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_or_waits_for_more_and_does_nothing_else(data: bytes) -> None:
     decoder = Decoder()

@@ -28,12 +28,14 @@ def read_as_horovodrun(text: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 @given(LISTS, st.integers(0, 99))
 def test_what_is_written_is_what_horovodrun_reads(listed: list[Host], number: int):
     listed.append(hosts.nudge_host(number))
     assert read_as_horovodrun(hosts.format_hosts(listed)) == dict(listed)
 
 
+@pytest.mark.long
 @given(LISTS)
 def test_what_is_written_is_read_back_in_its_order(listed: list[Host]):
     assert hosts.parse_hosts(hosts.format_hosts(listed)) == tuple(listed)

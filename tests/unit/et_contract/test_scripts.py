@@ -42,6 +42,7 @@ def read_words(script: str) -> list[list[str]]:
 WORDS = st.recursive(BASE, _expand, max_leaves=8)
 
 
+@pytest.mark.long
 @given(
     st.lists(WORDS, max_size=4), st.sampled_from([" ", "\t", " \\\n ", " 2>&1 ", " >a <<< 'b' "])
 )
@@ -119,6 +120,7 @@ def test_what_a_command_reads_and_where_it_writes(script: str, commands: list[tu
     assert read_commands(script) == commands
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "begin",
     [

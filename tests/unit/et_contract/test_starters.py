@@ -188,6 +188,7 @@ def test_no_two_launchers_speak_of_the_same_thing():
     assert sorted(starters.collect_programs()) == sorted(programs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "begin",
     [
@@ -214,6 +215,7 @@ def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
     assert starters.choose(["sh", "-c", script * 2 + "\nmpirun x"]).name == "other"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "word",
     ["-np \\\n", "$A ", "$(", "$(a", "$((", "-v ", "-np 1 ", "'", '"', '"\\', "`", "\\", "a", "&>"],

@@ -26,6 +26,7 @@ def nest(levels: int, inside: str = "1") -> str:
     return '{"a":[' * (levels // 2) + inside + "]}" * (levels // 2)
 
 
+@pytest.mark.long
 # ------------------------------------------------------------------ JSON
 @given(ANY_JSON, st.booleans())
 def test_what_json_can_say_is_read_and_is_valid_unicode(value: object, is_ascii: bool):

@@ -65,6 +65,7 @@ async def test_a_pod_uses_what_the_kubelet_mounted(tmp_path: Path, host: str, ur
     assert await access.authorize() == {"Authorization": "Bearer planted"}
 
 
+@pytest.mark.long
 async def test_a_kubeconfig_gives_address_namespace_and_token(tmp_path: Path):
     path = make_kubeconfig(tmp_path / "config", {"token": "planted"})
     here = await load_kubeconfig_access(path, None)
@@ -115,6 +116,7 @@ async def test_a_kubeconfig_that_is_missing_is_named(tmp_path: Path):
             pass
 
 
+@pytest.mark.long
 def test_the_way_that_pods_take_imports_no_generated_models():
     code = (
         "import sys, et_kube.rest, et_kube.execing;"

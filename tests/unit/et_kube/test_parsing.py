@@ -83,6 +83,7 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones():
     assert asked == [8, 1, 2, 4, 1, 2, 4, 8]
 
 
+@pytest.mark.long
 async def test_a_page_of_too_many_values_is_asked_for_in_smaller_ones_and_held_alone():
     """Small values take forty times as much in Python as their text."""
     asked: list[int] = []
@@ -108,6 +109,7 @@ async def test_a_page_of_too_many_values_is_asked_for_in_smaller_ones_and_held_a
     assert not any(held)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["get", "list", "watch"])
 async def test_the_largest_object_that_an_api_server_stores_is_read(verb: str):
     """etcd takes 1.5 MiB of it, and Go's JSON has six bytes for each of these."""

@@ -273,6 +273,7 @@ async def test_a_write_whose_answer_never_comes_has_an_unknown_outcome():
     assert calls == ["POST", "PATCH"]
 
 
+@pytest.mark.long
 async def test_a_server_that_hangs_is_left_after_the_limit():
     async def answer(_: web.Request) -> web.Response:
         await asyncio.Event().wait()
@@ -459,6 +460,7 @@ class Chunks:
             yield chunk
 
 
+@pytest.mark.long
 @given(st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b""))), st.data())
 def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], data: st.DataObject):
     text = b"\n".join(lines)

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,7 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(EVENTS)
 def test_whatever_the_order_of_events_index_and_places_agree(
     events: list[tuple[str, str, str, int]],

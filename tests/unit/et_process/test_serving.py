@@ -64,6 +64,7 @@ async def test_gauges_that_cannot_be_read_do_not_take_the_other_metrics_with_the
     assert 'et_operator_defects_total{part="metrics"} 1.0' in text
 
 
+@pytest.mark.long
 async def test_who_opens_connections_without_end_takes_the_place_of_his_own() -> None:
     app = build_app(Metrics(), healthy=lambda: "", ready=lambda: "", refresh=lambda: None)
     async with serve_here(app, most=64) as port:
@@ -79,6 +80,7 @@ async def test_who_opens_connections_without_end_takes_the_place_of_his_own() ->
     assert not any(gone[-8:])
 
 
+@pytest.mark.long
 async def test_who_asks_at_once_is_answered_however_many_come_with_him() -> None:
     app = build_app(Metrics(), healthy=lambda: "", ready=lambda: "", refresh=lambda: None)
     async with serve_here(app) as port:

@@ -184,6 +184,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(STEPS)
 def test_no_wish_is_lost_and_no_key_has_two_workers(steps: list[tuple[str, str, int]]):
     asyncio.run(follow(steps))
@@ -288,6 +289,7 @@ async def test_lanes_that_are_slow_leave_workers_to_those_that_are_not_however_m
         assert [await queue.get() for _ in range(2)] == ["b2", "c2"]
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(["a1", "a2", "a3", "b1", "b2", "c1"])), st.integers(1, 3))
 async def test_whatever_is_added_comes_once_and_no_lane_is_above_its_share(
     added: list[str], share: int

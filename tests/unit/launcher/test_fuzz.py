@@ -7,6 +7,7 @@ import pytest
 from tests.fuzzing import TARGETS, Fuzzer, run
 
 
+@pytest.mark.long
 @pytest.mark.point("fuzz")
 def test_hostile_inputs_meet_the_promised_errors_and_no_others():
     assert sum(done.inputs for done in run(20_000, seed=1)) == 20_000

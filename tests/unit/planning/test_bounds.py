@@ -114,6 +114,7 @@ def test_many_workers_that_are_missing_are_looked_for_at_once(workers: int, name
     assert len(pods) == named + 1
 
 
+@pytest.mark.long
 def test_the_ends_of_pods_that_a_finalizer_keeps_are_remembered_no_longer_than_others() -> None:
     world = ModelWorld(make_job(16, minimum=1))
     world.start()

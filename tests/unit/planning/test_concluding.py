@@ -127,6 +127,7 @@ def test_an_end_of_which_nobody_wants_to_know_is_forgotten_after_a_live_read() -
     assert world.status.untold == ()
 
 
+@pytest.mark.long
 def test_no_scaling_is_begun_while_too_many_ends_are_untold_but_a_number_is() -> None:
     world = start(20)
     for number in range(MOST_UNTOLD + 1):

@@ -124,6 +124,7 @@ def lose_workers(times: int, **how: object) -> ModelWorld:
     return world
 
 
+@pytest.mark.long
 def test_workers_that_are_taken_one_after_the_other_fail_no_job() -> None:
     world = lose_workers(30, disruption_reason="EvictionByEvictionAPI")
     assert world.phase() == "Running"

@@ -70,6 +70,7 @@ def follow(world: ModelWorld, report: Report) -> None:
         world.run()
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.lists(REPORTS, max_size=4), st.integers(0, 3))
 def test_a_report_of_no_launcher_of_the_job_ends_no_worker_that_was_not_to_go(
@@ -87,6 +88,7 @@ def test_a_report_of_no_launcher_of_the_job_ends_no_worker_that_was_not_to_go(
     assert ended <= set(victims)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.lists(REPORTS, min_size=1, max_size=4))
 def test_whom_a_forged_report_has_replaced_others_follow_and_no_number_changes(

@@ -74,6 +74,7 @@ def lives() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
     return dict(live(MANY)), dict(live(2 * MANY))
 
 
+@pytest.mark.long
 def test_each_pass_is_linear_in_the_number_of_workers(
     lives: tuple[dict[str, list[int]], dict[str, list[int]]],
 ) -> None:

@@ -99,6 +99,7 @@ def summarize(world: ModelWorld) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [start, scale_in, scale_out, replicas_in, lose_worker, lose_launcher, suspend, finish],
@@ -212,6 +213,7 @@ EVENTS = (
 )
 
 
+@pytest.mark.long
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )

@@ -114,6 +114,7 @@ def test_a_container_that_could_not_be_started_has_not_lived_since_1970() -> Non
     assert world.pods["job-worker-4"].retries == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [2, 12])
 @pytest.mark.parametrize("rhythm", [10, 50])
 @pytest.mark.parametrize("first", ["oldest", "newest"])
@@ -131,6 +132,7 @@ def test_evictions_in_a_rhythm_take_one_worker_at_a_time(
     assert len(world.workers) == size
 
 
+@pytest.mark.long
 def test_deletions_in_a_rhythm_push_no_wait_on() -> None:
     world = start(16, minimum=8)
     for _ in range(30):
@@ -198,6 +200,7 @@ def test_a_job_of_which_one_worker_lives_is_not() -> None:
     assert world.condition("WorkersFailing") == "False"
 
 
+@pytest.mark.long
 def test_twelve_ends_on_one_node_do_not_fail_a_large_job_that_starts() -> None:
     world = ModelWorld(make_job(64, minimum=16))
     world.settle()

@@ -120,6 +120,7 @@ async def test_a_job_is_held_answered_started_and_makes_room() -> None:
     assert [e["note"] for e in pair.cluster.list(EVENTS) if e["reason"] == "Unreadable"] == []
 
 
+@pytest.mark.long
 async def test_who_gets_no_answer_in_time_is_in_line_and_told_what_is_missing() -> None:
     """Webhooks that take longer, all together, than a call may: a creation may get through."""
     pair = Pair(nodes=2, cpu=4)
@@ -144,6 +145,7 @@ async def test_who_gets_no_answer_in_time_is_in_line_and_told_what_is_missing() 
     assert status["admission"]["reason"] == "NoRoom"
 
 
+@pytest.mark.long
 async def test_nobody_goes_for_who_would_have_no_pods_and_he_waits_again_once_he_would() -> None:
     pair = Pair(nodes=2, cpu=4)
     pair.create_queue("other")

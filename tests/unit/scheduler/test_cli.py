@@ -75,6 +75,7 @@ def test_a_file_that_is_no_record_is_refused(
     assert len(capsys.readouterr().err.splitlines()) == 5
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**40), ADMISSIONS)
 def test_a_snapshot_is_read_as_it_was_written(now: int, admission: Admission) -> None:
     requirement = Requirement("pool", Operator.IN, frozenset({"a", "b"}))

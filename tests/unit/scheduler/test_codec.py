@@ -77,6 +77,7 @@ def drop_nulls(body: Any) -> Any:
 STATUS = find_status()
 
 
+@pytest.mark.long
 @given(ADMISSIONS)
 def test_an_admission_is_read_as_it_was_written(admission: Admission) -> None:
     body = drop_nulls(encode_admission(admission))
@@ -104,6 +105,7 @@ JUNK = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(ADMISSIONS, st.data())
 def test_whatever_is_in_a_field_it_is_read_or_the_job_is_left_alone(
     admission: Admission, data: st.DataObject
@@ -132,6 +134,7 @@ def make_stored(
     return job
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "key", ["spec", "status", "shapes", "worker", "sizes", "conditions", "workers"]
 )

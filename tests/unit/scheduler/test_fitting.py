@@ -51,6 +51,7 @@ def fit_slowly(nodes: list[Node], gang: Gang) -> bool:
     return False
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(nodes, shapes, st.none() | shapes, st.integers(0, 4))
 def test_seats_are_found_when_there_are_any(
@@ -68,6 +69,7 @@ def test_seats_are_found_when_there_are_any(
         assert (room.now >= 0).all()
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(nodes, st.lists(shapes, min_size=1, max_size=3), st.data())
 def test_counts_follow_whatever_is_taken_and_given_back(

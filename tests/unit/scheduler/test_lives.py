@@ -124,6 +124,7 @@ class Life:
         assert all(pod["spec"].get("nodeName") for pod in self.rig.cluster.list(PODS, "team"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_happens_promises_are_kept_in_the_end(seed: int) -> None:
     life = Life(seed)

@@ -658,6 +658,7 @@ def test_who_fails_again_is_behind_who_has_come_since() -> None:
     assert decide_on(TWO, [replace(job, admission=again)])["a"].queued_at == NOW  # type: ignore[type-var]
 
 
+@pytest.mark.long
 def test_many_who_never_stand_keep_nobody_from_starting() -> None:
     stuck = [make_job(f"stuck-{i}", 2, 2, 4, created=SOON) for i in range(20)]
     jobs, one = apply(stuck, decide(Cluster(ONE), MAIN, stuck, NOW)), make_job("one", 2, 2, 4)

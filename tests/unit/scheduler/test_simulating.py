@@ -13,6 +13,7 @@ from et_scheduler.simulating.report import print_table
 OURS, EDL, *_ = POLICIES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("drains", "wait", "ended"),
     [pytest.param(True, 30, 300, id="with drains"), pytest.param(False, 3, 420, id="at once")],
@@ -26,6 +27,7 @@ def test_twenty_jobs_share_what_there_is(drains: bool, wait: int, ended: int) ->
     assert found["of the placed bound, %"] >= 98
 
 
+@pytest.mark.long
 def test_an_operator_that_is_slow_delays_a_gang_by_little_more() -> None:
     """Meanwhile others are bound to its nodes."""
     found = run_case_1(OURS, drains=False, delay=4000).numbers
@@ -33,6 +35,7 @@ def test_an_operator_that_is_slow_delays_a_gang_by_little_more() -> None:
     assert found["whole gang, max s"] <= 20
 
 
+@pytest.mark.long
 def test_edl_leaves_jobs_waiting_and_shares_badly() -> None:
     """Published: 17 of 20, and 0.39."""
     found = run_case_1(EDL).numbers
@@ -40,6 +43,7 @@ def test_edl_leaves_jobs_waiting_and_shares_badly() -> None:
     assert 0.3 <= found["Jain"] <= 0.45
 
 
+@pytest.mark.long
 def test_jobs_fill_the_low_tide_and_leave_the_high_one() -> None:
     found = run_case_2(OURS).numbers
     assert found["2: 100, after 20 s, %"] >= 98

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -264,6 +265,7 @@ def test_until_every_kind_was_listed_nothing_is_current() -> None:
     assert store.is_current
 
 
+@pytest.mark.long
 def test_a_flood_of_pods_takes_little_memory_each() -> None:
     book = Book()
     for number in range(40):
@@ -315,6 +317,7 @@ def test_of_a_bound_pod_what_its_node_offers_is_kept() -> None:
     assert found.shape.requests == (("cpu", 1000),)
 
 
+@pytest.mark.long
 def test_nothing_is_kept_of_what_is_gone() -> None:
     """One pod, or one job, after the other, each as large as it may be."""
     book = Book()

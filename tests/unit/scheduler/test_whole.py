@@ -104,6 +104,7 @@ async def count_writes() -> int:
     return len(rig.list_writes())
 
 
+@pytest.mark.long
 async def test_an_error_at_any_write_costs_time_only() -> None:
     for number in range(await count_writes()):
         for error in (
@@ -132,6 +133,7 @@ def fail_once(rig: Rig, number: int, error: BaseException, moment: Moment) -> No
     rig.log.faults.append(strike)
 
 
+@pytest.mark.long
 async def test_a_process_that_dies_at_any_write_is_replaced_by_one_that_goes_on() -> None:
     for number in range(await count_writes()):
         for moment in Moment:
@@ -376,6 +378,7 @@ async def test_who_runs_keeps_the_priority_of_his_pods_whatever_his_template_say
         assert rig.count("greedy") == 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("queue", ["main", "other"])
 async def test_nobody_goes_for_who_would_have_no_pods(queue: str) -> None:
     """His class is not for his namespace, or its quota is used up, however often he comes anew."""

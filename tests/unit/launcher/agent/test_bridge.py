@@ -27,6 +27,7 @@ def test_a_session_runs_through_a_bridge(worker: Worker) -> None:
     assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.long
 def test_a_bridge_waits_for_the_agent_to_come(worker: Worker) -> None:
     peer, _ = worker.bridge(worker.path, script=Path(bridge.__file__))
     peer.hello()
@@ -45,6 +46,7 @@ def test_a_bridge_ends_with_the_agent(worker: Worker) -> None:
     assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.long
 def test_what_the_agent_says_last_comes_through(worker: Worker) -> None:
     worker.start()
     peer, process = worker.bridge()
@@ -54,6 +56,7 @@ def test_what_the_agent_says_last_comes_through(worker: Worker) -> None:
     assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.long
 def test_a_reader_that_does_not_read_does_not_stop_what_goes_in(worker: Worker) -> None:
     worker.start()
     peer, _ = worker.bridge()

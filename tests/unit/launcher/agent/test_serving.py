@@ -32,6 +32,7 @@ def number(text: bytes) -> int:
 # ---------------------------------------------------------------- sessions
 
 
+@pytest.mark.long
 def test_a_command_runs_and_its_output_and_code_come_back(peer: Peer) -> None:
     assert peer.run("echo out; echo err >&2; exit 3") == (3, b"out\n", b"err\n")
 
@@ -44,6 +45,7 @@ def test_the_code_is_the_one_of_the_process(peer: Peer, command: str, code: int)
     assert peer.run(command)[0] == code
 
 
+@pytest.mark.long
 def test_a_burst_comes_whole_and_before_its_code(peer: Peer) -> None:
     code, out, _ = peer.run("head -c 20000000 /dev/zero | tr '\\0' x; exit 3")
     assert (code, len(out), set(out)) == (3, 20_000_000, {ord("x")})
@@ -110,6 +112,7 @@ def test_a_signal_reaches_the_whole_group(peer: Peer) -> None:
     assert (code, out) == (7, b"child\n")
 
 
+@pytest.mark.long
 def test_an_argument_that_is_too_long_fails_and_the_next_command_runs(peer: Peer) -> None:
     code, _, _ = peer.run("env A=" + "x" * 200_000 + " true")
     assert code == 126
@@ -152,6 +155,7 @@ def start_wrapped(peer: Peer, worker: Worker, script: str, where: str = "") -> t
     return claim, number(peer.wait_for(claim, b"\n"))
 
 
+@pytest.mark.long
 def test_no_end_is_told_while_a_child_of_the_wrapper_saves(peer: Peer, worker: Worker) -> None:
     claim, child = start_wrapped(peer, worker, SAVING)
     peer.send(claim.signal(signal.SIGTERM))
@@ -159,6 +163,7 @@ def test_no_end_is_told_while_a_child_of_the_wrapper_saves(peer: Peer, worker: W
     assert not is_alive(child)
 
 
+@pytest.mark.long
 def test_nor_while_one_saves_whose_output_goes_elsewhere(peer: Peer, worker: Worker) -> None:
     claim, child = start_wrapped(peer, worker, SAVING, ">out 2>&1")
     peer.send(claim.signal(signal.SIGTERM))
@@ -176,6 +181,7 @@ def test_a_child_of_the_wrapper_that_ignores_term_can_be_killed(peer: Peer, work
     assert not is_alive(child)
 
 
+@pytest.mark.long
 def test_a_wrapper_that_is_killed_takes_its_children_along(peer: Peer, worker: Worker) -> None:
     claim, child = start_wrapped(peer, worker, f"echo $$; while :; do {GONE}", ">out")
     wrapper = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
@@ -184,6 +190,7 @@ def test_a_wrapper_that_is_killed_takes_its_children_along(peer: Peer, worker: W
     assert not is_alive(child)
 
 
+@pytest.mark.long
 def test_what_left_the_group_ends_with_a_session_that_is_ended(peer: Peer) -> None:
     left = "setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1'"
     claim = peer.spawn(f"{left} & exec sleep 1000")
@@ -193,6 +200,7 @@ def test_what_left_the_group_ends_with_a_session_that_is_ended(peer: Peer) -> No
     assert not is_alive(stray)
 
 
+@pytest.mark.long
 def test_no_end_is_told_while_a_child_saves_that_has_no_session_and_no_name(
     peer: Peer, worker: Worker
 ) -> None:
@@ -206,6 +214,7 @@ def test_no_end_is_told_while_a_child_saves_that_has_no_session_and_no_name(
     assert not is_alive(child)
 
 
+@pytest.mark.long
 def test_children_that_hold_the_pipes_end_soon_after_their_parent(peer: Peer) -> None:
     claim = peer.spawn("sleep 100 & echo $!; exit 5")
     code, out, _ = peer.finish(claim)
@@ -340,6 +349,7 @@ def test_it_survives_running_out_of_file_descriptors(worker: Worker) -> None:
     assert "cannot start" in worker.log
 
 
+@pytest.mark.long
 def test_no_end_is_lost_for_want_of_file_descriptors(worker: Worker) -> None:
     worker.start(prefix=("sh", "-c", 'ulimit -n 32; exec "$@"', "sh"))
     peer = worker.hello()

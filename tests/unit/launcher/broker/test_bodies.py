@@ -32,6 +32,7 @@ def make_rejection(payload: bytes) -> Frame:
     return Frame(frames.REJECT, frames.NO_SESSION, 0, 0, payload)
 
 
+@pytest.mark.long
 @given(st.fixed_dictionaries({}, optional={"reason": VALUES, "fenced": VALUES, "more": VALUES}))
 def test_a_rejection_is_words_and_whether_it_is_for_good(body: dict[str, object]):
     reason, is_fenced = read_rejection(make_rejection(json.dumps(body).encode()))

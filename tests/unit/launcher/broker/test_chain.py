@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -220,6 +221,7 @@ UNWRITTEN = [
 """A shim comes back before it has written what it has, and its ACK meets what is sent again."""
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.sampled_from(STEPS), max_size=60))
 @example(UNWRITTEN)

@@ -273,6 +273,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield Rig(tmp_path, stack)
 
 
+@pytest.mark.long
 async def test_a_command_runs_in_the_worker(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -310,6 +311,7 @@ async def test_a_stream_that_is_cut_loses_nothing(rig: Rig):
     assert got + rest == b"".join(b"%d\n" % number for number in range(1, count + 1))
 
 
+@pytest.mark.long
 async def test_an_end_during_a_cut_is_told_once(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -349,6 +351,7 @@ async def test_a_broker_that_dies_is_replaced_and_nobody_notices(rig: Rig):
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_an_api_server_that_is_away_stops_no_session(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)

@@ -28,6 +28,7 @@ counts = st.integers(0, 2**53)
 uids = st.frozensets(texts, max_size=3)
 
 
+@pytest.mark.long
 @given(
     st.builds(
         Memory,

@@ -240,6 +240,7 @@ def test_what_is_ahead_in_all_sessions_is_counted_before_anybody_is_refused() ->
     assert Counted.passes == 2
 
 
+@pytest.mark.long
 def test_who_says_again_what_waits_to_be_started_is_not_one_too_many() -> None:
     starts = Starts()
     kept = [make_session(number, 1) for number in range(KEPT_STARTS)]

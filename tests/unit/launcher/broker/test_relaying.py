@@ -770,6 +770,7 @@ def test_what_waits_to_be_started_is_bounded() -> None:
     assert starts.keep(make_session(2, KEPT // 2))
 
 
+@pytest.mark.long
 def test_who_starts_too_many_is_told() -> None:
     relay, wire, _ = make_relay(attached=False)
     for number in range(1, KEPT_STARTS + 2):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from et_contract import frames
@@ -336,6 +337,7 @@ class Whole:
         raise AssertionError("some session does not end")
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(st.booleans(), STEPS)
 def test_whatever_happens_exits_are_true_and_stand_in_the_report_once(

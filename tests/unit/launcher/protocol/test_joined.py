@@ -228,6 +228,7 @@ def prove(code: int, wanted: list[tuple[object, ...]]) -> Link:
     return link
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EXIT_CODES, operations(SIZES))
 def test_every_byte_comes_once_and_in_order_and_the_exit_is_true(

@@ -181,6 +181,7 @@ def test_workers_that_are_gone_or_refuse_are_told_apart(
     assert b"[0]<stderr>:edl: w-0: the pod is gone\n" in err
 
 
+@pytest.mark.long
 def test_an_event_ends_the_processes(broker: FakeBroker, start: Start, tree: Path):
     settings = "courses.KILL_AFTER_SECONDS = 0.05"
     driver = run(start, tree, settings=settings)
@@ -201,6 +202,7 @@ def test_an_event_ends_the_processes(broker: FakeBroker, start: Start, tree: Pat
     assert b"rank 0 ended with 143" in out
 
 
+@pytest.mark.long
 def test_a_process_that_does_not_end_is_waited_for_no_longer_than_horovodrun_does(
     broker: FakeBroker, start: Start, tree: Path
 ):

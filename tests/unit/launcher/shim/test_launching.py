@@ -339,6 +339,7 @@ def test_a_term_that_finds_the_command_ended_did_not_end_it(
     assert process.wait(20) == 0
 
 
+@pytest.mark.long
 def test_a_command_that_ignores_term_is_killed_within_the_grace(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
@@ -354,6 +355,7 @@ def test_a_command_that_ignores_term_is_killed_within_the_grace(
     assert process.wait(20) == 137
 
 
+@pytest.mark.long
 def test_a_command_that_ignores_the_signal_of_its_image_gets_term(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
@@ -369,6 +371,7 @@ def test_a_command_that_ignores_the_signal_of_its_image_gets_term(
     assert process.stdout.read() == b"saved\n"
 
 
+@pytest.mark.long
 def test_a_command_that_saves_on_the_signal_of_its_image_has_most_of_the_grace(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
@@ -582,6 +585,7 @@ def test_of_a_file_that_is_no_shell_script_nothing_is_run_or_shown(
     assert not [word for word in text.split() if word in done["output"] and "#!" not in word]
 
 
+@pytest.mark.long
 def test_a_script_whose_time_is_over_is_ended_with_its_group(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
@@ -598,6 +602,7 @@ def test_a_script_whose_time_is_over_is_ended_with_its_group(
         pass  # SIGKILL is on its way
 
 
+@pytest.mark.long
 def test_a_script_whose_time_is_over_may_clean_up(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):

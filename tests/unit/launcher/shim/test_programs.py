@@ -95,6 +95,7 @@ def test_a_pod_that_no_way_leads_out_of_has_the_address_of_its_name():
     }
 
 
+@pytest.mark.long
 def test_a_log_that_nobody_takes_keeps_nobody_waiting():
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

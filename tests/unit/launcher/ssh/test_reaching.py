@@ -32,6 +32,7 @@ def test_a_burst_comes_whole_and_bytes_as_they_are(peer: Peer) -> None:
     assert (code, len(out), out[-3:]) == (0, 5_000_003, b"\xff\r\n")
 
 
+@pytest.mark.long
 def test_signals_reach_the_process_group(peer: Peer) -> None:
     claim, _ = peer.start("trap 'echo heard; exit 7' TERM; echo on; sleep 100 & wait")
     peer.wait_for(claim, b"on\n")
@@ -39,6 +40,7 @@ def test_signals_reach_the_process_group(peer: Peer) -> None:
     assert peer.finish(claim)[:2] == (7, b"heard\n")
 
 
+@pytest.mark.long
 def test_a_session_that_was_cut_off_has_ended_when_its_end_is_told(
     reached: Reached, peer: Peer
 ) -> None:
@@ -52,6 +54,7 @@ def test_a_session_that_was_cut_off_has_ended_when_its_end_is_told(
     assert not is_alive(group)
 
 
+@pytest.mark.long
 def test_as_long_as_a_worker_that_was_cut_off_cannot_be_asked_nothing_is_told(
     reached: Reached, peer: Peer
 ) -> None:
@@ -71,6 +74,7 @@ def test_as_long_as_a_worker_that_was_cut_off_cannot_be_asked_nothing_is_told(
     assert not is_alive(group)
 
 
+@pytest.mark.long
 def test_a_worker_closes_when_its_last_session_has_ended(peer: Peer) -> None:
     claim, _ = peer.start("echo on; sleep 100")
     peer.wait_for(claim, b"on\n")

@@ -124,6 +124,7 @@ def test_a_session_ends_with_its_connection(pod: Pod) -> None:
         assert process.wait(PATIENCE) == 5
 
 
+@pytest.mark.long
 def test_a_signal_reaches_the_whole_group(pod: Pod) -> None:
     with pod.start(RUN + "(trap 'echo heard' USR1; echo on; sleep 100 & wait)") as process:
         wait_for(process, "on")
@@ -137,6 +138,7 @@ SAVING = (
 )
 
 
+@pytest.mark.long
 def test_a_session_is_not_over_while_a_child_of_its_wrapper_saves(pod: Pod) -> None:
     (pod.folder / "train.sh").write_text(SAVING)
     with pod.start(RUN + "sh train.sh; exit $?") as process:
@@ -148,6 +150,7 @@ def test_a_session_is_not_over_while_a_child_of_its_wrapper_saves(pod: Pod) -> N
     assert pod.sessions == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["", ">/dev/null 2>&1"])
 def test_a_wrapper_that_is_killed_takes_its_children_along(pod: Pod, where: str) -> None:
     command = f"sleep 100 {where} & echo on; sleep 0.2; kill -KILL $$"
@@ -192,6 +195,7 @@ def test_what_cannot_be_killed_keeps_no_end_for_ever(
             os.kill(parent, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_what_runs_on_in_the_background_can_still_be_ended(pod: Pod) -> None:
     code, out, _ = pod.ask(RUN + "sleep 100 >/dev/null 2>&1 & echo $!; exit 0")
     assert code == 0

@@ -101,6 +101,7 @@ def test_what_sessions_need_is_kept_and_nobody_else_reads_it(tmp_path: Path, ssh
     assert (refusal.returncode, "only the launcher" in refusal.stderr) == (255, True)
 
 
+@pytest.mark.long
 def test_the_templates_own_command_runs_beside_it(tmp_path: Path, sshd: Path) -> None:
     with start(tmp_path, "sh", "-c", 'echo "$MINE $port $epoch" > beside; echo on') as process:
         wait_for_sshd(process)
@@ -110,6 +111,7 @@ def test_the_templates_own_command_runs_beside_it(tmp_path: Path, sshd: Path) ->
     assert (tmp_path / "beside").read_text() == "it's\nso 80 10\n"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sshd", "sh")
 def test_the_templates_own_command_hears_the_signals_that_any_program_hears(tmp_path: Path) -> None:
     with start(tmp_path, "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status") as process:
@@ -144,6 +146,7 @@ def test_sessions_have_the_grace_period_to_end(tmp_path: Path, sshd: Path) -> No
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.long
 def test_sessions_that_do_not_end_get_term_in_time(tmp_path: Path, sshd: Path) -> None:
     with start(tmp_path, grace=6) as process:
         wait_for_sshd(process)
@@ -154,6 +157,7 @@ def test_sessions_that_do_not_end_get_term_in_time(tmp_path: Path, sshd: Path) -
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.long
 def test_the_templates_own_command_has_what_is_left_of_the_grace(
     tmp_path: Path, sshd: Path
 ) -> None:
@@ -170,6 +174,7 @@ def test_the_templates_own_command_has_what_is_left_of_the_grace(
     assert (tmp_path / "state").read_text() == "saved\n"
 
 
+@pytest.mark.long
 def test_a_command_that_does_not_end_holds_the_pod_no_longer_than_its_grace(
     tmp_path: Path, sshd: Path
 ) -> None:
