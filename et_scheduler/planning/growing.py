@@ -175,6 +175,7 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         workers=workers,
         placement=draft.build_placement(standing, places),
         resized_at=draft.now,
+        short_since=draft.now,
         reason=Reason.GROWN,
         message=f"{workers} workers: {workers - standing.was_size} more have room",
     )
@@ -188,9 +189,8 @@ def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
     if not is_steady(standing) or is_levelling(draft):
         return False
     admission = standing.admission
-    return admission.resized_at is None or draft.has_passed(
-        admission.resized_at, standing.job.cooldown
-    )
+    waits = ((admission.resized_at, standing.job.cooldown), (admission.retry_at, 0))
+    return all(since is None or draft.has_passed(since, wait) for since, wait in waits)
 
 
 def is_steady(standing: Standing) -> bool:

@@ -108,8 +108,8 @@ def _takes_part(draft: Draft, standing: Standing) -> bool:
 
 
 def _may_receive(draft: Draft, standing: Standing) -> bool:
-    """In its cool-down it could not take the room, and it would be given away again."""
-    if not standing.job.preempts:
+    """Not who could not take the room now: it would be given away again."""
+    if not standing.job.preempts or standing.has_failed:
         return False
     resized_at = standing.admission.resized_at
     return resized_at is None or draft.has_passed(resized_at, standing.job.cooldown)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zlib import crc32
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Gift, Purpose
+from et_scheduler.model.jobs import Admission, Gift, Purpose
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import SECOND
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import find_seats
 from et_scheduler.planning.standings import Standing
 
-CLOCKS = 5 * SECOND
-"""Ours and that of pods' creations, which are in whole seconds, may differ by so much."""
 SPREAD = 5
 """Retries of jobs that were taken back together are spread over a fifth of the wait."""
 
@@ -80,25 +78,27 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
             unfit_since=None,
             reserved=(),
             since=draft.now,
+            **_forget_growth(admission),
         )
 
 
 def _note_admitted(draft: Draft, standing: Standing) -> None:
     admission = standing.admission
+    short_since = None if standing.is_whole else admission.short_since or draft.now
     if admission.bound_at is None:
         if standing.is_bound:
-            draft.change(standing, Step.TELL, bound_at=draft.now, attempts=0, short_since=None)
+            fields = {"bound_at": draft.now, "attempts": 0, "short_since": short_since}
+            draft.change(standing, Step.TELL, **fields)
         else:
             _check_start(draft, standing)
+    elif short_since != admission.short_since:
+        has_come = short_since is None and admission.reason in (Reason.GROWN, Reason.RAISED)
+        done = {"reason": Reason.GROWN, "attempts": 0, "retry_at": None} if has_come else {}
+        draft.change(standing, Step.TELL, short_since=short_since, **done)
+    elif short_since is None:
         return
-    if standing.is_bound:
-        if admission.short_since is not None:
-            done = {"reason": Reason.GROWN, "attempts": 0, "retry_at": None}
-            is_raised = admission.reason is Reason.RAISED
-            draft.change(standing, Step.TELL, short_since=None, **(done if is_raised else {}))
+    elif standing.is_bound:
         _check_growth(draft, standing)
-    elif admission.short_since is None:
-        draft.change(standing, Step.TELL, short_since=draft.now)
     elif admission.reason is Reason.RAISED:
         _check_raise(draft, standing)
     elif draft.has_passed(admission.short_since, draft.rules.short_most):
@@ -142,25 +142,28 @@ def _has_lost_seats(draft: Draft, standing: Standing) -> bool:
 
 
 def _check_growth(draft: Draft, standing: Standing) -> None:
-    """Workers above the least that find no node, or that nobody creates, are given back."""
-    wait = draft.rules.grown_within
-    if (
-        standing.is_elastic
-        and _has_not_begun(standing)
-        and draft.has_passed(standing.admission.resized_at, wait)
-    ):
-        draft.shrink(standing, (), None, f"no worker was created in {wait // 1000} s")
-        draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN)
+    """Workers above the least that find no node, or that nobody creates, are given back.
+
+    Time alone says that they do not come: others may be lost and made anew meanwhile. The wait for
+    more of those that nobody creates is longer each time.
+    """
+    rules = draft.rules
+    newest = max((pod.created for pod in standing.unbound), default=None)
+    if draft.served and draft.has_passed(newest, rules.given_back):
+        wait = rules.given_back
+    elif draft.has_passed(standing.admission.short_since, rules.grown_within):
+        wait = rules.grown_within
+    else:
         return
-    grown = [pod for pod in standing.unbound if draft.now >= pod.created]
-    if not grown or not standing.is_elastic:
-        return
-    newest = max(pod.created for pod in grown)
-    wait = draft.rules.given_back if draft.served else draft.rules.grown_within
-    if draft.has_passed(newest, wait):
-        text = f"{len(grown)} workers found no node in {wait // 1000} s"
-        draft.shrink(standing, (), None, text)
-        draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN)
+    lacking = standing.size - len(standing.workers)
+    text = f"{lacking} workers had no node in {wait // 1000} s"
+    fields: dict[str, Any] = {"reason": Reason.NOT_GROWN, "short_since": None}
+    uncreated = lacking - len(standing.unbound) - standing.replaced
+    if uncreated > 0:
+        text += f", {uncreated} of them were not created"
+        fields |= _count_attempt(draft, standing)
+    draft.shrink(standing, (), None, text)
+    draft.change(standing, Step.GIVE, **fields)
 
 
 def _check_raise(draft: Draft, standing: Standing) -> None:
@@ -180,18 +183,9 @@ def _check_raise(draft: Draft, standing: Standing) -> None:
         short_since=None,
         reason=Reason.NOT_GROWN,
         message=text,
-        attempts=standing.admission.attempts + 1,
-        retry_at=_find_retry(draft, standing),
+        **_count_attempt(draft, standing),
     )
     standing.unbound = []
-
-
-def _has_not_begun(standing: Standing) -> bool:
-    """Whether nothing came of the last growth: a launcher that is not elastic takes no workers."""
-    at, there = standing.admission.resized_at, (*standing.workers, *standing.unbound)
-    if at is None or standing.size <= len(there):
-        return False
-    return all(pod.created < at - CLOCKS for pod in there)
 
 
 def take_back(
@@ -202,28 +196,26 @@ def take_back(
     Who fails again is behind all who have come: many who never stand would else take turns at the
     front, for no wait is longer than all their attempts together.
     """
-    admission = standing.admission
-    retry_at, queued_at = admission.retry_at, admission.queued_at
-    if is_attempt:
-        retry_at = _find_retry(draft, standing)
-        queued_at = draft.now if admission.attempts else queued_at
-    attempts = admission.attempts + is_attempt
-    changes = {"attempts": attempts, "retry_at": retry_at, "queued_at": queued_at}
+    changes = _count_attempt(draft, standing) if is_attempt else {}
+    if is_attempt and standing.admission.attempts:
+        changes["queued_at"] = draft.now
     send_back(draft, standing, reason, text, **changes)
 
 
-def _find_retry(draft: Draft, standing: Standing) -> int:
-    """Each failed attempt doubles the wait."""
-    rules = draft.rules
-    wait = min(rules.retry_least << min(standing.admission.attempts, 16), rules.retry_most)
+def _count_attempt(draft: Draft, standing: Standing) -> dict[str, int]:
+    """Each that fails doubles the wait for the next."""
+    rules, attempts = draft.rules, standing.admission.attempts
+    wait = min(rules.retry_least << min(attempts, 16), rules.retry_most)
     parts = crc32(standing.job.uid.encode()) % 100
-    return draft.now + wait + wait * parts // 100 // SPREAD
+    retry_at = draft.now + wait + wait * parts // 100 // SPREAD
+    return {"attempts": attempts + 1, "retry_at": retry_at}
 
 
 def send_back(
     draft: Draft, standing: Standing, reason: Reason, text: str, **changes: object
 ) -> None:
     """An admitted job is in the line again, and all its pods go: their room is free later."""
+    changes = {**_forget_growth(standing.admission), **changes}
     draft.change(
         standing,
         Step.GIVE,
@@ -240,6 +232,11 @@ def send_back(
         **changes,
     )
     _vacate(draft, standing)
+
+
+def _forget_growth(admission: Admission) -> dict[str, Any]:
+    """Attempts of one that has stood were for more workers: its next start is another matter."""
+    return {} if admission.bound_at is None else {"attempts": 0, "retry_at": None}
 
 
 def _vacate(draft: Draft, standing: Standing) -> None:

@@ -21,6 +21,7 @@ class Standing:
     `workers` are its bound ones that stay, newest last; `unbound` those that have no node yet.
     `leaving` counts pods that were asked to go by earlier passes and are still there, `overdue`
     those that should have gone long ago: they take their room, and nobody waits for them.
+    `replaced` counts workers among the leaving that nobody here has asked: others take their place.
     `gang_seats` are those with which it starts in this pass, `held` those that are kept for it.
     `outside` counts its workers on nodes that nobody has reserved.
     """
@@ -40,6 +41,7 @@ class Standing:
         "outside",
         "overdue",
         "pods_left",
+        "replaced",
         "step",
         "unbound",
         "was",
@@ -59,6 +61,7 @@ class Standing:
         self.workers: list[Pod] = []
         self.unbound: list[Pod] = []
         self.leaving = 0
+        self.replaced = 0
         self.overdue: frozenset[str] = frozenset()
         self.outside = 0
         self.pods_left = len(job.pods)
@@ -100,6 +103,15 @@ class Standing:
             return False
         return all(pod.node for pod in self.launchers)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that it may have has nodes, where its number is ours to choose.
+
+        A worker that others delete counts until it is overdue.
+        """
+        missing = self.size - len(self.workers) - self.replaced
+        return self.is_bound and (missing <= 0 or not self.is_elastic)
+
     def find_lacking(self, workers: int) -> Gang:
         """What has no node yet of the launcher and so many workers."""
         is_led = any(pod.is_launcher and pod.node for pod in self.job.pods)
@@ -139,6 +151,11 @@ class Standing:
     def surplus(self) -> int:
         """How many bound workers it could give."""
         return max(len(self.workers) - self.floor, 0) if self.can_give else 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether pods for which it had room did not come last: nobody makes room for more."""
+        return self.is_admitted and self.admission.attempts > 0
 
     @property
     def launcher(self) -> Pod | None:
@@ -183,6 +200,7 @@ class Standing:
                     overdue.add(pod.name)
                 else:
                     self.leaving += 1
+                    self.replaced += pod.name not in leaving and not pod.is_launcher
             elif pod.is_launcher:
                 self.has_launcher = True
             else:

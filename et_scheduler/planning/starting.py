@@ -147,6 +147,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     if not is_new:
         reason, text = Reason.RAISED, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
+        fields["short_since"] = draft.now
         draft.change(standing, Step.TAKE, unfit_since=None, **fields)
         return
     draft.change(

@@ -565,25 +565,6 @@ def test_a_gang_starts_small_where_somebody_waits_for_what_it_takes(
     assert told["b"].workers == workers
 
 
-@pytest.mark.parametrize(
-    ("ago", "created", "workers"),
-    [
-        pytest.param(119, (), 6, id="not yet"),
-        pytest.param(120, (), 2, id="nobody creates any"),
-        pytest.param(120, (NOW - MINUTE,), 6, id="they come"),
-        pytest.param(3599, (NOW - HOUR,), 6, id="they came at once, by whole seconds"),
-    ],
-)
-def test_growth_that_does_not_begin_is_given_back(
-    ago: int, created: tuple[int, ...], workers: int
-) -> None:
-    job = run_on(make_job("a", 1, 6, 2), "node-00", "node-01", resized_at=NOW - ago * SECOND)
-    pods = tuple(Pod(f"new-{at}", "node-00", at) for at in created)
-    job = replace(job, pods=(*job.pods, *pods), admission=replace(job.admission, workers=6))
-    told = decide_on(TWO, [job]).get("a", job.admission)
-    assert told.workers == workers
-
-
 @pytest.mark.parametrize("elasticity", list(Elasticity))
 @pytest.mark.parametrize("created", [0, 1])
 def test_a_larger_least_size_that_does_not_come_costs_nothing(
@@ -595,10 +576,8 @@ def test_a_larger_least_size_that_does_not_come_costs_nothing(
     assert (told.workers, told.reason) == (4, Reason.RAISED)
     some = tuple(Pod(f"new-{i}", "", NOW) for i in range(created))
     raised = replace(job, admission=told, pods=(*job.pods, *some))
-    short = decide_on(TWO, [raised])["a"]
-    waits = replace(raised, admission=short)
-    assert "a" not in decide_on(TWO, [waits], now=NOW + 119 * SECOND)
-    given = decide_on(TWO, [waits], now=NOW + 120 * SECOND)["a"]
+    assert "a" not in decide_on(TWO, [raised], now=NOW + 119 * SECOND)
+    given = decide_on(TWO, [raised], now=NOW + 120 * SECOND)["a"]
     assert (given.state, given.workers, given.reason) == (
         AdmissionState.ADMITTED,
         2,
@@ -610,8 +589,8 @@ def test_a_larger_least_size_that_does_not_come_costs_nothing(
     assert "a" not in decide_on(TWO, [rests], now=given.retry_at - SECOND)
     assert decide_on(TWO, [rests], now=given.retry_at)["a"].workers == 4
     more = (*job.pods, *(Pod(f"new-{i}", "node-01", NOW) for i in range(2)))
-    bound = decide_on(TWO, [replace(raised, pods=more, admission=short)])["a"]
-    assert (bound.short_since, bound.reason, bound.attempts) == (None, Reason.GROWN, 0)
+    bound = decide_on(TWO, [replace(raised, pods=more)])["a"]
+    assert (bound.reason, bound.attempts, bound.retry_at) == (Reason.GROWN, 0, None)
 
 
 def test_its_next_attempt_waits() -> None:
@@ -672,7 +651,7 @@ def test_many_who_never_stand_keep_nobody_from_starting() -> None:
 
 
 def test_growth_that_finds_no_node_is_given_back() -> None:
-    job = run_on(make_job("a", 1, 4), "node-00", workers=2)
+    job = run_on(make_job("a", 1, 4), "node-00", workers=2, short_since=NOW - 2 * MINUTE)
     job = replace(job, pods=(*job.pods, Pod("a-9", "", NOW - 2 * MINUTE)))
     assert decide_on(make_nodes(1, cpu=1), [job])["a"].workers == 1
 

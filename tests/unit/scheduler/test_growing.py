@@ -1,0 +1,140 @@
+"""Workers that were promised room and do not come: their room is others' again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from et_contract.admissions import AdmissionState
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.jobs import Job, Pod
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import HOUR, MINUTE, SECOND
+from et_scheduler.planning.passing import decide
+from tests.unit.scheduler.makers import (
+    LONG_AGO,
+    MAIN,
+    NOW,
+    apply,
+    decide_on,
+    make_job,
+    make_node,
+    run_on,
+)
+
+BOTH = (Queue("main"), Queue("other"))
+ONE = (make_node("node-00", 8),)
+
+
+def live(
+    jobs: list[Job], seconds: int, *, now: int = NOW, queues: tuple[Queue, ...] = BOTH
+) -> tuple[list[Job], int]:
+    """A pass each ten seconds on a node of 8 CPUs; pods stay as they are."""
+    until = now + seconds * SECOND
+    while now < until:
+        jobs = apply(jobs, decide(Cluster(ONE), queues, jobs, now))
+        now += 10 * SECOND
+    return jobs, now
+
+
+def grow() -> Job:
+    """Two workers that may be eight since NOW."""
+    job = run_on(make_job("a", 2, 8), "node-00", "node-00")
+    [job] = apply([job], decide(Cluster(ONE), MAIN, [job], NOW))
+    assert job.admission is not None
+    assert job.admission.workers == 8
+    return job
+
+
+def add(job: Job, *created: int, node: str = "node-00") -> Job:
+    pods = tuple(Pod(f"new-{at}-{i}", node, at) for i, at in enumerate(created))
+    return replace(job, pods=(*job.pods, *pods))
+
+
+def start_half() -> Job:
+    """Started with eight, of which a quota lets two be created."""
+    job = make_job("a", 2, 8)
+    [job] = apply([job], decide(Cluster(ONE), MAIN, [job], NOW))
+    assert job.admission is not None
+    assert job.admission.workers == 8
+    pods = run_on(job, "node-00", "node-00", since=NOW).pods
+    return replace(job, pods=pods, is_waiting=False, admitted_number=1)
+
+
+def remake(job: Job, at: int) -> Job:
+    """Its last worker was lost and is made anew."""
+    return add(replace(job, pods=job.pods[:-1]), at)
+
+
+@pytest.mark.parametrize(
+    "grown",
+    [
+        pytest.param(grow(), id="none of them"),
+        pytest.param(add(grow(), NOW + SECOND), id="but one"),
+        pytest.param(add(grow(), NOW + SECOND, node=""), id="but one, which finds no node"),
+        pytest.param(remake(grow(), NOW + HOUR), id="none, and one was remade long after"),
+        pytest.param(remake(grow(), NOW - 2 * SECOND), id="none, and one was remade just before"),
+        pytest.param(start_half(), id="none that a start has promised above the least"),
+    ],
+)
+def test_room_for_workers_that_nobody_creates_is_others_after_two_minutes(grown: Job) -> None:
+    there = sum(1 for pod in grown.pods if pod.node) - 1
+    waiter = make_job("b", 4, 4, namespace="innocent", queue="other")
+    jobs, now = live([grown, waiter], 120)
+    assert jobs[1].admission is not None
+    assert jobs[1].admission.reason is Reason.NO_ROOM
+    jobs, _ = live(jobs, 20, now=now)
+    told, other = (job.admission for job in jobs)
+    assert told is not None
+    assert other is not None
+    assert other.state is AdmissionState.ADMITTED
+    assert (told.workers, told.reason) == (there, Reason.NOT_GROWN)
+    assert told.message.startswith(f"{8 - there} workers had no node in 120 s")
+    assert "were not created" in told.message
+
+
+def test_each_growth_of_which_nothing_comes_is_tried_later() -> None:
+    jobs, now, sizes = [grow()], NOW, []
+    for _ in range(60):
+        jobs, now = live(jobs, 60, now=now)
+        assert jobs[0].admission is not None
+        sizes.append(jobs[0].admission.workers)
+    assert sizes.count(8) <= 14
+    assert sizes[-1] == 2
+    came = add(jobs[0], *[now] * 6)
+    whole = replace(jobs[0].admission, workers=8, reason=Reason.GROWN, short_since=now)
+    told = decide_on(ONE, [replace(came, admission=whole)], now=now)["a"]
+    assert (told.attempts, told.retry_at, told.short_since) == (0, None, None)
+
+
+@pytest.mark.parametrize(("attempts", "gives"), [(0, True), (1, False)])
+def test_nobody_gives_for_the_level_of_one_whose_workers_were_not_created(
+    attempts: int, *, gives: bool
+) -> None:
+    rich = run_on(make_job("a", 1, 8), *["node-00"] * 7)
+    poor = run_on(make_job("b", 1, 8), "node-00", attempts=attempts)
+    assert ("a" in decide_on(ONE, [rich, poor])) is gives
+
+
+def test_a_worker_that_drains_keeps_its_place_for_the_next() -> None:
+    job = run_on(make_job("a", 1, 4), *["node-00"] * 4)
+    gone = replace(job.pods[-1], is_terminating=True, deletion_asked=NOW)
+    jobs, now = live([replace(job, pods=(*job.pods[:-1], gone))], 600)
+    assert jobs[0].admission == job.admission
+    jobs, now = live([replace(jobs[0], pods=job.pods[:-1])], 60, now=now)
+    assert jobs[0].admission is not None
+    assert jobs[0].admission.workers == 4
+    jobs, _ = live([add(jobs[0], now)], 10, now=now)
+    assert jobs[0].admission == job.admission
+
+
+def test_attempts_to_grow_are_none_to_start() -> None:
+    victim = run_on(
+        make_job("a", 2, 2, 4), "node-00", "node-00", attempts=5, retry_at=NOW + 10 * MINUTE
+    )
+    waiter = make_job("b", 2, 2, 4, priority=9, created=LONG_AGO)
+    told = decide_on(ONE, [victim, waiter])["a"]
+    assert told.reason is Reason.EVICTED
+    assert (told.attempts, told.retry_at) == (0, None)
