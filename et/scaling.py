@@ -12,7 +12,7 @@ from et.following import See, follow_within
 from et.manifests import build_scaling
 from et.reading import explain_end, find_queue, has_ended, read_admission, read_job
 from et.screens import Screen
-from et_contract.admissions import Elasticity
+from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerOutcome
@@ -60,7 +60,10 @@ def check_queue(job: TrainingJob, admission: Admission | None, wish: Wish) -> No
         return
     # who names no queue has not asked for another number than his own either
     is_fixed = spec.elasticity is Elasticity.FIXED or not (spec.queue or spec.elasticity)
-    if is_fixed and wish.to is not None:
+    is_admitted = admission is not None and admission.state is AdmissionState.ADMITTED
+    if admission is not None and is_admitted:
+        is_fixed = admission.elasticity is Elasticity.FIXED
+    if is_fixed and (is_admitted or wish.to is not None):
         return
     advice = "set its number with --to" if is_fixed else "change its minReplicas or maxReplicas"
     raise EtError(

@@ -12,7 +12,14 @@ from dataclasses import replace
 from et_contract.admissions import ADMITTED, AdmissionState, Elasticity, Placement
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import CleanPodPolicy, JobSpec, JobStatus, TrainingJob
+from et_operator.model.jobs import (
+    CleanPodPolicy,
+    JobSpec,
+    JobStatus,
+    ScalingKind,
+    ScalingRecord,
+    TrainingJob,
+)
 
 
 def is_queued(job: TrainingJob) -> bool:
@@ -65,6 +72,26 @@ def is_held(job: TrainingJob) -> bool:
     """Whether it has no pods because et-scheduler has not said so, or not any more."""
     is_wanted = job.spec is not None and not job.spec.suspend
     return is_wanted and is_queued(job) and not is_admitted(job)
+
+
+def is_number_its_own(job: TrainingJob) -> bool:
+    """Whether the author of a job in a queue says how many workers it has, within its admission."""
+    admission = job.admission
+    return (
+        is_running(job.status)
+        and admission is not None
+        and admission.state is AdmissionState.ADMITTED
+        and admission.elasticity is Elasticity.FIXED
+    )
+
+
+def awaits_room(job: TrainingJob, scaling: ScalingRecord) -> bool:
+    """Whether a ScaleOut has brought its number into the spec, or will, and no worker yet.
+
+    In a queue these come when et-scheduler lets the job have as many.
+    """
+    is_growth = scaling.kind is ScalingKind.OUT and not scaling.added
+    return is_growth and is_queued(job) and not is_true(job.status.conditions, "Suspended")
 
 
 def find_leavers(job: TrainingJob) -> frozenset[str]:

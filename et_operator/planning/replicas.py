@@ -32,7 +32,7 @@ def find_due_number(view: View) -> int | None:
     scaling, spec = view.status.scaling, view.job.spec
     if scaling is None or spec is None or scaling.kind is ScalingKind.QUEUE:
         return None
-    current, is_written = spec.worker.replicas, is_applied(view, scaling)
+    current, is_written = find_number(view, scaling), is_applied(view, scaling)
     if current != (scaling.target if is_written else scaling.base):
         return None
     if scaling.outcome is None:
@@ -52,9 +52,18 @@ def is_applied(view: View, scaling: ScalingRecord) -> bool:
 
 def is_superseded(view: View, scaling: ScalingRecord) -> bool:
     """Whether somebody has put another number there since."""
-    number = view.job.spec.worker.replicas if view.job.spec else scaling.base
     expected = scaling.target if is_applied(view, scaling) else scaling.base
-    return number != expected
+    return find_number(view, scaling) != expected
+
+
+def find_number(view: View, scaling: ScalingRecord) -> int:
+    """The number that this scaling follows, has found, or has written.
+
+    Of what it has written a queue may let the job have less: it is in the spec all the same.
+    """
+    is_own = not scaling.kind.is_number and is_applied(view, scaling)
+    spec = view.snapshot.job.spec if is_own else view.job.spec
+    return spec.worker.replicas if spec else scaling.base
 
 
 def find_refusal_since(view: View, scaling: ScalingRecord) -> str:

@@ -14,7 +14,7 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.scalings import Scaling
 from et_operator.model.texts import MAX_MESSAGE, cut
-from et_operator.planning.admitting import is_queued
+from et_operator.planning.admitting import awaits_room, is_queued
 from et_operator.planning.concluding import (
     MOST_UNTOLD,
     find_obstacle,
@@ -28,6 +28,7 @@ from et_operator.planning.naming import reserve_names
 from et_operator.planning.ranking import explain_victim, rank_victims
 from et_operator.planning.replicas import (
     find_due_number,
+    find_number,
     find_refusal_since,
     is_applied,
     is_superseded,
@@ -68,6 +69,8 @@ def advance_scaling(draft: Draft) -> None:
         _extend(draft, scaling)
     elif (stop := _find_stop(draft, scaling)) is not None:
         stop_scaling(draft, *stop)
+    elif awaits_room(draft.view.job, scaling):
+        _grow_once_admitted(draft, scaling)
     else:
         _follow(draft, scaling)
 
@@ -101,8 +104,9 @@ def _start_next(draft: Draft) -> None:
 
 def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> None:
     """Record the decision whole: who leaves and why, or what those who join are called."""
-    draft.change(decided_replicas=record.target)
-    if draft.status.is_suspended:
+    is_later = awaits_room(draft.view.job, record)
+    draft.change(decided_replicas=record.base if is_later else record.target)
+    if draft.status.is_suspended or is_later:
         draft.change(scaling=record)
     elif record.target > record.base:
         added = reserve_names(draft, record.target - record.base)
@@ -112,6 +116,16 @@ def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> 
     choice = draft.status.scaling.choice if draft.status.scaling else ""
     why = f" ({choice})" if choice else ""
     draft.tell("Scaling", f"{name_scaling(record)}: {record.base} -> {record.target} workers{why}")
+
+
+def _grow_once_admitted(draft: Draft, scaling: ScalingRecord) -> None:
+    """Its time, too, begins when et-scheduler lets the job have its workers."""
+    if draft.spec.worker.replicas != scaling.target:
+        return
+    names = reserve_names(draft, scaling.target - scaling.base)
+    begun = replace(scaling, added=tuple(map(WorkerId, names)), started=draft.now)
+    draft.change(scaling=begun, decided_replicas=scaling.target)
+    draft.tell("Scaling", f"{name_scaling(scaling)}: its {len(names)} workers may come now")
 
 
 def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) -> None:
@@ -154,11 +168,12 @@ def _extend(draft: Draft, scaling: ScalingRecord) -> None:
 def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """Why the current scaling must be stopped (reason, message); None if it goes on."""
     if is_superseded(draft.view, scaling):
-        number = draft.spec.worker.replicas
+        number = find_number(draft.view, scaling)
         return SUPERSEDED, f"{name_number(scaling)} became {number} meanwhile"
     if scaling.kind is ScalingKind.QUEUE:
         return None  # et-scheduler says another number, or waits as well
     stop = None if scaling.kind.is_number else _find_end_of_wish(draft, scaling)
+    stop = stop or _find_lack(draft, scaling)
     return stop or _find_preemption(draft, scaling) or find_obstacle(draft, scaling)
 
 
@@ -176,6 +191,16 @@ def _find_end_of_wish(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] |
     if has_failed_for_good(scaling, live):
         return "ScriptFailed", _describe_script(scaling)
     return None
+
+
+def _find_lack(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+    """That et-scheduler, which had let the job have these workers, does not any more."""
+    number = draft.spec.worker.replicas
+    if number >= scaling.target or not is_applied(draft.view, scaling):
+        return None
+    if awaits_room(draft.view.job, scaling):
+        return None
+    return "NotAdmitted", f"et-scheduler lets the job have {number} workers, and no more"
 
 
 def _find_bar(view: View, scaling: ScalingRecord) -> tuple[str, str] | None:
@@ -201,11 +226,11 @@ def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple
 
 def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """A ScaleIn never waits behind workers that may never come."""
-    rival = find_next(draft.view, ScalingKind.IN)
-    if not scaling.added or rival is None or not rival.is_accepted:
+    rival, is_later = find_next(draft.view, ScalingKind.IN), awaits_room(draft.view.job, scaling)
+    if not (scaling.added or is_later) or rival is None or not rival.is_accepted:
         return None
     pods = [draft.view.names.get(w.name) for w in scaling.added]
-    is_waiting = any(pod is None or not pod.is_container_running for pod in pods)
+    is_waiting = is_later or any(pod is None or not pod.is_container_running for pod in pods)
     if not is_waiting and draft.now < scaling.started + PATIENCE:
         draft.wake_at(scaling.started + PATIENCE)
         return None

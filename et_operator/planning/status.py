@@ -13,6 +13,7 @@ from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
 from et_operator.planning import defects
+from et_operator.planning.admitting import awaits_room
 from et_operator.planning.awaiting import describe_ends
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
@@ -103,6 +104,8 @@ def _describe_progress(draft: Draft) -> None:
     is_scaling = scaling is not None and scaling.outcome is None
     if is_scaling and scaling is not None:
         message = f"{scaling.base} -> {scaling.target} workers"
+        if awaits_room(view.job, scaling):
+            message += ", once et-scheduler lets the job have as many"
         draft.set_condition("Scaling", "True", scaling.kind.value, message)
     else:
         draft.clear_condition("Scaling", "Done")

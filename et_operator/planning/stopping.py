@@ -87,7 +87,8 @@ def _is_kept_whole(scaling: ScalingRecord, reason: str) -> bool:
     """Whether all the workers that it was to bring are wanted still."""
     if reason == PREEMPTED:
         return scaling.kind.is_number
-    return reason == SUPERSEDED and scaling.base < scaling.target
+    is_begun = scaling.kind.is_number or bool(scaling.added)
+    return reason == SUPERSEDED and scaling.base < scaling.target and is_begun
 
 
 def _keep_victim(draft: Draft, victim: WorkerId) -> bool:

@@ -9,7 +9,7 @@ from et_contract.documents import MAX_WORKERS
 from et_operator.model.jobs import MANY_WORKERS, ScalingKind, WorkerSpec
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.scalings import Scaling
-from et_operator.planning.admitting import is_queued
+from et_operator.planning.admitting import is_number_its_own, is_queued
 from et_operator.planning.concluding import find_untold, needs_no_word
 from et_operator.planning.scripting import find_script_refusal
 from et_operator.planning.standings import Standing
@@ -19,7 +19,7 @@ IN_QUEUE = (
     "the job is in a queue, and et-scheduler says how many workers it may have: change its "
     "minReplicas and maxReplicas, or worker.replicas where its elasticity is Fixed"
 )
-"""What a ScaleIn or ScaleOut of such a job is told."""
+"""What a ScaleIn or ScaleOut is told, unless the job was admitted with a number of its own."""
 
 
 def find_refusal(standing: Standing, scaling: Scaling, base: int) -> tuple[str, str] | None:
@@ -30,7 +30,7 @@ def find_refusal(standing: Standing, scaling: Scaling, base: int) -> tuple[str, 
         return "RecordLost", "it was begun, and the job's record of it is lost: the number stays"
     if script := find_script_refusal(standing.spec, scaling):
         return "ScriptRefused", script
-    if is_queued(standing.view.job):
+    if is_queued(standing.view.job) and not is_number_its_own(standing.view.job):
         return "InQueue", IN_QUEUE
     if is_fixed(standing):
         return (

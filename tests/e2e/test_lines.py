@@ -106,18 +106,14 @@ def test_the_priority_that_arena_sets_decides_who_is_first(world: RealWorld, poo
 
 
 @pytest.mark.point("scaling-in-queue")
-@pytest.mark.parametrize("elasticity", ["Auto", "Fixed"])
-def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(
-    world: RealWorld, pool: Pool, elasticity: str
-) -> None:
+def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(world: RealWorld, pool: Pool) -> None:
     pool.offer(1, 1)
     job = pool.build("held", pool.open_queue("queue"), (1, 2))
-    job["spec"]["elasticity"] = elasticity
-    job["spec"]["etReplicaSpecs"]["worker"]["replicas"] = 2
+    job["spec"]["elasticity"] = "Auto"
     world.create(job)
     wait_for_condition(world, "held", "Running")
+    world.wait(lambda: len(world.worker_names()) == 2, "it has all that it may have")
     before = world.worker_names()
-    assert len(before) == 2
 
     world.create(scale_in("less", "held", count=1))
     world.create(scale_out("more", "held", 1))
@@ -128,6 +124,38 @@ def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(
         assert "change its minReplicas and maxReplicas, or worker.replicas" in told["message"]
     assert world.worker_names() == before
     assert find_admission(world, "held")["workers"] == 2
+
+
+@pytest.mark.point("scaling-in-queue")
+def test_a_fixed_job_is_scaled_within_its_queue(world: RealWorld, pool: Pool) -> None:
+    pool.offer(2, 2)
+    queue = pool.open_queue("queue", limit=2)
+    for name in ("own", "other"):
+        job = pool.build(name, queue, (1, 1))
+        job["spec"]["elasticity"] = "Fixed"
+        job["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 2
+        world.create(job)
+        wait_for_condition(world, name, "Running")
+
+    world.create(scale_out("more", "own", 1))
+    assert "once et-scheduler lets the job have as many" in wait_for_condition(
+        world, "own", "Scaling"
+    )
+    world.wait(lambda: read_replicas(world, "own") == 2, "et-scheduler is asked for another one")
+    assert len(world.worker_names()) == 2, "one of each"
+    world.delete("trainingjobs", "other")
+    assert world.wait_for_scaling("scaleouts", "more")["phase"] == "ScaleSucceeded"
+
+    world.create(scale_in("less", "own", count=1))
+    assert world.wait_for_scaling("scaleins", "less")["phase"] == "ScaleSucceeded"
+    world.wait(lambda: find_admission(world, "own")["workers"] == 1, "its seat is given back")
+
+
+def read_replicas(world: RealWorld, job: str) -> int:
+    """What its spec says."""
+    worker = world.get("trainingjobs", job)["spec"]["etReplicaSpecs"]["worker"]
+    replicas: int = worker["replicas"]
+    return replicas
 
 
 def limit_seats(world: RealWorld, pool: Pool, seats: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -159,10 +160,19 @@ def test_the_number_of_a_job_in_a_queue_is_its_schedulers(
 
 
 def test_who_is_in_a_queue_without_naming_one_says_his_number_himself():
-    job, admission = make_job(2), Admission(1, AdmissionState.ADMITTED, "default")
+    job, admission = make_job(2), Admission(1, AdmissionState.WAITING, "default")
     check_queue(job, admission, Wish(to=3))
     with pytest.raises(EtError, match=r"is in queue default.* set its number with --to"):
         check_queue(job, admission, Wish(by=1))
+
+
+@pytest.mark.parametrize("wish", [Wish(to=3), Wish(by=1), Wish(remove=("1",))], ids=str)
+def test_who_was_admitted_with_a_number_of_his_own_changes_it_in_every_way(wish: Wish):
+    told = Admission(1, AdmissionState.ADMITTED, "vision", Elasticity.FIXED)
+    check_queue(make_job(2, queue="vision"), told, wish)
+    auto = replace(told, elasticity=Elasticity.AUTO)
+    with pytest.raises(EtError, match="change its minReplicas"):
+        check_queue(make_job(2, queue="vision", elasticity=Elasticity.FIXED), auto, wish)
 
 
 def test_workers_may_be_named_in_short():

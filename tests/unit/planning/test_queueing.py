@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -213,6 +214,128 @@ def test_a_scaling_of_a_job_in_a_queue_is_told_who_decides(kind: ScalingKind):
     assert status.phase is ScalingPhase.FAILED
     assert status.conditions[-1].reason == "InQueue"
     assert count_workers(world) == 2
+
+
+def start_fixed() -> ModelWorld:
+    """A job of two whose number is its author's, with a ScaleOut by two in its status."""
+    world = make_world()
+    world.settle()
+    answer(world, 1, 2, elasticity=Elasticity.FIXED)
+    world.start()
+    world.add(make_scaling(ScalingKind.OUT, "more", count=2))
+    world.go_on()
+    return world
+
+
+def read_end(world: ModelWorld, name: str = "more") -> tuple[str, str]:
+    """How a scaling ended: its phase, and the reason."""
+    status = world.scalings[f"{name}-uid"].status
+    assert status.phase is not None
+    return status.phase.value, status.conditions[-1].reason
+
+
+def test_the_author_of_a_fixed_job_scales_it_in_at_once():
+    world = make_world()
+    world.settle()
+    answer(world, 1, 2, elasticity=Elasticity.FIXED)
+    world.start()
+    world.add(make_scaling(ScalingKind.IN, "less", count=1))
+    world.go_on()
+    assert read_end(world, "less") == ("ScaleSucceeded", "ScaleSucceeded")
+    assert (count_workers(world), world.replicas) == (1, 1)
+
+
+def test_a_scale_out_of_a_fixed_job_brings_its_number_at_once_and_workers_once_admitted():
+    world = start_fixed()
+    assert (count_workers(world), world.replicas) == (2, 4)
+    assert world.status.decided_replicas == 2
+    assert read_end(world) == ("Scaling", "Started")
+    told = find_condition(world.status.conditions, "Scaling")
+    assert told is not None
+    assert told.message == "2 -> 4 workers, once et-scheduler lets the job have as many"
+    world.wait(3600)
+    answer(world, 1, 4, elasticity=Elasticity.FIXED)
+    world.go_on()
+    assert (count_workers(world), world.replicas) == (4, 4)
+    assert read_end(world) == ("ScaleSucceeded", "ScaleSucceeded")
+
+
+def test_its_time_begins_when_its_workers_may_come():
+    world = make_world()
+    world.settle()
+    answer(world, 1, 2, elasticity=Elasticity.FIXED)
+    world.start()
+    world.add(make_scaling(ScalingKind.OUT, "more", count=1, timeout=timedelta(seconds=60)))
+    world.go_on()
+    world.wait(3600)
+    world.go_on()
+    assert read_end(world) == ("Scaling", "Started")
+    answer(world, 1, 3, elasticity=Elasticity.FIXED)
+    world.settle()
+    assert world.status.scaling is not None
+    assert world.status.scaling.started == world.now
+    world.wait(61)
+    world.settle()
+    assert read_end(world) == ("ScaleFailed", "TimedOut")
+    assert world.replicas == 2
+
+
+def test_a_scale_in_does_not_wait_for_what_waits_in_line():
+    world = start_fixed()
+    world.add(make_scaling(ScalingKind.IN, "less", count=1))
+    world.go_on(12)
+    assert read_end(world) == ("ScaleFailed", "Preempted")
+    assert read_end(world, "less") == ("ScaleSucceeded", "ScaleSucceeded")
+    assert (count_workers(world), world.replicas) == (1, 1)
+
+
+def test_a_scale_out_that_is_taken_away_in_line_leaves_the_number_as_it_was():
+    world = start_fixed()
+    del world.scalings["more-uid"]
+    world.go_on()
+    assert (count_workers(world), world.replicas) == (2, 2)
+    assert world.status.scaling is None
+
+
+def test_another_number_in_the_spec_takes_the_place_of_what_waits_in_line():
+    world = start_fixed()
+    world.edit(replicas=3)
+    world.go_on()
+    assert read_end(world) == ("ScaleFailed", "Superseded")
+    assert (count_workers(world), world.replicas) == (2, 3)
+    assert world.status.last_worker_index == 1, "no worker was ever named for it"
+    answer(world, 1, 3, elasticity=Elasticity.FIXED)
+    world.go_on()
+    assert count_workers(world) == 3
+
+
+def test_workers_that_et_scheduler_takes_back_are_given_up_with_their_scale_out():
+    world = start_fixed()
+    answer(world, 1, 4, elasticity=Elasticity.FIXED)
+    world.settle()
+    answer(world, 1, 2, elasticity=Elasticity.FIXED)
+    world.go_on(12)
+    assert read_end(world) == ("ScaleFailed", "NotAdmitted")
+    assert (count_workers(world), world.replicas) == (2, 2)
+    assert world.status.decided_replicas == 2
+
+
+def test_who_is_evicted_while_a_scale_out_waits_comes_back_as_he_was():
+    world = start_fixed()
+    answer(world, 1, 0, state=WAITING)
+    world.go_on(12)
+    assert world.pods == {}
+    assert (read_end(world), world.replicas) == (("ScaleFailed", "Suspended"), 2)
+    answer(world, 2, 2, elasticity=Elasticity.FIXED)
+    world.go_on(12)
+    assert count_workers(world) == 2
+
+
+def test_a_record_that_lost_its_number_says_what_is_there_while_more_waits_in_line():
+    world = start_fixed()
+    world.job = replace(world.job, status=replace(world.status, decided_replicas=None))
+    world.go_on()
+    assert (count_workers(world), world.status.decided_replicas) == (2, 2)
 
 
 def test_pods_are_bound_to_the_nodes_that_were_chosen_and_replacements_kept_off_reserved_ones():

@@ -15,6 +15,7 @@ from et_kube.errors import OutcomeUnknown, Refused
 from et_kube.resources import (
     EVENTS,
     PODS,
+    SCALE_OUTS,
     TRAINING_JOBS,
     TRAINING_QUEUES,
     Json,
@@ -268,6 +269,29 @@ async def test_the_setting_says_how_a_job_starts_and_changes_nothing_of_one_that
         await pair.advance(6)
         assert pair.find_admitted("queued")[:2] == ("False", "Waiting")
         assert pair.count("queued") == 0
+
+
+async def test_a_scale_out_of_a_fixed_job_stays_within_its_queue_until_there_is_room() -> None:
+    pair = Pair(nodes=2, cpu=4)
+    pair.create_queue("narrow", limits={"cpu": "4"})
+    held = {"queue": "narrow", "elasticity": "Fixed"}
+    pair.create(
+        make_held("one", least=1, most=6, **held), make_held("two", least=2, most=2, **held)
+    )
+    out = {"selector": {"name": "one"}, "toAdd": {"count": 2}}
+    async with pair.running():
+        await pair.advance(6)
+        assert (pair.count("one"), pair.count("two")) == (1, 2)
+        pair.cluster.create(SCALE_OUTS, "team", {"metadata": {"name": "more"}, "spec": out})
+        await pair.advance(6)
+        job = pair.cluster.get(Ref(TRAINING_JOBS, "team", "one"))
+        assert job["spec"]["etReplicaSpecs"]["worker"]["replicas"] == 3
+        assert (job["status"]["admission"]["workers"], pair.count("one")) == (1, 1)
+        assert job["status"]["phase"] == "Scaling"
+        pair.cluster.delete(Ref(TRAINING_JOBS, "team", "two"))
+        pair.cluster.collect_garbage()
+        await pair.advance(6)
+        assert (pair.get("one")["workers"], pair.count("one")) == (3, 3)
 
 
 def suspend(pair: Pair, name: str, *, is_wanted: bool) -> None:
