@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from et_contract import frames
-from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState, read_flag
+from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState
 from et_contract.frames import Frame, ProtocolError
-from launcher.broker.bodies import Welcome, is_code, read_exit, read_pong
+from launcher.broker.bodies import Welcome, read_exit, read_pong
 from launcher.broker.departures import Departures, Step
-from launcher.broker.facts import EXITS_KEPT, OUTPUT_KEPT, Ledger
+from launcher.broker.facts import EXITS_KEPT, Ledger
 from launcher.broker.graces import Graces
 from launcher.broker.hosts import HostList, Verdict
-from launcher.broker.launching import Launching, read_result
+from launcher.broker.launching import Launching
 from launcher.broker.memories import Identity, Memory
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
@@ -83,7 +83,7 @@ class Broker:
             on_spawn=self._note_spawn,
             is_held=is_held,
         )
-        self._launching = Launching()
+        self._launching = Launching(self.hosts, self.ledger, wire)
         self._nudging = Nudging(number=memory.nudges, is_shown=memory.is_nudging)
         self._pulse = Pulse(DRIVER_STALLED in memory.report.problems)
         self._listed = memory.hosts.listed
@@ -92,12 +92,11 @@ class Broker:
         self._graces = Graces(wire)
         self._kept: Memory | None = None
         self._text: str | None = None
-        self._ended_peers: list[int] = []
         self._now = now
         self._handlers: dict[int, Callable[[int, Frame], None]] = {
             frames.HOSTS: self._answer_hosts,
-            frames.LAUNCH: self._register_launcher,
-            frames.SCRIPT_DONE: self._finish_script,
+            frames.LAUNCH: self._launching.register,
+            frames.SCRIPT_DONE: self._launching.finish_script,
             frames.ENDED: self._end,
         }
 
@@ -207,8 +206,9 @@ class Broker:
         for uid in self._departures.release(now):
             self._relay.release(uid)
         self._forget_others()
+        self._launching.decide(now)
         self._keep()
-        self._tell_launcher()
+        self._launching.tell_all(self._text)
 
     def due(self) -> float:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
@@ -256,8 +256,7 @@ class Broker:
 
     def tell_launcher(self, data: bytes) -> bool:
         """Say something to PID 1; whether it is there."""
-        peer = self._launching.peer
-        return peer is not None and self._wire.to_peer(peer, data)
+        return self._launching.tell(data)
 
     def _answer_hosts(self, peer: int, frame: Frame) -> None:
         nonce = str(frames.decode_json(frame).get("nonce") or "")
@@ -272,48 +271,15 @@ class Broker:
         if sent and self.hosts.count_read(nonce, self._now):
             self.ledger.serve(self.hosts.memory.served_generation)
 
-    def _register_launcher(self, peer: int, frame: Frame) -> None:
-        self.hosts.register(str(frames.decode_json(frame).get("nonce") or ""))
-        self._launching.register(peer)
-
-    def _finish_script(self, _peer: int, frame: Frame) -> None:
-        body = frames.decode_json(frame)
-        self.ledger.finish_script(str(body.get("id")), read_result(body, OUTPUT_KEPT))
-
     def _end(self, peer: int, frame: Frame) -> None:
-        body = frames.decode_json(frame)
-        code = body.get("code")
-        if not is_code(code):
-            raise ProtocolError("ENDED without a code")
-        self.ledger.end(code, is_told_to_end=read_flag(body.get("toldToEnd")))
+        self._launching.end(peer, frame)
         self._pulse.stop()
-        self._ended_peers.append(peer)
 
     def _watch_pulse(self) -> None:
         if self._pulse.is_stalled:
             self.ledger.complain(DRIVER_STALLED, _STALLED)
         else:
             self.ledger.settle(DRIVER_STALLED)
-
-    def _tell_launcher(self) -> None:
-        """GO and scripts, and that ENDED is safe by hanging up; only after all that was kept."""
-        ended, self._ended_peers = self._ended_peers, []
-        for peer in ended:
-            self._wire.hang_up(peer)
-        if self._launching.peer is None:
-            return
-        config = self.hosts.config
-        listed = len(self.hosts.memory.listed)
-        if not self._launching.is_told and (
-            self.hosts.memory.started or self._launching.may_start(listed, config, self._now)
-        ):
-            self._launching.is_told = True
-            self.hosts.start()
-            self._keep()
-            self.tell_launcher(frames.encode_json(frames.GO, {"hosts": self._text}))
-        orders = config.scripts if config else ()
-        for body in self._launching.take_orders(orders, self.ledger.report.scripts):
-            self.tell_launcher(frames.encode_json(frames.SCRIPT, body))
 
     # ------------------------------------------------------------ leaving
 
