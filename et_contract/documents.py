@@ -264,10 +264,8 @@ def decode_report(text: str) -> Report:
                 for uid, exits in body.get("exits", {}).items()
             },
             scripts={
-                _text(key): ScriptResult(
-                    _decode_code(r["code"]), clean(r.get("output"), MAX_OUTPUT)
-                )
-                for key, r in body.get("scripts", {}).items()
+                _text(key): _decode_result(result)
+                for key, result in body.get("scripts", {}).items()
             },
             ended=_decode_code(body.get("ended")),
             is_told_to_end=read_flag(body.get("toldToEnd")),

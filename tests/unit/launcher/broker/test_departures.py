@@ -171,6 +171,14 @@ def test_who_has_closed_starts_nothing_and_who_has_left_knows_nothing():
     assert departures.find_refusal("uid", may_run=True) == "the worker's pod is gone"
 
 
+def test_a_removal_has_had_no_effect_while_ranks_run_there_and_the_pod_is_not_gone():
+    departures = make_departures(7.0, 8.0)
+    assert departures.last_read({"uid"}) == 7.0
+    assert departures.last_read(set()) is None
+    departures.follow([make_member(MemberState.GONE)], 9.0)
+    assert departures.last_read({"uid"}) is None
+
+
 def test_of_whom_nobody_speaks_nothing_is_kept():
     departures = make_departures(before={"gone-before", "known"})
     departures.forget(["uid"], {"known"})
