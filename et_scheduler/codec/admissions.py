@@ -57,6 +57,7 @@ def decode_admission(body: object) -> Admission:
         gave_for=_decode_gift(read_object(body, "gaveFor")),
         evictions=tuple(map(_decode_eviction, read_objects(body, "evictions", MAX_EVICTIONS))),
         attempts=read_integer(body, "attempts", most=MAX_INTEGER),
+        grown_from=read_integer(body, "grownFrom", most=MAX_WORKERS),
         retry_at=read_moment(body, "retryAt"),
         resized_at=read_moment(body, "resizedAt"),
         leaving_since=read_moment(body, "leavingSince"),
@@ -95,6 +96,7 @@ def encode_admission(admission: Admission) -> dict[str, Any]:
         ]
         or None,
         "attempts": admission.attempts or None,
+        "grownFrom": admission.grown_from or None,
         "retryAt": write_moment(admission.retry_at),
         "resizedAt": write_moment(admission.resized_at),
         "leavingSince": write_moment(admission.leaving_since),

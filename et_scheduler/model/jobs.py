@@ -43,7 +43,8 @@ class Admission:
     `workers` is what an admitted job may have now. `leaving` are the names that go first, asked
     `leaving_since`.
     `reserved` are nodes that a waiting job holds. `queued_at` is its place in line, `since` that of
-    `state`; `bound_at` says that its least size was bound in this admission.
+    `state`; `bound_at` says that its least size was bound in this admission. `grown_from` is what
+    it had before it was to have more, until that has come.
     """
 
     number: int = 0
@@ -67,6 +68,7 @@ class Admission:
     retry_at: int | None = None
     resized_at: int | None = None
     leaving_since: int | None = None
+    grown_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)

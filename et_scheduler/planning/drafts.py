@@ -191,7 +191,7 @@ class Draft:
         before = self.get_held(standing, standing.size)
         names = {pod.name for pod in leaving}
         stay = [pod for pod in standing.workers if pod.name not in names]
-        workers = max(find_floor(standing.job, len(stay)), min(standing.floor, len(stay)))
+        workers = min(find_floor(standing.job, len(stay)), standing.size)
         extra = stay[workers:]
         for pod in extra:
             self.expect_worker(standing, pod)
@@ -206,6 +206,7 @@ class Draft:
             ),
             leaving_since=self.now if leaving or extra else standing.admission.leaving_since,
             gave_for=given or gift,
+            grown_from=standing.admission.grown_from if workers > len(stay) else 0,
             reason=Reason.GAVE_WAY,
             message=reason,
         )

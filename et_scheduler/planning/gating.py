@@ -44,6 +44,8 @@ def _find_in_queue(draft: Draft, standing: Standing) -> Obstacle | None:
 
 def _find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
     admission = standing.admission
+    if standing.is_admitted and not standing.is_bound:
+        return Reason.BELOW_MINIMUM, "what it may have already does not stand yet"
     if standing.pods_left and not standing.is_admitted:
         text = f"{standing.pods_left} pods of its last life are not gone yet"
         return Reason.PODS_LEFT, text

@@ -166,8 +166,8 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
     if standing.is_fresh:  # it starts with them, on nodes that may be reserved for others
         seats = standing.gang_seats or Seats()
         placement = draft.build_placement(standing, (*seats.places, *places), seats.launcher)
-        draft.change(standing, Step.TAKE, workers=workers, placement=placement)
-        draft.change(standing, Step.TAKE, message=f"{workers} workers")
+        fields = {"message": f"{workers} workers", "grown_from": standing.size}
+        draft.change(standing, Step.TAKE, workers=workers, placement=placement, **fields)
         return
     draft.change(
         standing,
@@ -176,6 +176,7 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         placement=draft.build_placement(standing, places),
         resized_at=draft.now,
         short_since=draft.now,
+        grown_from=standing.size,
         reason=Reason.GROWN,
         message=f"{workers} workers: {workers - standing.was_size} more have room",
     )

@@ -11,6 +11,7 @@ from et_scheduler.model.jobs import Admission, Gift, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import find_seats
+from et_scheduler.planning.sizes import find_allowed
 from et_scheduler.planning.standings import Standing
 
 SPREAD = 5
@@ -88,21 +89,31 @@ def _note_admitted(draft: Draft, standing: Standing) -> None:
     if admission.bound_at is None:
         if standing.is_bound:
             fields = {"bound_at": draft.now, "attempts": 0, "short_since": short_since}
+            fields["grown_from"] = admission.grown_from if short_since else 0
             draft.change(standing, Step.TELL, **fields)
         else:
             _check_start(draft, standing)
-    elif short_since != admission.short_since:
-        has_come = short_since is None and admission.reason in (Reason.GROWN, Reason.RAISED)
-        done = {"reason": Reason.GROWN, "attempts": 0, "retry_at": None} if has_come else {}
-        draft.change(standing, Step.TELL, short_since=short_since, **done)
     elif short_since is None:
-        return
+        _note_whole(draft, standing)
+    elif admission.short_since is None:
+        draft.change(standing, Step.TELL, short_since=short_since)
     elif standing.is_bound:
         _check_growth(draft, standing)
-    elif admission.reason is Reason.RAISED:
-        _check_raise(draft, standing)
-    elif draft.has_passed(admission.short_since, draft.rules.short_most):
+    elif _lacks_growth(draft, standing):
+        _lower(draft, standing)
+    elif draft.has_passed(short_since, draft.rules.short_most):
         take_back(draft, standing, Reason.BELOW_MINIMUM, "below its least size for too long")
+
+
+def _note_whole(draft: Draft, standing: Standing) -> None:
+    """All is there that it may have. If more was to come, that has: the next does not wait."""
+    admission, fields = standing.admission, dict[str, Any]()
+    if admission.reason is Reason.RAISED:
+        fields = {"reason": Reason.GROWN, "attempts": 0, "retry_at": None}
+    elif admission.grown_from:
+        fields = {"attempts": 0, "retry_at": None}
+    if admission.short_since is not None or fields:
+        draft.change(standing, Step.TELL, short_since=None, grown_from=0, **fields)
 
 
 def _check_start(draft: Draft, standing: Standing) -> None:
@@ -157,7 +168,7 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
         return
     lacking = standing.size - len(standing.workers)
     text = f"{lacking} workers had no node in {wait // 1000} s"
-    fields: dict[str, Any] = {"reason": Reason.NOT_GROWN, "short_since": None}
+    fields: dict[str, Any] = {"reason": Reason.NOT_GROWN, "short_since": None, "grown_from": 0}
     uncreated = lacking - len(standing.unbound) - standing.replaced
     if uncreated > 0:
         text += f", {uncreated} of them were not created"
@@ -166,26 +177,30 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
     draft.change(standing, Step.GIVE, **fields)
 
 
-def _check_raise(draft: Draft, standing: Standing) -> None:
-    """A larger least size that does not come costs the job nothing: it goes on with what it has.
-
-    It waits in line for the difference again, longer each time.
-    """
+def _lacks_growth(draft: Draft, standing: Standing) -> bool:
+    """Whether it lacks its least size since it may have more, and for too long by now."""
+    admission = standing.admission
+    had_less = admission.grown_from or (admission.reason is Reason.RAISED and standing.workers)
+    is_lacking = len(standing.workers) < standing.floor
     wait = draft.rules.grown_within
-    if not standing.workers or not draft.has_passed(standing.admission.short_since, wait):
-        return
-    lacking = standing.floor - len(standing.workers)
-    text = f"{lacking} workers of a larger least size had no node in {wait // 1000} s"
-    draft.change(
-        standing,
-        Step.GIVE,
-        workers=len(standing.workers),
-        short_since=None,
-        reason=Reason.NOT_GROWN,
-        message=text,
-        **_count_attempt(draft, standing),
-    )
-    standing.unbound = []
+    return bool(had_less) and is_lacking and draft.has_passed(admission.short_since, wait)
+
+
+def _lower(draft: Draft, standing: Standing) -> None:
+    """A larger least size that does not come costs the job nothing: it may have what it had.
+
+    What has come of it stays, down to an allowed size. It waits in line for the rest again, longer
+    each time; what lacks of its own it lacks from now on.
+    """
+    there = len(standing.workers)
+    text = f"{standing.floor - there} workers of a larger least size had no node in "
+    text += f"{draft.rules.grown_within // 1000} s"
+    own = standing.admission.grown_from  # a former version has not written it
+    workers = min(max(own, find_allowed(standing.job, there)), standing.size)
+    draft.change(standing, Step.GIVE, workers=workers, short_since=None, grown_from=0)
+    draft.shrink(standing, (), None, text)
+    fields = _count_attempt(draft, standing)
+    draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN, **fields)
 
 
 def take_back(
@@ -227,6 +242,7 @@ def send_back(
         gave_for=None,
         bound_at=None,
         short_since=None,
+        grown_from=0,
         reason=reason,
         message=text,
         **changes,

@@ -43,8 +43,11 @@ def find_next(job: Job, workers: int) -> int:
 
 def find_floor(job: Job, workers: int) -> int:
     """The largest allowed size that is not above this one, the least at least."""
-    least = find_least(job)
-    if not job.sizes or workers <= least:
-        return max(workers, least)
+    return max(find_allowed(job, workers), find_least(job))
+
+
+def find_allowed(job: Job, workers: int) -> int:
+    """The same, below the least too; where no size is as small, or none is ours, this one."""
     place = bisect_right(job.sizes, workers)
-    return max(job.sizes[place - 1] if place else least, least)
+    is_ours = find_elasticity(job) is Elasticity.AUTO
+    return job.sizes[place - 1] if place and is_ours else workers

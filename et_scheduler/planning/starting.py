@@ -147,8 +147,8 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     if not is_new:
         reason, text = Reason.RAISED, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
-        fields["short_since"] = draft.now
-        draft.change(standing, Step.TAKE, unfit_since=None, **fields)
+        fields |= {"short_since": draft.now, "grown_from": standing.size, "unfit_since": None}
+        draft.change(standing, Step.TAKE, **fields)
         return
     draft.change(
         standing,
@@ -167,6 +167,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         unfit_since=None,
         bound_at=None,
         short_since=None,
+        grown_from=0,
         gave_for=None,
         retry_at=None,
         resized_at=None,

@@ -55,6 +55,7 @@ ADMISSIONS = st.builds(
     gave_for=st.none() | st.builds(Gift, st.sampled_from(Purpose), st.just("") | NAME),
     evictions=st.lists(st.builds(Eviction, NAME, NAME, MOMENTS), max_size=3).map(tuple),
     attempts=NUMBERS,
+    grown_from=st.integers(0, 1024),
     retry_at=MAYBE,
     resized_at=MAYBE,
 )

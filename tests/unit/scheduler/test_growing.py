@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from et_contract.admissions import AdmissionState
+from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
@@ -104,7 +105,8 @@ def test_each_growth_of_which_nothing_comes_is_tried_later() -> None:
     assert sizes.count(8) <= 14
     assert sizes[-1] == 2
     came = add(jobs[0], *[now] * 6)
-    whole = replace(jobs[0].admission, workers=8, reason=Reason.GROWN, short_since=now)
+    fields = {"reason": Reason.GROWN, "short_since": now, "grown_from": 2}
+    whole = replace(jobs[0].admission, workers=8, **fields)
     told = decide_on(ONE, [replace(came, admission=whole)], now=now)["a"]
     assert (told.attempts, told.retry_at, told.short_since) == (0, None, None)
 
@@ -138,3 +140,84 @@ def test_attempts_to_grow_are_none_to_start() -> None:
     told = decide_on(ONE, [victim, waiter])["a"]
     assert told.reason is Reason.EVICTED
     assert (told.attempts, told.retry_at) == (0, None)
+
+
+# ---------------------------------------------------------------- a larger least size
+def raise_to(job: Job, least: int) -> Job:
+    """Its author asks for more, and it may have them since NOW."""
+    job = replace(job, minimum=least, replicas=least)
+    [job] = apply([job], decide(Cluster(ONE), MAIN, [job], NOW))
+    assert job.admission is not None
+    assert (job.admission.workers, job.admission.reason) == (least, Reason.RAISED)
+    return job
+
+
+def make_two(**changes: Any) -> Job:
+    return run_on(make_job("a", 2, 8, **changes), "node-00", "node-00")
+
+
+FIXED = {"elasticity": Elasticity.FIXED}
+
+
+@pytest.mark.parametrize(
+    ("job", "workers", "there"),
+    [
+        pytest.param(raise_to(make_two(), 6), 3, 3, id="what has come stays"),
+        pytest.param(raise_to(make_two(**FIXED), 6), 3, 3, id="of a Fixed one too"),
+        pytest.param(raise_to(make_two(sizes=(2, 4, 8)), 8), 5, 4, id="down to an allowed size"),
+        pytest.param(raise_to(make_two(sizes=(2, 4, 8)), 8), 3, 2, id="or the one before"),
+        pytest.param(raise_to(make_two(), 6), 1, 2, id="its own is to come back"),
+        pytest.param(raise_to(make_two(**FIXED), 6), 1, 2, id="that of a Fixed one too"),
+    ],
+)
+def test_a_job_whose_larger_least_size_does_not_come_may_have_what_it_had(
+    job: Job, workers: int, there: int
+) -> None:
+    job = add(job, *[NOW] * 6)
+    lost = replace(job, pods=job.pods[: 1 + workers])
+    assert "a" not in decide_on(ONE, [lost], now=NOW + 119 * SECOND)
+    told = decide_on(ONE, [lost], now=NOW + 120 * SECOND)["a"]
+    assert (told.workers, told.reason, told.grown_from) == (there, Reason.NOT_GROWN, 0)
+    assert len(told.leaving) == max(workers - there, 0)
+    assert told.retry_at is not None
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_one_that_loses_its_own_meanwhile_is_evicted_ten_minutes_later(left: int) -> None:
+    job = raise_to(make_two(), 6)
+    lost = replace(job, pods=job.pods[: 1 + left])
+    jobs, now = live([lost], 12 * 60)
+    assert jobs[0].admission is not None
+    assert jobs[0].admission.state is AdmissionState.ADMITTED
+    jobs, _ = live(jobs, 60, now=now)
+    assert jobs[0].admission is not None
+    assert jobs[0].admission.reason is Reason.BELOW_MINIMUM
+
+
+def test_a_larger_least_size_that_is_lowered_again_is_given_back() -> None:
+    job = replace(raise_to(make_two(), 8), minimum=2, replicas=2)
+    told = decide_on(ONE, [job], now=NOW + 120 * SECOND)["a"]
+    assert (told.workers, told.reason, told.grown_from) == (2, Reason.NOT_GROWN, 0)
+
+
+def test_a_least_size_that_rises_while_it_grows_costs_nothing_either() -> None:
+    grown = replace(add(grow(), NOW), minimum=5)
+    assert "a" not in decide_on(ONE, [grown], now=NOW + 119 * SECOND)
+    told = decide_on(ONE, [grown], now=NOW + 120 * SECOND)["a"]
+    assert (told.state, told.workers) == (AdmissionState.ADMITTED, 3)
+    assert told.reason is Reason.NOT_GROWN
+
+
+def test_a_larger_least_size_waits_until_the_job_stands() -> None:
+    job = replace(make_two(), minimum=4)
+    lost = replace(job, pods=job.pods[:2])
+    decision = decide(Cluster(ONE), MAIN, [lost], NOW)
+    assert decision.explanations["a"].reason is Reason.BELOW_MINIMUM
+    assert [change.admission.workers for change in decision.changes] == [2]
+
+
+def test_one_that_a_former_version_has_raised_goes_on_with_what_is_there() -> None:
+    fields = {"reason": Reason.RAISED, "short_since": NOW - 2 * MINUTE}
+    job = run_on(make_job("a", 6, 8), *["node-00"] * 3)
+    former = replace(job, admission=replace(job.admission, workers=6, **fields))  # type: ignore[type-var]
+    assert decide_on(ONE, [former])["a"].workers == 3
