@@ -43,7 +43,7 @@ def find_seats_with_victims(
     draft: Draft, waiter: Standing, gang: Gang, preferred: frozenset[int]
 ) -> tuple[Seats, Search] | None:
     """Seats for which others go, who are to be asked by the search: shrinking before evicting."""
-    if not waiter.job.preempts:
+    if not waiter.job.preempts or waiter.has_failed:
         return None
     donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
     allowed = draft.get_allowed(waiter)

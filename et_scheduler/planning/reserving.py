@@ -68,7 +68,7 @@ def _choose(draft: Draft, standing: Standing, held: Sequence[int]) -> Sequence[i
 def _find_first(draft: Draft, line: Sequence[Standing]) -> Standing | None:
     for standing in line:
         told = draft.explanations.get(standing.job.uid)
-        is_unfit = told is not None and told.reason is Reason.NO_ROOM
+        is_unfit = told is not None and told.reason is Reason.NO_ROOM and not standing.has_failed
         since = standing.admission.unfit_since
         if is_unfit and draft.has_passed(since, draft.rules.reserve_after):
             return standing

@@ -49,7 +49,8 @@ def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
     told_of = draft.explanations if draft.queues[queue].limits else {}
     for uid, told in told_of.items():
         standing = draft.standings[uid]
-        if told.reason in _FOR_LIMIT and draft.get_queue(standing) == queue:
+        is_owed = told.reason in _FOR_LIMIT and not standing.has_failed
+        if is_owed and draft.get_queue(standing) == queue:
             workers = standing.least - standing.size
             more = draft.get_amounts(standing, workers, launcher=not standing.is_admitted)
             if not draft.ledger.exceeds_limit(queue, more, at_least=True):

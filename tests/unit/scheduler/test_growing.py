@@ -221,3 +221,34 @@ def test_one_that_a_former_version_has_raised_goes_on_with_what_is_there() -> No
     job = run_on(make_job("a", 6, 8), *["node-00"] * 3)
     former = replace(job, admission=replace(job.admission, workers=6, **fields))  # type: ignore[type-var]
     assert decide_on(ONE, [former])["a"].workers == 3
+
+
+# ---------------------------------------------------------------- what others do for it
+@pytest.mark.parametrize(("attempts", "asks"), [(0, True), (1, False)])
+@pytest.mark.parametrize("limit", [99, 8])
+def test_one_whose_workers_did_not_come_takes_only_what_is_free(
+    attempts: int, limit: int, *, asks: bool
+) -> None:
+    queues = (Queue("main", limits={"cpu": limit * 1000}),)
+    rich = run_on(make_job("v", 2, 6), *["node-00"] * 6)
+    poor = replace(make_two(**FIXED), replicas=6)
+    assert poor.admission is not None
+    poor = replace(poor, admission=replace(poor.admission, attempts=attempts))
+    assert ("v" in decide_on(ONE, [rich, poor], queues)) is asks
+    told = decide_on((*ONE, make_node("node-01", 4)), [rich, poor])["a"]
+    assert (told.workers, told.reason) == (6, Reason.RAISED)
+
+
+def test_nor_does_it_keep_room_from_others() -> None:
+    rich = run_on(make_job("v", 2, 2), *["node-00"] * 2)
+    poor = replace(make_two(**FIXED), replicas=7)
+    assert poor.admission is not None
+    poor = replace(poor, admission=replace(poor.admission, attempts=1))
+    jobs, now = live([rich, poor], 300)
+    jobs = [*jobs, make_job("b", 4, 4, created=now)]
+    jobs, _ = live(jobs, 10, now=now)
+    assert jobs[2].admission is not None
+    assert jobs[2].admission.state is AdmissionState.ADMITTED
+    limited = (Queue("main", limits={"cpu": 7000}),)
+    grower = run_on(make_job("v", 1, 4), *["node-00"])
+    assert decide_on(ONE, [grower, poor], limited)["v"].workers == 4
