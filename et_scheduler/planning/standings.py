@@ -107,7 +107,7 @@ class Standing:
     def is_whole(self) -> bool:
         """Whether all that it may have has nodes, where its number is ours to choose.
 
-        A worker that others delete counts until it is overdue.
+        A worker with a node that others delete counts until it is overdue.
         """
         missing = self.size - len(self.workers) - self.replaced
         return self.is_bound and (missing <= 0 or not self.is_elastic)
@@ -200,7 +200,8 @@ class Standing:
                     overdue.add(pod.name)
                 else:
                     self.leaving += 1
-                    self.replaced += pod.name not in leaving and not pod.is_launcher
+                    is_asked = pod.is_launcher or pod.name in leaving
+                    self.replaced += bool(pod.node) and not is_asked
             elif pod.is_launcher:
                 self.has_launcher = True
             else:

@@ -132,6 +132,14 @@ def test_a_worker_that_drains_keeps_its_place_for_the_next() -> None:
     assert jobs[0].admission == job.admission
 
 
+def test_one_that_is_deleted_before_it_had_a_node_keeps_no_room() -> None:
+    pod = Pod("new", "", NOW, is_terminating=True, deletion_asked=NOW)
+    grown = grow()
+    jobs, _ = live([replace(grown, pods=(*grown.pods, *[pod] * 6))], 130)
+    assert jobs[0].admission is not None
+    assert jobs[0].admission.workers == 2
+
+
 def test_attempts_to_grow_are_none_to_start() -> None:
     victim = run_on(
         make_job("a", 2, 2, 4), "node-00", "node-00", attempts=5, retry_at=NOW + 10 * MINUTE
