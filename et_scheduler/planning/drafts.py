@@ -224,10 +224,11 @@ class Draft:
 
         Who held one of them is of lower priority, or it was not to be had.
         """
+        mine = set(places)
         self.holds[standing.job.uid] = Hold(standing, list(places))
         for uid, hold in list(self.holds.items()):
-            if hold.standing is not standing:
-                hold.places = [place for place in hold.places if place not in places]
+            if hold.standing is not standing and not mine.isdisjoint(hold.places):
+                hold.places = [place for place in hold.places if place not in mine]
             if not hold.places:
                 del self.holds[uid]
 
