@@ -78,7 +78,15 @@ class Scheduler:
         writer = Writer(guarded, self._ingest, sink, clock, metrics)
         scribe = observer if settings.is_observing else writer
         self._recording = Recording(Path(settings.record)) if settings.record else None
-        self._decider = Decider(self.store, scribe, sink, clock, metrics, plan=self._plan)
+        self._decider = Decider(
+            self.store,
+            scribe,
+            sink,
+            clock,
+            metrics,
+            plan=self._plan,
+            pool_label=settings.pool_label,
+        )
         for resource in self.store.tables:
             self._watches.add(resource, None, self._build_reflector(api, resource))
         lead = (

@@ -32,6 +32,12 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="decide and show what would be decided, and write nothing",
     )
     parser.add_argument(
+        "--pool-label",
+        metavar="LABEL",
+        default=environ.get("POOL_LABEL", ""),
+        help="what nodes with another value of this label have are other resources for queues",
+    )
+    parser.add_argument(
         "--record",
         metavar="FILE",
         default=environ.get("RECORD", ""),
@@ -55,6 +61,7 @@ def build_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Sett
     """The same from flags that were parsed."""
     return Settings(
         is_observing=args.observe,
+        pool_label=args.pool_label,
         record=args.record,
         **read_process_settings(args, environ),
     )

@@ -77,9 +77,10 @@ class Decider:
         clock: for pauses; its time of day is what decisions are made by.
         metrics: counts passes.
         plan: makes a pass.
+        pool_label: see Settings.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (its parts, wired in assembly)
         self,
         store: Store,
         scribe: Scribe,
@@ -88,6 +89,7 @@ class Decider:
         metrics: Metrics,
         *,
         plan: Plan = plan_apart,
+        pool_label: str = "",
     ) -> None:
         self._store = store
         self._scribe = scribe
@@ -95,7 +97,7 @@ class Decider:
         self._clock = clock
         self._metrics = metrics
         self._plan = plan
-        self._surveyor = Surveyor(store)
+        self._surveyor = Surveyor(store, pool_label)
         self._wanted = asyncio.Event()
         self._told: dict[str, str] = {}  # troubles by uid
         self._failures = 0

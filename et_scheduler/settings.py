@@ -15,5 +15,7 @@ class Settings(ProcessSettings):
     lease_name: str = "et-scheduler"
     is_observing: bool = False
     """Decide and show, and write nothing: no admission, no status, no Event, no lease."""
+    pool_label: str = ""
+    """What nodes with another value of this label have are other resources; empty: all the same."""
     record: str = ""
     """File that passes are kept in; empty: none."""

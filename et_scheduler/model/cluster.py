@@ -14,7 +14,8 @@ class Node:
 
     `taken` is what all pods bound to it request, without those of the jobs that are given to
     `decide`; `leaving` is the part of it whose pods are being terminated: taken still, and free
-    later. `has_room` is False for a node that is cordoned, not ready, or about to go.
+    later. `has_room` is False for a node that is cordoned, not ready, or about to go. What it has
+    is another resource for queues than the same in another `pool`.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     ports: frozenset[str] = frozenset()
     has_room: bool = True
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,14 @@ from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.ledgers import SCALE, Ledger
 from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.pools import Pools
 from et_scheduler.planning.promises import Promises
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_floor
 from et_scheduler.planning.standings import Standing
 
+Piece = tuple[Shape, int]
+"""A pod as the books have it: its shape, and the pool by which it counts."""
 MOST_ONLY = 200
 """With more names than that `only` is left out of a placement, and `avoid` is cut."""
 
@@ -56,13 +59,13 @@ class Draft:
         shapes |= {pod.shape for pod in cluster.pending}
         limited = {name for queue in self.queues.values() for name in queue.limits}
         self.room = Room(cluster.nodes, shapes, limited)
-        self.total = self.room.total()
-        self.ledger = Ledger(self.queues, self.room.resources, self._get_shared_total())
+        self.pools = Pools(self.room)
+        self.ledger = Ledger(self.queues, self.pools)
         self.holds: dict[str, Hold] = {}
         self.explanations: dict[str, Explanation] = {}
         self.promises = Promises(self.room)
-        self._parts: dict[Shape, tuple[int, ...]] = {}
-        self._wholes: list[int] = self.total.tolist()
+        self._parts: dict[Piece, tuple[int, ...]] = {}
+        self._wholes: list[int] = self.pools.total.tolist()
         self.givers: dict[str, list[Standing]] = {}
         for standing in self.standings.values():
             self._note_gift(standing)
@@ -84,46 +87,52 @@ class Draft:
         return [pod for pod in waits if self.room.could_hold(pod.shape)]
 
     def get_amounts(self, standing: Standing, workers: int, *, launcher: bool = True) -> Counts:
-        """What so many new workers of the job would take; places for pods left out."""
-        amounts = self.room.get_vector(standing.job.worker) * workers
+        """What so many new workers of the job would take of what is shared."""
+        amounts: Counts = self.pools.get_vector(standing.job.worker) * workers
         if launcher:
-            amounts = amounts + self.room.get_vector(standing.job.launcher)
-        amounts[0] = 0
+            amounts = amounts + self.pools.get_vector(standing.job.launcher)
         return amounts
 
-    def count_held(self, standing: Standing, workers: int) -> Counter[Shape]:
+    def count_held(self, standing: Standing, workers: int) -> Counter[Piece]:
         """What the job counts for with so many workers: those that are there as they are.
 
         What no node could hold does not come, and counts only where nodes may come.
         """
         there = standing.workers[:workers]
-        counts = standing.count_shapes(there)
+        counts = self._count_workers(standing, there)
         coming = {standing.coming: workers - len(there)} if workers > len(there) else {}
         launcher = standing.launcher
         if launcher is not None:
-            counts[launcher.shape or standing.job.launcher] += 1
+            counts[self._locate(launcher, launcher.shape or standing.job.launcher)] += 1
         else:
             coming[standing.job.launcher] = coming.get(standing.job.launcher, 0) + 1
         queue = self.queues.get(self.get_queue(standing))
         for shape, count in coming.items():
             if self.room.could_hold(shape) or (queue is not None and queue.is_autoscaled):
-                counts[shape] += count
+                counts[self._locate(None, shape)] += count
         return counts
 
     def get_held(self, standing: Standing, workers: int) -> Counts:
-        """The same as amounts; places for pods left out."""
+        """The same as amounts of what is shared."""
         return self._sum(self.count_held(standing, workers))
 
     def get_taken(self, standing: Standing, pods: Iterable[Pod]) -> Counts:
-        """What these bound workers take; places for pods left out."""
-        return self._sum(standing.count_shapes(pods))
+        """What these bound workers take of what is shared."""
+        return self._sum(self._count_workers(standing, pods))
 
-    def _sum(self, counts: Mapping[Shape, int]) -> Counts:
-        amounts = np.zeros_like(self.total)
-        for shape, count in counts.items():
-            amounts += self.room.get_vector(shape) * count
-        amounts[0] = 0
+    def _sum(self, counts: Mapping[Piece, int]) -> Counts:
+        amounts = np.zeros_like(self.pools.total)
+        for piece, count in counts.items():
+            amounts += self.pools.get_vector(*piece) * count
         return amounts
+
+    def _count_workers(self, standing: Standing, pods: Iterable[Pod]) -> Counter[Piece]:
+        return Counter(self._locate(pod, pod.shape or standing.job.worker) for pod in pods)
+
+    def _locate(self, pod: Pod | None, shape: Shape) -> Piece:
+        """What it is of what is shared: by its node, or by where such pods are at home."""
+        pool = self.pools.find(pod.node) if pod is not None else None
+        return shape, self.pools.find_home(shape) if pool is None else pool
 
     def get_queue(self, standing: Standing) -> str:
         """By which queue the job counts: what was fixed at its start, as long as it runs."""
@@ -292,17 +301,19 @@ class Draft:
         """Compute the shares of the cluster of its launcher and of each worker, on average."""
         launcher = standing.launcher
         own = launcher.shape if launcher is not None else None
-        standing.launcher_parts = self._get_parts(own or standing.job.launcher)
-        counts = standing.count_shapes(standing.workers) or {standing.job.worker: 1}
+        piece = self._locate(launcher, own or standing.job.launcher)
+        standing.launcher_parts = self._get_parts(piece)
+        counts = self._count_workers(standing, standing.workers)
+        counts = counts or Counter({self._locate(None, standing.job.worker): 1})
         parts = ([count * n for n in self._get_parts(one)] for one, count in counts.items())
         workers = sum(counts.values())
         standing.worker_parts = tuple(sum(column) // workers for column in zip(*parts, strict=True))
 
-    def _get_parts(self, shape: Shape) -> tuple[int, ...]:
-        if shape not in self._parts:
-            pairs = zip(self.room.get_vector(shape).tolist()[1:], self._wholes[1:], strict=True)
-            self._parts[shape] = tuple(n * SCALE // whole if whole else 0 for n, whole in pairs)
-        return self._parts[shape]
+    def _get_parts(self, piece: Piece) -> tuple[int, ...]:
+        if piece not in self._parts:
+            pairs = zip(self.pools.get_vector(*piece).tolist(), self._wholes, strict=True)
+            self._parts[piece] = tuple(n * SCALE // whole if whole else 0 for n, whole in pairs)
+        return self._parts[piece]
 
     def _note_gift(self, standing: Standing) -> None:
         gift = standing.admission.gave_for
@@ -310,8 +321,3 @@ class Draft:
             givers = self.givers.setdefault(gift.uid, [])
             if standing not in givers:
                 givers.append(standing)
-
-    def _get_shared_total(self) -> Counts:
-        total = self.total.copy()
-        total[0] = 0
-        return total

@@ -6,7 +6,6 @@ from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import CPU, describe_requests
 from et_scheduler.planning.drafts import Draft, Hold
 from et_scheduler.planning.fitting import Gang, count_seats
-from et_scheduler.planning.rooms import to_amounts
 from et_scheduler.planning.standings import Standing
 
 MOST_NAMED = 3
@@ -93,7 +92,7 @@ def _describe_owners(draft: Draft, gang: Gang) -> str:
 def _list_owners(draft: Draft, name: str) -> str:
     owners = []
     for queue, vector in draft.ledger.allocated.items():
-        amount = to_amounts(draft.room, vector).get(name, 0)
+        amount = draft.pools.name(vector).get(name, 0)
         if amount > 0:
             owners.append((-amount, queue))
     unit = "CPU" if name == CPU else name

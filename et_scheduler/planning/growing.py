@@ -97,7 +97,7 @@ class Fill:
             more = more + self.more[queue]
         if queue not in self._owed:
             self._owed[queue] = find_owed(self.draft, queue)
-        if self.draft.ledger.exceeds_limit(queue, more + self._owed[queue] * (more > 0)):
+        if self.draft.ledger.exceeds_limit(queue, more, owed=self._owed[queue]):
             return False
         places = self._find(standing, step)
         if places is None:

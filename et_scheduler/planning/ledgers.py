@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from et_scheduler.model.queues import Queue
+from et_scheduler.planning.pools import Pools
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.sharing import Claim, share
 
@@ -16,15 +17,13 @@ UNLIMITED = 2**62
 
 
 class Ledger:
-    """One row a queue, one column a resource; places for pods count nothing here."""
+    """One row a queue, one column a resource of a pool. Limits count over all pools."""
 
-    def __init__(
-        self, queues: Mapping[str, Queue], resources: Sequence[str], total: Counts
-    ) -> None:
+    def __init__(self, queues: Mapping[str, Queue], pools: Pools) -> None:
         self.queues = queues
-        self.total = total
-        self.resources = resources
-        self.limits = {name: self._read_limits(queue) for name, queue in queues.items()}
+        self.total = pools.total
+        self._pools = pools
+        self._limits = {name: self._read_limits(queue) for name, queue in queues.items()}
         self.clear()
 
     def clear(self) -> None:
@@ -33,11 +32,11 @@ class Ledger:
         self.least = {name: np.zeros_like(self.total) for name in self.queues}
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}
         self.deserved = {name: np.zeros_like(self.total) for name in self.queues}
-        self._is_contended = np.zeros(len(self.resources), dtype=np.bool_)
+        self._is_contended = np.zeros(len(self.total), dtype=np.bool_)
 
     def settle(self) -> None:
         """Compute what each deserves from what all request."""
-        for column in range(len(self.resources)):
+        for column in range(len(self.total)):
             claims = [
                 Claim(name, queue.weight, queue.priority, self._cut(name, column))
                 for name, queue in self.queues.items()
@@ -81,17 +80,30 @@ class Ledger:
         over = (self.least[queue] + gang > self.deserved[queue]) & (gang > 0)
         return not over.any()
 
-    def exceeds_limit(self, queue: str, more: Counts, *, at_least: bool = False) -> bool:
-        """Whether it would have more than it ever may; `at_least`: with all its jobs at theirs."""
+    def exceeds_limit(
+        self, queue: str, more: Counts, *, at_least: bool = False, owed: Counts | None = None
+    ) -> bool:
+        """Whether it would have more than it ever may; `at_least`: with all its jobs at theirs.
+
+        What is `owed` to others counts for the resources of which it would have more.
+        """
         if not self.queues[queue].limits:
             return False
-        amounts = self.least[queue] if at_least else self.allocated[queue]
-        over = (amounts + more > self.limits[queue]) & (more > 0)
+        amounts = self._pools.sum_up(self.least[queue] if at_least else self.allocated[queue])
+        wanted = self._pools.sum_up(more)
+        if owed is not None:
+            amounts = amounts + self._pools.sum_up(owed)
+        over = (amounts + wanted > self._limits[queue]) & (wanted > 0)
         return bool(over.any())
 
+    def find_surplus(self, queue: str, wanted: Counts) -> Counts:
+        """By resource, what it would have with that above its limits; below 0 where it may more."""
+        return self._pools.sum_up(self.allocated[queue] + wanted) - self._limits[queue]
+
     def _cut(self, queue: str, column: int) -> int:
-        return min(int(self.requested[queue][column]), int(self.limits[queue][column]))
+        limits = self._limits[queue]
+        return min(int(self.requested[queue][column]), int(limits[column % len(limits)]))
 
     def _read_limits(self, queue: Queue) -> Counts:
-        limits = [queue.limits.get(name, UNLIMITED) for name in self.resources]
+        limits = [queue.limits.get(name, UNLIMITED) for name in self._pools.resources]
         return np.array(limits, dtype=np.int64)

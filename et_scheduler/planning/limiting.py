@@ -16,7 +16,7 @@ def keep_limits(draft: Draft) -> None:
     """
     for queue in draft.queues:
         wanted = find_asked(draft, queue)
-        surplus = draft.ledger.allocated[queue] + wanted - draft.ledger.limits[queue]
+        surplus = draft.ledger.find_surplus(queue, wanted)
         if not (surplus > 0).any():
             continue
         donors = [one for one in draft.list_admitted() if _may_give(draft, one, queue)]
@@ -39,9 +39,9 @@ def _rank(standing: Standing, given: dict[str, int]) -> int:
 
 
 def _find_next(draft: Draft, standing: Standing, given: int) -> Counts:
-    """What the next worker takes that it gives; nothing where it can give no more."""
+    """What the next worker takes that it gives, by resource; nothing where it can give no more."""
     left = standing.workers[: len(standing.workers) - given] if given < standing.surplus else []
-    return draft.get_taken(standing, left[-1:])
+    return draft.pools.sum_up(draft.get_taken(standing, left[-1:]))
 
 
 def _may_give(draft: Draft, standing: Standing, queue: str) -> bool:

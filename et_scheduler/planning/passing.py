@@ -17,7 +17,6 @@ from et_scheduler.planning.limiting import keep_limits
 from et_scheduler.planning.noting import note_all
 from et_scheduler.planning.ordering import list_lines
 from et_scheduler.planning.reserving import reserve_all
-from et_scheduler.planning.rooms import to_amounts
 from et_scheduler.planning.seating import book, restore_holds, seat_bound, seat_unbound
 from et_scheduler.planning.services import serve
 from et_scheduler.planning.standings import Standing
@@ -96,7 +95,7 @@ def _describe(draft: Draft, queue: str, line: Sequence[Standing]) -> QueueStatus
         queue,
         len(waiting),
         running,
-        to_amounts(draft.room, draft.ledger.allocated[queue]),
-        to_amounts(draft.room, draft.ledger.deserved[queue]),
+        draft.pools.name(draft.ledger.allocated[queue]),
+        draft.pools.name(draft.ledger.deserved[queue]),
         tuple(f"{one.job.namespace}/{one.job.name}" for one in waiting[:LINE]),
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from et_scheduler.model.shapes import Shape
-from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.drafts import Draft, Hold, Piece
 from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats, take_seats
 from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
@@ -67,20 +67,20 @@ class _Tally:
     """So many pods of each shape, by queue: vectors are added once for thousands of jobs."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, Shape], int] = defaultdict(int)
+        self._counts: dict[tuple[str, Piece], int] = defaultdict(int)
 
-    def add(self, queue: str, counts: Mapping[Shape, int]) -> None:
-        for shape, count in counts.items():
-            self._counts[queue, shape] += count
+    def add(self, queue: str, counts: Mapping[Piece, int]) -> None:
+        for piece, count in counts.items():
+            self._counts[queue, piece] += count
 
     def write(self, draft: Draft, rows: dict[str, Counts]) -> None:
         """Anybody may ask for any amount: what 64 bits do not hold counts as UNLIMITED."""
         totals: dict[str, list[int]] = {queue: [0] * len(row) for queue, row in rows.items()}
-        for (queue, shape), count in self._counts.items():
-            amounts = draft.room.get_amounts(shape)
+        for (queue, piece), count in self._counts.items():
+            amounts = draft.pools.get_vector(*piece).tolist()
             totals[queue] = [a + count * b for a, b in zip(totals[queue], amounts, strict=True)]
         for queue, amounts in totals.items():
-            rows[queue][1:] = [min(amount, UNLIMITED) for amount in amounts[1:]]
+            rows[queue][:] = [min(amount, UNLIMITED) for amount in amounts]
 
 
 def seat_unbound(draft: Draft) -> None:

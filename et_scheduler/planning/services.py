@@ -92,7 +92,7 @@ def _rank_donors(draft: Draft, priority: int) -> Rank:
         if donor.job.priority > priority:
             return None
         queue = draft.get_queue(donor)
-        wanted = draft.room.get_vector(donor.job.worker)
+        wanted = draft.pools.get_vector(donor.job.worker)
         is_above = queue in draft.queues and draft.ledger.is_above_share(queue, wanted)
         return 0 if is_above else 1
 

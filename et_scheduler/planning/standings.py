@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from et_contract.admissions import AdmissionState, Elasticity
@@ -179,10 +178,6 @@ class Standing:
             largest |= Counter(dict(shape.requests) if shape is not None else {})
         least = Counter(dict(self.job.worker.requests)) & largest
         return replace(self.job.worker, requests=tuple(sorted(least.items())))
-
-    def count_shapes(self, pods: Iterable[Pod]) -> Counter[Shape]:
-        """How many of these workers take what."""
-        return Counter(pod.shape or self.job.worker for pod in pods)
 
     def dominate(self, workers: int) -> int:
         """Its share of the cluster with so many workers, where it is largest; parts of SCALE."""

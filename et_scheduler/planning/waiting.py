@@ -35,14 +35,14 @@ def find_owed(draft: Draft, queue: str) -> Counts:
 
     Who runs does not grow into it: it would be asked to shrink again at once.
     """
-    return next((more for _, more in _list_owed(draft, queue)), np.zeros_like(draft.total))
+    return next((more for _, more in _list_owed(draft, queue)), np.zeros_like(draft.ledger.total))
 
 
 def find_asked(draft: Draft, queue: str) -> Counts:
     """The same of the first who may ask others of the queue to give."""
     owed = _list_owed(draft, queue)
     asked = (more for standing, more in owed if standing.job.preempts)
-    return next(asked, np.zeros_like(draft.total))
+    return next(asked, np.zeros_like(draft.ledger.total))
 
 
 def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:

@@ -35,8 +35,9 @@ class Survey:
 class Surveyor:
     """Looks at a store, and remembers what it has looked at until that changes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, pool_label: str = "") -> None:
         self._store = store
+        self._pool_label = pool_label
         self._nodes: dict[str, Node] = {}
         self._jobs: dict[str, Job] = {}
         self._given: dict[str, str] = {}  # namespaces of jobs by their uids
@@ -84,7 +85,13 @@ class Surveyor:
             taken.update(amounts)
             if pod.is_terminating:
                 leaving.update(amounts)
-        return replace(node, taken=dict(taken), leaving=dict(leaving), ports=frozenset(ports))
+        return replace(
+            node,
+            taken=dict(taken),
+            leaving=dict(leaving),
+            ports=frozenset(ports),
+            pool=node.labels.get(self._pool_label, ""),
+        )
 
     def _is_given(self, entry: Entry[Tenant]) -> bool:
         """Whether it comes with its job. An owner in another namespace is none.

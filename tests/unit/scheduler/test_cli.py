@@ -21,6 +21,11 @@ from tests.unit.scheduler.rigs import Rig, make_held
 from tests.unit.scheduler.test_codec import ADMISSIONS
 
 
+def test_the_label_of_pools_is_a_setting() -> None:
+    assert read_settings([], {}).pool_label == ""
+    assert read_settings([], {"POOL_LABEL": "gpu"}).pool_label == "gpu"
+
+
 def test_flags_stand_before_the_environment() -> None:
     environ = {"HTTP_PORT": "1", "LOG_LEVEL": "debug", "POD_NAME": "p", "POD_NAMESPACE": "n"}
     settings = read_settings(["--http-port", "2"], environ)

@@ -32,11 +32,11 @@ Document = dict[str, Any]
 class Book:
     """A store that is told things one by one."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool_label: str = "") -> None:
         self.store = Store()
         self.unread: list[str] = []
         self.ingest = Ingest(self.store, lambda _, obj, __: self.unread.append(str(obj)[:40]))
-        self.surveyor = Surveyor(self.store)
+        self.surveyor = Surveyor(self.store, pool_label)
         self._versions = count(1)
 
     def tell(self, resource: Resource, obj: Document, namespace: str = "") -> Document:
@@ -53,6 +53,15 @@ class Book:
     def node(self, name: str = "n") -> Any:
         cluster = self.surveyor.survey().cluster
         return next(node for node in cluster.nodes if node.name == name)
+
+
+def test_the_pool_of_a_node_is_the_value_of_the_label() -> None:
+    book, node = Book("gpu"), make_node("n")
+    book.tell(NODES, node)
+    assert book.node().pool == ""
+    labels = {**node["metadata"].get("labels", {}), "gpu": "a100"}
+    book.tell(NODES, {**node, "metadata": {**node["metadata"], "labels": labels}})
+    assert book.node().pool == "a100"
 
 
 def on(pod: Document, node: str = "n", **metadata: Any) -> Document:

@@ -1,0 +1,86 @@
+"""The resources that queues share: those of nodes in another pool are other ones.
+
+A pool is all nodes with one value of the label that an administrator has chosen. What is shared is
+one row of columns a pool, each row as a room has them; with one pool it is as the room has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from et_scheduler.model.shapes import PODS, Shape
+from et_scheduler.planning.rooms import Counts, Room
+
+MOST_POOLS = 64
+"""A label with more values is of no pools: the nodes of all further ones are in the last."""
+_MOST = 2**56
+"""What anybody asks for counts for no more in a pool: sums over all of them still fit 64 bits."""
+
+
+class Pools:
+    """The pools of a room, in the order of their names. Places for pods are not shared."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.resources = room.resources
+        self.names = sorted({node.pool for node in room.nodes})[:MOST_POOLS] or [""]
+        numbers = {name: number for number, name in enumerate(self.names)}
+        last = len(self.names) - 1
+        self._list = [numbers.get(node.pool, last) for node in room.nodes]
+        self._numbers = np.array(self._list, dtype=np.intp)
+        self._homes: dict[Shape, int] = {}
+        self._vectors: dict[tuple[Shape, int], Counts] = {}
+        self.total = self._count_total()
+
+    def find(self, node: str) -> int | None:
+        """In which pool this node is, if it is there."""
+        place = self._room.places.get(node)
+        return None if place is None else self._list[place]
+
+    def find_home(self, shape: Shape) -> int:
+        """By which pool such a pod counts before it has a node: where most of them could be."""
+        if len(self.names) == 1:
+            return 0
+        if shape not in self._homes:
+            fits = np.bincount(
+                self._numbers, self._room.count_empty(shape), minlength=len(self.names)
+            )
+            self._homes[shape] = int(fits.argmax())
+        return self._homes[shape]
+
+    def get_vector(self, shape: Shape, pool: int | None = None) -> Counts:
+        """What a pod of this shape takes of what is shared, in this pool or its home."""
+        number = self.find_home(shape) if pool is None else pool
+        if (shape, number) not in self._vectors:
+            vector = np.zeros_like(self.total)
+            start = number * self._width
+            vector[start : start + self._width] = self._room.get_vector(shape)
+            vector[start] = 0
+            self._vectors[shape, number] = vector
+        return self._vectors[shape, number]
+
+    def sum_up(self, amounts: Counts) -> Counts:
+        """By resource, whatever pool it is of: so limits count."""
+        if len(self.names) == 1:
+            return amounts
+        rows = np.minimum(amounts, _MOST).reshape(len(self.names), self._width)
+        found: Counts = rows.sum(axis=0)
+        return found
+
+    def name(self, amounts: Counts) -> Mapping[str, int]:
+        """The same by the names of resources, what is 0 left out."""
+        pairs = zip(self.resources, self.sum_up(amounts).tolist(), strict=True)
+        return {name: amount for name, amount in pairs if amount and name != PODS}
+
+    @property
+    def _width(self) -> int:
+        return len(self._room.resources)
+
+    def _count_total(self) -> Counts:
+        has_room = np.array([node.has_room for node in self._room.nodes], dtype=np.bool_)
+        total: Counts = np.zeros((len(self.names), self._width), dtype=np.int64)
+        np.add.at(total, self._numbers[has_room], self._room.allocatable[has_room])
+        total[:, 0] = 0
+        return total.reshape(-1)

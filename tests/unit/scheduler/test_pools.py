@@ -1,0 +1,98 @@
+"""What nodes of different pools have are different resources for queues."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from et_scheduler.model.cluster import Cluster, Node
+from et_scheduler.model.jobs import Job
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.shapes import CPU, Operator, Requirement, Shape
+from et_scheduler.planning.passing import decide
+from et_scheduler.planning.pools import MOST_POOLS, Pools
+from et_scheduler.planning.rooms import Room
+from tests.unit.scheduler.makers import NOW, cpus, decide_on, make_job, make_node, run_on
+
+LABEL = "gpu"
+QUEUES = (Queue("one"), Queue("two"))
+
+
+def make_pool(pool: str, *cpu: int) -> tuple[Node, ...]:
+    """Nodes of so many CPUs each."""
+    return tuple(
+        make_node(f"{pool}-{index}", amount, labels={LABEL: pool}, pool=pool)
+        for index, amount in enumerate(cpu)
+    )
+
+
+def bind(shape: Shape, pool: str) -> Shape:
+    """The same on nodes of this pool alone."""
+    return replace(shape, terms=((Requirement(LABEL, Operator.IN, frozenset({pool})),),))
+
+
+def make_member(name: str, queue: str, pool: str, least: int, most: int) -> Job:
+    job = make_job(name, least, most, queue=queue)
+    return replace(job, worker=bind(job.worker, pool))
+
+
+@pytest.mark.parametrize("is_pooled", [True, False])
+def test_who_has_his_share_elsewhere_has_it_here_too(*, is_pooled: bool) -> None:
+    """Queue one has all of a, which is three quarters of everything, and half of b is its due."""
+    nodes = (*make_pool("a", 6), *make_pool("b", 2))
+    if not is_pooled:
+        nodes = tuple(replace(node, pool="") for node in nodes)
+    jobs = [
+        run_on(make_member("large", "one", "a", 6, 6), *["a-0"] * 6),
+        run_on(make_member("other", "two", "b", 1, 2), *["b-0"] * 2),
+        make_member("late", "one", "b", 1, 1),
+    ]
+    told = decide_on(nodes, jobs, QUEUES)
+    assert ("other" in told and told["other"].workers == 1) is is_pooled
+
+
+def test_who_is_above_his_share_in_one_pool_gives_nothing_for_a_job_of_another() -> None:
+    nodes = (*make_pool("a", 4), *make_pool("b", 4))
+    jobs = [
+        run_on(make_member("borrows", "two", "a", 1, 4), *["a-0"] * 4),
+        run_on(make_member("all", "two", "b", 4, 4), *["b-0"] * 4),
+        make_member("late", "one", "b", 2, 2),
+    ]
+    assert "borrows" not in decide_on(nodes, jobs, QUEUES)
+
+
+def test_a_limit_is_of_all_pools_together() -> None:
+    nodes = (*make_pool("a", 4), *make_pool("b", 4))
+    queues = (Queue("one", limits={CPU: 3000}),)
+    jobs = [
+        run_on(make_member("first", "one", "a", 2, 2), *["a-0"] * 2),
+        make_member("late", "one", "b", 2, 2),
+    ]
+    decision = decide(Cluster(nodes), queues, jobs, NOW)
+    assert decision.explanations["late"].reason == "AtLimit"
+    [status] = decision.queues
+    assert (status.allocated, status.deserved) == ({CPU: 2000}, {CPU: 4000})
+
+
+def test_a_pod_counts_by_its_node_and_without_one_where_most_of_it_could_be() -> None:
+    nodes = (*make_pool("a", 2), *make_pool("b", 4))
+    shape = bind(cpus(1), "a")
+    pools = Pools(Room(nodes, [shape, cpus(1), cpus(9)]))
+    assert [pools.find_home(one) for one in (shape, cpus(1), cpus(9))] == [0, 1, 0]
+    assert (pools.find("a-0"), pools.find("b-0"), pools.find("gone")) == (0, 1, None)
+    both = pools.get_vector(cpus(1)) + pools.get_vector(shape) * 2
+    assert both.tolist() == [0, 2000, 0, 1000]
+    assert pools.total.tolist() == [0, 2000, 0, 4000]
+    assert pools.sum_up(both).tolist() == [0, 3000]
+    assert pools.name(both) == {CPU: 3000}
+
+
+def test_a_label_of_too_many_values_makes_no_more_pools() -> None:
+    nodes = tuple(node for index in range(MOST_POOLS + 9) for node in make_pool(f"p{index:03}", 1))
+    pools = Pools(Room(nodes, [cpus(1)]))
+    assert len(pools.names) == MOST_POOLS
+    assert pools.find(nodes[-1].name) == MOST_POOLS - 1
+    assert pools.total[-1] == 10_000
+    assert pools.sum_up(np.full_like(pools.total, 2**62)).min() > 0
