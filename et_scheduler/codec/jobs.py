@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median_low
 
 from et_contract.admissions import (
@@ -21,6 +21,7 @@ from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.codec.priorities import read_preempts
 from et_scheduler.codec.reading import (
     MAX_INTEGER,
+    find_moment,
     read_choice,
     read_flag,
     read_integer,
@@ -53,14 +54,14 @@ class StoredJob:
     """A job as it is stored.
 
     `job` has no pods yet; None where there is nothing to decide about it. `leaving` are workers
-    that have begun to leave. `priority_class` is what a worker's template names ("": none) where
-    the priority itself is not said; None where it is. `trouble` says what of a job cannot be read:
-    it is left alone then. If it was admitted, `job` counts by its pods, gives and goes as others
-    do, and grows no more.
+    that have begun to leave, and since when (0: not known). `priority_class` is what a worker's
+    template names ("": none) where the priority itself is not said; None where it is. `trouble`
+    says what of a job cannot be read: it is left alone then. If it was admitted, `job` counts by
+    its pods, gives and goes as others do, and grows no more.
     """
 
     job: Job | None = None
-    leaving: frozenset[str] = frozenset()
+    leaving: Mapping[str, int] = field(default_factory=dict)
     priority_class: str | None = None
     trouble: str = ""
 
@@ -81,11 +82,11 @@ def decode_job(obj: Json) -> StoredJob:
     if is_silent and (spec.get("suspend") is True or reason in _ASIDE):
         return NOT_OURS  # the operator speaks first: not yet, or its pods would not be created
     try:
-        leaving = frozenset(
-            read_text(one, "name")
+        leaving = {
+            read_text(one, "name"): find_moment(one, "since") or 0
             for one in read_objects(status, "workers", _MAX_STATES)
             if one.get("state") == "Leaving"
-        )
+        }
         job = _build(metadata, spec, status, is_waiting=is_waiting)
         return StoredJob(job, leaving, _find_priority_class(spec, status))
     except (ValueError, LookupError, TypeError) as error:

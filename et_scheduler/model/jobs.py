@@ -76,8 +76,8 @@ class Pod:
     """A pod of a job that has not ended. `node` is "" until it is bound.
 
     `shape` is given where the pod was made from another template than the job has now.
-    `is_draining` says that its leaving has begun, and `is_terminating` that it is being deleted,
-    which somebody asked for at `deletion_asked`.
+    `is_draining` says that its leaving has begun, and `is_terminating` that it is being deleted;
+    `leaving_since` when the first of both was asked for, 0 where that is not known.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Pod:
     is_draining: bool = False
     is_terminating: bool = False
     shape: Shape | None = None
-    deletion_asked: int = 0
+    leaving_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)

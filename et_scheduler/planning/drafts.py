@@ -192,13 +192,15 @@ class Draft:
         """These bound workers are asked to go, and what is not bound yet is given up.
 
         Between two allowed sizes the lower counts, so that more may leave than were asked for. What
-        was given before and has not come is not waited for: the gift is the new one then.
+        was given before and has not come is not waited for: the gift is the new one then. Who was
+        asked before is named as long as he is there.
         """
         leaving, given = list(pods), standing.admission.gave_for
         if standing.overdue and not standing.leaving and standing.step is not Step.GIVE:
             given = None
         before = self.get_held(standing, standing.size)
         names = {pod.name for pod in leaving}
+        there = {pod.name for pod in standing.job.pods}
         stay = [pod for pod in standing.workers if pod.name not in names]
         workers = min(find_floor(standing.job, len(stay)), standing.size)
         extra = stay[workers:]
@@ -206,14 +208,13 @@ class Draft:
             self.expect_worker(standing, pod)
         standing.workers = stay[:workers]
         self.book_more(standing, self.get_held(standing, workers) - before)
+        asked = {pod.name for pod in (*leaving, *extra)}
         self.change(
             standing,
             Step.GIVE,
             workers=workers,
-            leaving=tuple(
-                sorted({*standing.admission.leaving, *(pod.name for pod in (*leaving, *extra))})
-            ),
-            leaving_since=self.now if leaving or extra else standing.admission.leaving_since,
+            leaving=tuple(sorted(there.intersection(standing.admission.leaving).union(asked))),
+            leaving_since=self.now if asked else standing.admission.leaving_since,
             gave_for=given or gift,
             grown_from=standing.admission.grown_from if workers > len(stay) else 0,
             reason=Reason.GAVE_WAY,

@@ -38,7 +38,7 @@ def _note_gone(draft: Draft, standing: Standing) -> None:
     """What was given is gone: the job may be asked again. So it may once nobody waits for it."""
     admission = standing.admission
     if standing.leaving:
-        asked = (admission.leaving_since, *(pod.deletion_asked for pod in standing.job.pods))
+        asked = (admission.leaving_since, *(pod.leaving_since for pod in standing.job.pods))
         for moment in filter(None, asked):
             draft.has_passed(moment, draft.rules.coming_most)
         if admission.leaving and admission.leaving_since is None:  # a former version has asked
@@ -287,10 +287,12 @@ def _restore_given(draft: Draft, standing: Standing) -> None:
     text = "the job for which it gave workers does not wait for room any more"
     fields = {"workers": workers, "leaving": leaving, "message": text, "reason": Reason.GROWN}
     draft.change(standing, Step.TAKE, gave_for=gift if leaving else None, **fields)
-    for pod in stay:
+    awaited = [pod for pod in stay if pod.name not in standing.overdue]
+    for pod in awaited:
         draft.expect_worker(standing, pod, -1)
     standing.workers = sorted((*standing.workers, *stay), key=lambda pod: (pod.created, pod.name))
-    standing.leaving -= len(stay)
+    standing.leaving -= len(awaited)
+    standing.overdue -= kept
 
 
 def _still_waits(draft: Draft, gift: Gift) -> bool:

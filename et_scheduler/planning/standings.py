@@ -190,7 +190,7 @@ class Standing:
         is_over = not self.is_admitted
         for pod in self.job.pods:
             if is_over or pod.is_terminating or pod.name in leaving:
-                moments = (pod.deletion_asked, asked if pod.name in leaving else None)
+                moments = (pod.leaving_since, asked if pod.name in leaving else None)
                 if any(at and at <= overdue_since for at in moments) and not is_over:
                     overdue.add(pod.name)
                 else:

@@ -159,5 +159,5 @@ def build_pod(name: str, tenant: Tenant, stored: StoredJob) -> Pod:
         is_draining=name in stored.leaving,
         is_terminating=tenant.is_terminating,
         shape=make_shape(dict(tenant.shape.requests)) if is_unusual else None,
-        deletion_asked=tenant.deletion_asked,
+        leaving_since=stored.leaving.get(name) or tenant.deletion_asked,
     )

@@ -16,7 +16,7 @@ from et_operator.model.names import build_labels
 from et_scheduler.codec.admissions import decode_admission, encode_admission
 from et_scheduler.codec.jobs import NOT_OURS, decode_job
 from et_scheduler.codec.nodes import decode_node
-from et_scheduler.codec.pods import GONE, decode_pod
+from et_scheduler.codec.pods import GONE, Tenant, decode_pod
 from et_scheduler.codec.queues import decode_queue, open_queue
 from et_scheduler.codec.reading import MAX_INTEGER
 from et_scheduler.codec.shapes import decode_shape
@@ -25,6 +25,7 @@ from et_scheduler.model.queues import DEFAULT_ORDER
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import MINUTE, SECOND, Effect, Operator, Shape
 from et_scheduler.planning.rooms import Room
+from et_scheduler.state.surveying import build_pod
 from fakes.carriers import make_node, make_service
 from fakes.schemas import admit, find_definition
 from tests.unit.scheduler.rigs import make_held
@@ -204,6 +205,22 @@ def test_who_was_admitted_stays_in_the_books_whatever_cannot_be_read(how: Docume
     assert decode_job(make_stored(admission=back, **how)).job is None
     spent = make_stored(admission=told, admittedNumber=1, **how)  # the operator holds it, and asks
     assert decode_job(spent).job is None
+
+
+def test_who_leaves_does_so_since_the_operator_says_it() -> None:
+    began, gone = "2026-01-01T00:00:01Z", {"name": "w-0", "state": "Gone", "since": "x"}
+    workers = [
+        {"name": f"w-{n}", "state": "Leaving", "since": at} for n, at in ((1, began), (2, 5))
+    ]
+    stored = decode_job(make_stored(workers=[*workers, gone]))
+    assert stored.leaving == {"w-1": 1_767_225_601_000, "w-2": 0}
+    for name, since, is_draining in (
+        ("w-1", 1_767_225_601_000, True),
+        ("w-2", 7, True),
+        ("w-0", 7, False),
+    ):
+        pod = build_pod(name, Tenant(is_terminating=True, deletion_asked=7), stored)
+        assert (pod.leaving_since, pod.is_draining) == (since, is_draining)
 
 
 def test_who_cannot_be_elastic_counts_as_fixed() -> None:

@@ -122,7 +122,7 @@ def test_nobody_gives_for_the_level_of_one_whose_workers_were_not_created(
 
 def test_a_worker_that_drains_keeps_its_place_for_the_next() -> None:
     job = run_on(make_job("a", 1, 4), *["node-00"] * 4)
-    gone = replace(job.pods[-1], is_terminating=True, deletion_asked=NOW)
+    gone = replace(job.pods[-1], is_terminating=True, leaving_since=NOW)
     jobs, now = live([replace(job, pods=(*job.pods[:-1], gone))], 600)
     assert jobs[0].admission == job.admission
     jobs, now = live([replace(jobs[0], pods=job.pods[:-1])], 60, now=now)
@@ -133,7 +133,7 @@ def test_a_worker_that_drains_keeps_its_place_for_the_next() -> None:
 
 
 def test_one_that_is_deleted_before_it_had_a_node_keeps_no_room() -> None:
-    pod = Pod("new", "", NOW, is_terminating=True, deletion_asked=NOW)
+    pod = Pod("new", "", NOW, is_terminating=True, leaving_since=NOW)
     grown = grow()
     jobs, _ = live([replace(grown, pods=(*grown.pods, *[pod] * 6))], 130)
     assert jobs[0].admission is not None

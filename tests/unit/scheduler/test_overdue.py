@@ -11,8 +11,12 @@ from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.jobs import Gift, Job, Pod, Purpose
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
+from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import DAY, MINUTE, SECOND
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.noting import note_all
 from et_scheduler.planning.passing import decide
+from et_scheduler.planning.seating import seat_bound
 from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
@@ -38,7 +42,7 @@ LATE = [
 def stuck(job: Job, ago: int, *, is_named: bool, gift: Gift | None = None) -> Job:
     """One more worker that does not go: it drains (`is_named`), or its node is lost."""
     pod = Pod("stuck", "dead", LONG_AGO, is_draining=is_named, is_terminating=not is_named)
-    pod = replace(pod, deletion_asked=0 if is_named else NOW - ago)
+    pod = replace(pod, leaving_since=NOW - ago)
     assert job.admission is not None
     told = replace(job.admission, gave_for=gift)
     if is_named:
@@ -110,9 +114,46 @@ def test_what_a_former_version_asked_for_counts_from_when_it_is_seen() -> None:
     assert decide_on(NODES, [job])["a"].leaving_since == NOW
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_it_is_not_waited_for_again_where_others_are_asked_to_go(*, is_named: bool) -> None:
+    """Each gift would else hold up the next one, and its room would be expected again."""
+    donor = run_on(make_job("a", 1, 16, queue="other"), *["node-00"] * 8, *["node-01"] * 8)
+    jobs = [stuck(donor, DAY, is_named=is_named), make_job("b", 4, 4)]
+    told = decide_on(NODES, jobs, BOTH)["a"]
+    pods = tuple(pod for pod in jobs[0].pods if pod.name not in set(told.leaving) - {"stuck"})
+    jobs = [replace(jobs[0], admission=told, pods=pods), make_job("c", 8, 8)]
+    after = decide_on(NODES, jobs, BOTH, now=NOW + MINUTE)["a"]
+    assert after.workers == 8
+    assert after.gave_for == Gift(Purpose.GANG, "c")
+
+
+def test_of_those_who_were_asked_the_names_are_kept_of_those_who_are_there() -> None:
+    donor = run_on(make_job("a", 1, 16, queue="other"), *["node-00"] * 8, *["node-01"] * 8)
+    job = stuck(donor, DAY, is_named=True)
+    assert job.admission is not None
+    job = replace(job, admission=replace(job.admission, leaving=("gone", "stuck")))
+    told = decide_on(NODES, [job, make_job("b", 4, 4)], BOTH)["a"]
+    assert len(told.leaving) == 5
+    assert {"gone", "stuck"} & set(told.leaving) == {"stuck"}
+
+
+def test_who_has_not_begun_to_leave_stays_once_nobody_waits_and_is_counted_once() -> None:
+    job = run_on(make_job("a", 1, 8), *["node-00"] * 4)
+    gift = {"leaving": ("a-2", "a-3"), "leaving_since": NOW - DAY}
+    gift |= {"gave_for": Gift(Purpose.GANG, "gone"), "workers": 2}
+    assert job.admission is not None
+    job = replace(job, admission=replace(job.admission, **gift))
+    draft = Draft(Cluster((make_node("node-00", 8),)), MAIN, [job], NOW, Rules())
+    seat_bound(draft)
+    note_all(draft)
+    [standing] = draft.standings.values()
+    assert (len(standing.workers), standing.leaving, set(standing.overdue)) == (4, 0, set())
+    assert draft.room.later.tolist() == draft.room.now.tolist()
+
+
 def test_its_room_is_taken_as_long_as_it_is_there() -> None:
     job = run_on(make_job("a", 1, 1), "node-00")
-    late = Pod("late", "node-00", LONG_AGO, is_terminating=True, deletion_asked=NOW - DAY)
+    late = Pod("late", "node-00", LONG_AGO, is_terminating=True, leaving_since=NOW - DAY)
     job = replace(job, pods=(*job.pods, late))
     decision = decide(Cluster(make_nodes(1)), MAIN, [job, make_job("b", 7, 7)], NOW)
     assert decision.explanations["b"].reason is Reason.NO_ROOM
