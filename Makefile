@@ -11,8 +11,8 @@ PY := $(VENV)/bin/python
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
-demo: $(VENV)/ready ## train, scale out and in while it trains, on a cluster of its own (DEMO_CONTEXT=name: on yours)
-	@$(PY) examples/demo/main.py
+demo: $(VENV)/ready ## train, scale while it trains, share a queue, on a cluster of its own (DEMO_CONTEXT=name: on yours)
+	@$(PY) -m examples.demo
 
 test: $(VENV)/ready ## everything: check, contract and end-to-end tests on a real cluster; ends with a table
 	@$(PY) tests/run.py

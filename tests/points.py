@@ -181,7 +181,7 @@ POINTS = (
     Point("quota-in-queue", "a quota refuses a job's pods: told; others in line start", REAL),
     Point("priority", "the priority that arena sets decides who is first in line", TRAINING),
     Point("scaling-in-queue", "ScaleIn, ScaleOut: Fixed within its queue, Auto is told", REAL),
-    Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training itself", TRAINING),
+    Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training; two in a queue", TRAINING),
 )
 
 _ON_OLDEST = {

@@ -1,66 +1,60 @@
-"""What a person would look at: the job, its scalings, its Events and the training's own lines."""
+"""What a person would look at: jobs, their scalings, their Events and the trainings' own lines."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
-from places import Place
-
 from et.clusters import Place as Where
 from et.clusters import open_cluster
 from et.logs import PodLog
-from et.reading import SCALINGS, find_launcher, read_events, read_pods
+from et.reading import ENDED, SCALINGS, find_launcher, read_events, read_pods
 from et.screens import escape
-from et.steps import Step, count_repeats, list_sizes, parse_step
+from et.steps import parse_step
 from et_contract.pods import Role
 from et_kube.errors import AlreadyExists, NotFound
-from et_kube.resources import PODS, TRAINING_JOBS, Json, Ref, Resource
+from et_kube.resources import (
+    NAMESPACES,
+    PODS,
+    TRAINING_JOBS,
+    TRAINING_QUEUES,
+    Json,
+    Ref,
+    Resource,
+)
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
+from examples.demo.places import Place
+from examples.demo.trainings import DemoError, Moment, Training
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+KINDS = {one.kind: one for one in (TRAINING_JOBS, TRAINING_QUEUES, *SCALINGS)}
 LIVE_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 CLEARING_SECONDS = 90.0
+PATIENCE = 600.0
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One look at the job: seconds since submission, workers, and the newest step."""
-
-    seconds: float
-    workers: int
-    size: int
-    step: int
-    loss: float | None
 
 
 @dataclass
 class Observer:
-    """Looks at one job of one namespace as the command line does; use it as a context manager.
+    """Looks at jobs of one namespace as the command line does; use it as a context manager.
 
-    `steps` are those that rank 0 printed, in order.
+    `trainings` are the jobs that it has submitted.
     """
 
     place: Place
     namespace: str
-    job: str
     live: bool
-    steps: list[Step] = field(default_factory=list)
-    history: list[Moment] = field(default_factory=list)
-    status: dict[str, Any] = field(default_factory=dict)
+    trainings: list[Training] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
-        self._log: PodLog | None = None
+        self._logs: dict[str, PodLog] = {}
         self._started = time.monotonic()
         self._shown = 0.0
         self._told: set[str] = set()
@@ -76,30 +70,6 @@ class Observer:
         self._run(self._stack.aclose())
         self._runner.close()
 
-    @property
-    def phase(self) -> str:
-        """The job's phase, "" while it has none."""
-        return self.status.get("phase") or ""
-
-    @property
-    def size(self) -> int:
-        """The world size of the newest step, 0 before the first."""
-        return (self.steps[-1].size or 0) if self.steps else 0
-
-    @property
-    def sizes(self) -> list[int]:
-        """World sizes in the order in which the training saw them."""
-        return list_sizes(self.steps)
-
-    @property
-    def restarts(self) -> int:
-        """How often the launcher was started again."""
-        return int(self.status.get("restartCount") or 0)
-
-    def count_repeated_steps(self) -> int:
-        """Steps that had to be trained more than once."""
-        return count_repeats(self.steps)
-
     def clear(self) -> None:
         """Make the namespace, and take away what an earlier demo left in it."""
         self._run(self._clear())
@@ -107,42 +77,67 @@ class Observer:
         while self._run(self._list_pods()) and time.monotonic() < end:
             self.pause()
 
-    def submit(self, manifest: dict[str, object]) -> None:
-        """Create the job; time counts from here."""
-        self._started = time.monotonic()
+    def submit(self, manifest: Json) -> Training:
+        """Create a job, which is looked at from now on; time counts from the first one."""
+        if not self.trainings:
+            self._started = time.monotonic()
         self.create(manifest)
+        training = Training(manifest["metadata"]["name"])
+        self.trainings.append(training)
+        return training
 
-    def create(self, manifest: dict[str, object]) -> None:
+    def create(self, manifest: Json) -> None:
         """Create one of our objects."""
-        resource = _find_resource(manifest)
-        created = self._run(self._cluster.api.create(resource, self.namespace, manifest))
+        resource = KINDS[manifest["kind"]]
+        namespace = self.namespace if resource.namespaced else None
+        created = self._run(self._cluster.api.create(resource, namespace, manifest))
         self._uids.add(created["metadata"]["uid"])
 
-    def has_ended(self, manifest: dict[str, object]) -> bool:
-        """Whether a scaling has succeeded; SystemExit when it failed."""
-        name = manifest["metadata"]["name"]  # type: ignore[index]
-        ref = Ref(_find_resource(manifest), self.namespace, name)
+    def delete(self, manifest: Json) -> None:
+        """Take one of our objects away, if it is there."""
+        self._run(self._delete(KINDS[manifest["kind"]], manifest["metadata"]["name"]))
+
+    def has_ended(self, manifest: Json) -> bool:
+        """Whether a scaling has succeeded; DemoError when it failed."""
+        name = manifest["metadata"]["name"]
+        ref = Ref(KINDS[manifest["kind"]], self.namespace, name)
         status = dict(self._run(self._cluster.api.get(ref)).get("status") or {})
         self._scalings[name] = status
         if status.get("phase") == "ScaleFailed":
-            raise SystemExit(f"demo failed: {name}: {status['conditions'][-1]}")
+            raise DemoError(f"{name}: {status['conditions'][-1]}")
         return status.get("phase") == "ScaleSucceeded"
 
-    def get_scaling(self, name: str) -> dict[str, object]:
+    def get_scaling(self, name: str) -> dict[str, Any]:
         """The status of a scaling that has ended."""
         return self._scalings[name]
 
+    def wait(self, training: Training, is_there: Callable[[], bool], what: str) -> float:
+        """Look every half second until it is so; the seconds that it took.
+
+        DemoError when a job fails, when this one ends before, or when time is over.
+        """
+        began = time.monotonic()
+        while True:
+            self.look()
+            seconds = time.monotonic() - began
+            if is_there():
+                return seconds
+            for one in self.trainings:
+                if one.phase == "Failed":
+                    raise DemoError(f"a job failed while waiting until {what}\n{one.describe()}")
+            if training.phase == "Succeeded":
+                raise DemoError(f"the job {training.name} ended before {what}")
+            if seconds > PATIENCE:
+                raise DemoError(f"not within {PATIENCE:.0f} s: {what}\n{training.describe()}")
+            self.pause()
+
     def look(self) -> None:
-        """Read job, pods, log and Events once; print what is new."""
+        """Read jobs, pods, logs and Events once; print what is new."""
         self._run(self._look())
 
     def pause(self) -> None:
         """Wait for the next look."""
         self._run(asyncio.sleep(LOOK_SECONDS))
-
-    def describe(self) -> str:
-        """The job's conditions, for a failure message."""
-        return json.dumps(self.status.get("conditions", []), indent=1)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
@@ -154,58 +149,60 @@ class Observer:
             await api.create(NAMESPACES, None, manifest)
         for resource in (TRAINING_JOBS, *SCALINGS):
             for item in (await api.list(resource, self.namespace)).items:
-                name, uid = item["metadata"]["name"], item["metadata"]["uid"]
-                with suppress(NotFound):  # scalings go with their job
-                    await api.delete(Ref(resource, self.namespace, name), uid=uid)
+                await self._delete(resource, item["metadata"]["name"])
+
+    async def _delete(self, resource: Resource, name: str) -> None:
+        ref = Ref(resource, self.namespace if resource.namespaced else "", name)
+        with suppress(NotFound):  # scalings go with their job
+            uid = (await self._cluster.api.get(ref))["metadata"]["uid"]
+            await self._cluster.api.delete(ref, uid=uid)
 
     async def _list_pods(self) -> Sequence[Json]:
         return (await self._cluster.api.list(PODS, self.namespace)).items
 
     async def _look(self) -> None:
-        stored = await self._cluster.api.get(Ref(TRAINING_JOBS, self.namespace, self.job))
-        self.status = dict(stored.get("status") or {})
-        job = decode_job(stored)
-        workers = await self._look_at_pods(job)
+        seconds = time.monotonic() - self._started
+        moments = [await self._look_at(training, seconds) for training in self.trainings]
         await self._tell_events()
-        newest = self.steps[-1] if self.steps else Step(number=0)
-        moment = Moment(
-            time.monotonic() - self._started, workers, self.size, newest.number or 0, newest.loss
-        )
-        self.history.append(moment)
-        if self.live and moment.seconds - self._shown >= LIVE_SECONDS:
-            self._shown = moment.seconds
-            self._tell(moment)
+        if self.live and seconds - self._shown >= LIVE_SECONDS:
+            self._shown = seconds
+            for training, moment in zip(self.trainings, moments, strict=True):
+                if training.phase not in ENDED:
+                    _tell(training, moment)
 
-    async def _look_at_pods(self, job: TrainingJob) -> int:
+    async def _look_at(self, training: Training, seconds: float) -> Moment:
+        ref = Ref(TRAINING_JOBS, self.namespace, training.name)
+        stored = await self._cluster.api.get(ref)
+        training.status = dict(stored.get("status") or {})
+        return training.note(seconds, await self._look_at_pods(training, decode_job(stored)))
+
+    async def _look_at_pods(self, training: Training, job: TrainingJob) -> int:
         """Read what the launcher has printed since the last look; how many workers run."""
         pods = await read_pods(self._cluster, job)
         launcher = find_launcher(pods, job)
         if launcher is not None and launcher.has_container_started:
-            if self._log is None or self._log.pod.uid != launcher.uid:
-                self._log = PodLog(self._cluster, launcher)
-            async with aclosing(self._log.read(is_following=False)) as lines:
+            log = self._logs.setdefault(launcher.uid, PodLog(self._cluster, launcher))
+            async with aclosing(log.read(is_following=False)) as lines:
                 async for line in lines:
                     step = parse_step(line.text)
                     if step is not None and step.size is not None:
-                        self.steps.append(step)
+                        training.steps.append(step)
         return sum(pod.role is Role.WORKER and pod.phase == "Running" for pod in pods)
-
-    def _tell(self, moment: Moment) -> None:
-        loss = "-" if moment.loss is None else f"{moment.loss:.4f}"
-        print(
-            f"{moment.seconds:6.1f} s  {self.phase or '-':<10} workers {moment.workers}"
-            f"  step {moment.step:>4}  loss {loss:>8}  world size {moment.size}",
-            flush=True,
-        )
 
     async def _tell_events(self) -> None:
         for event in await read_events(self._cluster, self.namespace):
             uid, about = event["metadata"]["uid"], event.get("involvedObject") or {}
             if about.get("uid") in self._uids and uid not in self._told:
                 self._told.add(uid)
-                words = f"{event.get('reason')}: {event.get('message')}"
+                words = f"{about.get('name')}: {event.get('reason')}: {event.get('message')}"
                 print(f"          {escape(words)}", flush=True)
 
 
-def _find_resource(manifest: Json) -> Resource:
-    return next(r for r in (TRAINING_JOBS, *SCALINGS) if r.kind == manifest["kind"])
+def _tell(training: Training, moment: Moment) -> None:
+    loss = "-" if moment.loss is None else f"{moment.loss:.4f}"
+    print(
+        f"{moment.seconds:6.1f} s  {training.name:<5}  {training.phase or '-':<9}"
+        f"  workers {moment.workers}  step {moment.step:>4}  loss {loss:>8}"
+        f"  world size {moment.size}",
+        flush=True,
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EMBEDDED_IMAGE = "localhost/horovod-torch:dev"
-OPERATOR_IMAGE = "localhost/et-operator"
+DEPLOYMENTS = ("et-operator", "et-scheduler")
 
 
 class PlaceError(Exception):
@@ -20,7 +20,7 @@ class PlaceError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """A cluster with the operator on it."""
+    """A cluster with operator and scheduler on it."""
 
     kubeconfig: str | None
     context: str | None
@@ -28,12 +28,12 @@ class Place:
 
 
 def prepare_embedded() -> Place:
-    """Bring the embedded cluster up with both images and the operator."""
+    """Bring the embedded cluster up with both images, operator and scheduler."""
     run(["devcluster/prerequisites.sh"], "installing what the cluster needs")
     for words, what in (
         (["up"], "the cluster"),
         (["images", "--load"], "the images"),
-        (["deploy"], "the operator"),
+        (["deploy"], " and ".join(DEPLOYMENTS)),
     ):
         run([sys.executable, "-m", "devcluster", *words], what)
     found = subprocess.run(
@@ -47,7 +47,7 @@ def prepare_embedded() -> Place:
 
 
 def prepare_existing(context: str, *, operator_image: str, trainer_image: str) -> Place:
-    """Install the operator on the cluster of this context; PlaceError when an image is missing."""
+    """Install both on the cluster of this context; PlaceError when an image is missing."""
     missing = [
         name
         for name, value in (
@@ -66,18 +66,20 @@ def prepare_existing(context: str, *, operator_image: str, trainer_image: str) -
     with tempfile.TemporaryDirectory(dir=ROOT / "deploy") as folder:
         write_overlay(Path(folder), operator_image)
         kubectl = ["kubectl", "--context", context]
-        run([*kubectl, "apply", "--server-side", "-k", folder], "the operator")
-    rollout = ["rollout", "status", "deployment/et-operator", "-n", "et-operator"]
-    run([*kubectl, *rollout, "--timeout=180s"], "waiting for the operator")
+        run([*kubectl, "apply", "--server-side", "-k", folder], " and ".join(DEPLOYMENTS))
+    for name in DEPLOYMENTS:
+        rollout = ["rollout", "status", f"deployment/{name}", "-n", "et-operator"]
+        run([*kubectl, *rollout, "--timeout=180s"], f"waiting for {name}")
     return Place(None, context, trainer_image)
 
 
 def write_overlay(folder: Path, image: str) -> None:
-    """A kustomization that is deploy/ with this image for operator and broker."""
+    """A kustomization that is deploy/ with this image for operator, scheduler and broker."""
     (folder / "kustomization.yaml").write_text(
         f"""apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [../base]
+components: [../components/scheduler]
 patches:
 - target: {{kind: Deployment, name: et-operator}}
   patch: |
@@ -91,6 +93,17 @@ patches:
           - name: operator
             image: {image}
             env: [{{name: BROKER_IMAGE, value: {image}}}]
+- target: {{kind: Deployment, name: et-scheduler}}
+  patch: |
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {{name: et-scheduler, namespace: et-operator}}
+    spec:
+      template:
+        spec:
+          containers:
+          - name: scheduler
+            image: {image}
 """
     )
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Ref
+from examples.demo import sharing
 from tests.unit.scheduler.test_both import Pair
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -56,3 +57,23 @@ async def test_one_takes_what_is_idle_gives_what_another_needs_and_a_third_waits
         await pair.advance(40)
         assert tell("large") == ("Grown", 4)
         assert pair.count("large") == 4
+
+
+async def test_the_jobs_of_the_demo_share_its_queue_as_its_second_scene_waits_for() -> None:
+    pair = Pair(nodes=2, cpu=2)
+    queue = sharing.build_queue()
+    pair.cluster.create(TRAINING_QUEUES, None, queue)
+    large, small = sharing.build_jobs("registry/horovod-torch:1")
+
+    async with pair.running():
+        pair.create(large)
+        await pair.advance(sharing.COOLDOWN_SECONDS)
+        assert pair.count("large") == sharing.ALL
+        pair.create(small)
+        await pair.advance(20)
+        assert (pair.count("large"), pair.count("small")) == (sharing.LEFT, sharing.NEEDED)
+        pair.cluster.delete(Ref(TRAINING_JOBS, "team", "small"))
+        await pair.advance(20)
+        assert pair.count("large") == sharing.ALL
+    assert "registry/horovod-torch:1" in str(large)
+    assert "localhost" not in str([large, small])
