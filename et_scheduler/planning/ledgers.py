@@ -36,9 +36,10 @@ class Ledger:
 
     def settle(self) -> None:
         """Compute what each deserves from what all request."""
+        asked = {name: self._cut(name).tolist() for name in self.queues}
         for column in range(len(self.total)):
             claims = [
-                Claim(name, queue.weight, queue.priority, self._cut(name, column))
+                Claim(name, queue.weight, queue.priority, asked[name][column])
                 for name, queue in self.queues.items()
             ]
             total = int(self.total[column])
@@ -100,9 +101,17 @@ class Ledger:
         """By resource, what it would have with that above its limits; below 0 where it may more."""
         return self._pools.sum_up(self.allocated[queue] + wanted) - self._limits[queue]
 
-    def _cut(self, queue: str, column: int) -> int:
-        limits = self._limits[queue]
-        return min(int(self.requested[queue][column]), int(limits[column % len(limits)]))
+    def _cut(self, queue: str) -> Counts:
+        """What it asks for within its limits: what it has first, then by the names of pools."""
+        left, asked = self._limits[queue].copy(), self.requested[queue]
+        has = np.minimum(self.allocated[queue], asked)
+        cut = np.zeros_like(asked)
+        for part in (has, asked - has):
+            for wanted, row in zip(self._pools.split(part), self._pools.split(cut), strict=True):
+                within = np.minimum(wanted, left)
+                row[:] = row + within
+                left -= within
+        return cut
 
     def _read_limits(self, queue: Queue) -> Counts:
         limits = [queue.limits.get(name, UNLIMITED) for name in self._pools.resources]

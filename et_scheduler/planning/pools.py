@@ -61,12 +61,15 @@ class Pools:
             self._vectors[shape, number] = vector
         return self._vectors[shape, number]
 
+    def split(self, amounts: Counts) -> Counts:
+        """The same a row a pool; what is changed there is changed in it."""
+        return amounts.reshape(len(self.names), self._width)
+
     def sum_up(self, amounts: Counts) -> Counts:
         """By resource, whatever pool it is of: so limits count."""
         if len(self.names) == 1:
             return amounts
-        rows = np.minimum(amounts, _MOST).reshape(len(self.names), self._width)
-        found: Counts = rows.sum(axis=0)
+        found: Counts = self.split(np.minimum(amounts, _MOST)).sum(axis=0)
         return found
 
     def name(self, amounts: Counts) -> Mapping[str, int]:

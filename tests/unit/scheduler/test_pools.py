@@ -73,7 +73,20 @@ def test_a_limit_is_of_all_pools_together() -> None:
     decision = decide(Cluster(nodes), queues, jobs, NOW)
     assert decision.explanations["late"].reason == "AtLimit"
     [status] = decision.queues
-    assert (status.allocated, status.deserved) == ({CPU: 2000}, {CPU: 4000})
+    assert (status.allocated, status.deserved) == ({CPU: 2000}, {CPU: 3000})
+
+
+def test_within_its_limit_a_queue_is_due_what_it_has_first() -> None:
+    """It would else be due as much in each pool, and others would give for what it may not have."""
+    nodes = (*make_pool("a", 4), *make_pool("b", 4))
+    queues = (Queue("one", limits={CPU: 4000}), Queue("two"))
+    jobs = [
+        run_on(make_member("first", "one", "b", 4, 4), *["b-0"] * 4),
+        run_on(make_member("mine", "two", "a", 1, 4), *["a-0"] * 4),
+        make_member("late", "one", "a", 4, 4),
+    ]
+    one, two = decide(Cluster(nodes), queues, jobs, NOW).queues
+    assert (one.deserved, two.deserved) == ({CPU: 4000}, {CPU: 4000})
 
 
 def test_a_pod_counts_by_its_node_and_without_one_where_most_of_it_could_be() -> None:
