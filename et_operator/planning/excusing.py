@@ -8,6 +8,7 @@ had seen: the operator may have been away, its watches cut, its writes refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -39,46 +40,32 @@ def find_lost(draft: Draft, launcher: Pod | None) -> tuple[WorkerRecord, ...]:
     One that is not elastic ends with any worker that ends or is told to. An elastic one goes on
     without it, but for a moment: where horovodrun is just starting a process in it.
     """
-    view = draft.view
-    end = _find_end(view, launcher)
-    deleted = view.job.deletion_requested
-    may_go_with_job = deleted is not None and end is not None and end <= deleted
-    losses = []
-    for uid, name in list_tracked(draft).items():
-        if uid not in view.listed:
-            continue
-        loss = _find_noted(draft, name, uid)
-        if loss is None and not may_go_with_job:
-            loss = _find_unnoted(draft, name, uid)
-        if loss is not None and _explains(view, loss, end):
-            losses.append(loss)
-    return tuple(losses)
+    end = _find_end(draft.view, launcher)
+    return tuple(loss for loss in _select_losses(draft, end) if _explains(draft.view, loss, end))
 
 
 def note_shortage(draft: Draft) -> None:
     """Remember since when a command that runs has had too few workers to go on, and until when.
 
     It waits for others then, for ten minutes unless told otherwise (`--elastic-timeout` of
-    horovodrun, `join_timeout` of torchrun), and gives up. What would have explained its end when it
-    began to wait explains it as long as it does.
+    horovodrun, `join_timeout` of torchrun), and gives up. What explains that it waits explains its
+    end as long as it does.
     """
-    view, known = draft.view, _find_shortage(draft)
+    view = draft.view
     if not view.is_launcher_running or view.report is None or view.report.ended is not None:
         return
-    left = sum(pod.uid in view.listed for pod in draft.select_roster())
-    is_short, is_noted = left < view.command_least, known is not None and known.until is None
-    if known is not None and is_noted and not is_short:
-        draft.change(shortage=replace(known, until=draft.now))
-    elif is_short and not is_noted and find_lost(draft, view.launcher):
-        draft.change(shortage=Shortage(draft.status.epoch, draft.now))
+    shortage = _find_shortage(draft, draft.now)
+    if shortage is not None:
+        draft.change(shortage=shortage)
 
 
-def was_short(standing: Standing, launcher: Pod | None) -> bool:
+def was_short(draft: Draft, launcher: Pod | None) -> bool:
     """Whether this launcher, which has failed, had too few workers to go on, for some were taken.
 
     Or until a moment before: it may have given up just then, or have had nobody left to begin from.
     """
-    shortage, end = _find_shortage(standing), _find_end(standing.view, launcher)
+    end = _find_end(draft.view, launcher)
+    shortage = _find_shortage(draft, end)
     if shortage is None:
         return False
     return shortage.until is None or end is None or end <= shortage.until + AFTER
@@ -118,10 +105,31 @@ def was_wanted(view: View, lost: WorkerRecord) -> bool:
     return lost.taken and (pod is None or is_taken(pod))
 
 
-def _find_shortage(standing: Standing) -> Shortage | None:
-    """That of this epoch's launcher."""
-    shortage = standing.decided.shortage
-    return shortage if shortage and shortage.epoch == standing.decided.epoch else None
+def _find_shortage(draft: Draft, end: datetime | None) -> Shortage | None:
+    """That of this epoch's launcher, which went on until `end`: noted, or by what can be seen now.
+
+    It begins with a loss when that is known here, however long before the worker had ended: nobody
+    has looked since, and the command may have waited all the while.
+    """
+    known = draft.decided.shortage
+    if known is not None and known.epoch != draft.decided.epoch:
+        known = None
+    is_open = known is not None and known.until is None
+    if _count_left(draft, end) >= draft.view.command_least:
+        return replace(known, until=draft.now) if known is not None and is_open else known
+    losses = () if is_open else _select_losses(draft, end)
+    if any(loss.taken and _is_recent(loss.since, end) for loss in losses):
+        return Shortage(draft.decided.epoch, draft.now)
+    return known
+
+
+def _count_left(draft: Draft, end: datetime | None) -> int:
+    """How many workers of the list stay, or stayed for as long as the launcher went on."""
+    view, staying = draft.view, {pod.uid for pod in draft.select_roster()}
+    listed = (pod for pod in view.workers if pod.uid in view.listed)
+    return sum(
+        p.uid in staying or (end is not None and _is_lost_after(view, p, end)) for p in listed
+    )
 
 
 def _find_end(view: View, launcher: Pod | None) -> datetime | None:
@@ -130,6 +138,25 @@ def _find_end(view: View, launcher: Pod | None) -> datetime | None:
         return None
     told = launcher.termination.finished if launcher.termination else None
     return min(told or view.now, view.now)
+
+
+def _select_losses(draft: Draft, end: datetime | None) -> Iterator[WorkerRecord]:
+    """The workers of the list that were lost before their launcher's end, as far as is known.
+
+    `since` is when that was noted, which may be long after; None where it is yet to be.
+    """
+    view, deleted = draft.view, draft.view.job.deletion_requested
+    may_go_with_job = deleted is not None and end is not None and end <= deleted
+    for uid, name in list_tracked(draft).items():
+        if uid not in view.listed:
+            continue
+        loss = _find_noted(draft, name, uid)
+        if loss is None and not may_go_with_job:
+            loss = _find_unnoted(draft, name, uid)
+        pod = view.pods.get(uid)
+        is_later = pod is not None and end is not None and _is_lost_after(view, pod, end)
+        if loss is not None and not is_later:
+            yield loss
 
 
 def _find_noted(standing: Standing, name: str, uid: str) -> WorkerRecord | None:
@@ -152,14 +179,17 @@ def _find_unnoted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
 
 
 def _explains(view: View, loss: WorkerRecord, end: datetime | None) -> bool:
+    """Whether this loss by itself does."""
     pod = view.pods.get(loss.uid)
-    if pod is not None and end is not None and _is_lost_after(view, pod, end):
-        return False
     if not view.is_elastic:
         return pod is None or view.is_gone(pod) or is_disrupted(pod)
     seen = pod.termination.finished if pod is not None and pod.termination else None
-    since = seen or loss.since  # when it was noted, which may be long after
-    return loss.taken and (since is None or end is None or end - since <= BLAMED)
+    return loss.taken and _is_recent(seen or loss.since, end)
+
+
+def _is_recent(since: datetime | None, end: datetime | None) -> bool:
+    """Whether what was lost then is blamed for what ended then."""
+    return since is None or end is None or end - since <= BLAMED
 
 
 def _is_lost_after(view: View, pod: Pod, end: datetime) -> bool:

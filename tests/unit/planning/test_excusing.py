@@ -169,6 +169,25 @@ def test_a_command_that_waits_for_more_workers_until_it_gives_up_was_not_to_blam
     assert told.startswith("too few workers were left for its command to go on, and the launcher")
 
 
+@pytest.mark.parametrize(("known_after", "judged_after"), [(299, 600), (330, 600), (620, 620)])
+def test_a_loss_begins_a_wait_once_it_is_known_however_old_it_is_then(
+    known_after: float, judged_after: float
+) -> None:
+    world = ModelWorld(make_job(4, command_least=4))
+    world.start()
+    lost = world.now
+    ended = lost + timedelta(seconds=600)
+    take(world, "job-worker-1", 0)
+    world.wait(known_after)  # nobody looks, or nobody hears its node
+    if known_after < judged_after:
+        world.settle()
+        world.wait(judged_after - known_after)
+    world.finish(1)
+    world.put("job-launcher", termination=Termination(1, "Error", finished=ended))
+    world.settle()
+    check(world, is_excused=True)
+
+
 @pytest.mark.parametrize("least", [0, 1, 3])
 def test_one_that_has_enough_workers_or_does_not_say_fails_by_itself(least: int) -> None:
     world = lose("job-worker-1", least=least, minimum=4)
