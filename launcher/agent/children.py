@@ -10,7 +10,7 @@ from launcher.agent.surveying import Surveyor, leave_mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Protocol  # novm: read by type checkers alone
 else:
     Protocol = object  # it is newer than Python 3.7
 
