@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +67,13 @@ class Fill:
                 self._push(queue, standing)
             if not heap:
                 del self._heaps[queue]
+
+    def mend(self, standing: Standing) -> None:
+        """Again what it had before this pass, as far as there is room."""
+        uid, queue = standing.job.uid, self.draft.get_queue(standing)
+        while self.sizes[uid] < find_next(standing.job, self.sizes[uid]) <= standing.was_size:
+            if queue not in self.draft.queues or not self._grow(queue, standing):
+                return
 
     def give_back(self, standing: Standing) -> None:
         """It keeps what it had before."""
@@ -146,10 +154,14 @@ class Fill:
 
 
 def grow_all(draft: Draft) -> None:
-    """Raise sizes of jobs that run, and of gangs that start in this pass if nobody waits."""
+    """Raise sizes of jobs that run, and of gangs that start in this pass if nobody waits.
+
+    What nobody wants then, those have again who have lost it.
+    """
     wanted = find_wanted(draft)
     growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted)]
-    fill = Fill(draft, draft.room, {one.job.uid: one.size for one in growers})
+    menders = [one for one in draft.list_admitted() if _may_mend(draft, one, wanted)]
+    fill = Fill(draft, draft.room, {one.job.uid: one.size for one in (*growers, *menders)})
     fill.run(growers)
     for standing in growers:
         before, after = standing.size, fill.sizes[standing.job.uid]
@@ -159,6 +171,9 @@ def grow_all(draft: Draft) -> None:
             fill.give_back(standing)
             continue
         _apply(draft, standing, after, fill.places[standing.job.uid])
+    for standing in menders:
+        fill.mend(standing)
+        _keep(draft, standing, fill)
 
 
 def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) -> None:
@@ -182,16 +197,44 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
     )
 
 
+def _keep(draft: Draft, standing: Standing, fill: Fill) -> None:
+    """It goes on as if it had given back nothing, or less; it lacks that since now."""
+    workers, was = fill.sizes[standing.job.uid], standing.was
+    if was is None or workers == standing.size:
+        return
+    draft.resize(standing, workers)
+    placement = draft.build_placement(standing, fill.places[standing.job.uid])
+    fields: dict[str, Any] = {"placement": placement, "short_since": draft.now}
+    if workers == was.workers:
+        fields |= {"reason": was.reason, "message": was.message}
+    draft.change(standing, Step.GIVE, workers=workers, **fields)
+
+
+def _may_mend(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
+    """Not while anybody waits: what each of several has lost may be enough together."""
+    if draft.served or not standing.is_mending:
+        return False
+    return wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
+
+
 def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
     if not standing.is_elastic or standing.size >= standing.most or standing.leaving:
         return False
     if standing.is_fresh:
         return wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
-    if not is_steady(standing) or is_levelling(draft):
-        return False
+    return is_steady(standing) and not is_levelling(draft) and is_rested(draft, standing)
+
+
+def is_rested(draft: Draft, standing: Standing) -> bool:
+    """Whether it can take more now.
+
+    Its last change is long enough ago, and so is a growth of which nothing came. Its launcher has a
+    node: before that the operator may hold workers above the least back.
+    """
     admission = standing.admission
     waits = ((admission.resized_at, standing.job.cooldown), (admission.retry_at, 0))
-    return all(since is None or draft.has_passed(since, wait) for since, wait in waits)
+    is_over = all(since is None or draft.has_passed(since, wait) for since, wait in waits)
+    return is_over and standing.launcher is not None
 
 
 def is_steady(standing: Standing) -> bool:

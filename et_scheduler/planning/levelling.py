@@ -10,7 +10,7 @@ from et_scheduler.model.jobs import Gift, Pod, Purpose
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.giving import Rank, Search
-from et_scheduler.planning.growing import fill_from_least, is_levelling, is_steady
+from et_scheduler.planning.growing import fill_from_least, is_levelling, is_rested, is_steady
 from et_scheduler.planning.sizes import find_floor, find_next
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import is_room_coming
@@ -109,10 +109,7 @@ def _takes_part(draft: Draft, standing: Standing) -> bool:
 
 def _may_receive(draft: Draft, standing: Standing) -> bool:
     """Not who could not take the room now: it would be given away again."""
-    if not standing.job.preempts or standing.has_failed:
-        return False
-    resized_at = standing.admission.resized_at
-    return resized_at is None or draft.has_passed(resized_at, standing.job.cooldown)
+    return standing.job.preempts and is_rested(draft, standing)
 
 
 def _is_far(draft: Draft, difference: int, standing: Standing, level: int) -> bool:

@@ -155,8 +155,8 @@ def _has_lost_seats(draft: Draft, standing: Standing) -> bool:
 def _check_growth(draft: Draft, standing: Standing) -> None:
     """Workers above the least that find no node, or that nobody creates, are given back.
 
-    Time alone says that they do not come: others may be lost and made anew meanwhile. The wait for
-    more of those that nobody creates is longer each time.
+    Time alone says that they do not come: others may be lost and made anew meanwhile. What was lost
+    it may have again in the same pass, where nobody else wants the room.
     """
     rules = draft.rules
     newest = max((pod.created for pod in standing.unbound), default=None)
@@ -172,9 +172,23 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
     uncreated = lacking - len(standing.unbound) - standing.replaced
     if uncreated > 0:
         text += f", {uncreated} of them were not created"
-        fields |= _count_attempt(draft, standing)
+    fields |= _judge_growth(draft, standing, is_created=uncreated <= 0)
+    standing.has_lost = not standing.admission.grown_from
     draft.shrink(standing, (), None, text)
     draft.change(standing, Step.GIVE, **fields)
+
+
+def _judge_growth(draft: Draft, standing: Standing, *, is_created: bool) -> dict[str, Any]:
+    """A growth of which nobody created anything has failed: the wait for the next is longer.
+
+    A loss is none. Without a launcher that has a node the operator itself may hold workers back.
+    """
+    grown_from = standing.admission.grown_from
+    if not grown_from or standing.launcher is None:
+        return {}
+    if len(standing.workers) > grown_from:
+        return {"attempts": 0, "retry_at": None}
+    return {} if is_created else _count_attempt(draft, standing)
 
 
 def _lacks_growth(draft: Draft, standing: Standing) -> bool:

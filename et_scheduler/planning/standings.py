@@ -8,7 +8,7 @@ from dataclasses import replace
 from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Admission, Job, Pod
-from et_scheduler.model.reasons import FOR_ROOM
+from et_scheduler.model.reasons import FOR_ROOM, Reason
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.sizes import find_elasticity, find_least, find_most
@@ -22,6 +22,7 @@ class Standing:
     those that should have gone long ago: they take their room, and nobody waits for them.
     `replaced` counts workers among the leaving that nobody here has asked: others take their place.
     `gang_seats` are those with which it starts in this pass, `held` those that are kept for it.
+    `has_lost` says that it gives back workers that were lost, not a growth that does not come.
     `outside` counts its workers on nodes that nobody has reserved.
     """
 
@@ -29,6 +30,7 @@ class Standing:
         "admission",
         "gang_seats",
         "has_launcher",
+        "has_lost",
         "held",
         "is_admitted",
         "is_fresh",
@@ -57,6 +59,7 @@ class Standing:
         self.is_admitted = is_admitted and not job.is_suspended and not is_spent
         self.least, self.most = find_least(job), find_most(job)
         self.has_launcher = False
+        self.has_lost = False
         self.workers: list[Pod] = []
         self.unbound: list[Pod] = []
         self.leaving = 0
@@ -150,6 +153,12 @@ class Standing:
     def surplus(self) -> int:
         """How many bound workers it could give."""
         return max(len(self.workers) - self.floor, 0) if self.can_give else 0
+
+    @property
+    def is_mending(self) -> bool:
+        """Whether it has given back, in this pass, only what it had lost."""
+        is_all = self.was is not None and self.admission.leaving == self.was.leaving
+        return self.has_lost and is_all and self.admission.reason is Reason.NOT_GROWN
 
     @property
     def has_failed(self) -> bool:

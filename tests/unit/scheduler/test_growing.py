@@ -111,13 +111,92 @@ def test_each_growth_of_which_nothing_comes_is_tried_later() -> None:
     assert (told.attempts, told.retry_at, told.short_since) == (0, None, None)
 
 
-@pytest.mark.parametrize(("attempts", "gives"), [(0, True), (1, False)])
-def test_nobody_gives_for_the_level_of_one_whose_workers_were_not_created(
-    attempts: int, *, gives: bool
+@pytest.mark.parametrize(
+    ("poor", "gives"),
+    [
+        ({}, True),
+        ({"attempts": 9, "retry_at": NOW + 1}, False),
+        ({"attempts": 9, "retry_at": NOW}, True),
+    ],
+)
+def test_nobody_gives_for_the_level_of_one_whose_workers_were_not_created_before_its_next_growth(
+    poor: dict[str, int], *, gives: bool
 ) -> None:
     rich = run_on(make_job("a", 1, 8), *["node-00"] * 7)
-    poor = run_on(make_job("b", 1, 8), "node-00", attempts=attempts)
-    assert ("a" in decide_on(ONE, [rich, poor])) is gives
+    assert ("a" in decide_on(ONE, [rich, run_on(make_job("b", 1, 8), "node-00", **poor)])) is gives
+
+
+def test_a_growth_of_which_some_came_has_not_failed() -> None:
+    job = add(grow(), NOW + SECOND)
+    assert job.admission is not None
+    job = replace(job, admission=replace(job.admission, attempts=3))
+    told = decide_on(ONE, [job], now=NOW + 2 * MINUTE)["a"]
+    assert (told.workers, told.attempts, told.retry_at) == (3, 0, None)
+
+
+# ---------------------------------------------------------------- what was lost
+def churn(jobs: list[Job], minutes: int) -> tuple[list[Job], int]:
+    """Each ten seconds the first job loses its oldest worker, and the one before is made anew."""
+    now = NOW
+    for _ in range(minutes * 6):
+        launcher, _, *workers = jobs[0].pods
+        jobs[0] = replace(jobs[0], pods=(launcher, *workers, Pod(f"new-{now}", "node-00", now)))
+        jobs, now = live(jobs, 10, now=now)
+    return jobs, now
+
+
+def lose(job: Job, count: int = 1) -> Job:
+    return replace(job, pods=job.pods[:-count])
+
+
+def test_who_always_lacks_a_worker_keeps_its_size_where_nobody_wants_the_room() -> None:
+    whole = run_on(make_job("a", 2, 8), *["node-00"] * 8)
+    jobs, _ = churn([lose(whole)], 60)
+    assert whole.admission is not None
+    assert jobs[0].admission is not None
+    kept = replace(jobs[0].admission, short_since=None, placement=whole.admission.placement)
+    assert kept == whole.admission
+
+
+def test_who_waits_for_room_gets_what_several_have_lost() -> None:
+    losers = [lose(run_on(make_job(name, 1, 4), *["node-00"] * 4)) for name in "ac"]
+    losers[1] = replace(losers[1], admission=replace(losers[1].admission, short_since=NOW - MINUTE))  # type: ignore[type-var]
+    jobs, _ = live([*losers, make_job("b", 2, 2, preempts=False)], 130)
+    assert [job.admission.workers for job in jobs if job.admission is not None] == [3, 3, 2]
+
+
+def test_who_can_grow_gets_it_and_gives_it_back_for_the_level_of_all() -> None:
+    other, job = (run_on(make_job(name, 1, 8), *["node-00"] * 4) for name in "ab")
+    jobs, now = live([other, lose(job, 2)], 130)
+    assert [job.admission.workers for job in jobs if job.admission is not None] == [6, 2]
+    jobs, _ = live([add(jobs[0], now, now), jobs[1]], 10, now=now)
+    assert jobs[0].admission is not None
+    assert jobs[0].admission.reason is Reason.GAVE_WAY
+
+
+def test_who_falls_below_its_least_size_for_a_while_gives_nothing_back_as_it_returns() -> None:
+    whole = run_on(make_job("a", 2, 8), *["node-00"] * 8)
+    jobs, now = live([lose(whole, 7)], 300)
+    jobs, _ = live([add(jobs[0], now)], 20, now=now)
+    assert jobs[0].admission is not None
+    assert jobs[0].admission.workers == 8
+
+
+# ---------------------------------------------------------------- before its launcher stands
+@pytest.mark.parametrize(("launchers", "workers"), [(0, 2), (1, 8)])
+def test_nobody_grows_before_its_launcher_has_a_node(launchers: int, workers: int) -> None:
+    job = run_on(make_job("a", 2, 8), *["node-00"] * 2)
+    job = replace(job, pods=job.pods[1 - launchers :])
+    jobs, _ = live([job], 60)
+    assert jobs[0].admission is not None
+    assert jobs[0].admission.workers == workers
+
+
+def test_what_does_not_come_before_its_launcher_is_no_failed_growth() -> None:
+    job = start_half()
+    jobs, _ = live([replace(job, pods=job.pods[1:])], 140)
+    assert jobs[0].admission is not None
+    assert (jobs[0].admission.workers, jobs[0].admission.attempts) == (2, 0)
 
 
 def test_a_worker_that_drains_keeps_its_place_for_the_next() -> None:
