@@ -51,24 +51,32 @@ def note_shortage(draft: Draft) -> None:
     horovodrun, `join_timeout` of torchrun), and gives up. What explains that it waits explains its
     end as long as it does.
     """
-    view = draft.view
+    view, known = draft.view, _find_shortage(draft)
     if not view.is_launcher_running or view.report is None or view.report.ended is not None:
         return
-    shortage = _find_shortage(draft, draft.now)
-    if shortage is not None:
-        draft.change(shortage=shortage)
+    is_open = known is not None and known.until is None
+    if _find_filled(draft, draft.now) is None:
+        if not is_open and _is_by_loss(draft, draft.now):
+            draft.change(shortage=Shortage(draft.status.epoch, draft.now))
+    elif known is not None and is_open:
+        draft.change(shortage=replace(known, until=draft.now))
 
 
 def was_short(draft: Draft, launcher: Pod | None) -> bool:
     """Whether this launcher, which has failed, had too few workers to go on, for some were taken.
 
     Or until a moment before: it may have given up just then, or have had nobody left to begin from.
+    What nobody has noted of that is judged by what can be seen now.
     """
-    end = _find_end(draft.view, launcher)
-    shortage = _find_shortage(draft, end)
-    if shortage is None:
-        return False
-    return shortage.until is None or end is None or end <= shortage.until + AFTER
+    known, told = _find_shortage(draft), _find_end(draft.view, launcher)
+    filled = _find_filled(draft, told) if told is not None else None
+    until, end = known.until if known is not None else None, told or draft.now
+    is_open = known is not None and until is None
+    if filled is None and (is_open or _is_by_loss(draft, told)):
+        return True
+    if filled is not None and is_open:  # when they were listed nobody knows
+        return end <= filled + BLAMED
+    return until is not None and end <= until + AFTER
 
 
 def list_tracked(standing: Standing) -> dict[str, str]:
@@ -105,31 +113,32 @@ def was_wanted(view: View, lost: WorkerRecord) -> bool:
     return lost.taken and (pod is None or is_taken(pod))
 
 
-def _find_shortage(draft: Draft, end: datetime | None) -> Shortage | None:
-    """That of this epoch's launcher, which went on until `end`: noted, or by what can be seen now.
+def _find_shortage(standing: Standing) -> Shortage | None:
+    """What is noted of this epoch's launcher."""
+    shortage = standing.decided.shortage
+    return shortage if shortage and shortage.epoch == standing.decided.epoch else None
 
-    It begins with a loss when that is known here, however long before the worker had ended: nobody
-    has looked since, and the command may have waited all the while.
+
+def _find_filled(draft: Draft, end: datetime) -> datetime | None:
+    """Since when so many workers of the list have run as the command goes on with; None: too few.
+
+    They run and stay, or did for as long as the launcher went on.
     """
-    known = draft.decided.shortage
-    if known is not None and known.epoch != draft.decided.epoch:
-        known = None
-    is_open = known is not None and known.until is None
-    if _count_left(draft, end) >= draft.view.command_least:
-        return replace(known, until=draft.now) if known is not None and is_open else known
-    losses = () if is_open else _select_losses(draft, end)
-    if any(loss.taken and _is_recent(loss.since, end) for loss in losses):
-        return Shortage(draft.decided.epoch, draft.now)
-    return known
-
-
-def _count_left(draft: Draft, end: datetime | None) -> int:
-    """How many workers of the list stay, or stayed for as long as the launcher went on."""
     view, staying = draft.view, {pod.uid for pod in draft.select_roster()}
     listed = (pod for pod in view.workers if pod.uid in view.listed)
-    return sum(
-        p.uid in staying or (end is not None and _is_lost_after(view, p, end)) for p in listed
-    )
+    left = [pod for pod in listed if pod.uid in staying or _is_lost_after(view, pod, end)]
+    starts = sorted(pod.started or pod.created for pod in left)[: view.command_least]
+    return max(starts, default=end) if len(starts) == view.command_least else None
+
+
+def _is_by_loss(draft: Draft, end: datetime | None) -> bool:
+    """Whether the command has just too few workers for the platform has taken some.
+
+    A loss counts from when it is known here, however long before the worker had ended: nobody has
+    looked since, and the command may have waited all the while.
+    """
+    losses = _select_losses(draft, end)
+    return any(loss.taken and _is_recent(loss.since, end) for loss in losses)
 
 
 def _find_end(view: View, launcher: Pod | None) -> datetime | None:

@@ -264,6 +264,38 @@ def test_a_loss_in_whose_place_another_came_explains_nothing_any_more(
     check(world, is_excused=is_excused)
 
 
+@pytest.mark.parametrize(("seconds", "is_excused"), [(290, True), (310, False)])
+def test_nor_does_one_that_was_filled_while_nobody_looked(
+    *, seconds: float, is_excused: bool
+) -> None:
+    world = lose("job-worker-1")
+    world.wait(1800)
+    world.run()
+    world.settle()
+    world.serve()
+    world.wait(seconds)
+    world.finish(1)
+    world.put("job-launcher", termination=Termination(1, "Error", finished=world.now))
+    world.settle()
+    check(world, is_excused=is_excused)
+
+
+@pytest.mark.parametrize(("seconds", "is_excused"), [(59, True), (8 * 3600, False)])
+def test_nor_that_of_a_launcher_whose_pod_is_gone_hours_after(
+    *, seconds: float, is_excused: bool
+) -> None:
+    world = lose("job-worker-1")
+    world.wait(590)
+    world.settle()
+    join(world)
+    world.wait(seconds)
+    assert world.report is not None
+    world.report = replace(world.report, ended=1, is_told_to_end=False)
+    del world.pods["job-launcher"]
+    world.settle()
+    check(world, is_excused=is_excused)
+
+
 def test_nor_does_it_where_what_lacks_has_never_come() -> None:
     world = lose("job-worker-1")
     join(world)
