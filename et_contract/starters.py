@@ -45,6 +45,7 @@ Launcher = namedtuple(
         "options",  # its options, where some of them make it elastic
         "elastic",  # those that do -> how their values begin then, as a pattern
         "least",  # those that say with how few an elastic run goes on -> of what; the first counts
+        "hosts",  # those that say where its hosts are, and their slots -> the value that is ours
     ],
 )
 
@@ -57,6 +58,10 @@ _HOROVODRUN = Launcher(
     options=options.HOROVODRUN,
     elastic={"--host-discovery-script": "", "--min-np": ""},
     least={"--min-np": SLOTS, "--num-proc": SLOTS},
+    hosts={
+        "--host-discovery-script": paths.DISCOVER_SCRIPT,
+        **dict.fromkeys(("-H", "--hosts", "-hostfile", "--hostfile")),
+    },
 )
 _TORCHRUN = Launcher(
     name="torchrun",
@@ -67,6 +72,7 @@ _TORCHRUN = Launcher(
     options=options.TORCHRUN,
     elastic={"--nnodes": r"(\d+):(?!\1\b)\d"},
     least={"--nnodes": HOSTS},
+    hosts={},
 )
 _MPIRUN = Launcher(
     name="mpirun",
@@ -92,6 +98,7 @@ _MPIRUN = Launcher(
     options=None,
     elastic={},
     least={},
+    hosts={},
 )
 _DEEPSPEED = Launcher(
     name="deepspeed",
@@ -102,6 +109,7 @@ _DEEPSPEED = Launcher(
     options=None,
     elastic={},
     least={},
+    hosts={},
 )
 _EXPANDED = ("$", "`")
 MAX_SCRIPT = 2**16
@@ -118,6 +126,7 @@ _ANY = Launcher(
     options=None,
     elastic={},
     least={},
+    hosts={},
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
 LAUNCHERS = (
@@ -206,13 +215,17 @@ def _is_elastic(row: Launcher, given: Sequence[options.Option]) -> bool:
 def _read_least(row: Launcher, given: Sequence[options.Option], slots: int) -> int:
     """With how few workers of so many slots it goes on; 0 where it does not say.
 
-    What is not given may be among what cannot be read.
+    What is not given may be among what cannot be read. How many slots a host has in a list that is
+    not ours nobody knows.
     """
     values = {option.name: option.value for option in given}
+    is_ours = all(values.get(name, ours) == ours for name, ours in row.hosts.items())
     for name, unit in row.least.items():
         count = _COUNT.fullmatch(values.get(name) or "")
+        if count is not None and unit == SLOTS:
+            return -(-int(count[1]) // slots) if is_ours else 0
         if count is not None:
-            return -(-int(count[1]) // (slots if unit == SLOTS else 1))
+            return int(count[1])
         if name in values or "" in values:
             break
     return 0

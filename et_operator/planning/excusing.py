@@ -132,11 +132,14 @@ def _find_filled(draft: Draft, end: datetime) -> datetime | None:
 
 
 def _is_by_loss(draft: Draft, end: datetime | None) -> bool:
-    """Whether the command has just too few workers for the platform has taken some.
+    """Whether the command, which had enough workers, has too few for the platform has taken some.
 
     A loss counts from when it is known here, however long before the worker had ended: nobody has
     looked since, and the command may have waited all the while.
     """
+    view = draft.view
+    if sum(uid in view.listed for uid in list_tracked(draft)) < view.command_least:
+        return False
     losses = _select_losses(draft, end)
     return any(loss.taken and _is_recent(loss.since, end) for loss in losses)
 

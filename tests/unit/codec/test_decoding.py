@@ -319,7 +319,8 @@ def test_a_command_that_needs_more_than_it_is_started_with_is_told(
 ):
     manifest = make_job(workers=3, slotsPerWorker=2, minReplicas=minimum)
     role = manifest["spec"]["etReplicaSpecs"]["launcher"]
-    command = ["horovodrun", "-np", "4", "--host-discovery-script", "d", "python", "t"]
+    script = "/etc/edl/discover_hosts.sh"
+    command = ["horovodrun", "-np", "4", "--host-discovery-script", script, "python", "t"]
     role["template"]["spec"]["containers"][0]["command"] = command
     job = decode_job(manifest)
     assert job.spec is not None

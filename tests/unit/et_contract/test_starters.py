@@ -140,17 +140,20 @@ def test_the_launcher_of_a_command(command: list[str], choice: tuple[str, bool])
     assert starters.choose(command)[:2] == choice
 
 
+OURS = "--host-discovery-script /etc/edl/discover_hosts.sh"
+
+
 @pytest.mark.parametrize(
     ("words", "least"),
     [
-        ("horovodrun -np 8 --min-np 4 --max-np 8 --host-discovery-script d python t", 2),
+        (f"horovodrun -np 8 --min-np 4 --max-np 8 {OURS} python t", 2),
         ("horovodrun -np 8 --min-num-proc=5 python t --min-np 1", 3),
-        ("horovodrun -np 4 --host-discovery-script d python t", 2),
-        ("horovodrun --host-discovery-script d python t", 0),
+        (f"horovodrun -np 4 {OURS} python t", 2),
+        (f"horovodrun {OURS} python t", 0),
         ("horovodrun -np 4 --min-np $N python t", 0),
-        ("horovodrun $MORE -np 4 --host-discovery-script d python t", 0),
+        (f"horovodrun $MORE -np 4 {OURS} python t", 0),
         ("horovodrun $MORE -np 4 --min-np 2 python t", 1),
-        ("horovodrun -np 4 --a-new-one --host-discovery-script d python t", 0),
+        (f"horovodrun -np 4 --a-new-one {OURS} python t", 0),
         ("horovodrun -np 4 --min-np 2 python t; horovodrun -np 4 --min-np 4 python t", 1),
         ("horovodrun -np 4 --min-np 2 python t; horovodrun --min-np $N python t", 0),
         ("horovodrun -np 8 python prepare; horovodrun -np 4 --min-np 4 python t", 2),
@@ -160,6 +163,10 @@ def test_the_launcher_of_a_command(command: list[str], choice: tuple[str, bool])
         ("torchrun --nnodes=2 t", 0),
         ("mpirun -np 4 x", 0),
         ("python3 train.py", 0),
+        ("horovodrun -np 4 --min-np 4 --host-discovery-script /my/hosts.sh python t", 0),
+        ("horovodrun -np 4 --min-np 4 --host-discovery-script $SCRIPT python t", 0),
+        ("horovodrun -np 4 --min-np 4 -H a:4,b:4 python t", 0),
+        ("horovodrun -np 4 --min-np 4 --hostfile=hosts python t", 0),
     ],
 )
 def test_with_how_few_workers_it_goes_on(words: str, least: int):

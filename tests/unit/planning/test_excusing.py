@@ -304,6 +304,18 @@ def test_nor_does_it_where_what_lacks_has_never_come() -> None:
     check(world, is_excused=False)
 
 
+@pytest.mark.parametrize(("others", "is_excused"), [(0, False), (2, True)])
+def test_nor_where_it_never_had_as_many_as_it_needs(*, others: int, is_excused: bool) -> None:
+    world = ModelWorld(make_job(2 + others, command_least=4))
+    world.start()
+    world.delete("job-worker-1")
+    world.settle()
+    world.reap()
+    world.settle()
+    give_up(world, after=640)
+    check(world, is_excused=is_excused)
+
+
 def test_nor_where_a_worker_that_failed_by_itself_is_what_it_waits_for() -> None:
     world = lose("job-worker-1")
     join(world)
