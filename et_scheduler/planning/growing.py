@@ -156,11 +156,11 @@ class Fill:
 def grow_all(draft: Draft) -> None:
     """Raise sizes of jobs that run, and of gangs that start in this pass if nobody waits.
 
-    What nobody wants then, those have again who have lost it.
+    What nobody has taken then, those have again who have lost it.
     """
     wanted = find_wanted(draft)
     growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted)]
-    menders = [one for one in draft.list_admitted() if _may_mend(draft, one, wanted)]
+    menders = [one for one in draft.list_admitted() if one.is_mending and not draft.served]
     fill = Fill(draft, draft.room, {one.job.uid: one.size for one in (*growers, *menders)})
     fill.run(growers)
     for standing in growers:
@@ -198,23 +198,20 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
 
 
 def _keep(draft: Draft, standing: Standing, fill: Fill) -> None:
-    """It goes on as if it had given back nothing, or less; it lacks that since now."""
+    """It goes on as if it had given back nothing, or less, and does so again at the next round.
+
+    Rounds are the same for all: who waits may need what several have lost.
+    """
     workers, was = fill.sizes[standing.job.uid], standing.was
     if was is None or workers == standing.size:
         return
     draft.resize(standing, workers)
     placement = draft.build_placement(standing, fill.places[standing.job.uid])
-    fields: dict[str, Any] = {"placement": placement, "short_since": draft.now}
+    since = draft.now - draft.now % draft.rules.grown_within
+    fields: dict[str, Any] = {"placement": placement, "short_since": since}
     if workers == was.workers:
         fields |= {"reason": was.reason, "message": was.message}
     draft.change(standing, Step.GIVE, workers=workers, **fields)
-
-
-def _may_mend(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
-    """Not while anybody waits: what each of several has lost may be enough together."""
-    if draft.served or not standing.is_mending:
-        return False
-    return wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
 
 
 def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:

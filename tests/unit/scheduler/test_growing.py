@@ -165,6 +165,17 @@ def test_who_waits_for_room_gets_what_several_have_lost() -> None:
     assert [job.admission.workers for job in jobs if job.admission is not None] == [3, 3, 2]
 
 
+def test_what_is_not_enough_for_who_waits_is_kept_by_who_lost_it() -> None:
+    since = {"short_since": NOW - 2 * MINUTE}
+    losers = [lose(run_on(make_job(name, 1, 4), *["node-00"] * 4, **since)) for name in "ac"]
+    told = decide_on(ONE, [*losers, make_job("b", 3, 3, preempts=False)])
+    kept = [(told[name].workers, told[name].leaving, told[name].reason) for name in "ac"]
+    assert kept == [(4, (), Reason.NONE)] * 2
+    rounds = {told[name].short_since for name in "ac"}
+    assert len(rounds) == 1
+    assert decide_on(ONE, [*losers, make_job("b", 2, 2, preempts=False)])["b"].workers == 2
+
+
 def test_who_can_grow_gets_it_and_gives_it_back_for_the_level_of_all() -> None:
     other, job = (run_on(make_job(name, 1, 8), *["node-00"] * 4) for name in "ab")
     jobs, now = live([other, lose(job, 2)], 130)
