@@ -287,7 +287,7 @@ def _restore_given(draft: Draft, standing: Standing) -> None:
     gift = standing.admission.gave_for
     if gift is None or gift.purpose is not Purpose.GANG or _still_waits(draft, gift):
         return
-    names = set(standing.admission.leaving)
+    names = set(standing.admission.leaving).difference(pod.name for pod in standing.workers)
     stay = [
         pod
         for pod in standing.job.pods

@@ -194,7 +194,7 @@ class Standing:
         return max((own + workers * each for own, each in pairs), default=0)
 
     def _sort_pods(self, overdue_since: int) -> None:
-        leaving, overdue = set(self.admission.leaving), set()
+        leaving, overdue = self._find_leavers(), set()
         asked = self.admission.leaving_since
         is_over = not self.is_admitted
         for pod in self.job.pods:
@@ -212,3 +212,18 @@ class Standing:
                 (self.workers if pod.node else self.unbound).append(pod)
         self.overdue = frozenset(overdue)
         self.workers.sort(key=lambda pod: (pod.created, pod.name))
+
+    def _find_leavers(self) -> frozenset[str]:
+        """Who goes of those that were named: no more than there are above what it may have.
+
+        One that was lost meanwhile, or is deleted by others, went in the place of one of them: the
+        operator counts as we do (planning/scaling.py, `_start_leaving`).
+        """
+        names = frozenset(self.admission.leaving)
+        if not names:
+            return names
+        begun = {pod.name for pod in self.job.pods if pod.is_draining or pod.is_terminating}
+        there = [pod for pod in self.job.pods if not pod.is_launcher and pod.name not in begun]
+        yet = [(pod.created, pod.name) for pod in there if pod.name in names]
+        surplus = max(len(there) - self.size, 0)
+        return names & begun | {name for _, name in sorted(yet, reverse=True)[:surplus]}

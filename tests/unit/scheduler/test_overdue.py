@@ -157,3 +157,19 @@ def test_its_room_is_taken_as_long_as_it_is_there() -> None:
     job = replace(job, pods=(*job.pods, late))
     decision = decide(Cluster(make_nodes(1)), MAIN, [job, make_job("b", 7, 7)], NOW)
     assert decision.explanations["b"].reason is Reason.NO_ROOM
+
+
+@pytest.mark.parametrize(("lost", "grows"), [((), False), (("a-0",), True), (("a-2",), True)])
+def test_one_that_is_lost_goes_in_the_place_of_one_that_was_named(
+    lost: tuple[str, ...], *, grows: bool
+) -> None:
+    """As where kube-scheduler ends one for a service for which another was asked to go."""
+    job = run_on(make_job("a", 1, 3), *["node-00"] * 3)
+    assert job.admission is not None
+    gift = Gift(Purpose.SERVICE, "gone")
+    told = replace(
+        job.admission, workers=2, leaving=("a-2",), leaving_since=NOW - SECOND, gave_for=gift
+    )
+    pods = tuple(pod for pod in job.pods if pod.name not in lost)
+    after = decide_on(NODES, [replace(job, pods=pods, admission=told)], BOTH)
+    assert (after["a"].workers == 3 if "a" in after else False) is grows
