@@ -72,8 +72,12 @@ class Fill:
         """Again what it had before this pass, as far as there is room."""
         uid, queue = standing.job.uid, self.draft.get_queue(standing)
         while self.sizes[uid] < find_next(standing.job, self.sizes[uid]) <= standing.was_size:
-            if queue not in self.draft.queues or not self._grow(queue, standing):
+            if queue not in self.draft.queues or not self._grow(queue, standing, is_again=True):
                 return
+
+    def note_booked(self) -> None:
+        """What was found so far stands in the books of the draft now."""
+        self.more.clear()
 
     def give_back(self, standing: Standing) -> None:
         """It keeps what it had before."""
@@ -96,7 +100,7 @@ class Fill:
         ratio = self._ratios[queue]
         return (ratio, -self.draft.queues[queue].priority, self._heaps[queue][0][0], queue)
 
-    def _grow(self, queue: str, standing: Standing) -> bool:
+    def _grow(self, queue: str, standing: Standing, *, is_again: bool = False) -> bool:
         uid, worker = standing.job.uid, standing.job.worker
         size = self.sizes[uid]
         step = find_next(standing.job, size) - size
@@ -107,7 +111,7 @@ class Fill:
             self._owed[queue] = find_owed(self.draft, queue)
         if self.draft.ledger.exceeds_limit(queue, more, owed=self._owed[queue]):
             return False
-        places = self._find(standing, step)
+        places = self._find(standing, step, is_again=is_again)
         if places is None:
             return False
         for place in places:
@@ -119,20 +123,22 @@ class Fill:
         self._ratios.pop(queue, None)
         return True
 
-    def _find(self, standing: Standing, step: int) -> list[int] | None:
-        """Places for the step, tightest first; where it keeps its least size off what is held."""
+    def _find(self, standing: Standing, step: int, *, is_again: bool) -> list[int] | None:
+        """Places for the step, tightest first; where it keeps its least size off what is held.
+
+        Off nodes where pods of others are to come as well, unless it had them a moment ago.
+        """
         allowed = None if standing.outside >= standing.floor else self._outside
         if not self.is_real:
             return self._seat(standing.job.worker, step, allowed)
         gang = Gang(None, standing.job.worker, step)
-        allowed = self.draft.promises.leave_out(standing.job.uid, gang, allowed)
+        free = self.draft.promises.leave_out(standing.job.uid, gang, allowed)
         # Best where nobody else grows in this pass: on shared nodes kube-scheduler may give two
         # seats to one job, whose own elsewhere the other is not told to look for.
         apart = (self._owners == 0) | (self._owners == self._number(standing))
-        places = self._seat(
-            standing.job.worker, step, apart if allowed is None else apart & allowed
-        )
-        return places or self._seat(standing.job.worker, step, allowed)
+        places = self._seat(standing.job.worker, step, apart if free is None else apart & free)
+        places = places or self._seat(standing.job.worker, step, free)
+        return places or (self._seat(standing.job.worker, step, allowed) if is_again else None)
 
     def _number(self, standing: Standing) -> int:
         return self._numbers.setdefault(standing.job.uid, len(self._numbers) + 1)
@@ -172,6 +178,7 @@ def grow_all(draft: Draft) -> None:
             continue
         _apply(draft, standing, after, fill.places[standing.job.uid])
     for standing in menders:
+        fill.note_booked()
         fill.mend(standing)
         _keep(draft, standing, fill)
 

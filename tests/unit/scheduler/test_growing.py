@@ -12,7 +12,7 @@ from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import HOUR, MINUTE, SECOND
+from et_scheduler.model.shapes import CPU, HOUR, MINUTE, SECOND
 from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import (
     LONG_AGO,
@@ -174,6 +174,18 @@ def test_what_is_not_enough_for_who_waits_is_kept_by_who_lost_it() -> None:
     rounds = {told[name].short_since for name in "ac"}
     assert len(rounds) == 1
     assert decide_on(ONE, [*losers, make_job("b", 2, 2, preempts=False)])["b"].workers == 2
+
+
+@pytest.mark.parametrize("limits", [{}, {CPU: 8000}], ids=["no limit", "at the limit"])
+@pytest.mark.parametrize("ago", [10 * SECOND, 2 * MINUTE], ids=["to come", "lost as well"])
+def test_what_another_has_lost_costs_nobody_his_own(limits: dict[str, int], ago: int) -> None:
+    losers = [
+        lose(run_on(make_job(name, 1, 4), *["node-00"] * 4, short_since=NOW - since))
+        for name, since in (("a", 2 * MINUTE), ("c", ago))
+    ]
+    told = decide_on((make_node("node-00", 32),), losers, (Queue("main", limits=limits),))
+    assert all(admission.workers == 4 for admission in told.values())
+    assert told["a"].reason is Reason.NONE
 
 
 def test_who_can_grow_gets_it_and_gives_it_back_for_the_level_of_all() -> None:
