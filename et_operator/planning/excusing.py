@@ -127,8 +127,14 @@ def _find_filled(draft: Draft, end: datetime) -> datetime | None:
     view, staying = draft.view, {pod.uid for pod in draft.select_roster()}
     listed = (pod for pod in view.workers if pod.uid in view.listed)
     left = [pod for pod in listed if pod.uid in staying or _is_lost_after(view, pod, end)]
-    starts = sorted(pod.started or pod.created for pod in left)[: view.command_least]
-    return max(starts, default=end) if len(starts) == view.command_least else None
+    least = _find_least(view)
+    starts = sorted(pod.started or pod.created for pod in left)[:least]
+    return max(starts, default=end) if len(starts) == least else None
+
+
+def _find_least(view: View) -> int:
+    """With how few workers the command goes on: an elastic one that does not say needs one."""
+    return max(view.command_least, int(view.is_elastic))
 
 
 def _is_by_loss(draft: Draft, end: datetime | None) -> bool:
@@ -138,7 +144,7 @@ def _is_by_loss(draft: Draft, end: datetime | None) -> bool:
     looked since, and the command may have waited all the while.
     """
     view = draft.view
-    if sum(uid in view.listed for uid in list_tracked(draft)) < view.command_least:
+    if sum(uid in view.listed for uid in list_tracked(draft)) < _find_least(view):
         return False
     losses = _select_losses(draft, end)
     return any(loss.taken and _is_recent(loss.since, end) for loss in losses)

@@ -195,6 +195,13 @@ def test_one_that_has_enough_workers_or_does_not_say_fails_by_itself(least: int)
     check(world, is_excused=False)
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_one_that_has_nobody_left_was_not_to_blame_whatever_it_says(least: int) -> None:
+    world = lose(*(f"job-worker-{index}" for index in range(4)), least=least)
+    give_up(world, after=640)
+    check(world, is_excused=True)
+
+
 @pytest.mark.parametrize("seconds", [200, 420])
 @pytest.mark.parametrize("what", ["one joins", "number", "scaling"])
 def test_whatever_is_written_while_it_waits(what: str, seconds: float) -> None:
