@@ -13,8 +13,8 @@ _MAX_TEXT = 64
 _MAX_NAME = 316
 _MAX_DIGITS = 40
 """Before or after the point: beyond them an amount is more than MOST, or the least there is."""
-_QUANTITY = re.compile(
-    r"([+-]?)(\d*)(?:\.(\d*))?(?:([KMGTPE]i|[numkMGTPE]?)|[eE]([+-]?)0*(\d{1,19}))"
+_QUANTITY = re.compile(  # gives nothing back: of what is no quantity each character is read once
+    r"([+-]?)(\d*+)(?:\.(\d*+))?+(?:([KMGTPE]i|[numkMGTPE]?)|[eE]([+-]?)(?=\d)0*+(\d{0,19}))"
 )
 _BINARY = {unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -36,7 +36,7 @@ def parse_quantity(value: object, parts: int = 1) -> int:
         raise ValueError("a quantity of a resource is not negative")
     fraction, suffix = found[3] or "", found[4] or ""
     shift = _DECIMAL.get(suffix, 0)
-    if found[6]:
+    if found[6]:  # an exponent of zeros alone shifts nothing
         shift = (int(found[5] + found[6]) + _WRAP) % (2 * _WRAP) - _WRAP
     digits = (found[2] + fraction).lstrip("0")
     return _multiply(digits, shift - len(fraction), parts * _BINARY.get(suffix, 1))

@@ -140,7 +140,7 @@ def _build_requirement(key: str, operator: str, values: Iterable[Any] | None) ->
     if operator not in _OPERATORS:
         raise ValueError(f"no label is compared by {operator[:MAX_EFFECT]}")
     # No label is that long: a value that is matches none, and is left out.
-    found = [str(value) for value in values or () if len(str(value)) <= MAX_VALUE]
+    found = [text for text in map(str, values or ()) if len(text) <= MAX_VALUE]
     return {"key": _take(key, MAX_KEY), "operator": operator, "values": found}
 
 

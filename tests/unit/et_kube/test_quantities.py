@@ -39,6 +39,7 @@ def test_quantities_are_exact_and_rounded_up(whole: int, part: int, unit: str, p
         ("0" * 5000 + "4", 4000),
         ("0" * 50 + "4000m", 4000),
         ("1e" + "0" * 80 + "3", 10**6),
+        ("7e00", 7000),
         ("1e400", MOST),
         ("1e-400", 1),
         ("0e400", 0),
