@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from et_scheduler.model.shapes import PODS, Shape
-from et_scheduler.planning.rooms import Counts, Room
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.rooms import Counts, Room, to_amounts
 
 MOST_POOLS = 64
 """A label with more values is of no pools: the nodes of all further ones are in the last."""
@@ -74,8 +74,7 @@ class Pools:
 
     def name(self, amounts: Counts) -> Mapping[str, int]:
         """The same by the names of resources, what is 0 left out."""
-        pairs = zip(self.resources, self.sum_up(amounts).tolist(), strict=True)
-        return {name: amount for name, amount in pairs if amount and name != PODS}
+        return to_amounts(self._room, self.sum_up(amounts))
 
     @property
     def _width(self) -> int:

@@ -95,12 +95,6 @@ class Room:
             self._holdable[shape] = self.is_offered(shape) and bool(is_large)
         return self._holdable[shape]
 
-    def total(self) -> Counts:
-        """What the nodes that have room can give in all, by column."""
-        has_room = np.array([node.has_room for node in self.nodes], dtype=np.bool_)
-        found: Counts = self.allocatable[has_room].sum(axis=0)
-        return found
-
     def count_fits(
         self, shape: Shape, *, later: bool = False, beside: Shape | None = None
     ) -> Counts:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from et_scheduler.model.shapes import CPU, Shape
+from et_scheduler.planning.pools import Pools
 from et_scheduler.planning.rooms import Room, to_amounts
 from et_scheduler.simulating.simulation import Simulation
 
@@ -21,7 +22,8 @@ def compute_use(simulation: Simulation, resource: str = CPU) -> float:
     """What all pods on nodes request, as a share of the cluster."""
     room = simulation.binder.room
     left = to_amounts(room, room.now.sum(axis=0)).get(resource, 0)
-    return 1 - left / to_amounts(room, room.total())[resource]
+    pools = Pools(room)
+    return 1 - left / pools.name(pools.total)[resource]
 
 
 def compute_bound(simulation: Simulation, worker: Shape) -> float:
