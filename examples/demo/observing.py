@@ -131,6 +131,11 @@ class Observer:
                 raise DemoError(f"not within {PATIENCE:.0f} s: {what}\n{training.describe()}")
             self.pause()
 
+    def train_on(self, training: Training, steps: int) -> None:
+        """Let it train so many steps more."""
+        seen = len(training.steps) + steps
+        self.wait(training, lambda: len(training.steps) >= seen, "the training goes on")
+
     def look(self) -> None:
         """Read jobs, pods, logs and Events once; print what is new."""
         self._run(self._look())

@@ -45,8 +45,7 @@ def change(observer: Observer, job: Training, title: str, manifest: Json, size: 
     observer.create(manifest)
     seconds = observer.wait(job, lambda: observer.has_ended(manifest), title)
     seconds += observer.wait(job, lambda: job.size == size, f"{size} workers train")
-    seen = len(job.steps) + STEPS_BETWEEN
-    observer.wait(job, lambda: len(job.steps) >= seen, "the training goes on")
+    observer.train_on(job, STEPS_BETWEEN)
     return Change(title, seconds, observer.get_scaling(manifest["metadata"]["name"]))
 
 

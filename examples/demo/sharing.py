@@ -46,7 +46,7 @@ def play(
     print(f"--> large comes: it takes whatever is idle, up to {ALL} workers", flush=True)
     large = observer.submit(first)
     alone = observer.wait(large, lambda: large.size == ALL, f"large trains with {ALL} workers")
-    train_on(observer, large)
+    observer.train_on(large, STEPS_BETWEEN)
     print(f"--> small comes: it needs {NEEDED} workers, or does not start", flush=True)
     small = observer.submit(second)
     what = f"large gives until it has {LEFT} workers"
@@ -56,7 +56,7 @@ def play(
     observer.wait(small, lambda: small.phase == "Succeeded", "small succeeds")
     print("--> small has ended: what it had is idle", flush=True)
     back = observer.wait(large, lambda: large.size == ALL, f"large has {ALL} workers again")
-    train_on(observer, large)
+    observer.train_on(large, STEPS_BETWEEN)
     outcomes = [
         (f"large comes, trains with {ALL} workers", alone),
         (f"small comes, large goes on with {LEFT}", given),
@@ -64,12 +64,6 @@ def play(
         (f"small has ended, large trains with {ALL} again", back),
     ]
     return large, small, outcomes
-
-
-def train_on(observer: Observer, training: Training) -> None:
-    """Let it train some steps."""
-    seen = len(training.steps) + STEPS_BETWEEN
-    observer.wait(training, lambda: len(training.steps) >= seen, "the training goes on")
 
 
 def remove(observer: Observer, manifests: Sequence[dict[str, Any]]) -> None:

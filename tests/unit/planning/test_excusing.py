@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -155,6 +155,13 @@ def give_up(world: ModelWorld, *, after: float) -> None:
     world.settle()
 
 
+def end(world: ModelWorld, *, at: datetime) -> None:
+    """The command has ended with 1, and its container then."""
+    world.finish(1)
+    world.put("job-launcher", termination=Termination(1, "Error", finished=at))
+    world.settle()
+
+
 def check(world: ModelWorld, *, is_excused: bool) -> None:
     expected = ("Restarting", "WorkerLost") if is_excused else ("Failed", "LauncherFailed")
     assert world.reason(expected[0]) == expected[1]
@@ -182,9 +189,7 @@ def test_a_loss_begins_a_wait_once_it_is_known_however_old_it_is_then(
     if known_after < judged_after:
         world.settle()
         world.wait(judged_after - known_after)
-    world.finish(1)
-    world.put("job-launcher", termination=Termination(1, "Error", finished=ended))
-    world.settle()
+    end(world, at=ended)
     check(world, is_excused=True)
 
 
@@ -262,12 +267,9 @@ def test_a_loss_in_whose_place_another_came_explains_nothing_any_more(
     world.wait(590)
     world.settle()
     join(world)
-    ended = world.now + timedelta(seconds=seconds)
     world.wait(seconds)
     world.settle()
-    world.finish(1)
-    world.put("job-launcher", termination=Termination(1, "Error", finished=ended))
-    world.settle()
+    end(world, at=world.now)
     check(world, is_excused=is_excused)
 
 
@@ -281,9 +283,7 @@ def test_nor_does_one_that_was_filled_while_nobody_looked(
     world.settle()
     world.serve()
     world.wait(seconds)
-    world.finish(1)
-    world.put("job-launcher", termination=Termination(1, "Error", finished=world.now))
-    world.settle()
+    end(world, at=world.now)
     check(world, is_excused=is_excused)
 
 
