@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from datetime import timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from et.completing import complete_contexts, complete_jobs, complete_queues, complete_workers
+from et import creating
+from et.completing import complete_jobs, complete_queues, complete_workers
+from et.flags import (
+    Context,
+    Format,
+    Job,
+    Kubeconfig,
+    Namespace,
+    Output,
+    Timeout,
+    parse_duration,
+    run_command,
+)
 
 if TYPE_CHECKING:
     from et.clusters import Cluster
-    from et.manifests import Objects
-    from et.running import Work
     from et.screens import Screen
 
 app = typer.Typer(
@@ -45,42 +51,6 @@ def main(
     """Training jobs that grow and shrink while they train."""
 
 
-class Output(StrEnum):
-    """How an answer is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def parse_duration(text: str) -> timedelta:
-    """`90`, `90s`, `10m`, `2h`, `1d`."""
-    found = re.fullmatch(r"(\d{1,9})([smhd]?)", text)
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is no time; write 90s, 10m, 2h or 1d")
-    return timedelta(seconds=int(found[1]) * UNITS[found[2] or "s"])
-
-
-Job = Annotated[str, typer.Argument(metavar="JOB", help="Its name.", autocompletion=complete_jobs)]
-Namespace = Annotated[
-    str | None,
-    typer.Option("-n", "--namespace", metavar="NAME", help="Default: that of the context."),
-]
-Context = Annotated[
-    str | None,
-    typer.Option(
-        "--context", metavar="NAME", help="Of the kubeconfig.", autocompletion=complete_contexts
-    ),
-]
-Kubeconfig = Annotated[
-    str | None,
-    typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config."),
-]
-Format = Annotated[Output, typer.Option("-o", "--output", help="text or json.")]
-
-
 @app.command("list")
 def list_(
     ctx: typer.Context,
@@ -98,68 +68,10 @@ def list_(
 
         await show_list(cluster, screen, everywhere=everywhere, as_json=output is Output.JSON)
 
-    _run(ctx, work, namespace, context, kubeconfig)
+    run_command(ctx, work, namespace, context, kubeconfig)
 
 
-@app.command()
-def submit(
-    ctx: typer.Context,
-    *,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE...] | --image ... -- COMMAND...", help="YAML, or - for stdin."
-        ),
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="The job's name.")] = "",
-    image: Annotated[str, typer.Option("--image", help="Of the launcher and the workers.")] = "",
-    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Workers to start with.")] = 1,
-    minimum: Annotated[
-        int | None, typer.Option("--min", min=1, help="So many are enough to start and go on.")
-    ] = None,
-    maximum: Annotated[int | None, typer.Option("--max", min=1, help="Never more.")] = None,
-    gpus: Annotated[int, typer.Option("--gpus", min=0, help="Of each worker, a process each.")] = 0,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="May be repeated.")
-    ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="The command as it is, without horovodrun before it.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be sent, and send nothing.")
-    ] = False,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Then watch the job.")] = False,
-    output: Format = Output.TEXT,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-) -> None:
-    """Submit a job from a file, or from an image and a command.
-
-    et submit job.yaml
-
-    et submit --name first --image IMAGE --replicas 2 --max 4 -- python3 train.py
-    """
-    from et.manifests import QuickJob, collect, parse_variables
-    from et.running import run_alone
-    from et.submitting import show_manifests, submit_and_watch
-
-    as_json = output is Output.JSON
-    quick = QuickJob(name, image, tuple(words or ()), replicas, minimum, maximum, gpus, is_raw=raw)
-
-    def gather() -> Objects:
-        return collect(replace(quick, env=parse_variables(env or ())))
-
-    async def work(cluster: Cluster, screen: Screen) -> bool:
-        objects = gather()
-        place = namespace or ""
-        return await submit_and_watch(
-            cluster, screen, objects, namespace=place, as_json=as_json, is_watching=watch
-        )
-
-    if dry_run:
-        run_alone(ctx, lambda screen: show_manifests(screen, gather(), as_json=as_json))
-    _run(ctx, work, namespace, context, kubeconfig)
+app.command()(creating.submit)
 
 
 @app.command()
@@ -181,7 +93,7 @@ def watch(
 
         return await watch_job(cluster, screen, job)
 
-    _run(ctx, work, namespace, context, kubeconfig)
+    run_command(ctx, work, namespace, context, kubeconfig)
 
 
 @app.command()
@@ -203,9 +115,7 @@ def scale(
     wait: Annotated[
         bool, typer.Option("-w", "--wait", help="Until it is done; tell how each worker left.")
     ] = False,
-    timeout: Annotated[
-        str, typer.Option("--timeout", help="Of --wait: 90s, 10m.", metavar="TIME")
-    ] = "30m",
+    timeout: Timeout = "30m",
     output: Format = Output.TEXT,
     namespace: Namespace = None,
     context: Context = None,
@@ -227,7 +137,38 @@ def scale(
         wish = Wish(to, by, tuple(remove or ()), limit)
         return await scale_job(cluster, screen, job, wish, as_json=output is Output.JSON)
 
-    _run(ctx, work, namespace, context, kubeconfig)
+    run_command(ctx, work, namespace, context, kubeconfig)
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    *,
+    jobs: Annotated[
+        list[str],
+        typer.Argument(metavar="JOB...", help="Their names.", autocompletion=complete_jobs),
+    ],
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Until their pods have ended.")
+    ] = True,
+    timeout: Timeout = "10m",
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Delete jobs with their pods, logs and scalings.
+
+    Says what goes and what stays, and asks. A command that runs is ended, with its grace to save.
+    """
+    limit = parse_duration(timeout) if wait else None
+
+    async def work(cluster: Cluster, screen: Screen) -> None:
+        from et.deleting import delete_jobs
+
+        await delete_jobs(cluster, screen, jobs, is_sure=yes, limit=limit)
+
+    run_command(ctx, work, namespace, context, kubeconfig)
 
 
 @app.command()
@@ -262,7 +203,7 @@ def logs(
         show = follow_logs if follow else show_logs
         await show(cluster, screen, job, Beginning(tail, span), tuple(workers or ()))
 
-    _run(ctx, work, namespace, context, kubeconfig)
+    run_command(ctx, work, namespace, context, kubeconfig)
 
 
 @app.command()
@@ -282,7 +223,7 @@ def describe(
 
         await describe_job(cluster, screen, job, as_json=output is Output.JSON)
 
-    _run(ctx, work, namespace, context, kubeconfig)
+    run_command(ctx, work, namespace, context, kubeconfig)
 
 
 @app.command()
@@ -302,7 +243,7 @@ def why(
 
         await explain(cluster, screen, job, as_json=output is Output.JSON)
 
-    _run(ctx, work, namespace, context, kubeconfig)
+    run_command(ctx, work, namespace, context, kubeconfig)
 
 
 @app.command()
@@ -328,17 +269,4 @@ def queue(
         else:
             await show_queues(cluster, screen, as_json=as_json)
 
-    _run(ctx, work, namespace, context, kubeconfig)
-
-
-def _run(
-    ctx: typer.Context,
-    work: Work,
-    namespace: str | None,
-    context: str | None,
-    kubeconfig: str | None,
-) -> None:
-    from et.clusters import Place
-    from et.running import run
-
-    run(ctx, Place(kubeconfig, context, namespace), work)
+    run_command(ctx, work, namespace, context, kubeconfig)

@@ -16,7 +16,7 @@ from et_kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from et_kube.resources import GROUP
+from et_kube.resources import GROUP, TRAINING_JOBS
 
 FORBIDDEN = 403
 NOT_FOUND = 404
@@ -26,6 +26,8 @@ _VALUE = re.compile(
 )
 _BRACKETS = re.compile(r"^\[(.*)\]$", re.DOTALL)
 _NEXT = re.compile(r", (?=(?:spec|metadata|status|<nil>)[.\[:<])")
+_TAKEN_JOB = re.compile(rf'^{TRAINING_JOBS.plural} "([^"]*)" already exists')
+_NAMESPACE = re.compile(r'\bnamespaces? "([^"]+)" not found')
 _UNKNOWN_KIND = "could not find the requested resource"
 
 
@@ -38,7 +40,7 @@ def explain(error: KubeError) -> str:
     if isinstance(error, ApiError) and error.status == NOT_FOUND:
         return _explain_missing(error)
     if isinstance(error, AlreadyExists):
-        return f"{_name(error.message)}: choose another name, or delete that one"
+        return _explain_taken(_name(error.message))
     if isinstance(error, (Refused, Unauthorized)):
         return _explain_refusal(error)
     if isinstance(error, (Throttled, ServerFailed, Expired)):
@@ -58,7 +60,19 @@ def _explain_missing(error: ApiError) -> str:
             f"this cluster does not know {GROUP}: the operator is not installed on it "
             "(kubectl apply --server-side -k deploy)"
         )
+    namespace = _NAMESPACE.search(error.message)
+    if namespace is not None:
+        return (
+            f"there is no namespace {namespace[1]!r}: name another with -n, "
+            f"or create it (kubectl create namespace {namespace[1]})"
+        )
     return f"{_name(error.message)}; `et list -A` shows the jobs there are"
+
+
+def _explain_taken(message: str) -> str:
+    found = _TAKEN_JOB.match(message)
+    delete = f"`et delete {found[1]}` first" if found else "delete that one"
+    return f"{message}: choose another name, or {delete}"
 
 
 def _explain_refusal(error: Refused | Unauthorized) -> str:

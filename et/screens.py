@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from et.errors import EtError
 
 PIPE_WIDTH = 100_000
 """Columns of a pipe: whoever reads it cuts lines himself."""
@@ -83,6 +87,17 @@ class Screen:
         """A line for a person; not part of the answer."""
         self.err.print(Text(text, style="dim"), soft_wrap=True)
 
+    def ask(self, question: str) -> bool:
+        """What the person in front says to it; EtError where nobody answers."""
+        # asyncio keeps Ctrl-C from whoever reads a terminal
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return typer.confirm(question, err=True)
+        except typer.Abort as error:
+            raise EtError("nobody has said yes: --yes does not ask") from error
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
     def show_json(self, body: Any) -> None:
         """JSON as kubectl would print it, but for what a terminal would obey."""
         text = json.dumps(body, indent=2, ensure_ascii=False)
@@ -120,6 +135,11 @@ def build_console(*, stderr: bool = False) -> TerminalConsole:
 def style_phase(phase: str) -> Text:
     """The phase in its colour."""
     return Text(phase or "-", style=PHASES.get(phase, ""))
+
+
+def count(number: int, what: str) -> str:
+    """`1 worker`, `2 workers`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def format_duration(duration: timedelta) -> str:

@@ -299,3 +299,16 @@ def test_a_shell_is_offered_plain_words_alone(tmp_path: Path):
     }
     offered = CliRunner().invoke(app, prog_name="et", env=asked).output
     assert offered.strip() == """_arguments '*: :(("arn\\\\:aws\\\\:eks\\\\:1\\\\:cluster/c_1"))'"""
+
+
+# ------------------------------------------------------------------ delete
+@pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("", 1, 1)])
+def test_a_job_is_deleted_when_the_person_in_front_says_yes(
+    desk: Desk, answer: str, code: int, left: int
+):
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("train"))
+
+    assert desk.type("delete", "train", stdin=answer) == code
+
+    assert len(desk.cluster.list(TRAINING_JOBS)) == left
+    assert ("nobody has said yes: --yes does not ask" in desk.err) == (not answer)

@@ -40,7 +40,8 @@ CASES = {
         "(kubectl apply --server-side -k deploy)"
     ),
     (404, "NotFound", 'namespaces "nowhere" not found'): (
-        'namespaces "nowhere" not found; `et list -A` shows the jobs there are'
+        "there is no namespace 'nowhere': name another with -n, "
+        "or create it (kubectl create namespace nowhere)"
     ),
     (
         403,
@@ -57,7 +58,10 @@ CASES = {
         "the API server does not know you: log in again, or choose another --context"
     ),
     (409, "AlreadyExists", 'trainingjobs.kai.alibabacloud.com "x" already exists'): (
-        'trainingjobs "x" already exists: choose another name, or delete that one'
+        'trainingjobs "x" already exists: choose another name, or `et delete x` first'
+    ),
+    (409, "AlreadyExists", 'scaleins.kai.alibabacloud.com "x" already exists'): (
+        'scaleins "x" already exists: choose another name, or delete that one'
     ),
     (503, "", "apiserver is shutting down"): (
         "the API server cannot answer now (503): apiserver is shutting down; try again"

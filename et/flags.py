@@ -1,0 +1,66 @@
+"""Flags that several commands have, and how a command of theirs is run."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from et.completing import complete_contexts, complete_jobs
+
+if TYPE_CHECKING:
+    from et.running import Work
+
+
+class Output(StrEnum):
+    """How an answer is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90`, `90s`, `10m`, `2h`, `1d`."""
+    found = re.fullmatch(r"(\d{1,9})([smhd]?)", text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no time; write 90s, 10m, 2h or 1d")
+    return timedelta(seconds=int(found[1]) * UNITS[found[2] or "s"])
+
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Its name.", autocompletion=complete_jobs)]
+Namespace = Annotated[
+    str | None,
+    typer.Option("-n", "--namespace", metavar="NAME", help="Default: that of the context."),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context", metavar="NAME", help="Of the kubeconfig.", autocompletion=complete_contexts
+    ),
+]
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config."),
+]
+Timeout = Annotated[str, typer.Option("--timeout", help="Of waiting: 90s, 10m.", metavar="TIME")]
+Format = Annotated[Output, typer.Option("-o", "--output", help="text or json.")]
+
+
+def run_command(
+    ctx: typer.Context,
+    work: Work,
+    namespace: str | None,
+    context: str | None,
+    kubeconfig: str | None,
+) -> None:
+    """Do the work on the cluster that the flags name, and exit as it went."""
+    from et.clusters import Place
+    from et.running import run
+
+    run(ctx, Place(kubeconfig, context, namespace), work)
