@@ -81,6 +81,7 @@ RUNTIME_PACKAGES = (
     "launcher.agent",
     "launcher.shim",
     "launcher.ssh",
+    "launcher.ranks",
     "hostdiscovery",
 )
 RUNTIME_MODULES = {

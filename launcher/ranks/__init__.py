@@ -1,0 +1,1 @@
+"""What stands first in PYTHONPATH of the ranks of an elastic horovodrun, and nothing else."""
