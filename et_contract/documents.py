@@ -108,6 +108,8 @@ class Report:
     of the user's command, and `is_told_to_end` whether it had been sent SIGTERM before, so that
     a 0 may mean no more than that it has saved its state (None: a former broker does not say);
     `unlisted` the uids that the last config calls active and that this broker never lists (again);
+    `used_up` the uids whose hosts the user's command, which goes on, never uses again, with the
+    exit code of the process that failed there;
     `problems` what people should know, by a short reason ("ExecForbidden").
     """
 
@@ -124,6 +126,7 @@ class Report:
     problems: Mapping[str, str] = field(default_factory=dict)
     unlisted: frozenset[str] = frozenset()
     is_told_to_end: bool | None = None
+    used_up: Mapping[str, int] = field(default_factory=dict)
     version: int = 1
 
     @property
@@ -138,8 +141,8 @@ MAX_WORDS = 1024
 MAX_OUTPUT = 4096
 _MAX_PROBLEMS = 20
 _MAX_TOLD = 4096
-"""Ends of sessions, results of scripts and problems of a report: no broker keeps half as many. It
-is read in each pass over its job, and other jobs wait for that."""
+"""Ends of sessions, results of scripts, problems and used up workers of a report: no broker has as
+many. It is read in each pass over its job, and other jobs wait for that."""
 _MAX_REASON = 64
 _MAX_NUMBER = 2**53
 _MAX_CODE = 2**31 - 1
@@ -229,6 +232,7 @@ def encode_report(report: Report) -> str:
         "listed": sorted(report.listed),
         "closed": sorted(report.closed),
         **({"unlisted": sorted(report.unlisted)} if report.unlisted else {}),
+        **({"usedUp": dict(sorted(report.used_up.items()))} if report.used_up else {}),
         "exits": {
             uid: [{"session": e.session, "code": e.code, "reason": e.reason} for e in exits]
             for uid, exits in sorted(report.exits.items())
@@ -259,6 +263,7 @@ def decode_report(text: str) -> Report:
             listed=frozenset(map(_text, body.get("listed", ()))),
             closed=frozenset(map(_text, body.get("closed", ()))),
             unlisted=frozenset(map(_text, body.get("unlisted", ()))),
+            used_up={_text(uid): _decode_end(code) for uid, code in body.get("usedUp", {}).items()},
             exits={
                 _text(uid): tuple(map(_decode_exit, exits))
                 for uid, exits in body.get("exits", {}).items()
@@ -313,11 +318,17 @@ def _decode_code(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _decode_exit(body: Mapping[str, Any]) -> SessionExit:
-    code = _decode_code(body["code"])
+def _decode_end(value: Any) -> int:
+    """The exit code of what is known to have ended."""
+    code = _decode_code(value)
     if code is None:
         raise ValueError("an exit without a code")
-    return SessionExit(_text(body["session"]), code, clean(body.get("reason"), MAX_WORDS))
+    return code
+
+
+def _decode_exit(body: Mapping[str, Any]) -> SessionExit:
+    code, reason = _decode_end(body["code"]), clean(body.get("reason"), MAX_WORDS)
+    return SessionExit(_text(body["session"]), code, reason)
 
 
 def _decode_result(body: Mapping[str, Any]) -> ScriptResult:
@@ -335,7 +346,8 @@ def _decode_problems(body: Mapping[str, Any]) -> dict[str, str]:
 def _check_told(report: Mapping[str, Any]) -> None:
     """Raise ValueError for a report of more than a broker can have to tell."""
     exits = report.get("exits", {})
-    parts = (exits, *exits.values(), report.get("scripts", {}), report.get("problems", {}))
+    others = (report.get(name, {}) for name in ("scripts", "problems", "usedUp"))
+    parts = (exits, *exits.values(), *others)
     if sum(map(len, parts)) > _MAX_TOLD:
         raise ValueError("more ends, results and problems than there can be")
 

@@ -76,7 +76,7 @@ def read_pong(frame: Frame) -> float | None:
 def read_opening(frame: Frame) -> dict[str, Any]:
     """The checked body of SPAWN or RESUME; `received` by stream. Raises ProtocolError.
 
-    `ranks` is for us alone, all else is for the agent.
+    `ranks` and `blacklists` are for us alone, all else is for the agent.
 
     It goes to an agent in our words, which may be longer, on a stream that others share: what an
     agent might not take, nested too deep for its Python for one, is left out or refused here.
@@ -96,6 +96,7 @@ def read_opening(frame: Frame) -> dict[str, Any]:
     if size > _NEVER_TOO_LONG and len(frames.encode_json(frame.type, opening)) > LONGEST_OPENING:
         raise ProtocolError("what is to be started does not fit into a frame")
     opening["ranks"] = ranks
+    opening["blacklists"] = ranks > 0 and body.get("blacklists") is True
     return opening
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from et_contract import frames
 from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState
 from et_contract.frames import Frame, ProtocolError
+from launcher.broker.blacklisting import Blacklist
 from launcher.broker.bodies import Welcome, read_exit, read_pong
 from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import EXITS_KEPT, Ledger
@@ -89,6 +90,7 @@ class Broker:
         self._listed = memory.hosts.listed
         self._has_begun = memory.has_begun
         self._lookout = Lookout(self.hosts, self.ledger, self._relay, self.connected)
+        self._blacklist = Blacklist(self.hosts, self.ledger, self._relay)
         self._graces = Graces(wire)
         self._kept: Memory | None = None
         self._text: str | None = None
@@ -202,6 +204,7 @@ class Broker:
         self._nudging.advance(idle_since, now)
         self._pulse.advance(running, now)
         self._watch_pulse()
+        self._blacklist.advance(running, now)
         self._drain()
         for uid in self._departures.release(now):
             self._relay.release(uid)
@@ -262,6 +265,7 @@ class Broker:
         nonce = str(frames.decode_json(frame).get("nonce") or "")
         if self.hosts.is_of_command(nonce):
             self._pulse.beat(self._relay.find_running(), self._now)
+            self._blacklist.note_read()
         self._keep()
         if self._text is None:
             # The reader goes on with the file, or waits.
@@ -298,11 +302,11 @@ class Broker:
 
     def _note_exit(self, uid: str, frame: Frame) -> None:
         session = self._relay.find_session(uid, frame.session)
-        if (
-            session
-            and self.ledger.end_session(uid, read_exit(frame))
-            and self._tells(session.ranks)
-        ):
+        if session is None:
+            return
+        ended = read_exit(frame)
+        self._blacklist.note_end(session, ended.code)
+        if self.ledger.end_session(uid, ended) and self._tells(session.ranks):
             self._departures.note_end(uid)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
@@ -313,6 +317,7 @@ class Broker:
     def _note_spawn(self, uid: str, ranks: int) -> None:
         if ranks:
             self._note_ranks([uid])
+            self._blacklist.note_start(uid)
         if self._tells(ranks):
             self._departures.note_spawn(uid, self._now)
         else:

@@ -6,8 +6,8 @@ a second late. Ends of sessions may be later: they are as many as the user's com
 nothing is decided by them.
 
 A ConfigMap holds 1 MiB. A report of a pod that is listed and closed takes 78 bytes, so that 10,000
-of them take three quarters; the ends of sessions, of which the operator needs none, take 220 KiB at
-most, outputs and problems some 40 KiB.
+of them take three quarters, and of one that is used up 44 more; the ends of sessions, of which the
+operator needs none, take 220 KiB at most, outputs and problems some 40 KiB.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class Ledger:
         if uid not in self.report.closed:
             self._note(urgent=True, closed=self.report.closed | {uid})
 
+    def use_up(self, uid: str, code: int) -> None:
+        """The user's command goes on and never uses this host again, for the first such end."""
+        if uid not in self.report.used_up:
+            self._note(used_up={**self.report.used_up, uid: code})
+
     def end_session(self, uid: str, ended: SessionExit) -> bool:
         """A session's end; False when it was known."""
         known = self.report.exits.get(uid, ())
@@ -96,8 +101,12 @@ class Ledger:
         """
         kept, named = frozenset(pods), frozenset(orders)
         scripts = {key: value for key, value in self.report.scripts.items() if key in named}
+        used_up = {uid: code for uid, code in self.report.used_up.items() if uid in kept}
         self._note(
-            listed=self.report.listed & kept, closed=self.report.closed & kept, scripts=scripts
+            listed=self.report.listed & kept,
+            closed=self.report.closed & kept,
+            used_up=used_up,
+            scripts=scripts,
         )
 
     def absorb(self, other: Report) -> None:
@@ -109,6 +118,8 @@ class Ledger:
         self.list(other.listed, unlisted=self.report.unlisted)
         for uid in other.closed:
             self.close(uid)
+        for uid, code in other.used_up.items():
+            self.use_up(uid, code)
         for uid, exits in other.exits.items():
             for ended in exits:
                 self.end_session(uid, ended)

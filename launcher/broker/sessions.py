@@ -89,6 +89,8 @@ class Session:
     ranks: int = 0
     """Of an elastic training, as its shim says: 0 for all that comes and goes without the list of
     hosts, and until its shim has come."""
+    blacklists: bool = False
+    """Who started these ranks never uses their host again once one has failed, as its shim says."""
     size: int = 0
     """Bytes of the SPAWN."""
     instance: str = ""
@@ -126,7 +128,7 @@ class Session:
         event = "SPAWN again" if is_again else frames.NAMES[frame.type]
         self.process = step(PROCESS, self.process, event)
         self.care = step(CARE, self.care, "opened")
-        self.ranks = body.pop("ranks")
+        self.ranks, self.blacklists = body.pop("ranks"), body.pop("blacklists")
         wish = body.get("window")
         self.most_window = min(wish if type(wish) is int else frames.WINDOW, frames.MOST_WINDOW)
         self._go_on_from(body.get("received") or dict.fromkeys(frames.STREAMS, 0))

@@ -28,7 +28,7 @@ unchanged by the frame that raised it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import deque, namedtuple
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
@@ -88,12 +88,17 @@ class _Inlet:
         self.settle()
 
 
+Purpose = namedtuple("Purpose", ["ranks", "blacklists"])
+"""What a session is to its starter: how many ranks of an elastic training, 0 for all that nobody
+starts because its host is listed; and whether that host is never used again once one has failed."""
+GUEST = Purpose(ranks=0, blacklists=False)
+
+
 class Claim:
     """See the module. `session` is 16 random bytes; `env` is added to the process's environment.
 
     `window` is how many bytes the agent may send ahead of the acknowledgements at most; the broker
-    grants what the way needs. `ranks` is how many ranks of an elastic training this is: 0 for all
-    that nobody starts because its host is listed.
+    grants what the way needs.
     """
 
     def __init__(
@@ -104,14 +109,14 @@ class Claim:
         command: str,
         env: Optional[Mapping[str, str]] = None,
         window: int = frames.MOST_WINDOW,
-        ranks: int = 0,
+        purpose: Purpose = GUEST,
     ) -> None:
         self.session = session
         self.host = host
         self.command = command
         self.env = dict(env or {})
         self.window = window
-        self.ranks = ranks
+        self.purpose = purpose
         self.instance: Optional[str] = None
         """Of the agent that runs the process, once it is known to have started."""
         self.signals = Signals(session)
@@ -145,7 +150,7 @@ class Claim:
         del self._outgoing[:]
         if self.instance is None:
             body: Dict[str, Any] = {"host": self.host, "command": self.command}
-            body.update(env=self.env, window=self.window, **self._purpose())
+            body.update(env=self.env, window=self.window, **self._tell_purpose())
             if self.is_said:
                 body["again"] = True
             if self.signals.ending is not None:
@@ -301,11 +306,11 @@ class Claim:
             "instance": self.instance,
             "received": received,
             "window": self.window,
-            **self._purpose(),
+            **self._tell_purpose(),
         }
 
-    def _purpose(self) -> Dict[str, Any]:
-        return {"ranks": self.ranks} if self.ranks else {}
+    def _tell_purpose(self) -> Dict[str, Any]:
+        return {name: value for name, value in self.purpose._asdict().items() if value}
 
     def _inlet(self, frame: Frame) -> _Inlet:
         if frame.flags not in self._inlets:

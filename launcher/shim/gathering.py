@@ -19,6 +19,7 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 
 from et_contract import frames, hosts, names, paths
 from hostdiscovery import discover
+from launcher.protocol.claims import Purpose
 from launcher.shim import programs, torch_options
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import open_outputs
@@ -233,7 +234,8 @@ class Starter:
             folder=os.getcwd(),
         )
         outputs = open_outputs(f"{host.name}: ".encode())
-        return self._board.start(host.name, command, outputs, ranks=host.slots)
+        purpose = Purpose(host.slots, blacklists=False)  # who fails is started again there
+        return self._board.start(host.name, command, outputs, purpose=purpose)
 
 
 def _run(gathering: Gathering, broker: str) -> int:

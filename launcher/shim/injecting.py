@@ -23,6 +23,7 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 
 from et_contract import frames, hosts, names, paths
 from hostdiscovery import discover
+from launcher.protocol.claims import Purpose
 from launcher.shim import programs
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import Sink
@@ -97,7 +98,8 @@ class Executor:
         try:
             line = f"cd {shlex.quote(os.getcwd())} > /dev/null 2>&1 ; {command}"
             sinks = self._open_sinks(index)
-            call = self._board.start(slot_info.hostname, line, sinks, events or (), ranks=1)
+            host, purpose = slot_info.hostname, Purpose(ranks=1, blacklists=True)
+            call = self._board.start(host, line, sinks, events or (), purpose=purpose)
             call.ended.wait()
             code = call.code
             if code:

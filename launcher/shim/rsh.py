@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
 from et_contract import frames, paths
-from launcher.protocol.claims import Claim
+from launcher.protocol.claims import Claim, Purpose
 from launcher.protocol.signals import PASSED
 from launcher.shim import programs
 from launcher.shim.arguments import UsageError, count_ranks, parse_remote
@@ -110,7 +110,8 @@ def _attach(remote: Remote, session: bytes, broker: str, *, parent: int, stdin: 
             signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
     ranks = count_ranks(remote.command)
-    claim = Claim(session=session, host=remote.host, command=remote.command, ranks=ranks)
+    purpose = Purpose(ranks, blacklists=ranks > 0)  # they are horovodrun's
+    claim = Claim(session=session, host=remote.host, command=remote.command, purpose=purpose)
     return Attachment(claim, broker=broker, parent=parent, signals=reader, stdin=stdin)
 
 

@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from time import monotonic
 
 from et_contract import frames
-from launcher.protocol.claims import Claim
+from launcher.protocol.claims import GUEST, Claim
 from launcher.protocol.courses import Course
 from launcher.shim import programs
 from launcher.shim.connecting import Line
@@ -33,6 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
+    from launcher.protocol.claims import Purpose
     from launcher.shim.sinks import Sink
 
 LOOK_SECONDS = 0.25
@@ -92,14 +93,13 @@ class Switchboard:
         sinks: Mapping[int, Sink],
         events: Iterable[threading.Event] = (),
         *,
-        ranks: int = 0,
+        purpose: Purpose = GUEST,
     ) -> Call:
         """Run `command` with the worker's `sh -c`; when one of `events` is set, it is ended.
 
         Then it gets TERM, KILL half a minute later, and the caller is told 137 if that takes long.
-        `ranks` of an elastic training are in it.
         """
-        claim = Claim(session=os.urandom(16), host=host, command=command, ranks=ranks)
+        claim = Claim(session=os.urandom(16), host=host, command=command, purpose=purpose)
         call = Call(claim, sinks, events)
         self._post(self._open, call)
         return call

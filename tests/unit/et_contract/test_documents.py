@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from et_contract.documents import (
+    MAX_WORKERS,
     HostConfig,
     InvalidDocument,
     Member,
@@ -76,6 +77,10 @@ DEEP = {"a": json.loads("[" * 600 + "]" * 600)}
         {"listed": 5},
         {"unlisted": 5},
         {"unlisted": [2**53]},
+        {"usedUp": 5},
+        {"usedUp": {"u": None}},
+        {"usedUp": {"u": 2**31}},
+        {"usedUp": {"u": DEEP}},
         {"launcherUid": DEEP},
         {"problems": ["a"]},
         {"problems": "x" * 2**20},
@@ -110,8 +115,9 @@ def test_words_in_a_report_are_bounded_and_can_be_shown():
         {"exits": {str(n): [] for n in range(5000)}},
         {"exits": {"uid": [{"session": "s", "code": 0}] * 5000}},
         {"problems": {str(n): "" for n in range(5000)}},
+        {"usedUp": {str(n): 1 for n in range(5000)}},
     ],
-    ids=["scripts", "workers", "ends", "problems"],
+    ids=["scripts", "workers", "ends", "problems", "used up"],
 )
 def test_a_report_that_tells_more_than_any_broker_keeps_is_none(part: dict[str, Any]) -> None:
     body = {"epoch": 1, "launcherUid": "l", "brokerStart": 1}
@@ -124,6 +130,11 @@ def test_a_report_that_tells_more_than_any_broker_keeps_is_none(part: dict[str, 
 def test_whose_end_it_was_is_read_as_it_was_written(*, is_told: bool | None, is_done: bool) -> None:
     report = decode_report(encode_report(Report(1, "l", 1, ended=0, is_told_to_end=is_told)))
     assert (report.is_told_to_end, report.is_done) == (is_told, is_done)
+
+
+def test_a_former_broker_says_of_nobody_that_he_is_used_up() -> None:
+    assert decode_report(json.dumps(REPORT)).used_up == {}
+    assert "usedUp" not in encode_report(Report(1, "l", 1)), "nor is it written for nobody"
 
 
 def test_an_end_that_a_former_broker_told_was_the_commands_own() -> None:
@@ -140,5 +151,6 @@ def test_the_longest_report_of_a_broker_is_read() -> None:
         1,
         exits={f"u{n}": ends for n in range(ALL_EXITS_KEPT // EXITS_KEPT)},
         scripts={str(n): ScriptResult(0, "") for n in range(64)},
+        used_up={f"u{n}": 137 for n in range(2 * MAX_WORKERS)},
     )
     assert decode_report(encode_report(report)) == report

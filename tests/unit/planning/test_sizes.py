@@ -155,7 +155,8 @@ def test_its_config_is_one_config_map() -> None:
 def test_its_report_has_room_for_what_is_known_of_each_worker() -> None:
     """Twice as many as there are at once: those of a full exchange are there together."""
     uids = frozenset(f"{UID[:-8]}{n:08}" for n in range(2 * MAX_WORKERS))
-    report = Report(MAX_INDEX, UID, MAX_INDEX, MAX_INDEX, MAX_INDEX, uids, uids)
+    used_up = dict.fromkeys(uids, -(2**31))
+    report = Report(MAX_INDEX, UID, MAX_INDEX, MAX_INDEX, MAX_INDEX, uids, uids, used_up=used_up)
     assert len(encode_report(report)) < CONFIG_MAP // 2 - MOST_BESIDE
 
 

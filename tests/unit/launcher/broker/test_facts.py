@@ -43,10 +43,14 @@ def test_ends_are_urgent_and_those_of_sessions_are_for_people_alone():
     ledger.serve(2)
     ledger.complain("Why", "because")
     assert (ledger.needed, ledger.urgent) == (4, 0)
+    ledger.use_up("a", 137)
+    ledger.use_up("a", 1)
+    assert ledger.report.used_up == {"a": 137}
+    assert (ledger.needed, ledger.urgent) == (5, 0)
     ledger.close("a")
     ledger.finish_script("id", ScriptResult(0, ""))
     ledger.end(0)
-    assert (ledger.needed, ledger.urgent) == (7, 3)
+    assert (ledger.needed, ledger.urgent) == (8, 3)
 
 
 def test_the_end_of_a_session_is_told_once():
@@ -102,10 +106,13 @@ def test_what_the_config_does_not_speak_of_is_forgotten():
     ledger.end_session("a", SessionExit("s", 134))
     ledger.finish_script("old", ScriptResult(0, ""))
     ledger.finish_script("new", ScriptResult(0, ""))
+    ledger.use_up("a", 137)
+    ledger.use_up("b", 1)
     ledger.keep_only(["a", "b"], ["old", "new"])
     assert ledger.report.listed == {"a", "b"}
     ledger.keep_only(["b"], ["new"])
     assert (ledger.report.listed, ledger.report.closed) == ({"b"}, frozenset())
+    assert ledger.report.used_up == {"b": 1}
     assert set(ledger.report.scripts) == {"new"}
     assert set(ledger.report.exits) == {"a"}, "for people"
 
@@ -124,7 +131,8 @@ def test_an_earlier_report_of_the_same_launcher_is_taken_and_no_other():
     ledger.absorb(Report(1, "another", 1, ended=7))
     ledger.absorb(Report(2, "l", 1, ended=7))
     assert ledger.report.ended is None
-    ledger.absorb(replace(old, ended=0, is_told_to_end=True))
+    ledger.absorb(replace(old, ended=0, is_told_to_end=True, used_up={"a": 137}))
+    assert ledger.report.used_up == {"a": 137}
     assert not ledger.report.is_done
     assert ledger.report.observed_generation == 5
     assert ledger.report.served_generation == 4

@@ -26,13 +26,16 @@ IDENTITY = Identity("job", "ns", "job-uid", 2, "launcher-uid")
 texts = st.text(max_size=5)
 counts = st.integers(0, 2**53)
 uids = st.frozensets(texts, max_size=3)
+codes = st.dictionaries(texts, st.integers(0, 255), max_size=3)
 
 
 @pytest.mark.long
 @given(
     st.builds(
         Memory,
-        st.builds(Report, counts, texts, counts, listed=uids, closed=uids, unlisted=uids),
+        st.builds(
+            Report, counts, texts, counts, listed=uids, closed=uids, unlisted=uids, used_up=codes
+        ),
         st.builds(
             HostMemory,
             generation=counts,

@@ -24,12 +24,24 @@ def make_frame(kind: int, **body: Any) -> Frame:
 
 
 def open_session(session: Session, *, again: bool = False) -> None:
-    body = {"host": "w-0", "command": "true", "ranks": 1, **({"again": True} if again else {})}
+    body = {
+        "host": "w-0",
+        "command": "true",
+        "ranks": 1,
+        "blacklists": False,
+        **({"again": True} if again else {}),
+    }
     session.open(make_frame(frames.SPAWN, host="w-0"), body)
 
 
 def resume(session: Session) -> None:
-    body = {"host": "w-0", "instance": "i", "received": {1: 0, 2: 0}, "ranks": 1}
+    body = {
+        "host": "w-0",
+        "instance": "i",
+        "received": {1: 0, 2: 0},
+        "ranks": 1,
+        "blacklists": False,
+    }
     session.open(make_frame(frames.RESUME), body)
 
 

@@ -376,8 +376,10 @@ def test_two_run_a_third_comes_one_leaves(desk: Desk, start: Start, tmp_path: Pa
     process = run(start, tmp_path, "--nnodes=1:3", "train.py", "a b", PET_LOG_DIR="/logs")
     peer = desk.open()
     spawns = open_sessions(peer, "w-0", "w-1")
-    command = frames.decode_json(spawns["w-0"])["command"]
-    assert frames.decode_json(spawns["w-0"])["ranks"] == 2
+    body = frames.decode_json(spawns["w-0"])
+    command = body["command"]
+    assert body["ranks"] == 2
+    assert "blacklists" not in body, "it starts others in the place of those that fail"
     assert command.startswith(f"cd {Path.cwd()} > /dev/null 2>&1 ; exec env ")
     assert (
         f" PET_MAX_RESTARTS=100 PET_LOG_DIR=/logs EDL_REAL={tmp_path}/torchrun python3 " in command

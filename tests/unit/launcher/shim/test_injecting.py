@@ -123,9 +123,9 @@ def test_slots_and_the_list_go_through_the_broker(broker: FakeBroker, start: Sta
     driver = run(start, tree)
     assert serve_hosts(broker) == {"nonce": "n0"}
     peer, spawns = open_all(broker)
-    command = frames.decode_json(spawns["w-1"])["command"]
-    assert command == f"cd {Path.cwd()} > /dev/null 2>&1 ; train 1"
-    assert frames.decode_json(spawns["w-1"])["ranks"] == 1
+    body = frames.decode_json(spawns["w-1"])
+    assert body["command"] == f"cd {Path.cwd()} > /dev/null 2>&1 ; train 1"
+    assert (body["ranks"], body["blacklists"]) == (1, True)
     peer.send_data(spawns["w-0"].session, b"step=1\nste")
     peer.send_data(spawns["w-1"].session, b"\xff\0 10%\r", stream=frames.STDERR)
     finish(peer, spawns["w-1"].session, 134, err=7)
@@ -238,7 +238,7 @@ def test_without_a_broker_nothing_is_started(broker: FakeBroker, start: Start, t
 
 
 def test_a_command_that_no_broker_takes_ends_alone(broker: FakeBroker, start: Start, tree: Path):
-    longest = "courses.LONGEST_OPENING = len(os.getcwd()) + 129"
+    longest = "courses.LONGEST_OPENING = len(os.getcwd()) + 147"
     tree.joinpath("horovodrun").write_text(
         HOROVODRUN.format(python=PYTHON, tree=str(tree)).replace(
             '"train " + str(rank)', '"train " + "x" * 100 * rank'

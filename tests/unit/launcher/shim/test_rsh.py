@@ -51,11 +51,13 @@ def test_a_rank_of_horovodrun_is_said_to_be_one(broker: FakeBroker, start: Start
     command = "cd /x > /dev/null 2>&1 ; env HOROVOD_HOSTNAME=w HOROVOD_RANK=12 python train.py"
     run_rsh(start, broker, "-p", "12345", "w", command)
     peer, spawn = spawned(broker)
-    assert frames.decode_json(spawn)["ranks"] == 1
+    body = frames.decode_json(spawn)
+    assert (body["ranks"], body["blacklists"]) == (1, True)
     peer.send_data(spawn.session, b"a")  # SPAWNED is known now
     peer.expect(frames.ACK)
     broker.restart()
-    assert frames.decode_json(broker.accept().expect(frames.RESUME))["ranks"] == 1
+    body = frames.decode_json(broker.accept().expect(frames.RESUME))
+    assert (body["ranks"], body["blacklists"]) == (1, True)
 
 
 NO_PROCESS = """

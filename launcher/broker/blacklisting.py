@@ -1,0 +1,115 @@
+"""Whose hosts horovodrun has given up and trains on without: these workers are used up.
+
+An elastic horovodrun never uses a host again on which a rank has failed (horovod/runner/elastic/
+registration.py, `_on_workers_recorded`); it ends the other ranks there and trains on with the rest.
+The pod lives, and nothing is started in it any more, for as long as that command runs.
+
+It says so nowhere, so four things have to come together: a rank ended there with another code than
+0 while the job wants the worker; ranks that ran elsewhere at that moment run still and nobody has
+told them to end, so that it was no end of the whole training; nothing has run there for
+IDLE_SECONDS since, nor does anything wait to; and meanwhile and afterwards the command asks for
+hosts, as horovodrun does each second until it stops. Only shims of horovodrun say that a host is
+given up: torchrun starts its ranks again where they were.
+
+No I/O, no clock: all times are monotonic seconds handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from et_contract.documents import MemberState
+from launcher.broker.facts import Ledger
+from launcher.broker.hosts import HostList
+from launcher.broker.relaying import Relay
+from launcher.broker.sessions import Session
+
+IDLE_SECONDS = 10.0
+"""Horovod ends the siblings of a failed rank one after the other, and a host with a time-out of its
+own (--blacklist-cooldown-range) may be used again."""
+
+READS = 5
+"""Of the list within that time: who was away for all of it, with us, has seen nothing."""
+
+
+@dataclass(slots=True)
+class _Failure:
+    """A host on which a rank has failed: with which code, first, and who ran elsewhere then."""
+
+    code: int
+    beside: frozenset[bytes]
+    idle_since: float | None = None
+    reads: int = 0
+    """Of the list since then, by the user's command."""
+
+
+class Blacklist:
+    """Looks out for workers that are used up, and reports them.
+
+    Args:
+        hosts: the members, and who is not listed any more.
+        ledger: where it is reported.
+        relay: what runs.
+    """
+
+    def __init__(self, hosts: HostList, ledger: Ledger, relay: Relay) -> None:
+        self._hosts = hosts
+        self._ledger = ledger
+        self._relay = relay
+        self._failures: dict[str, _Failure] = {}
+        self._has_asked = False
+
+    def note_end(self, session: Session, code: int) -> None:
+        """This session has ended."""
+        uid = session.uid
+        if not code or not session.blacklists or uid in self._failures or not self._is_wanted(uid):
+            return
+        others = (other for other in self._relay.find_running() if other.uid != uid)
+        # One whose shim is away may be a rank: that is seen when it is back.
+        beside = (o.id for o in others if _goes_on(o) and (o.blacklists or o.peer is None))
+        self._failures[uid] = _Failure(code, frozenset(beside))
+
+    def note_start(self, uid: str) -> None:
+        """Ranks are started there: the host is used."""
+        self._failures.pop(uid, None)
+
+    def note_read(self) -> None:
+        """The user's command asks for hosts: it goes on."""
+        self._has_asked = True
+
+    def advance(self, sessions: Iterable[Session], now: float) -> None:
+        """Follow what has become of these hosts, and report what is certain; `sessions` run."""
+        has_asked, self._has_asked = self._has_asked, False
+        if not self._failures:
+            return
+        going = [session for session in sessions if _goes_on(session)]
+        alive = frozenset(session.id for session in going)
+        ranks = frozenset(s.id for s in going if s.blacklists and s.peer is not None)
+        for uid, failure in list(self._failures.items()):
+            failure.beside &= alive
+            if not failure.beside or not self._is_wanted(uid):
+                del self._failures[uid]  # the whole training ends, or the worker leaves
+            elif self._follow(uid, failure, now, has_asked=has_asked) and failure.beside & ranks:
+                del self._failures[uid]
+                self._ledger.use_up(uid, failure.code)
+
+    def _follow(self, uid: str, failure: _Failure, now: float, *, has_asked: bool) -> bool:
+        """Whether it has been without a process for long enough at this read of the list."""
+        if self._relay.is_busy(uid):
+            failure.idle_since = None
+        elif failure.idle_since is None:
+            failure.idle_since, failure.reads = now, 0
+        elif has_asked:
+            failure.reads += 1
+            return failure.reads >= READS and now >= failure.idle_since + IDLE_SECONDS
+        return False
+
+    def _is_wanted(self, uid: str) -> bool:
+        member = self._hosts.members.get(uid)
+        is_active = member is not None and member.state is MemberState.ACTIVE
+        return is_active and uid not in self._hosts.departures
+
+
+def _goes_on(session: Session) -> bool:
+    return session.is_running and not session.is_told_to_end

@@ -1,0 +1,255 @@
+"""Which workers are used up: their hosts were given up, and the training goes on without them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from et_contract import frames
+from et_contract.documents import MemberState, Report
+from launcher.broker.bodies import KnownSession
+from launcher.broker.memories import Memory
+from tests.unit.launcher.broker.test_brokering import (
+    ACTIVE,
+    DRAINING,
+    GONE,
+    NOBODY,
+    PID1,
+    BrokerRig,
+    make_frame,
+)
+
+TERM = 15
+
+
+def name_session(index: int, slot: int = 0) -> bytes:
+    return bytes([index + 1, slot + 1]) * 8
+
+
+def make_trained(slots: int = 1, *, blacklists: bool = True) -> BrokerRig:
+    """Three workers, ranks on each of their slots, and a command that asks for hosts."""
+    fresh = Memory(Report(epoch=1, launcher_uid="launcher-uid", broker_start=1))
+    rig = BrokerRig(fresh)
+    rig.configure(dict.fromkeys(range(3), ACTIVE), replicas=3)
+    for index in range(3):
+        rig.welcome(index)
+    rig.peer(PID1, frames.LAUNCH, nonce="nonce")
+    for index in range(3):
+        for slot in range(slots):
+            start(rig, index, slot, blacklists=blacklists)
+    read(rig, 3)
+    return rig
+
+
+def find_peer(index: int, slot: int) -> int:
+    return 10 + index + 100 * slot
+
+
+def start(rig: BrokerRig, index: int, slot: int = 0, *, blacklists: bool = True) -> None:
+    session, host = name_session(index, slot), f"job-worker-{index}"
+    body = {"host": host, "command": "train", "ranks": 1, "blacklists": blacklists}
+    rig.peer(find_peer(index, slot), frames.SPAWN, session, **body)
+    rig.hear(index, frames.SPAWNED, session, pid=1, instance="i")
+
+
+def end(rig: BrokerRig, index: int, code: int, slot: int = 0) -> None:
+    session = name_session(index, slot)
+    rig.hear(index, frames.EXIT, session, code=code, produced=[0, 0], reason="")
+    rig.peer(find_peer(index, slot), frames.EXIT_ACK, session)
+
+
+def read(rig: BrokerRig, count: int = 15) -> None:
+    """The command asks for hosts, as each second."""
+    for _ in range(count):
+        rig.wait(1.0)
+        rig.read()
+
+
+@pytest.mark.parametrize("code", [137, 134, 1])
+def test_a_worker_of_which_the_only_rank_fails_is_used_up_when_the_others_go_on(code: int):
+    rig = make_trained()
+    end(rig, 1, code)
+    read(rig, 9)
+    assert rig.report.used_up == {}
+    read(rig, 2)
+    assert rig.report.used_up == {"uid-1": code}
+    needed = rig.broker.ledger.needed
+    read(rig)
+    assert rig.broker.ledger.needed == needed
+
+
+def test_with_the_code_of_the_first_that_failed_and_not_before_the_last_has_ended():
+    rig = make_trained(slots=2)
+    end(rig, 1, 137, slot=1)
+    read(rig)
+    assert rig.report.used_up == {}
+    end(rig, 1, 143, slot=0)  # horovodrun ends it too
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_a_bystander_that_is_aborted_is_used_up_too():
+    rig = make_trained()
+    end(rig, 1, 137)
+    end(rig, 2, 134)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137, "uid-2": 134}
+
+
+def test_an_end_with_0_gives_nobody_up():
+    rig = make_trained()
+    end(rig, 1, 0)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_who_starts_its_ranks_again_gives_nobody_up():
+    rig = make_trained(blacklists=False)
+    end(rig, 1, 1)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_nor_does_what_is_no_rank():
+    rig = make_trained()
+    rig.configure({3: ACTIVE}, replicas=4)
+    rig.welcome(3)
+    start(rig, 3, blacklists=False)
+    end(rig, 3, 1)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_nor_is_given_up_whose_host_is_used_again():
+    rig = make_trained()
+    end(rig, 1, 1)
+    read(rig, 8)
+    start(rig, 1)
+    read(rig, 30)
+    end(rig, 1, 0)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_where_all_end_the_training_is_over_and_another_may_follow():
+    """As in a script that calls horovodrun until it succeeds."""
+    rig = make_trained()
+    end(rig, 1, 137)
+    rig.wait(0.5)
+    for index in (0, 2):
+        end(rig, index, 143)
+    start(rig, 0)
+    start(rig, 2)
+    read(rig, 60)  # and its rank here is late
+    assert rig.report.used_up == {}
+
+
+def test_whose_ranks_elsewhere_are_told_to_end_gives_nobody_up():
+    """They may take their time, and horovodrun asks until it has seen the failure."""
+    rig = make_trained()
+    end(rig, 1, 137)
+    for index in (0, 2):
+        frame = make_frame(frames.SIGNAL, name_session(index), signal=TERM)._replace(offset=1)
+        rig.broker.take_peer_frame(find_peer(index, 0), frame, rig.now)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_a_command_that_asks_no_more_has_given_nobody_up():
+    rig = make_trained()
+    end(rig, 1, 137)
+    for _ in range(60):
+        rig.wait(1.0)
+    assert rig.report.used_up == {}
+    rig.read()
+    assert rig.report.used_up == {}, "we were away with it"
+
+
+def test_nor_has_one_that_has_ended():
+    rig = make_trained()
+    end(rig, 1, 137)
+    rig.peer(PID1, frames.ENDED, code=1)
+    for index in (0, 2):
+        end(rig, index, 143)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+@pytest.mark.parametrize("state", [DRAINING, GONE])
+def test_who_is_to_leave_is_not_used_up(state: MemberState):
+    rig = make_trained()
+    rig.configure({1: state}, replicas=3)
+    end(rig, 1, 143)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_nor_is_who_leaves_within_these_seconds():
+    rig = make_trained()
+    end(rig, 1, 143)
+    read(rig, 5)
+    rig.hear(1, frames.TERMINATING, seconds=30)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_the_next_broker_knows_it_and_tells_no_end_that_it_has_not_seen():
+    before = make_trained()
+    end(before, 1, 137)
+    read(before)
+    end(before, 2, 137)
+    read(before, 5)
+    rig = resume(before, (0,))
+    read(rig, 30)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_a_rank_that_fails_while_no_broker_runs_is_heard_of_by_the_next():
+    rig = resume(make_trained(), (0, 1, 2))
+    end(rig, 1, 137)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_also_before_the_shims_of_the_others_have_come_back():
+    before = make_trained()
+    rig = resume(before, (1,))
+    for index in (0, 2):
+        rig.welcome(index, replace(NOBODY, sessions=(KnownSession(name_session(index), None),)))
+    end(rig, 1, 137)
+    read(rig)
+    assert rig.report.used_up == {}, "what runs elsewhere may be anything"
+    come_back(rig, 0)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_what_the_config_does_not_speak_of_is_forgotten():
+    rig = make_trained()
+    end(rig, 1, 137)
+    read(rig)
+    rig.configure({1: GONE}, replicas=3)
+    read(rig, 3)
+    del rig.members[1]
+    rig.configure({}, replicas=3)
+    read(rig, 10)
+    assert rig.report.used_up == {}
+
+
+def resume(before: BrokerRig, indices: tuple[int, ...]) -> BrokerRig:
+    """The broker is started anew; the shims of these workers come back."""
+    rig = BrokerRig(before.kept)
+    rig.settle()
+    rig.generation = before.generation - 1
+    rig.configure(dict.fromkeys(range(3), ACTIVE), replicas=3)
+    for index in indices:
+        come_back(rig, index)
+    return rig
+
+
+def come_back(rig: BrokerRig, index: int) -> None:
+    session = name_session(index)
+    rig.welcome(index, replace(NOBODY, sessions=(KnownSession(session, None),)))
+    body = {"host": f"job-worker-{index}", "instance": "i", "received": [0, 0]}
+    rig.peer(find_peer(index, 0), frames.RESUME, session, ranks=1, blacklists=True, **body)
