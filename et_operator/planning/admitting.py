@@ -85,6 +85,13 @@ def is_number_its_own(job: TrainingJob) -> bool:
     )
 
 
+def count_allowed(job: TrainingJob, number: int) -> int:
+    """How many of so many workers the job may have now, where the number is its author's."""
+    if job.admission is None or not (is_queued(job) and is_number_its_own(job)):
+        return number
+    return _cap(number, job.admission)
+
+
 def awaits_room(job: TrainingJob, scaling: ScalingRecord) -> bool:
     """Whether a ScaleOut has brought its number into the spec, or will, and no worker yet.
 
@@ -107,7 +114,11 @@ def find_placement(job: TrainingJob) -> Placement:
 def _count_workers(spec: JobSpec, admission: Admission) -> int:
     if admission.elasticity is Elasticity.AUTO:
         return max(admission.workers, 1)
-    return max(min(spec.worker.replicas, admission.workers), 1)
+    return _cap(spec.worker.replicas, admission)
+
+
+def _cap(number: int, admission: Admission) -> int:
+    return max(min(number, admission.workers), 1)
 
 
 def _limit(job: TrainingJob, spec: JobSpec, number: int) -> TrainingJob:

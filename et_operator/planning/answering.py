@@ -20,7 +20,7 @@ from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, is_refused
 from et_operator.planning.standings import Standing
-from et_operator.planning.turns import find_refusal, is_fixed, list_turns
+from et_operator.planning.turns import find_base, find_refusal, is_fixed, list_turns
 from et_operator.planning.views import View, has_passed
 
 MOST_ANSWERS = 64
@@ -151,13 +151,13 @@ def _refuse(standing: Standing, scaling: Scaling, turns: deque[Scaling]) -> Outc
         if found is not None and found.status == "True":
             what = "JobFinished" if view.status.has_finished else kind
             return _fail(what, f"the job is {kind}: {found.message}")
-    base = view.status.decided_replicas
-    if record is not None or base is None or view.is_only_followed:
+    decided = view.status.decided_replicas
+    if record is not None or decided is None or view.is_only_followed:
         return None  # a record that cannot be read looks like none
-    is_number_first = view.spec.worker.replicas != base and not is_fixed(standing)
+    is_number_first = view.spec.worker.replicas != decided and not is_fixed(standing)
     if is_number_first or not turns or turns[0] is not scaling:
         return None
-    refusal = find_refusal(standing, scaling, base)
+    refusal = find_refusal(standing, scaling, find_base(standing) or decided)
     if refusal is None:
         return None
     turns.popleft()

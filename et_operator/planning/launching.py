@@ -5,7 +5,7 @@ from __future__ import annotations
 from et_contract.documents import AHEAD
 from et_operator.model.jobs import LauncherCreation
 from et_operator.model.names import build_worker_selector
-from et_operator.planning.admitting import awaits_room
+from et_operator.planning.admitting import awaits_room, count_allowed
 from et_operator.planning.drafts import Draft
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
@@ -44,7 +44,7 @@ def restore(draft: Draft) -> None:
     if status.decided_replicas is None and (status.epoch or status.is_suspended):
         is_going_on = scaling is not None and scaling.outcome is None
         if scaling and is_going_on and not awaits_room(draft.view.job, scaling):
-            draft.change(decided_replicas=scaling.target)
+            draft.change(decided_replicas=count_allowed(draft.view.job, scaling.target))
         else:
             draft.change(decided_replicas=draft.spec.worker.replicas)
 

@@ -29,7 +29,7 @@ def find_due_number(view: View) -> int | None:
 
     Only the number that this scaling itself found or wrote is replaced: the newest number wins.
     """
-    scaling, spec = view.status.scaling, view.job.spec
+    scaling, spec = view.status.scaling, view.snapshot.job.spec
     if scaling is None or spec is None or scaling.kind is ScalingKind.QUEUE:
         return None
     current, is_written = find_number(view, scaling), is_applied(view, scaling)
@@ -59,10 +59,9 @@ def is_superseded(view: View, scaling: ScalingRecord) -> bool:
 def find_number(view: View, scaling: ScalingRecord) -> int:
     """The number that this scaling follows, has found, or has written.
 
-    Of what it has written a queue may let the job have less: it is in the spec all the same.
+    Of what an author wrote a queue may let the job have less: it is in the spec all the same.
     """
-    is_own = not scaling.kind.is_number and is_applied(view, scaling)
-    spec = view.snapshot.job.spec if is_own else view.job.spec
+    spec = view.job.spec if scaling.kind.is_number else view.snapshot.job.spec
     return spec.worker.replicas if spec else scaling.base
 
 

@@ -14,7 +14,7 @@ from et_operator.model.jobs import (
 )
 from et_operator.model.scalings import Scaling
 from et_operator.model.texts import MAX_MESSAGE, cut
-from et_operator.planning.admitting import awaits_room, is_queued
+from et_operator.planning.admitting import awaits_room, count_allowed, is_queued
 from et_operator.planning.concluding import (
     MOST_UNTOLD,
     find_obstacle,
@@ -48,7 +48,15 @@ from et_operator.planning.stopping import (
     name_scaling,
     stop_scaling,
 )
-from et_operator.planning.turns import find_bound, find_next, find_refusal, find_target, is_fixed
+from et_operator.planning.turns import (
+    find_base,
+    find_bound,
+    find_next,
+    find_refusal,
+    find_target,
+    is_fixed,
+    is_part_admitted,
+)
 from et_operator.planning.views import View, has_passed
 
 RESIZES = 3
@@ -84,16 +92,19 @@ def put_away_scaling(draft: Draft) -> None:
 
 
 def _start_next(draft: Draft) -> None:
-    base, wanted = draft.status.decided_replicas, draft.spec.worker.replicas
-    if base is None:
+    decided, wanted = draft.status.decided_replicas, draft.spec.worker.replicas
+    base = find_base(draft)
+    if decided is None or base is None:
         return
-    if wanted != base and not is_fixed(draft):
+    if wanted != decided and not is_fixed(draft):
         kind = ScalingKind.QUEUE if is_queued(draft.view.job) else ScalingKind.REPLICAS
-        _start(draft, ScalingRecord(kind, "", "", base, wanted, draft.now))
+        _start(draft, ScalingRecord(kind, "", "", decided, wanted, draft.now))
         return
     scaling = find_next(draft.view)
     if scaling is None or not scaling.is_accepted or len(draft.status.untold) >= MOST_UNTOLD:
         return  # who may not write to it cannot tell its end
+    if scaling.kind is ScalingKind.OUT and is_part_admitted(draft.view):
+        return  # as behind any other growth that goes on
     if find_refusal(draft, scaling, base) is not None:
         return  # its refusal is written to its own status, and then the next one has its turn
     target = find_target(scaling, base)
@@ -105,7 +116,8 @@ def _start_next(draft: Draft) -> None:
 def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> None:
     """Record the decision whole: who leaves and why, or what those who join are called."""
     is_later = awaits_room(draft.view.job, record)
-    draft.change(decided_replicas=record.base if is_later else record.target)
+    number = record.base if is_later else record.target
+    draft.change(decided_replicas=count_allowed(draft.view.job, number))
     if draft.status.is_suspended or is_later:
         draft.change(scaling=record)
     elif record.target > record.base:
@@ -194,11 +206,13 @@ def _find_end_of_wish(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] |
 
 
 def _find_lack(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
-    """That et-scheduler, which had let the job have these workers, does not any more."""
-    number = draft.spec.worker.replicas
-    if number >= scaling.target or not is_applied(draft.view, scaling):
-        return None
-    if awaits_room(draft.view.job, scaling):
+    """That et-scheduler, which had let the job have these workers, does not any more.
+
+    Or those from which a ScaleOut that waits has counted.
+    """
+    number, is_later = draft.spec.worker.replicas, awaits_room(draft.view.job, scaling)
+    had = scaling.base if is_later else scaling.target
+    if scaling.target < scaling.base or number >= had or not is_applied(draft.view, scaling):
         return None
     return "NotAdmitted", f"et-scheduler lets the job have {number} workers, and no more"
 
@@ -210,7 +224,7 @@ def _find_bar(view: View, scaling: ScalingRecord) -> tuple[str, str] | None:
     words = find_refusal_since(view, scaling)
     if words:
         return "Refused", f"the API server refuses {scaling.target} replicas: {words}"
-    return find_bound(view.spec.worker, scaling.target)
+    return find_bound(view.asked.worker, scaling.target)
 
 
 def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple[str, str] | None:
@@ -242,7 +256,8 @@ def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | 
 
 
 def _follow(draft: Draft, scaling: ScalingRecord) -> None:
-    if draft.spec.worker.replicas != scaling.target or not is_applied(draft.view, scaling):
+    number = find_number(draft.view, scaling)
+    if number != scaling.target or not is_applied(draft.view, scaling):
         return
     if draft.status.is_suspended:
         _succeed(draft, f"{scaling.target} workers from the next start on")
@@ -253,11 +268,18 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
         is_due = are_gone or _are_victims_off_the_list(draft, scaling)
         advance_script(draft, scaling, live, is_due=is_due)
         if are_gone and is_script_done(scaling, live):
-            _succeed(draft, f"the job has {scaling.target} workers")
+            _succeed(draft, _describe_number(draft, scaling))
     elif _are_added_listed(draft.view, scaling):
         advance_script(draft, scaling, live, is_due=True)
         if is_script_done(scaling, live):
-            _succeed(draft, f"the job has {scaling.target} workers")
+            _succeed(draft, _describe_number(draft, scaling))
+
+
+def _describe_number(draft: Draft, scaling: ScalingRecord) -> str:
+    has = draft.status.decided_replicas
+    if has == scaling.target:
+        return f"the job has {has} workers"
+    return f"worker.replicas is {scaling.target}; the job has {has}, and waits in line for the rest"
 
 
 def _succeed(draft: Draft, message: str) -> None:

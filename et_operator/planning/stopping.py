@@ -13,6 +13,7 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.texts import MAX_MESSAGE, cut
+from et_operator.planning.admitting import count_allowed
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import leave
 from et_operator.planning.scripting import close_script
@@ -51,7 +52,7 @@ def stop_scaling(draft: Draft, reason: str, message: str) -> None:
         draft.change(decided_replicas=scaling.target)
         end_scaling(draft, outcome)
         return
-    draft.change(decided_replicas=reached)
+    draft.change(decided_replicas=count_allowed(draft.view.job, reached))
     end_scaling(draft, outcome, final=None if reason == SUPERSEDED else reached)
 
 

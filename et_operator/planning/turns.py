@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime
 
 from et_contract.documents import MAX_WORKERS
 from et_operator.model.jobs import MANY_WORKERS, ScalingKind, WorkerSpec
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.scalings import Scaling
-from et_operator.planning.admitting import is_number_its_own, is_queued
+from et_operator.planning.admitting import (
+    count_allowed,
+    is_number_its_own,
+    is_queued,
+)
 from et_operator.planning.concluding import find_untold, needs_no_word
 from et_operator.planning.scripting import find_script_refusal
 from et_operator.planning.standings import Standing
@@ -41,7 +46,24 @@ def find_refusal(standing: Standing, scaling: Scaling, base: int) -> tuple[str, 
     unknown = [name for name in scaling.pod_names if name not in names]
     if unknown:
         return "UnknownPods", f"not workers of this job, or leaving already: {', '.join(unknown)}"
-    return find_bound(standing.spec.worker, find_target(scaling, base))
+    return find_bound(standing.view.asked.worker, find_target(scaling, base))
+
+
+def find_base(standing: Standing) -> int | None:
+    """From which number a ScaleIn or ScaleOut counts; None: none was decided yet.
+
+    Also what its author has raised it to and et-scheduler does not let the job have yet.
+    """
+    decided = standing.status.decided_replicas
+    is_part = decided is not None and is_part_admitted(standing.view)
+    return standing.view.asked.worker.replicas if is_part else decided
+
+
+def is_part_admitted(view: View) -> bool:
+    """Whether a raised number waits in line: a ScaleOut has its turn when that is met."""
+    job = view.snapshot.job
+    asked = job.spec.worker.replicas if job.spec is not None else 0
+    return count_allowed(job, asked) < asked
 
 
 def is_fixed(standing: Standing) -> bool:
@@ -69,21 +91,28 @@ def _describe_fixed(view: View) -> str:
 def find_next(view: View, kind: ScalingKind | None = None) -> Scaling | None:
     """The oldest scaling (of this kind) that has not ended.
 
-    One that could not be written to yet comes last: it is not begun before (see _start_next).
+    Last come those that are not begun yet (see _start_next): one that could not be written to, and
+    a ScaleOut while a raised number waits.
     """
     waiting = (s for s in view.snapshot.scalings if kind in {None, s.kind})
     waiting = (s for s in waiting if is_waiting_for_turn(view, s))
-    return min(waiting, key=_find_place, default=None)
+    return min(waiting, key=_rank_turns(view), default=None)
 
 
 def list_turns(view: View) -> deque[Scaling]:
     """All that have not ended, in the order in which find_next gives them."""
     waiting = (s for s in view.snapshot.scalings if is_waiting_for_turn(view, s))
-    return deque(sorted(waiting, key=_find_place))
+    return deque(sorted(waiting, key=_rank_turns(view)))
 
 
-def _find_place(scaling: Scaling) -> tuple[bool, tuple[datetime, int, str]]:
-    return not scaling.is_accepted, scaling.order
+def _rank_turns(view: View) -> Callable[[Scaling], tuple[bool, tuple[datetime, int, str]]]:
+    is_raised = is_part_admitted(view)
+
+    def find_place(scaling: Scaling) -> tuple[bool, tuple[datetime, int, str]]:
+        is_later = is_raised and scaling.kind is ScalingKind.OUT
+        return is_later or not scaling.is_accepted, scaling.order
+
+    return find_place
 
 
 def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:

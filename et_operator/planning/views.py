@@ -54,6 +54,11 @@ class View:
         return self.job.spec
 
     @property
+    def asked(self) -> JobSpec:
+        """The same as its author wrote it, whatever a queue lets the job have of that."""
+        return self.spec if self.snapshot.job.spec is None else self.snapshot.job.spec
+
+    @property
     def is_foreign(self) -> bool:
         """Whether another operator runs it."""
         return self.job.is_foreign or is_true(self.status.conditions, "Foreign")

@@ -24,7 +24,7 @@ from et_operator.model.jobs import (
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
-from tests.planning_makers import ModelWorld, make_job, make_scaling, make_shipped
+from tests.planning_makers import START, ModelWorld, make_job, make_scaling, make_shipped
 
 ADMITTED, WAITING = AdmissionState.ADMITTED, AdmissionState.WAITING
 
@@ -318,6 +318,85 @@ def test_workers_that_et_scheduler_takes_back_are_given_up_with_their_scale_out(
     assert read_end(world) == ("ScaleFailed", "NotAdmitted")
     assert (count_workers(world), world.replicas) == (2, 2)
     assert world.status.decided_replicas == 2
+
+
+def start_raised(number: int = 4, **changes: Any) -> ModelWorld:
+    """A job of two whose author wants more, which waits in line."""
+    world = make_world(**changes)
+    world.settle()
+    answer(world, 1, 2, elasticity=Elasticity.FIXED)
+    world.start()
+    world.edit(replicas=number)
+    world.go_on()
+    assert (count_workers(world), world.replicas) == (2, number)
+    return world
+
+
+def test_a_scale_out_counts_from_a_raised_number_and_waits_until_that_is_met():
+    world = start_raised()
+    world.add(make_scaling(ScalingKind.OUT, "more", count=1))
+    world.go_on()
+    assert (read_end(world), world.replicas) == (("Created", "Accepted"), 4)
+    answer(world, 1, 4, elasticity=Elasticity.FIXED)
+    world.go_on()
+    assert (count_workers(world), world.replicas) == (4, 5)
+    assert read_end(world) == ("Scaling", "Started")
+    answer(world, 1, 5, elasticity=Elasticity.FIXED)
+    world.go_on()
+    assert read_end(world) == ("ScaleSucceeded", "ScaleSucceeded")
+    assert count_workers(world) == 5
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_scale_in_counts_from_a_raised_number_and_takes_what_waits_in_line_first(count: int):
+    world = start_raised()
+    world.add(make_scaling(ScalingKind.OUT, "more", count=1))
+    world.add(make_scaling(ScalingKind.IN, "less", count=count, created=START + timedelta(1)))
+    world.go_on(12)
+    assert read_end(world, "less") == ("ScaleSucceeded", "ScaleSucceeded")
+    assert len(world.scalings["less-uid"].status.to_delete_pods) == max(count - 2, 0)
+    assert count_workers(world) == world.status.decided_replicas == 2
+    assert world.replicas == (3 if count == 1 else 5 - count)
+    answer(world, 1, 5, elasticity=Elasticity.FIXED)
+    world.go_on(12)
+    assert (count_workers(world), world.replicas) == (5 - count, 5 - count)
+    assert read_end(world) == ("ScaleSucceeded", "ScaleSucceeded")
+
+
+def test_who_is_named_by_a_scale_in_goes_and_the_rest_of_a_raised_number_waits_on():
+    world = start_raised()
+    world.add(make_scaling(ScalingKind.IN, "less", pod_names=("job-worker-0",)))
+    world.go_on(12)
+    assert read_end(world, "less") == ("ScaleSucceeded", "ScaleSucceeded")
+    assert "job-worker-0" not in world.pods
+    assert (count_workers(world), world.replicas, world.status.decided_replicas) == (2, 3, 2)
+
+
+def test_a_scale_in_that_is_taken_away_gives_a_raised_number_back():
+    world = start_raised()
+    world.add(make_scaling(ScalingKind.IN, "less", count=3))
+    for _ in range(3):
+        world.step()
+    assert world.replicas == 1
+    del world.scalings["less-uid"]
+    world.go_on(12)
+    assert world.replicas == 4 - (world.status.last_worker_index - 1)
+    assert (count_workers(world), world.status.decided_replicas) == (2, 2)
+
+
+def test_a_scale_in_keeps_to_the_bounds_of_the_author_where_he_has_less_than_these():
+    world = start_raised(minimum=3)
+    world.add(make_scaling(ScalingKind.IN, "less", count=2))
+    world.go_on()
+    assert (read_end(world, "less"), world.replicas) == (("ScaleFailed", "BelowMin"), 4)
+
+
+def test_workers_that_et_scheduler_takes_back_end_a_scale_out_that_waits():
+    world = start_fixed()
+    answer(world, 1, 1, elasticity=Elasticity.FIXED)
+    world.go_on(12)
+    assert read_end(world) == ("ScaleFailed", "NotAdmitted")
+    assert (count_workers(world), world.replicas) == (1, 2)
 
 
 def test_who_is_evicted_while_a_scale_out_waits_comes_back_as_he_was():
