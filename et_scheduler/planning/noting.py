@@ -37,13 +37,12 @@ def note_all(draft: Draft) -> None:
 def _note_gone(draft: Draft, standing: Standing) -> None:
     """What was given is gone: the job may be asked again. So it may once nobody waits for it."""
     admission = standing.admission
+    draft.has_passed(standing.going_since, draft.rules.coming_most)
+    has_given = admission.gave_for is not None or bool(admission.leaving)
     if standing.leaving:
-        asked = (admission.leaving_since, *(pod.leaving_since for pod in standing.job.pods))
-        for moment in filter(None, asked):
-            draft.has_passed(moment, draft.rules.coming_most)
-        if admission.leaving and admission.leaving_since is None:  # a former version has asked
+        if admission.leaving_since is None:  # a former version has asked
             draft.change(standing, Step.TELL, leaving_since=draft.now)
-    elif (admission.gave_for is not None or admission.leaving) and not standing.overdue:
+    elif has_given and standing.overdue.isdisjoint(admission.leaving):
         draft.change(standing, Step.TELL, gave_for=None, leaving=(), leaving_since=None)
 
 
@@ -276,7 +275,6 @@ def _vacate(draft: Draft, standing: Standing) -> None:
         place = draft.room.places.get(pod.node)
         if pod.is_launcher and place is not None and not pod.is_terminating:
             draft.room.expect((place,), (1,), pod.shape or standing.job.launcher)
-    standing.leaving += len(standing.workers) + standing.has_launcher
     standing.workers, standing.unbound = [], []
     standing.has_launcher = False
     standing.is_admitted = False

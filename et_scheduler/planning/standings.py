@@ -18,9 +18,10 @@ class Standing:
     """One job in this pass.
 
     `workers` are its bound ones that stay, newest last; `unbound` those that have no node yet.
-    `leaving` counts pods that were asked to go by earlier passes and are still there, `overdue`
-    those that should have gone long ago: they take their room, and nobody waits for them.
-    `replaced` counts workers among the leaving that nobody here has asked: others take their place.
+    `leaving` counts workers that were asked to go by earlier passes and are still there, `overdue`
+    names all that should have gone long ago: they take their room, and nobody waits for them.
+    `going_since` is when the first of those was told to go who may still go in time.
+    `replaced` counts workers that go although nobody here has asked: others take their place.
     `gang_seats` are those with which it starts in this pass, `held` those that are kept for it.
     `has_lost` says that it gives back workers that were lost, not a growth that does not come.
     `outside` counts its workers on nodes that nobody has reserved.
@@ -29,6 +30,7 @@ class Standing:
     __slots__ = (
         "admission",
         "gang_seats",
+        "going_since",
         "has_launcher",
         "has_lost",
         "held",
@@ -65,6 +67,7 @@ class Standing:
         self.leaving = 0
         self.replaced = 0
         self.overdue: frozenset[str] = frozenset()
+        self.going_since: int | None = None
         self.outside = 0
         self.pods_left = len(job.pods)
         self.is_fresh = False
@@ -194,22 +197,23 @@ class Standing:
         return max((own + workers * each for own, each in pairs), default=0)
 
     def _sort_pods(self, overdue_since: int) -> None:
-        leaving, overdue = self._find_leavers(), set()
-        asked = self.admission.leaving_since
-        is_over = not self.is_admitted
+        named, overdue, since = self._find_leavers(), set[str](), list[int]()
         for pod in self.job.pods:
-            if is_over or pod.is_terminating or pod.name in leaving:
-                moments = (pod.leaving_since, asked if pod.name in leaving else None)
-                if any(at and at <= overdue_since for at in moments) and not is_over:
+            is_named = pod.name in named
+            if is_named or pod.is_terminating or not self.is_admitted:
+                asked = self.admission.leaving_since if is_named else None
+                moments = [at for at in (pod.leaving_since, asked) if at]
+                if moments and min(moments) <= overdue_since:
                     overdue.add(pod.name)
-                else:
-                    self.leaving += 1
-                    is_asked = pod.is_launcher or pod.name in leaving
-                    self.replaced += bool(pod.node) and not is_asked
+                    continue
+                since += moments
+                self.leaving += is_named
+                self.replaced += bool(pod.node) and not (pod.is_launcher or is_named)
             elif pod.is_launcher:
                 self.has_launcher = True
             else:
                 (self.workers if pod.node else self.unbound).append(pod)
+        self.going_since = min(since, default=None)
         self.overdue = frozenset(overdue)
         self.workers.sort(key=lambda pod: (pod.created, pod.name))
 

@@ -1,4 +1,7 @@
-"""Workers that were asked to go and do not: they take their room, and nobody waits for them."""
+"""Workers that go and do not come to an end: they take their room, and nobody waits for long.
+
+For those that nobody here has asked to go nobody waits at all: others end them as they like.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,14 @@ from tests.unit.scheduler.makers import (
 BOTH = (Queue("main"), Queue("other"))
 DEAD = make_node("dead", has_room=False)
 NODES = (*make_nodes(2), DEAD)
-LATE = [
-    pytest.param(11 * MINUTE, False, id="for eleven minutes"),
-    pytest.param(12 * MINUTE, True, id="for twelve"),
-    pytest.param(30 * DAY, True, id="for a month"),
+CASES = [
+    pytest.param(11 * MINUTE, True, False, id="asked eleven minutes ago"),
+    pytest.param(12 * MINUTE, True, True, id="asked twelve ago"),
+    pytest.param(30 * DAY, True, True, id="asked a month ago"),
+    pytest.param(SECOND, False, True, id="deleted by others just now"),
+    pytest.param(30 * DAY, False, True, id="deleted by others a month ago"),
 ]
+"""Since when it goes, whether it was asked to, and whether nobody waits for it."""
 
 
 def stuck(job: Job, ago: int, *, is_named: bool, gift: Gift | None = None) -> Job:
@@ -50,8 +56,7 @@ def stuck(job: Job, ago: int, *, is_named: bool, gift: Gift | None = None) -> Jo
     return replace(job, pods=(*job.pods, pod), admission=told)
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-@pytest.mark.parametrize(("ago", "gives"), LATE)
+@pytest.mark.parametrize(("ago", "is_named", "gives"), CASES)
 def test_who_has_such_a_worker_gives_to_a_gang(ago: int, *, gives: bool, is_named: bool) -> None:
     donor = run_on(make_job("a", 1, 16, queue="other"), *["node-00"] * 8, *["node-01"] * 8)
     told = decide_on(NODES, [stuck(donor, ago, is_named=is_named), make_job("b", 4, 4)], BOTH)
@@ -63,8 +68,7 @@ def test_who_has_such_a_worker_gives_to_a_gang(ago: int, *, gives: bool, is_name
         assert told["a"].leaving_since == NOW
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-@pytest.mark.parametrize(("ago", "gives"), LATE)
+@pytest.mark.parametrize(("ago", "is_named", "gives"), CASES)
 def test_to_pods_of_others_and_to_a_limit(ago: int, *, gives: bool, is_named: bool) -> None:
     job = run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 8)
     job = stuck(job, ago, is_named=is_named)
@@ -76,8 +80,7 @@ def test_to_pods_of_others_and_to_a_limit(ago: int, *, gives: bool, is_named: bo
     assert ("a" in told) is gives
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-@pytest.mark.parametrize(("ago", "goes"), LATE)
+@pytest.mark.parametrize(("ago", "is_named", "goes"), CASES)
 def test_it_may_go_as_a_whole(ago: int, *, goes: bool, is_named: bool) -> None:
     victim = run_on(make_job("a", 8, 8), *["node-00"] * 8)
     victim = stuck(victim, ago, is_named=is_named)
@@ -88,8 +91,7 @@ def test_it_may_go_as_a_whole(ago: int, *, goes: bool, is_named: bool) -> None:
         assert told["a"].leaving_since is None
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-@pytest.mark.parametrize(("ago", "grows"), LATE)
+@pytest.mark.parametrize(("ago", "is_named", "grows"), CASES)
 def test_nobody_else_is_kept_from_growing(ago: int, *, grows: bool, is_named: bool) -> None:
     gave = stuck(
         run_on(make_job("a", 4, 4), *["node-00"] * 4),
@@ -99,6 +101,16 @@ def test_nobody_else_is_kept_from_growing(ago: int, *, grows: bool, is_named: bo
     )
     told = decide_on(NODES, [gave, run_on(make_job("b", 1, 8), "node-01")])
     assert (told["b"].workers if "b" in told else 1) == (8 if grows else 1)
+
+
+def test_what_was_given_is_gone_though_others_always_end_one() -> None:
+    """A job of which a pod is always about to go would else never be asked again, nor anybody."""
+    job = run_on(make_job("a", 1, 8), *["node-00"] * 4)
+    job = stuck(job, SECOND, is_named=False, gift=Gift(Purpose.LEVEL))
+    assert job.admission is not None
+    told = replace(job.admission, leaving=("gone",), leaving_since=NOW - MINUTE)
+    after = decide_on(NODES, [replace(job, admission=told)])["a"]
+    assert (after.gave_for, after.leaving, after.leaving_since) == (None, (), None)
 
 
 def test_the_pass_comes_again_when_it_is_waited_for_no_more() -> None:
@@ -157,6 +169,18 @@ def test_its_room_is_taken_as_long_as_it_is_there() -> None:
     job = replace(job, pods=(*job.pods, late))
     decision = decide(Cluster(make_nodes(1)), MAIN, [job, make_job("b", 7, 7)], NOW)
     assert decision.explanations["b"].reason is Reason.NO_ROOM
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"), [(30 * SECOND, Reason.ROOM_COMES), (0, Reason.NO_ROOM)]
+)
+def test_so_is_that_of_a_job_that_has_nothing_any_more(left: int, reason: Reason) -> None:
+    ago = 12 * MINUTE - left
+    late = Pod("late", "node-00", LONG_AGO, is_terminating=True, leaving_since=NOW - ago)
+    gone = replace(make_job("a", 1, 1), is_waiting=False, is_suspended=True, pods=(late,))
+    decision = decide(Cluster(make_nodes(1)), MAIN, [gone, make_job("b", 8, 8)], NOW)
+    assert decision.explanations["b"].reason is reason
+    assert decision.wake_at == NOW + (left or MINUTE)
 
 
 @pytest.mark.parametrize(("lost", "grows"), [((), False), (("a-0",), True), (("a-2",), True)])
