@@ -166,7 +166,7 @@ def grow_all(draft: Draft) -> None:
     """
     wanted = find_wanted(draft)
     growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted)]
-    menders = [one for one in draft.list_admitted() if one.is_mending and not draft.served]
+    menders = [one for one in draft.list_admitted() if one.is_mending]
     fill = Fill(draft, draft.room, {one.job.uid: one.size for one in (*growers, *menders)})
     fill.run(growers)
     for standing in growers:
@@ -180,7 +180,10 @@ def grow_all(draft: Draft) -> None:
     for standing in menders:
         fill.note_booked()
         fill.mend(standing)
-        _keep(draft, standing, fill)
+        if _looks_elsewhere(draft, standing, fill):
+            fill.give_back(standing)
+        else:
+            _keep(draft, standing, fill)
 
 
 def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) -> None:
@@ -202,6 +205,19 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         reason=Reason.GROWN,
         message=f"{workers} workers: {workers - standing.was_size} more have room",
     )
+
+
+def _looks_elsewhere(draft: Draft, standing: Standing, fill: Fill) -> bool:
+    """Whether its pods are there, and look nowhere where there is room for them.
+
+    Nobody tells a pod anew where to look: it is given back, and comes with the next growth.
+    """
+    pods = (pod for pod in standing.job.pods if not (pod.is_launcher or pod.is_terminating))
+    if standing.was is None or all(pod.node for pod in pods):
+        return False
+    told = standing.was.placement
+    names = {draft.room.nodes[place].name for place in fill.places.get(standing.job.uid, ())}
+    return bool(names) and names.isdisjoint(set(told.only or names).difference(told.avoid))
 
 
 def _keep(draft: Draft, standing: Standing, fill: Fill) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from et_contract.admissions import AdmissionState, Elasticity
-from et_scheduler.model.cluster import Cluster
+from et_contract.admissions import AdmissionState, Elasticity, Placement
+from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
@@ -19,6 +19,7 @@ from tests.unit.scheduler.makers import (
     MAIN,
     NOW,
     apply,
+    cpus,
     decide_on,
     make_job,
     make_node,
@@ -186,6 +187,31 @@ def test_what_another_has_lost_costs_nobody_his_own(limits: dict[str, int], ago:
     told = decide_on((make_node("node-00", 32),), losers, (Queue("main", limits=limits),))
     assert all(admission.workers == 4 for admission in told.values())
     assert told["a"].reason is Reason.NONE
+
+
+@pytest.mark.parametrize(("cpu", "workers"), [(1, 3), (40, 4)], ids=["may be there", "nowhere"])
+def test_it_is_theirs_where_pods_of_others_want_it_only(cpu: int, workers: int) -> None:
+    """One that can be nowhere, as nodes are now, costs nobody what he has lost."""
+    nodes = (make_node("node-00", 4), make_node("full", 40, taken={CPU: 40_000}))
+    loser = lose(run_on(make_job("a", 1, 4), *["node-00"] * 4, short_since=NOW - 2 * MINUTE))
+    pending = (PendingPod("s", cpus(cpu), 0, NOW, preempts=False, namespace="web"),)
+    told = decide(Cluster(nodes, pending), MAIN, [loser], NOW).changes
+    assert [one.admission.workers for one in told] == [workers]
+
+
+@pytest.mark.parametrize(
+    ("only", "avoid", "workers"),
+    [((), (), 4), ((), ("free",), 3), (("node-00",), (), 3), (("free",), (), 4)],
+)
+def test_pods_that_look_for_room_where_there_is_none_are_given_back(
+    only: tuple[str, ...], avoid: tuple[str, ...], workers: int
+) -> None:
+    """Who once had to keep off nodes of others would else keep off them for good."""
+    nodes = (make_node("node-00", 4, taken={CPU: 1000}), make_node("free", 8))
+    job = run_on(make_job("a", 1, 4), *["node-00"] * 4, placement=Placement("", only, avoid))
+    job = add(lose(job), NOW - 3 * MINUTE, NOW - 3 * MINUTE, node="")
+    job = replace(job, admission=replace(job.admission, short_since=NOW - 3 * MINUTE))  # type: ignore[type-var]
+    assert decide_on(nodes, [job])["a"].workers == workers
 
 
 def test_who_can_grow_gets_it_and_gives_it_back_for_the_level_of_all() -> None:
