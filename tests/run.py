@@ -45,7 +45,10 @@ def main(arguments: list[str]) -> int:
     POINTS_FILE.unlink(missing_ok=True)
     shutil.rmtree(LOGS, ignore_errors=True)
     results: dict[str, list[Result]] = {}
+    beside: Beside | None = None
     for key, title, command in OLDEST_STEPS if is_oldest else STEPS:
+        if key == IDLE_STEP and not is_oldest:
+            beside = Beside(SIMULATION_TITLE, SIMULATION, LOGS / "simulation.log")
         print(f"\n==> {title}\n    {' '.join(command)}", flush=True)
         started = time.monotonic()
         code = subprocess.run(command, cwd=ROOT, env=build_environment(), check=False).returncode
@@ -54,10 +57,39 @@ def main(arguments: list[str]) -> int:
         if code and key in {"check", "cluster-up", "images", "deploy"}:
             print(f"==> {title} failed with exit code {code}: what follows needs it, stopping")
             break
+    if beside is not None:
+        results["simulation"] = [beside.end(SIMULATION_SECONDS)]
     for key, result in read_points(POINTS_FILE):
         results.setdefault(key, []).append(result)
     leave(has_failed=any(not result.passed for found in results.values() for result in found))
     return close(results, OLDEST_POINTS if is_oldest else POINTS)
+
+
+class Beside:
+    """A step that goes on while others do: it takes the cores that those leave idle."""
+
+    def __init__(self, title: str, command: Sequence[str], log: Path) -> None:
+        self._title, self._command, self._log = title, command, log
+        self._started = time.monotonic()
+        print(f"\n==> {title}, beside what follows\n    {' '.join(command)}", flush=True)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, env=build_environment(), stdout=file, stderr=file
+            )
+
+    def end(self, within: float) -> Result:
+        """Wait for it, show what it said, and say whether it has passed."""
+        print(f"\n==> {self._title}", flush=True)
+        try:
+            code = self._process.wait(timeout=within)
+        except subprocess.TimeoutExpired:
+            print(f"    still at work after {within:.0f} s more, ended")
+            self._process.kill()
+            code = self._process.wait()
+        print(self._log.read_text(errors="replace"), flush=True)
+        seconds = time.monotonic() - self._started
+        return Result(" ".join(self._command[-3:]), code == 0, seconds)
 
 
 def leave(*, has_failed: bool) -> None:
@@ -75,10 +107,17 @@ E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 CHART = "deploy/helm/et-operator"
 SIDE_BY_SIDE = "cluster and not alone and not last"
 SIMULATE = f"SIMULATE={os.environ.get('SIMULATE', 'half')}"
-SIMULATION = ["env", SIMULATE, *PYTEST, "-n", "2", "tests/simulation", "tests/specs"]
+SIMULATION_TITLE = "faults at every write, in memory"
+SIMULATION = [
+    *("nice", "-n", "19", "env", SIMULATE),
+    *(*PYTEST, "-n", "2", "tests/simulation", "tests/specs"),
+]
+SIMULATION_SECONDS = 900.0
+"""So long it may take once all else is done."""
+IDLE_STEP = "e2e-alone"
+"""From here on the machine mostly waits."""
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh", "-m", "not cluster"]),
-    ("simulation", "faults at every write, in memory", SIMULATION),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
     ("soak", "long faults of the transport, shortened", [PY, "-m", "tests.soak", "--short"]),

@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from points import POINTS, Point
-from run import ROOT, Result, build_row, close, read_points
+from run import PY, ROOT, Beside, Result, build_row, close, read_points
 
 
 def prove_all() -> dict[str, list[Result]]:
@@ -40,6 +40,32 @@ def test_a_step_that_fails_beside_the_points_fails_the_run() -> None:
     results = prove_all() | {"e2e": [Result("pytest", passed=False, seconds=3)]}
 
     assert close(results) == 1
+
+
+WAITS = "import threading; threading.Event().wait()"
+
+
+@pytest.mark.parametrize(
+    ("script", "within", "passed", "shown"),
+    [
+        ("print('said')", 60, True, "said"),
+        ("print('said'); raise SystemExit(3)", 60, False, "said"),
+        (WAITS, 0, False, "    still at work after 0 s more, ended"),
+    ],
+    ids=["passes", "fails", "does not end"],
+)
+def test_a_step_beside_others_is_waited_for_and_shown(
+    script: str,
+    within: float,
+    shown: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    passed: bool,
+) -> None:
+    beside = Beside("a step", [PY, "-c", script], tmp_path / "logs" / "step.log")
+    assert beside.end(within).passed is passed
+    assert shown in capsys.readouterr().out.splitlines()
 
 
 def test_what_a_failed_test_said_stands_below_the_table(
