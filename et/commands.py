@@ -72,6 +72,7 @@ def list_(
 
 
 app.command()(creating.submit)
+app.command()(creating.run)
 
 
 @app.command()
@@ -146,7 +147,7 @@ def delete(
     *,
     jobs: Annotated[
         list[str],
-        typer.Argument(metavar="JOB...", help="Their names.", autocompletion=complete_jobs),
+        typer.Argument(metavar="JOB", help="Their names.", autocompletion=complete_jobs),
     ],
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     wait: Annotated[

@@ -1,40 +1,20 @@
-"""Manifests: read from files, or built from a handful of flags."""
+"""Manifests: read from files, or of scalings."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from et.errors import EtError
+from et.quickjobs import QuickJob, build_job
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
 
 Objects = Sequence[tuple[Resource, Json]]
 KINDS: Mapping[str, Resource] = {r.kind: r for r in (TRAINING_JOBS, SCALE_INS, SCALE_OUTS)}
-LAUNCHING = "horovodrun"
-DISCOVERY = "/etc/edl/discover_hosts.sh"
-
-
-@dataclass(frozen=True, slots=True)
-class QuickJob:
-    """A job of one image: what `et submit --image` was told.
-
-    Unless `is_raw`, `command` is what each worker process runs, and horovodrun is put before it.
-    """
-
-    name: str
-    image: str
-    command: Sequence[str]
-    replicas: int = 1
-    minimum: int | None = None
-    maximum: int | None = None
-    gpus: int = 0
-    env: Mapping[str, str] = field(default_factory=dict)
-    is_raw: bool = False
 
 
 def collect(quick: QuickJob) -> Objects:
@@ -51,59 +31,7 @@ def collect(quick: QuickJob) -> Objects:
         return [found for source in quick.command for found in read_manifests(source)]
     if not quick.name:
         raise EtError("--image needs --name too: what the job is called")
-    if not quick.command:
-        raise EtError("--image needs a command: put it at the end, after --")
     return [(TRAINING_JOBS, build_job(quick))]
-
-
-def parse_variables(texts: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` each; EtError for one without a name."""
-    found = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not name or not separator:
-            raise EtError(f"--env {text}: write NAME=VALUE")
-        found[name] = value
-    return found
-
-
-def build_job(job: QuickJob) -> dict[str, Any]:
-    """The TrainingJob."""
-    variables = [{"name": name, "value": value} for name, value in job.env.items()]
-    container: dict[str, Any] = {"image": job.image} | ({"env": variables} if variables else {})
-    limits = {"resources": {"limits": {"nvidia.com/gpu": job.gpus}}} if job.gpus else {}
-    launcher = {"name": "launcher", **container, "command": build_command(job)}
-    bounds = {"minReplicas": job.minimum, "maxReplicas": job.maximum}
-    return {
-        "apiVersion": TRAINING_JOBS.api_version,
-        "kind": TRAINING_JOBS.kind,
-        "metadata": {"name": job.name},
-        "spec": {
-            "etReplicaSpecs": {
-                "launcher": {"template": {"spec": {"containers": [launcher]}}},
-                "worker": {
-                    "replicas": job.replicas,
-                    **{key: value for key, value in bounds.items() if value is not None},
-                    "template": {
-                        "spec": {"containers": [{"name": "worker", **container, **limits}]}
-                    },
-                },
-            }
-        },
-    }
-
-
-def build_command(job: QuickJob) -> list[str]:
-    """The launcher's command: an elastic horovodrun in front, unless there is one already."""
-    command = list(job.command)
-    if job.is_raw or command[:1] == [LAUNCHING]:
-        return command
-    slots = job.gpus or 1
-    numbers = {"-np": job.replicas, "--min-np": job.minimum, "--max-np": job.maximum}
-    flags = [
-        word for flag, n in numbers.items() if n is not None for word in (flag, str(n * slots))
-    ]
-    return [LAUNCHING, *flags, "--host-discovery-script", DISCOVERY, *command]
 
 
 def build_scaling(resource: Resource, job: str, wish: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,14 @@ from et.watching import watch
 from et_kube.resources import TRAINING_JOBS, Json
 
 
+class PlainDumper(yaml.SafeDumper):
+    """Writes what occurs twice twice: people read no anchors."""
+
+    def ignore_aliases(self, _: object) -> bool:
+        """As SafeDumper's."""
+        return True
+
+
 async def submit_and_watch(
     cluster: Cluster,
     screen: Screen,
@@ -45,22 +53,27 @@ async def submit(
         body = {**manifest, "metadata": {**manifest["metadata"], "namespace": place}}
         stored = await cluster.api.create(resource, place, body)
         created.append(stored)
-        name = get_meta(stored, "name")
         if as_json:
             continue
-        screen.say(f"{resource.kind} {name} is created in namespace {place}")
+        screen.say(f"{resource.kind} {get_meta(stored, 'name')} is created in namespace {place}")
         if resource is TRAINING_JOBS:
-            screen.hint(f"follow it:  et watch {name} -n {place}   et logs -f {name} -n {place}")
+            hint_at_followers(screen, stored)
     if as_json:
         screen.show_json(created[0] if len(created) == 1 else created)
     return created
 
 
+def hint_at_followers(screen: Screen, job: Json) -> None:
+    """How to see what becomes of it."""
+    name, place = get_meta(job, "name"), get_meta(job, "namespace")
+    screen.hint(f"follow it:  et watch {name} -n {place}   et logs -f {name} -n {place}")
+
+
 def show_manifests(screen: Screen, objects: Objects, *, as_json: bool) -> None:
     """What would be sent."""
+    bodies = [dict(manifest) for _, manifest in objects]
     if as_json:
-        bodies = [manifest for _, manifest in objects]
         screen.show_json(bodies[0] if len(bodies) == 1 else bodies)
         return
-    text = yaml.safe_dump_all([dict(m) for _, m in objects], sort_keys=False, width=100)
+    text = yaml.dump_all(bodies, Dumper=PlainDumper, sort_keys=False, width=100)
     screen.say(text.rstrip("\n"))
