@@ -49,6 +49,7 @@ from et_operator.planning.stopping import (
     stop_scaling,
 )
 from et_operator.planning.turns import (
+    describe_too_few,
     find_base,
     find_bound,
     find_next,
@@ -276,10 +277,10 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
 
 
 def _describe_number(draft: Draft, scaling: ScalingRecord) -> str:
-    has = draft.status.decided_replicas
-    if has == scaling.target:
-        return f"the job has {has} workers"
-    return f"worker.replicas is {scaling.target}; the job has {has}, and waits in line for the rest"
+    has, number = draft.status.decided_replicas, scaling.target
+    there = f"the job has {has} workers"
+    rest = "" if has == number else f"worker.replicas is {number}: it waits in line for the rest"
+    return "; ".join(filter(None, (there, rest, describe_too_few(draft))))
 
 
 def _succeed(draft: Draft, message: str) -> None:

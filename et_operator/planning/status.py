@@ -23,7 +23,7 @@ from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_stall
 from et_operator.planning.standings import Standing
-from et_operator.planning.turns import describe_held_number
+from et_operator.planning.turns import describe_held_number, describe_too_few
 from et_operator.planning.views import NEEDS_PYTHON, View, is_image_unfit
 
 SETTLING = timedelta(seconds=5)
@@ -167,6 +167,7 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
     _show(draft, "DrainHeldUp", "WatchCut", describe_held_drains(draft))
     _show(draft, "NotElastic", "ReplicasHeld", describe_held_number(draft))
+    _show(draft, "TooFewWorkers", "BelowLeast", describe_too_few(draft))
     draft.clear_condition("InvalidSpec", "Corrected")
     draft.clear_condition("StatusDamaged", "Corrected")
     _describe_taken_names(draft)

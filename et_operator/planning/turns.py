@@ -83,6 +83,21 @@ def describe_held_number(standing: Standing) -> str:
     )
 
 
+def describe_too_few(standing: Standing) -> str:
+    """That a command which runs waits for more workers than it is to have; "" where it does not."""
+    view, decided = standing.view, standing.decided.decided_replicas
+    least = view.command_least
+    if decided is None or decided >= least or not view.is_elastic or not view.is_launcher_running:
+        return ""
+    return (
+        f"the job is to have {decided} workers, and the command that runs goes on with {least} or "
+        "more: it waits for others, and gives up after ten minutes as a rule, which is a failure "
+        f"of its own. Bring it to {least} workers (ScaleOut, worker.replicas), or start it with a "
+        "smaller least number (horovodrun's is --min-np, or -np without it; torchrun's the first "
+        f"of --nnodes); minReplicas: {least} has the next such ScaleIn refused"
+    )
+
+
 def _describe_fixed(view: View) -> str:
     what = "the launcher that runs" if view.spec.is_elastic else view.spec.launcher
     return f"{what} starts all its processes at once: no worker joins or leaves then"

@@ -105,6 +105,43 @@ def test_default_victims() -> None:
     assert "cordoned" in world.status.scaling.choice
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
+@pytest.mark.parametrize(("least", "is_told"), [(3, True), (2, False), (0, False)])
+def test_a_scale_in_below_what_the_command_goes_on_with_is_done_and_told(
+    least: int, *, is_bare: bool, is_told: bool
+) -> None:
+    world = ModelWorld(make_job(4, minimum=1, command_least=least))
+    world.start()
+    if is_bare:
+        world.edit(replicas=2)
+    else:
+        world.add(make_scaling(ScalingKind.IN, "less", count=2))
+    world.go_on()
+    assert len(world.workers) == 2
+    assert (world.condition("TooFewWorkers") == "True") is is_told
+    told = [event.message for event in world.events if event.reason == "TooFewWorkers"]
+    assert len(told) == is_told
+    assert all("--min-np" in words and "minReplicas: 3" in words for words in told)
+    if not is_bare:
+        end = world.scalings["less-uid"].status.conditions[-1]
+        assert end.type == "ScaleSucceeded"
+        assert ("goes on with 3" in end.message) is is_told
+    world.edit(replicas=3)
+    world.go_on()
+    assert world.condition("TooFewWorkers") == ("False" if is_told else None)
+
+
+def test_it_is_the_number_of_the_launcher_that_runs_which_a_scale_in_is_below() -> None:
+    world = ModelWorld(make_job(4, minimum=1, command_least=2))
+    world.start()
+    world.edit(replicas=2, command_least=4)
+    world.go_on()
+    assert world.condition("TooFewWorkers") is None
+    world.end("job-launcher", 137, pod_reason="Evicted")
+    world.go_on()
+    assert (world.status.epoch, world.condition("TooFewWorkers")) == (2, "True")
+
+
 def test_an_index_is_not_used_again() -> None:
     world = start(3)
     world.add(make_scaling(IN, "less", count=2))
