@@ -20,6 +20,8 @@ BEGUN_DIR = RUN_DIR + "/begun"
 """In a launcher: a file for each of our programs that has begun since PID 1 did."""
 BIN_DIR = LIB_DIR + "/bin"
 """First in the user command's PATH: wrappers named horovodrun and ssh."""
+RANKS_DIR = RUN_DIR + "/ranks"
+"""In a worker: what stands first in PYTHONPATH of the ranks of an elastic horovodrun."""
 
 SSH_DIR = RUN_DIR + "/ssh"
 """In a launcher that reaches its workers by ssh: the private key, and of each worker's agent, which

@@ -113,6 +113,16 @@ def compile_tree(path: str) -> None:
                 sys.stderr.write("edl: cannot compile %s: %s\n" % (name, error))
 
 
+def link_ranks() -> None:
+    """Have launcher/ranks where ranks look for it; they go without where that cannot be."""
+    try:
+        os.symlink(os.path.join(LIB_DIR, "launcher", "ranks"), os.path.join(RUN_DIR, "ranks"))
+    except FileExistsError:
+        return  # of the container before this one
+    except OSError as error:
+        sys.stderr.write("edl: broken rings are left to Horovod: %s\n" % error)
+
+
 def run(role: str, command: "list[str]") -> int:
     """Be that; the exit code."""
     if role == "torchrun":
@@ -124,6 +134,7 @@ def run(role: str, command: "list[str]") -> int:
         from launcher.agent import refusing, serving
 
         refusing.place_refusal()
+        link_ranks()
         return serving.main(command, socket_path=os.path.join(RUN_DIR, "agent.sock"))
     compile_tree(LIB_DIR)
     from launcher.shim import launching

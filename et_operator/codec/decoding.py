@@ -40,6 +40,7 @@ from et_operator.model.jobs import (
     JobSpec,
     JobStatus,
     LauncherCreation,
+    LossRecovery,
     RestartPolicy,
     ScalingKind,
     ScriptRight,
@@ -203,6 +204,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         "ttl_after_finished": spec.get_seconds("ttlSecondsAfterFinished", minimum=0),
         "drain_timeout": spec.get_seconds("drainTimeoutSeconds", minimum=1),
         "stall_policy": spec.get_choice("driverStalledPolicy", StallPolicy),
+        "loss_recovery": spec.get_choice("lossRecovery", LossRecovery),
         "queue": spec.get_text("queue"),
         "elasticity": spec.get_choice("elasticity", Elasticity),
     }

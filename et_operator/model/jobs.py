@@ -79,6 +79,13 @@ class StallPolicy(StrEnum):
     FAIL = "Fail"
 
 
+class LossRecovery(StrEnum):
+    """Whether ranks of an elastic horovodrun end a broken ring, or wait for Gloo's time-out."""
+
+    FAST = "Fast"
+    WAIT = "Wait"
+
+
 class ScriptRight(StrEnum):
     """What the authors of scalings may have run in a job's launcher: its own author says."""
 
@@ -120,6 +127,7 @@ class JobSpec:
     ttl_after_finished: timedelta | None = None
     drain_timeout: timedelta = timedelta(seconds=600)
     stall_policy: StallPolicy = StallPolicy.IGNORE
+    loss_recovery: LossRecovery = LossRecovery.FAST
     scripts: ScriptRight = ScriptRight.FILES
     launcher: str = "other"
     """Which one its command starts, as et_contract/starters.py names it."""

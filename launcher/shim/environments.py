@@ -40,6 +40,8 @@ def make_command_environment(
     env["PATH"] = bin_dir + ":" + env.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     env[names.ENV_NONCE] = nonce
     env[names.ENV_LAUNCHER] = environ.get(names.ENV_LAUNCHER, "")
+    if names.ENV_LOSSES in environ:
+        env[names.ENV_LOSSES] = environ[names.ENV_LOSSES]
     return env
 
 

@@ -7,6 +7,9 @@ and `-np` is lowered to the slots that are listed, never below `--min-np`. Every
 runs as a whole included, stays as the user wrote it. BIN_DIR stays in PATH: horovodrun sends PATH
 to the workers, where that folder does not exist.
 
+Where the job's losses are to cost seconds, its ranks begin with our folder in PYTHONPATH
+(ranks.py).
+
 An elastic run of many slots, or with an environment too long for a command line, gets our transport
 inside (injecting.py): a process per slot costs 30 MB and 0.1 s of start. An annotation of the job
 decides where there is one.
@@ -20,7 +23,7 @@ import sys
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])  # `python3 -I` adds no folder
 
 from et_contract import hosts, names, paths, starters
-from launcher.shim import beginnings, environments, horovod_options, programs
+from launcher.shim import beginnings, environments, horovod_options, programs, ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,12 +52,31 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if changed:
         programs.say(f"horovodrun is given {' '.join(changed)}")
     env = environments.drop_pod_facts(environ)
+    if env.pop(names.ENV_LOSSES, "") == names.FAST and horovod_options.read_most(words) is not None:
+        words = list(prepare_ranks(words, env.get("PATH", "")))
     command = [real, *words]
     if is_for_inside(horovod_options.read_most(words), listed, env):
         # The Python of its first line: Horovod is installed there.
         python = programs.find_interpreter(real)
         command = [*python, INJECTING, *command] if python else command
     return programs.become(command, env)
+
+
+def prepare_ranks(words: Sequence[str], path: str) -> Sequence[str]:
+    """The same with our folder in the path of each rank; people are told where that cannot be."""
+    prepared = ranks.prepare(words, lambda program: is_python(program, path))
+    if prepared is None:
+        programs.say(ranks.LEFT_OUT)
+    return prepared or words
+
+
+def is_python(program: str, path: str) -> bool:
+    """Whether a command of this name is Python, or a program that runs under it here."""
+    if ranks.PYTHON.fullmatch(os.path.basename(program)):
+        return True
+    is_path = "/" in program
+    file = program if is_path else programs.find_program(program, path, paths.BIN_DIR)
+    return bool(file and programs.find_interpreter(file))
 
 
 def find_changed(given: Sequence[str], words: Sequence[str]) -> Sequence[str]:

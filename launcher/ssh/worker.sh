@@ -26,6 +26,10 @@ prepare() {
     (umask 077 && export -p >"$edl_run/environment" && cat "$edl_folder/keys/host_key" >"$edl_run/host_key")
 }
 
+place_ranks() {
+    mkdir -p "$edl_run/ranks" && cat "$edl_folder/src/launcher..ranks..sitecustomize.py" >"$edl_run/ranks/sitecustomize.py"
+}
+
 refuse_mpirun() {
     {
         echo '#!/bin/sh'
@@ -81,6 +85,7 @@ echo edl 2>/dev/null >/proc/self/comm # a session that ends all that is called s
 [ -x "$edl_sshd" ] || fail "launcherAttachMode ssh: no sshd in the worker's image"
 command -v setsid >/dev/null || fail "launcherAttachMode ssh: no setsid in the worker's image"
 prepare || fail "cannot write in $edl_run"
+place_ranks || echo "edl: broken rings are left to Horovod" >&2
 [ -e "$edl_refusal" ] || refuse_mpirun || echo "edl: mpirun cannot be used" >&2
 mkdir -p /run/sshd 2>/dev/null # Debian's sshd wants it; only root can make it
 trap leave $edl_ending

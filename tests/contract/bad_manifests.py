@@ -314,6 +314,7 @@ BAD_CHOICES = [
         ("ttlSecondsAfterFinished", -1, "greater than or equal to 0", "must be 0 or more"),
         ("drainTimeoutSeconds", 0, "greater than or equal to 1", "must be 1 or more"),
         ("driverStalledPolicy", "Wait", "Unsupported value", "must be one of Ignore, Restart"),
+        ("lossRecovery", "Slow", "Unsupported value", "must be one of Fast, Wait"),
         ("suspend", "yes", "must be of type boolean", "must be true or false"),
     ]
 ]

@@ -22,6 +22,7 @@ from et_operator.model.jobs import (
     JobSpec,
     JobStatus,
     LauncherCreation,
+    LossRecovery,
     RestartPolicy,
     StallPolicy,
 )
@@ -121,6 +122,7 @@ def test_nothing_that_the_operator_writes_is_kept_unchecked():
         ("cleanPodPolicy", CleanPodPolicy),
         ("restartPolicy", RestartPolicy),
         ("driverStalledPolicy", StallPolicy),
+        ("lossRecovery", LossRecovery),
     ],
 )
 def test_the_choices_are_those_of_the_model(field: str, kind: type[StrEnum]):
@@ -136,6 +138,7 @@ def test_the_defaults_are_those_of_the_model():
     assert spec["cleanPodPolicy"]["default"] == defaults["clean_pod_policy"]
     assert spec["restartPolicy"]["default"] == defaults["restart_policy"]
     assert spec["driverStalledPolicy"]["default"] == defaults["stall_policy"]
+    assert spec["lossRecovery"]["default"] == defaults["loss_recovery"]
     assert spec["backoffLimit"]["default"] == defaults["backoff_limit"]
     assert spec["drainTimeoutSeconds"]["default"] == defaults["drain_timeout"].total_seconds()
 

@@ -7,7 +7,7 @@ from typing import Any
 from et_contract import names, paths
 from et_contract.pods import Role, build_launcher_name
 from et_kube.resources import Json
-from et_operator.model.jobs import JobSpec, JobStatus, Runtime, TrainingJob
+from et_operator.model.jobs import JobSpec, JobStatus, LossRecovery, Runtime, TrainingJob
 from et_operator.model.names import ANNOTATION_ELASTIC, ANNOTATION_LEAST
 from et_operator.planning.manifests.access import find_account
 from et_operator.planning.manifests.keys import add_keys, has_keys
@@ -81,8 +81,10 @@ def build_launcher(
         {"name": names.ENV_MIN_SLOTS, "value": str(minimum * slots)},
         {"name": names.ENV_ATTACH_MODE, "value": spec.attach_mode.value},
     ]
-    told = {"name": names.ENV_LAUNCHER, "value": spec.launcher}
-    _wrap_user(body, [*env, told], runtime)
+    told = [{"name": names.ENV_LAUNCHER, "value": spec.launcher}]
+    if spec.loss_recovery is LossRecovery.FAST:
+        told.append({"name": names.ENV_LOSSES, "value": names.FAST})
+    _wrap_user(body, [*env, *told], runtime)
     if has_keys(job):
         add_keys(job, body, Role.LAUNCHER)
     body["volumes"].append(_build_token_volume())

@@ -18,6 +18,7 @@ from et_operator.model.jobs import (
     JobKey,
     JobStatus,
     LauncherCreation,
+    LossRecovery,
     RestartPolicy,
     ScalingKind,
     StallPolicy,
@@ -78,6 +79,7 @@ def test_every_field_is_read():
         ttlSecondsAfterFinished=0,
         drainTimeoutSeconds=30,
         driverStalledPolicy="Restart",
+        lossRecovery="Wait",
     )
     spec = decode_spec(manifest)
     assert (spec.worker.min_replicas, spec.worker.max_replicas) == (2, 5)
@@ -90,6 +92,7 @@ def test_every_field_is_read():
     assert spec.ttl_after_finished == timedelta(0)
     assert spec.drain_timeout == timedelta(seconds=30)
     assert spec.stall_policy is StallPolicy.RESTART
+    assert spec.loss_recovery is LossRecovery.WAIT
 
 
 def test_the_identity_is_read_even_of_an_invalid_job():

@@ -66,6 +66,15 @@ def test_each_role_runs_from_the_copy_with_its_command(
     assert (done.returncode, done.stdout, done.stderr) == (5, told, "")
 
 
+def test_a_worker_has_what_its_ranks_begin_with_where_they_look_for_it(tmp_path: Path) -> None:
+    (lay_out(tmp_path) / "src" / "launcher..ranks..sitecustomize.py").write_text("ours")
+    link = tmp_path / "run" / Path(paths.RANKS_DIR).name
+    for _ in range(2):  # and once more, where the container has restarted
+        done = run(tmp_path, "agent")
+        assert (done.returncode, done.stderr) == (5, "")
+        assert (link / "sitecustomize.py").read_text() == "ours"
+
+
 def test_the_copy_holds_files_and_no_folders_of_the_volume(tmp_path: Path) -> None:
     run(lay_out(tmp_path), "launch", "--", "x")
     copied = tmp_path / "run" / "lib"

@@ -16,7 +16,14 @@ from et_operator.assembly import read_runtime
 from et_operator.codec.children import decode_bound_role, is_sealed
 from et_operator.codec.encoding import encode_config_data, encode_rules
 from et_operator.model.actions import Create
-from et_operator.model.jobs import AttachMode, JobSpec, Runtime, TrainingJob, WorkerSpec
+from et_operator.model.jobs import (
+    AttachMode,
+    JobSpec,
+    LossRecovery,
+    Runtime,
+    TrainingJob,
+    WorkerSpec,
+)
 from et_operator.model.names import build_seal
 from et_operator.planning.manifests.access import build_no_rights, build_role, build_role_binding
 from et_operator.planning.manifests.launcher import build_launcher
@@ -190,6 +197,16 @@ def test_the_launchers_command_runs_behind_our_pid_one() -> None:
     assert pod["metadata"]["annotations"]["kai.alibabacloud.com/least-workers"] == "0"
     assert env_of(container)[names.ENV_MIN_SLOTS] == "2"
     assert env_of(container)[names.ENV_LAUNCHER] == "other"
+
+
+def test_the_launcher_hears_that_losses_are_to_cost_seconds_unless_its_author_waits() -> None:
+    container = make_launcher()["spec"]["containers"][0]
+    assert env_of(container)[names.ENV_LOSSES] == names.FAST
+    job = make_job()
+    assert job.spec is not None
+    spec = replace(job.spec, loss_recovery=LossRecovery.WAIT)
+    waiting = build_launcher(job, spec, status=job.status, runtime=RUNTIME)
+    assert names.ENV_LOSSES not in str(waiting)
 
 
 def test_the_broker_alone_holds_a_token_and_is_restricted() -> None:

@@ -107,6 +107,11 @@ def test_what_the_template_sets_is_kept_whatever_its_name():
     assert names.ENV_KEEP not in env
 
 
+def test_only_a_command_whose_job_wants_that_hears_how_losses_go():
+    assert names.ENV_LOSSES not in make({})
+    assert make({names.ENV_LOSSES: names.FAST})[names.ENV_LOSSES] == names.FAST
+
+
 def test_our_programs_come_first_and_mpirun_knows_them():
     env = make({"PATH": "/usr/bin"})
     assert env["PATH"] == "/bin-of-ours:/usr/bin"

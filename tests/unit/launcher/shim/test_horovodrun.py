@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from et_contract import names
+from et_contract import names, paths
 from launcher.shim import horovod_options, horovodrun
 from tests.unit.launcher.shim.brokers import PYTHON, Start
 
@@ -78,6 +78,39 @@ def test_a_static_run_is_passed_on_in_silence(tmp_path: Path, start: Start):
     process = start(RUN, "-np", "2", "python", "--min-np", "1", env=environ)
     assert process.communicate(timeout=20) == (b"-np 2 python --min-np 1\n", b"")
     assert process.returncode == 3
+
+
+FAST = {names.ENV_LOSSES: names.FAST}
+ELASTIC = ["--min-np", "1", "-np", "1", "--network-interface", "lo"]
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "is_prepared"),
+    [
+        (ELASTIC, FAST, True),
+        (ELASTIC, {}, False),
+        (ELASTIC, {names.ENV_LOSSES: "Wait"}, False),
+        (["-np", "1"], FAST, False),
+    ],
+)
+def test_the_ranks_of_an_elastic_run_begin_with_ours_where_losses_are_to_cost_seconds(
+    tmp_path: Path, start: Start, given: list[str], environ: dict[str, str], is_prepared: bool
+):
+    path = install(tmp_path / "real") + ":/usr/bin:/bin"
+    process = start(RUN, *given, "python", "train.py", env={"PATH": path, **environ})
+    lines = process.communicate(timeout=20)[0].decode().splitlines()
+    command = lines[lines.index("train.py") - 1 - 4 * is_prepared :]
+    assert (command[:2] == ["/bin/sh", "-c"]) is is_prepared
+    assert (paths.RANKS_DIR in command[2]) is is_prepared
+    assert not any(line.startswith(names.ENV_LOSSES) for line in lines)
+
+
+def test_ranks_that_do_not_begin_with_python_are_told_of(tmp_path: Path, start: Start):
+    environ = {"PATH": install(tmp_path / "real") + ":/usr/bin:/bin", **FAST}
+    out, err = start(RUN, *ELASTIC, "bash", "run.sh", env=environ).communicate(timeout=20)
+    assert out.decode().splitlines()[-20:].count("bash") == 1
+    assert b"/bin/sh" not in out.splitlines()
+    assert f"PYTHONPATH={paths.RANKS_DIR}" in err.decode()
 
 
 def test_an_image_without_horovod_is_told_so(start: Start):

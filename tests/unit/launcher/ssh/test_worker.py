@@ -23,6 +23,8 @@ def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]
     script = folder / "src" / paths.SSH_WORKER.rpartition("/")[2]
     script.parent.mkdir(exist_ok=True)
     script.symlink_to(ROOT / "launcher" / "ssh" / "worker.sh")
+    ranks = "launcher/ranks/sitecustomize.py"
+    (folder / "src" / ranks.replace("/", paths.SLASH)).symlink_to(ROOT / ranks)
     (folder / "run").mkdir(exist_ok=True)
     (folder / "keys").mkdir()
     (folder / "keys" / names.KEY_HOST).write_text("the host key")
@@ -99,6 +101,17 @@ def test_what_sessions_need_is_kept_and_nobody_else_reads_it(tmp_path: Path, ssh
     assert (run / "folder").read_text() == f"{tmp_path}\n"
     refusal = subprocess.run([tmp_path / "refusal"], capture_output=True, text=True, check=False)
     assert (refusal.returncode, "only the launcher" in refusal.stderr) == (255, True)
+
+
+def test_ranks_find_what_they_begin_with(tmp_path: Path, sshd: Path) -> None:
+    with start(tmp_path) as process:
+        wait_for_sshd(process)
+        process.terminate()
+        process.wait(PATIENCE)
+        assert process.stderr
+        assert process.stderr.read() == ""
+    ours = ROOT / "launcher" / "ranks" / "sitecustomize.py"
+    assert (tmp_path / "run" / "ranks" / "sitecustomize.py").read_text() == ours.read_text()
 
 
 @pytest.mark.long

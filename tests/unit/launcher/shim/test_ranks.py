@@ -1,0 +1,107 @@
+"""What the command of the ranks becomes, and the PYTHONPATH that they then have."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.shim import horovodrun, ranks
+
+OPTIONS = ["--min-np", "1", "-np", "2", "--host-discovery-script", "/d"]
+
+
+def is_python(name: str) -> bool:
+    return horovodrun.is_python(name, "/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("command", "before"),
+    [
+        ("python train.py --min-np 3", ""),
+        ("/opt/conda/bin/python3.11 -u train.py", ""),
+        ("nice -n 5 python train.py", "nice -n 5"),
+        ("env A=1 PYTHONPATH=/own python train.py", "env A=1 PYTHONPATH=/own"),
+        ("conda run -n x python train.py", "conda run -n x"),
+        ("-- python train.py", "--"),
+    ],
+)
+def test_a_line_of_sh_stands_directly_before_the_python_of_the_ranks(command: str, before: str):
+    words = [*OPTIONS, *command.split()]
+    prepared = ranks.prepare(words, is_python, "/ranks")
+    assert prepared is not None
+    place = len(OPTIONS) + len(before.split())
+    assert prepared[:place] == words[:place]
+    assert prepared[place : place + 2] == ["/bin/sh", "-c"]
+    assert prepared[place + 4 :] == words[place:]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["bash run.sh", "sh -c 'python train.py'", "./train", "python.sh train.py", "", "nice"],
+)
+def test_what_is_no_python_is_left_alone(command: str):
+    assert ranks.prepare([*OPTIONS, *shlex.split(command)], is_python, "/ranks") is None
+
+
+def test_a_program_that_runs_under_python_here_is_python(tmp_path: Path):
+    for name, line in (("train", "#!/usr/bin/python3"), ("run", "#!/bin/bash")):
+        (tmp_path / name).write_text(f"{line}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"/nowhere:{tmp_path}"
+    assert horovodrun.is_python("train", path)
+    assert horovodrun.is_python(f"{tmp_path}/train", "")
+    assert not horovodrun.is_python("run", path)
+    assert not horovodrun.is_python("train", "/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        (None, "{ours}"),
+        ("", "{ours}"),
+        ("/app libs", "{ours}:/app libs"),
+        (":/app", "{ours}::/app"),
+        ("/app:", "{ours}:/app:"),
+        (":", "{ours}::"),
+        ("$(no) `sh`", "{ours}:$(no) `sh`"),
+    ],
+)
+@pytest.mark.parametrize("whose", ["the launcher's", "the worker's"])
+def test_ours_is_first_and_nothing_is_hidden(
+    tmp_path: Path, given: str | None, path: str, whose: str
+):
+    """Horovod gives `env` the launcher's; the worker's is there where the launcher has none."""
+    (tmp_path / "sitecustomize.py").touch()
+    words = ["python", "-c", 'a  b "$x"']
+    prepared = ranks.prepare(words, is_python, str(tmp_path))
+    assert prepared is not None
+    python = 'echo "$PYTHONPATH"; for word; do echo "$word"; done'
+    prepared[prepared.index("python")] = "./python"
+    (tmp_path / "python").write_text(f"#!/bin/sh\n{python}\n")
+    (tmp_path / "python").chmod(0o755)
+    env = {"PATH": "/usr/bin:/bin"}
+    told = [] if given is None else [f"PYTHONPATH={given}"]
+    if whose == "the worker's":
+        env |= dict(word.split("=", 1) for word in told)
+        told = []
+    line = shlex.join(["env", "HOROVOD_RANK=0", *told, *prepared])
+    out = subprocess.check_output(["sh", "-c", line], env=env, cwd=tmp_path, text=True, timeout=20)
+    assert out.splitlines() == [path.format(ours=tmp_path), "-c", 'a  b "$x"']
+
+
+def test_a_worker_without_the_folder_goes_without():
+    prepared = ranks.prepare(["python3", "-c", "import os; print(os.environ)"], is_python, "/none")
+    assert prepared is not None
+    out = subprocess.check_output(prepared, env={"PATH": "/usr/bin:/bin"}, text=True, timeout=20)
+    assert "PYTHONPATH" not in out
+
+
+def test_the_end_of_a_rank_is_that_of_its_python(tmp_path: Path):
+    for script, code in (("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9)):
+        prepared = ranks.prepare(["python3", "-c", script], is_python, "/none")
+        assert prepared is not None
+        done = subprocess.run(prepared, check=False, timeout=20, cwd=tmp_path)
+        assert done.returncode == code
