@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Pod
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang
@@ -43,7 +44,7 @@ class Donors:
         for standing in draft.list_admitted():
             group = (draft.get_queue(standing), standing.job.priority)
             self.first.setdefault(group, standing)
-            entries = self._list_workers(standing)
+            entries = self._list(draft, standing, standing.workers)
             if standing.surplus:
                 self.givers[group].append(standing)
                 workers[group] += entries
@@ -52,7 +53,8 @@ class Donors:
                 amounts = draft.get_held(standing, standing.size)
                 least = self.smallest.get(group, amounts)
                 self.smallest[group] = np.minimum(least, amounts)
-                wholes[group] += entries + self._list_launchers(standing)
+                launchers = [pod for pod in standing.job.pods if pod.is_launcher]
+                wholes[group] += entries + self._list(draft, standing, launchers)
         self._workers = {group: self._sum(entries) for group, entries in workers.items()}
         self._wholes = {group: self._sum(entries) for group, entries in wholes.items()}
         self._sums: dict[tuple[frozenset[Group], frozenset[Group]], Counts] = {}
@@ -69,10 +71,7 @@ class Donors:
         if key not in self._sums:
             self._sums[key] = self._add(*key)
         amounts = self._room.later + self._sums[key]
-        vector = self._room.get_vector(gang.worker)
-        columns = np.flatnonzero(vector)
-        fits = np.maximum((amounts[:, columns] // vector[columns]).min(axis=1), 0)
-        fits = fits * self._room.get_mask(gang.worker)
+        fits = self._room.divide(amounts, gang.worker) * self._room.get_mask(gang.worker)
         return int(fits.sum() if allowed is None else fits[allowed].sum()) >= gang.workers
 
     def _add(self, giving: frozenset[Group], going: frozenset[Group]) -> Counts:
@@ -83,21 +82,12 @@ class Donors:
                     found = found + sums[group]
         return found
 
-    def _list_workers(self, standing: Standing) -> _Entries:
-        places = self._room.places
-        return [
-            (place, self._number(pod.shape or standing.job.worker))
-            for pod in standing.workers
-            if (place := places.get(pod.node)) is not None
-        ]
-
-    def _list_launchers(self, standing: Standing) -> _Entries:
-        places = self._room.places
-        return [
-            (place, self._number(pod.shape or standing.job.launcher))
-            for pod in standing.job.pods
-            if pod.is_launcher and (place := places.get(pod.node)) is not None
-        ]
+    def _list(self, draft: Draft, standing: Standing, pods: Iterable[Pod]) -> _Entries:
+        entries: _Entries = []
+        for shape, places in draft.find_places(standing.job, pods):
+            number = self._number(shape)
+            entries += [(place, number) for place in places]
+        return entries
 
     def _number(self, shape: Shape) -> int:
         if shape not in self._numbers:

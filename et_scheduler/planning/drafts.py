@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,14 +20,12 @@ from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.ledgers import SCALE, Ledger
 from et_scheduler.planning.matching import Mask
-from et_scheduler.planning.pools import Pools
+from et_scheduler.planning.pools import Piece, Pools
 from et_scheduler.planning.promises import Promises
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_floor
 from et_scheduler.planning.standings import Standing
 
-Piece = tuple[Shape, int]
-"""A pod as the books have it: its shape, and the pool by which it counts."""
 MOST_ONLY = 200
 """With more names than that `only` is left out of a placement, and `avoid` is cut."""
 
@@ -62,6 +60,8 @@ class Draft:
         self.pools = Pools(self.room)
         self.ledger = Ledger(self.queues, self.pools)
         self.holds: dict[str, Hold] = {}
+        self.told_holds: dict[str, str] = {}
+        self._allowed: dict[tuple[tuple[int, int], str], Mask | None] = {}
         self.explanations: dict[str, Explanation] = {}
         self.promises = Promises(self.room)
         self._parts: dict[Piece, tuple[int, ...]] = {}
@@ -70,6 +70,7 @@ class Draft:
         for standing in self.standings.values():
             self._note_gift(standing)
         self.fits: dict[tuple[Shape, tuple[int, int]], int] = {}
+        self.needs: dict[tuple[Shape | None, Shape], str] = {}
         self.owners: dict[str, str] = {}
         self.donors: object | None = None
         self.largest: dict[tuple[Shape | None, Shape], int] = {}
@@ -93,46 +94,52 @@ class Draft:
             amounts = amounts + self.pools.get_vector(standing.job.launcher)
         return amounts
 
-    def count_held(self, standing: Standing, workers: int) -> Counter[Piece]:
-        """What the job counts for with so many workers: those that are there as they are.
+    def list_pieces(self, standing: Standing, pods: Iterable[Pod]) -> list[Piece]:
+        """As what these bound workers count, in their order."""
+        by_node, known = self.pools.by_node, dict[tuple[Shape | None, int | None], Piece]()
+        kinds = [(pod.shape, by_node.get(pod.node)) for pod in pods]
+        for shape, pool in set(kinds):
+            known[shape, pool] = self.pools.get_piece(shape or standing.job.worker, pool)
+        return [known[kind] for kind in kinds]
+
+    def count_held(
+        self, standing: Standing, workers: int, there: Sequence[Piece]
+    ) -> Counter[Piece]:
+        """What the job counts for with so many workers: those that are `there` as they are.
 
         What no node could hold does not come, and counts only where nodes may come.
         """
-        there = standing.workers[:workers]
-        counts = self._count_workers(standing, there)
-        coming = {standing.coming: workers - len(there)} if workers > len(there) else {}
-        launcher = standing.launcher
-        if launcher is not None:
-            counts[self._locate(launcher, launcher.shape or standing.job.launcher)] += 1
+        counts, launcher = Counter(there[:workers]), standing.launcher
+        if workers > len(there):
+            self._count_coming(standing, standing.coming, workers - len(there), counts)
+        if launcher is None:
+            self._count_coming(standing, standing.job.launcher, 1, counts)
         else:
-            coming[standing.job.launcher] = coming.get(standing.job.launcher, 0) + 1
-        queue = self.queues.get(self.get_queue(standing))
-        for shape, count in coming.items():
-            if self.room.could_hold(shape) or (queue is not None and queue.is_autoscaled):
-                counts[self._locate(None, shape)] += count
+            own = launcher.shape or standing.job.launcher
+            counts[self.pools.find_piece(own, launcher.node)] += 1
         return counts
+
+    def _count_coming(
+        self, standing: Standing, shape: Shape, count: int, counts: Counter[Piece]
+    ) -> None:
+        queue = self.queues.get(self.get_queue(standing))
+        if self.room.could_hold(shape) or (queue is not None and queue.is_autoscaled):
+            counts[self.pools.get_piece(shape)] += count
 
     def get_held(self, standing: Standing, workers: int) -> Counts:
         """The same as amounts of what is shared."""
-        return self._sum(self.count_held(standing, workers))
+        there = self.list_pieces(standing, standing.workers[:workers])
+        return self._sum(self.count_held(standing, workers, there))
 
     def get_taken(self, standing: Standing, pods: Iterable[Pod]) -> Counts:
         """What these bound workers take of what is shared."""
-        return self._sum(self._count_workers(standing, pods))
+        return self._sum(Counter(self.list_pieces(standing, pods)))
 
     def _sum(self, counts: Mapping[Piece, int]) -> Counts:
         amounts = np.zeros_like(self.pools.total)
         for piece, count in counts.items():
-            amounts += self.pools.get_vector(*piece) * count
+            amounts += self.pools.vectors[piece] * count
         return amounts
-
-    def _count_workers(self, standing: Standing, pods: Iterable[Pod]) -> Counter[Piece]:
-        return Counter(self._locate(pod, pod.shape or standing.job.worker) for pod in pods)
-
-    def _locate(self, pod: Pod | None, shape: Shape) -> Piece:
-        """What it is of what is shared: by its node, or by where such pods are at home."""
-        pool = self.pools.find(pod.node) if pod is not None else None
-        return shape, self.pools.find_home(shape) if pool is None else pool
 
     def get_queue(self, standing: Standing) -> str:
         """By which queue the job counts: what was fixed at its start, as long as it runs."""
@@ -182,9 +189,7 @@ class Draft:
 
     def book_more(self, standing: Standing, amounts: Counts) -> None:
         """Its queue has so much more."""
-        queue = self.get_queue(standing)
-        if queue in self.queues:
-            self.ledger.allocated[queue] += amounts
+        self.ledger.book(self.get_queue(standing), amounts)
 
     def shrink(
         self, standing: Standing, pods: Iterable[Pod], gift: Gift | None, reason: str
@@ -223,6 +228,19 @@ class Draft:
         standing.unbound = []
         self._note_gift(standing)
 
+    def find_places(self, job: Job, pods: Iterable[Pod]) -> list[tuple[Shape, list[int]]]:
+        """On which nodes these pods of the job are, one for each of them, by what they take."""
+        places = self.room.places
+        found: dict[tuple[Shape | None, bool], list[int]] = defaultdict(list)
+        for pod in pods:
+            place = places.get(pod.node)
+            if place is not None:
+                found[pod.shape, pod.is_launcher].append(place)
+        return [
+            (shape or (job.launcher if is_launcher else job.worker), there)
+            for (shape, is_launcher), there in found.items()
+        ]
+
     def expect_worker(self, standing: Standing, pod: Pod, count: int = 1) -> None:
         """Its room will be free; -1 takes that back."""
         place = self.room.places.get(pod.node)
@@ -235,12 +253,27 @@ class Draft:
         Who held one of them is of lower priority, or it was not to be had.
         """
         mine = set(places)
-        self.holds[standing.job.uid] = Hold(standing, list(places))
+        self.hold(standing, places)
         for uid, hold in list(self.holds.items()):
             if hold.standing is not standing and not mine.isdisjoint(hold.places):
                 hold.places = [place for place in hold.places if place not in mine]
             if not hold.places:
                 del self.holds[uid]
+
+    def hold(self, standing: Standing, places: Sequence[int]) -> None:
+        """The same of nodes that nobody else holds."""
+        self._forget_holds()
+        self.holds[standing.job.uid] = Hold(standing, list(places))
+
+    def end_hold(self, standing: Standing) -> None:
+        """It holds nodes no more."""
+        if self.holds.pop(standing.job.uid, None) is not None:
+            self._forget_holds()
+
+    def _forget_holds(self) -> None:
+        """What was found of them is asked for by thousands, and holds until one changes."""
+        self.told_holds.clear()
+        self._allowed.clear()
 
     def list_reserved(self, standing: Standing) -> set[int]:
         """Nodes on which this job's launcher and least workers may not be.
@@ -257,12 +290,14 @@ class Draft:
 
     def get_allowed(self, standing: Standing) -> Mask | None:
         """The same as a mask of where they may be; None: anywhere."""
-        reserved = self.list_reserved(standing)
-        if not reserved:
-            return None
-        allowed = np.ones(len(self.room.nodes), dtype=np.bool_)
-        allowed[list(reserved)] = False
-        return allowed
+        uid = standing.job.uid
+        key = (self.rank_priority(standing), uid if uid in self.holds else "")
+        if key not in self._allowed:
+            reserved = list(self.list_reserved(standing))
+            allowed = np.ones(len(self.room.nodes), dtype=np.bool_)
+            allowed[reserved] = False
+            self._allowed[key] = allowed if reserved else None
+        return self._allowed[key]
 
     def find_told(self, standing: Standing) -> Mask | None:
         """Where the pods of its gang were told to look; None: nobody has said."""
@@ -298,21 +333,21 @@ class Draft:
         """How sentences name a job: by its queue, for its namespace is nobody else's business."""
         return f"a job of queue {standing.job.queue}"
 
-    def note_parts(self, standing: Standing) -> None:
+    def note_parts(self, standing: Standing, there: Sequence[Piece]) -> None:
         """Compute the shares of the cluster of its launcher and of each worker, on average."""
-        launcher = standing.launcher
-        own = launcher.shape if launcher is not None else None
-        piece = self._locate(launcher, own or standing.job.launcher)
-        standing.launcher_parts = self._get_parts(piece)
-        counts = self._count_workers(standing, standing.workers)
-        counts = counts or Counter({self._locate(None, standing.job.worker): 1})
-        parts = ([count * n for n in self._get_parts(one)] for one, count in counts.items())
-        workers = sum(counts.values())
-        standing.worker_parts = tuple(sum(column) // workers for column in zip(*parts, strict=True))
+        launcher, job = standing.launcher, standing.job
+        own = (launcher.shape or job.launcher, launcher.node) if launcher else (job.launcher,)
+        standing.launcher_parts = self._get_parts(self.pools.find_piece(*own))
+        pieces = there or [self.pools.get_piece(job.worker)]
+        if len(set(pieces)) == 1:
+            standing.worker_parts = self._get_parts(pieces[0])
+            return
+        columns = zip(*(self._get_parts(piece) for piece in pieces), strict=True)
+        standing.worker_parts = tuple(sum(column) // len(pieces) for column in columns)
 
     def _get_parts(self, piece: Piece) -> tuple[int, ...]:
         if piece not in self._parts:
-            pairs = zip(self.pools.get_vector(*piece).tolist(), self._wholes, strict=True)
+            pairs = zip(self.pools.vectors[piece].tolist(), self._wholes, strict=True)
             self._parts[piece] = tuple(n * SCALE // whole if whole else 0 for n, whole in pairs)
         return self._parts[piece]
 

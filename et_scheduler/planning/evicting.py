@@ -184,7 +184,5 @@ def _count_out(draft: Draft, victim: Standing, sign: int) -> None:
 
 def _book(draft: Draft, victim: Standing, sign: int) -> None:
     """Its queue has so much less."""
-    queue = draft.get_queue(victim)
-    if queue in draft.queues:
-        draft.ledger.allocated[queue] -= sign * draft.get_held(victim, victim.size)
-        draft.ledger.least[queue] -= sign * draft.get_held(victim, victim.floor)
+    amounts, least = (draft.get_held(victim, count) for count in (victim.size, victim.floor))
+    draft.ledger.book(draft.get_queue(victim), -sign * amounts, -sign * least)

@@ -16,11 +16,9 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
     """What it needs, what is there, who has the rest."""
     fit = _count_fit(draft, standing, gang)
     owners = _describe_owners(draft, gang)
-    text = f"needs {describe_gang(gang)}, {_describe_fit(fit, gang)}; {owners}"
-    hold = _find_oldest(draft, standing)
-    if hold is not None and fit < gang.workers:
-        names = [draft.room.nodes[place].name for place in hold.places]
-        text += f"; {_name_some(names)} reserved for {draft.name_for_others(hold.standing)}"
+    text = f"needs {_describe_needs(draft, gang)}, {_describe_fit(fit, gang)}; {owners}"
+    if fit < gang.workers:
+        text += _tell_oldest(draft, standing)
     if standing.job.uid in draft.holds:
         own = [draft.room.nodes[place].name for place in draft.holds[standing.job.uid].places]
         text += f"; holds {_name_some(own)}, which others leave"
@@ -50,16 +48,37 @@ def tell_too_large(gang: Gang, largest: int) -> str:
 
 def describe_gang(gang: Gang) -> str:
     """As people write it: "10 workers of 5 CPU, 8 Gi and a launcher of 1 CPU"."""
-    text = f"{gang.workers} workers of {describe_requests(gang.worker)}"
+    return f"{gang.workers} workers of {_describe_pods(gang)}"
+
+
+def _describe_pods(gang: Gang) -> str:
+    text = describe_requests(gang.worker)
     if gang.launcher is not None and gang.launcher.requests:
         text += f" and a launcher of {describe_requests(gang.launcher)}"
     return text
 
 
-def _find_oldest(draft: Draft, standing: Standing) -> Hold | None:
+def _describe_needs(draft: Draft, gang: Gang) -> str:
+    """The same, in words that were found once in a pass."""
+    key = (gang.launcher, gang.worker)
+    if key not in draft.needs:
+        draft.needs[key] = _describe_pods(gang)
+    return f"{gang.workers} workers of {draft.needs[key]}"
+
+
+def _tell_oldest(draft: Draft, standing: Standing) -> str:
     """Whose reservation keeps others off nodes for longest."""
-    holds = (one for one in draft.holds.values() if one.standing is not standing)
-    return min(holds, key=lambda one: one.standing.admission.queued_at, default=None)
+    own = standing.job.uid if standing.job.uid in draft.holds else ""
+    if own not in draft.told_holds:
+        holds = (one for uid, one in draft.holds.items() if uid != own)
+        hold = min(holds, key=lambda one: one.standing.admission.queued_at, default=None)
+        draft.told_holds[own] = "" if hold is None else _tell_hold(draft, hold)
+    return draft.told_holds[own]
+
+
+def _tell_hold(draft: Draft, hold: Hold) -> str:
+    names = [draft.room.nodes[place].name for place in hold.places]
+    return f"; {_name_some(names)} reserved for {draft.name_for_others(hold.standing)}"
 
 
 def _count_fit(draft: Draft, standing: Standing, gang: Gang) -> int:

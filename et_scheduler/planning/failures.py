@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable
+from operator import le, lt
 
+from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.standings import Standing
@@ -16,6 +18,8 @@ class Failures:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._found: dict[Hashable, list[tuple[int, ...]]] = defaultdict(list)
+        self._numbers: dict[Hashable, int] = {}
+        self._kinds: dict[Shape, int] = {}
 
     def is_hopeless(self, standing: Standing, gang: Gang) -> bool:
         """Whether one that is as large in nothing has failed, and so this one would."""
@@ -23,22 +27,24 @@ class Failures:
             return False
         size = self._measure(gang)
         tried = self._found.get(self._sort(standing, gang), ())
-        return any(all(a <= b for a, b in zip(one, size, strict=True)) for one in tried)
+        return any(all(map(le, one, size)) for one in tried)
 
     def note(self, standing: Standing, gang: Gang) -> None:
         """It has failed; the least of their kind are kept."""
         if standing.job.uid not in self._draft.holds:
             size = self._measure(gang)
             kept = self._found[self._sort(standing, gang)]
-            kept[:] = [one for one in kept if any(a < b for a, b in zip(one, size, strict=True))]
+            kept[:] = [one for one in kept if any(map(lt, one, size))]
             kept.append(size)
 
     def _measure(self, gang: Gang) -> tuple[int, ...]:
-        return (gang.workers, *self._draft.room.get_vector(gang.worker).tolist())
+        return (gang.workers, *self._draft.room.get_amounts(gang.worker))
 
     def _sort(self, standing: Standing, gang: Gang) -> Hashable:
-        worker = gang.worker
-        is_offered = self._draft.room.is_offered(worker)  # what is not, no measure shows
-        where = (worker.terms, worker.tolerations, worker.host_ports, is_offered)
+        worker, job = gang.worker, standing.job
+        if worker not in self._kinds:
+            is_offered = self._draft.room.is_offered(worker)  # what is not, no measure shows
+            where = (worker.terms, worker.tolerations, worker.host_ports, is_offered)
+            self._kinds[worker] = self._numbers.setdefault(where, len(self._numbers))
         queue = self._draft.get_queue(standing)
-        return (queue, standing.job.priority, standing.job.preempts, gang.launcher, where)
+        return (queue, job.priority, job.preempts, gang.launcher, self._kinds[worker])

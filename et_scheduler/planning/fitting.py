@@ -42,6 +42,8 @@ def find_seats(
     Exact: the launcher goes where it costs the workers least, so that if any choice of nodes holds
     the gang, this finds one.
     """
+    if room.count_all(gang.worker, later=later) < gang.workers:
+        return None
     fits = room.count_fits(gang.worker, later=later)
     if allowed is not None:
         fits = np.where(allowed, fits, 0)

@@ -19,6 +19,7 @@ from et_scheduler.planning.standings import Standing
 
 Rank = Callable[[Standing, int], int | None]
 """Who is asked first, from what he has left: lower is earlier, None is never."""
+_Weight = tuple[int, int, int]
 _Cost = tuple[int, int, int, int, int, int]
 _Pick = tuple[Standing, Pod]
 
@@ -40,6 +41,8 @@ class Search:
     held: list[tuple[int, int, Shape]] = field(default_factory=list)
     _by_place: dict[int, list[_Pick]] = field(default_factory=dict)
     _owned: frozenset[int] = frozenset()
+    _weights: dict[str, _Weight] = field(default_factory=dict)
+    _weighed_at: int = -1
 
     def collect(self, standings: Iterable[Standing] | None = None) -> None:
         """Look up who of them, or of all, could give at all, and where."""
@@ -199,7 +202,16 @@ class Search:
     def _rank_place(self, place: int) -> int:
         return 0 if place in self.preferred else 1 + (place in self.avoided)
 
-    def _weigh(self, standing: Standing) -> tuple[int, int, int]:
+    def _weigh(self, standing: Standing) -> _Weight:
+        """Computed once until somebody gives, which is booked."""
+        if self._weighed_at != self.draft.ledger.changes:
+            self._weighed_at = self.draft.ledger.changes
+            self._weights.clear()
+        if standing.job.uid not in self._weights:
+            self._weights[standing.job.uid] = self._find_weight(standing)
+        return self._weights[standing.job.uid]
+
+    def _find_weight(self, standing: Standing) -> _Weight:
         """Who may be asked first; who gives in this pass already; who has most."""
         given = self.given.get(standing.job.uid, ())
         left = len(standing.workers) - len(given)

@@ -144,6 +144,9 @@ class Fill:
         return self._numbers.setdefault(standing.job.uid, len(self._numbers) + 1)
 
     def _seat(self, worker: Shape, step: int, allowed: Mask | None) -> list[int] | None:
+        if not self.room.count_all(worker):
+            self._full.add(worker)
+            return None
         if step > 1:
             seats = find_seats(self.room, Gang(None, worker, step), allowed)
             if seats is None:
@@ -153,8 +156,6 @@ class Fill:
         fits = self.room.count_fits(worker)
         candidates = np.flatnonzero(fits if allowed is None else fits * allowed)
         if not candidates.size:
-            if allowed is None:
-                self._full.add(worker)
             return None
         return [int(candidates[int(np.argmin(fits[candidates]))])]
 

@@ -17,7 +17,10 @@ UNLIMITED = 2**62
 
 
 class Ledger:
-    """One row a queue, one column a resource of a pool. Limits count over all pools."""
+    """One row a queue, one column a resource of a pool. Limits count over all pools.
+
+    What is found of it holds as long as `changes` stays the same.
+    """
 
     def __init__(self, queues: Mapping[str, Queue], pools: Pools) -> None:
         self.queues = queues
@@ -33,6 +36,17 @@ class Ledger:
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}
         self.deserved = {name: np.zeros_like(self.total) for name in self.queues}
         self._is_contended = np.zeros(len(self.total), dtype=np.bool_)
+        self._ratios: dict[str, int] = {}
+        self.changes = 0
+
+    def book(self, queue: str, amounts: Counts, least: Counts | None = None) -> None:
+        """The queue, if there is one, has so much more, and needs so much more at least."""
+        self.changes += 1
+        if queue in self.queues:
+            self._ratios.pop(queue, None)
+            self.allocated[queue] += amounts
+            if least is not None:
+                self.least[queue] += least
 
     def settle(self) -> None:
         """Compute what each deserves from what all request."""
@@ -58,7 +72,14 @@ class Ledger:
 
     def get_ratio(self, queue: str, more: Counts | None = None) -> int:
         """allocated/deserved of the resource where it is largest, in parts of SCALE."""
-        amounts = self.allocated[queue] if more is None else self.allocated[queue] + more
+        if more is None and queue in self._ratios:
+            return self._ratios[queue]
+        ratio = self._find_ratio(queue, self.allocated[queue] + (0 if more is None else more))
+        if more is None:
+            self._ratios[queue] = ratio
+        return ratio
+
+    def _find_ratio(self, queue: str, amounts: Counts) -> int:
         pairs = zip(amounts.tolist(), self.deserved[queue].tolist(), strict=True)
         return max(
             (amount * SCALE // deserved if deserved else UNLIMITED)

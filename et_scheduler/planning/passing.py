@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from et_scheduler.model.cluster import Cluster
@@ -84,13 +85,15 @@ def _conclude(draft: Draft, lines: _Lines) -> Decision:
         and not standing.job.is_frozen
     ]
     changes.sort(key=lambda change: change.step)
-    statuses = tuple(_describe(draft, queue, lines.get(queue, ())) for queue in draft.queues)
+    running = Counter(draft.get_queue(one) for one in draft.list_admitted())
+    statuses = tuple(
+        _describe(draft, queue, lines.get(queue, ()), running[queue]) for queue in draft.queues
+    )
     return Decision(tuple(changes), statuses, draft.explanations, draft.wake_at)
 
 
-def _describe(draft: Draft, queue: str, line: Sequence[Standing]) -> QueueStatus:
+def _describe(draft: Draft, queue: str, line: Sequence[Standing], running: int) -> QueueStatus:
     waiting = [one for one in line if one.is_waiting]
-    running = sum(1 for one in draft.list_admitted() if draft.get_queue(one) == queue)
     return QueueStatus(
         queue,
         len(waiting),

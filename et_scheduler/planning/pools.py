@@ -13,6 +13,8 @@ import numpy as np
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.rooms import Counts, Room, to_amounts
 
+Piece = int
+"""A pod as the books have it, its shape and the pool by which it counts, by its number."""
 MOST_POOLS = 64
 """A label with more values is of no pools: the nodes of all further ones are in the last."""
 _MOST = 2**56
@@ -28,38 +30,45 @@ class Pools:
         self.names = sorted({node.pool for node in room.nodes})[:MOST_POOLS] or [""]
         numbers = {name: number for number, name in enumerate(self.names)}
         last = len(self.names) - 1
-        self._list = [numbers.get(node.pool, last) for node in room.nodes]
-        self._numbers = np.array(self._list, dtype=np.intp)
-        self._homes: dict[Shape, int] = {}
-        self._vectors: dict[tuple[Shape, int], Counts] = {}
+        self.by_node = {node.name: numbers.get(node.pool, last) for node in room.nodes}
+        self._numbers = np.array([*self.by_node.values()], dtype=np.intp)
+        self._pieces: dict[tuple[Shape, int | None], Piece] = {}
+        self.vectors: list[Counts] = []
         self.total = self._count_total()
 
-    def find(self, node: str) -> int | None:
-        """In which pool this node is, if it is there."""
-        place = self._room.places.get(node)
-        return None if place is None else self._list[place]
+    def find_piece(self, shape: Shape, node: str = "") -> Piece:
+        """As what a pod counts: by the pool of its node; without one that is there by its home."""
+        return self.get_piece(shape, self.by_node.get(node))
 
-    def find_home(self, shape: Shape) -> int:
+    def get_piece(self, shape: Shape, pool: int | None = None) -> Piece:
+        """The same in this pool, or its home."""
+        piece = self._pieces.get((shape, pool))
+        if piece is None:
+            piece = self._add(shape, pool)
+        return piece
+
+    def get_vector(self, shape: Shape) -> Counts:
+        """What a pod of this shape takes of what is shared, before it has a node."""
+        return self.vectors[self.get_piece(shape)]
+
+    def _add(self, shape: Shape, pool: int | None) -> Piece:
+        if pool is None:
+            self._pieces[shape, None] = self.get_piece(shape, self._find_home(shape))
+            return self._pieces[shape, None]
+        vector = np.zeros_like(self.total)
+        start = pool * self._width
+        vector[start : start + self._width] = self._room.get_vector(shape)
+        vector[start] = 0
+        self.vectors.append(vector)
+        self._pieces[shape, pool] = len(self.vectors) - 1
+        return len(self.vectors) - 1
+
+    def _find_home(self, shape: Shape) -> int:
         """By which pool such a pod counts before it has a node: where most of them could be."""
         if len(self.names) == 1:
             return 0
-        if shape not in self._homes:
-            fits = np.bincount(
-                self._numbers, self._room.count_empty(shape), minlength=len(self.names)
-            )
-            self._homes[shape] = int(fits.argmax())
-        return self._homes[shape]
-
-    def get_vector(self, shape: Shape, pool: int | None = None) -> Counts:
-        """What a pod of this shape takes of what is shared, in this pool or its home."""
-        number = self.find_home(shape) if pool is None else pool
-        if (shape, number) not in self._vectors:
-            vector = np.zeros_like(self.total)
-            start = number * self._width
-            vector[start : start + self._width] = self._room.get_vector(shape)
-            vector[start] = 0
-            self._vectors[shape, number] = vector
-        return self._vectors[shape, number]
+        fits = np.bincount(self._numbers, self._room.count_empty(shape), minlength=len(self.names))
+        return int(fits.argmax())
 
     def split(self, amounts: Counts) -> Counts:
         """The same a row a pool; what is changed there is changed in it."""

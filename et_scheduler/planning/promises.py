@@ -23,9 +23,11 @@ class Promises:
         self._room = room
         self._owners: Counts = np.zeros_like(room.allocatable)
         self._numbers: dict[str, int] = {}
+        self._free: dict[tuple[int, Shape, Shape | None], Mask] = {}
 
     def note(self, uid: str, gang: Gang, seats: Seats) -> None:
         """Pods of this job will be on these nodes, and are not yet."""
+        self._free.clear()
         number = self._numbers.setdefault(uid, len(self._numbers) + 1)
         places = np.array(seats.places, dtype=np.intp)
         self._owners[np.ix_(places, self._find_taken(gang.worker))] = number
@@ -36,12 +38,19 @@ class Promises:
         """Of the allowed nodes those where nobody else's pods are still to come."""
         if not self._numbers:
             return allowed
-        taken = self._find_taken(gang.worker)
-        if gang.launcher is not None:
-            taken = np.union1d(taken, self._find_taken(gang.launcher))
+        key = (self._numbers.get(uid, -1), gang.worker, gang.launcher)
+        if key not in self._free:
+            self._free[key] = self._find_free(*key)
+        return self._free[key] if allowed is None else self._free[key] & allowed
+
+    def _find_free(self, number: int, worker: Shape, launcher: Shape | None) -> Mask:
+        """Where only this one has pods still to come that take any of the same."""
+        taken = self._find_taken(worker)
+        if launcher is not None:
+            taken = np.union1d(taken, self._find_taken(launcher))
         owners = self._owners[:, taken]
-        mask: Mask = ((owners == 0) | (owners == self._numbers.get(uid, -1))).all(axis=1)
-        return mask if allowed is None else mask & allowed
+        mask: Mask = ((owners == 0) | (owners == number)).all(axis=1)
+        return mask
 
     def _find_taken(self, shape: Shape) -> Counts:
         """Which resources such a pod takes; there are enough places for pods."""

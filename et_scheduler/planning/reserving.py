@@ -103,25 +103,19 @@ def _weigh(draft: Draft) -> Counts:
     """Per node what launchers and least sizes have on it, of the resource they have most of."""
     if draft.weights is None:
         rigid = np.zeros_like(draft.room.allocatable)
-        for shape, counts in _count_rigid(draft).items():
-            np.add.at(
-                rigid, list(counts), np.outer(list(counts.values()), draft.room.get_vector(shape))
-            )
+        for shape, places in _list_rigid(draft).items():
+            np.add.at(rigid, places, draft.room.get_vector(shape))
         parts = rigid[:, 1:] / np.maximum(draft.room.allocatable[:, 1:], 1)
         heaviest = np.minimum(parts.max(axis=1, initial=0), SCALE)
         draft.weights = (heaviest * SCALE).astype(np.int64)  # bytes times SCALE would not fit
     return draft.weights
 
 
-def _count_rigid(draft: Draft) -> dict[Shape, dict[int, int]]:
-    found: dict[Shape, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    places = draft.room.places
+def _list_rigid(draft: Draft) -> dict[Shape, list[int]]:
+    found: dict[Shape, list[int]] = defaultdict(list)
     for standing in draft.list_admitted():
         fixed = standing.workers[: standing.floor] if standing.is_elastic else standing.workers
         launchers = [pod for pod in standing.job.pods if pod.is_launcher]
-        for pod in (*fixed, *launchers):
-            place = places.get(pod.node)
-            if place is not None:
-                own = standing.job.launcher if pod.is_launcher else standing.job.worker
-                found[pod.shape or own][place] += 1
+        for shape, places in draft.find_places(standing.job, (*fixed, *launchers)):
+            found[shape] += places
     return found

@@ -106,13 +106,33 @@ class Room:
         elif caps.seen < len(self._changed):
             places = np.array(sorted(set(self._changed[caps.seen :])), dtype=np.intp)
             caps.fits[places] = self._count(shape, places, later=later, beside=beside)
+            caps.total = None
         caps.seen = len(self._changed)
         return caps.fits
+
+    def count_all(self, shape: Shape, *, later: bool = False) -> int:
+        """The same on all nodes together."""
+        fits = self.count_fits(shape, later=later)
+        caps = self._caps[shape, None, later]
+        if caps.total is None:
+            caps.total = int(fits.sum())
+        return caps.total
 
     def count_empty(self, shape: Shape, less: Counts | None = None) -> Counts:
         """How many would fit on each node if it had nothing, or nothing but `less`, on it."""
         amounts = self.allocatable if less is None else self.allocatable - less
-        return np.where(self.get_mask(shape), self._divide(amounts, shape), 0)
+        return self._cap(self.divide(amounts, shape), shape, slice(None))
+
+    def divide(self, amounts: Counts, shape: Shape) -> Counts:
+        """How many such pods these amounts hold, a row a node.
+
+        Resources that the shape does not request do not count, were they overdrawn.
+        """
+        found = amounts[:, 0]  # a place each
+        for column, amount in enumerate(self.get_amounts(shape)[1:], 1):
+            if amount:
+                found = np.minimum(found, amounts[:, column] // amount)
+        return np.maximum(found, 0)
 
     def take(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """So many pods of the shape are on these nodes from now on."""
@@ -156,29 +176,29 @@ class Room:
             amounts = np.minimum(amounts, self.now[rows])
         if beside is not None:
             amounts = amounts - self.get_vector(beside)
-        return np.where(self.get_mask(shape)[rows], self._divide(amounts, shape), 0)
+        return self._cap(self.divide(amounts, shape), shape, rows)
 
-    def _divide(self, amounts: Counts, shape: Shape) -> Counts:
-        """Resources that the shape does not request do not count, were they overdrawn."""
-        vector = self.get_vector(shape)
-        columns = np.flatnonzero(vector)
-        found: Counts = (amounts[:, columns] // vector[columns]).min(axis=1)
-        # A port of a node is there once, whatever else is free.
-        return np.clip(found, 0, 1 if shape.host_ports else None)
+    def _cap(self, fits: Counts, shape: Shape, rows: slice | NDArray[np.intp]) -> Counts:
+        """A port of a node is there once, whatever else is free."""
+        most = np.minimum(fits, 1) if shape.host_ports else fits
+        return np.where(self.get_mask(shape)[rows], most, 0)
 
     def _read(self, rows: Sequence[Amounts]) -> Counts:
-        flat = [min(row.get(name, 0), _MOST) for row in rows for name in self.resources]
+        flat = [row.get(name, 0) for row in rows for name in self.resources]
+        if max(flat, default=0) > _MOST:
+            flat = [min(amount, _MOST) for amount in flat]
         return np.array(flat, dtype=np.int64).reshape(len(rows), len(self.resources))
 
 
 class _Caps:
-    """What fits, as of so many changes."""
+    """What fits, as of so many changes; `total` once somebody has asked."""
 
-    __slots__ = ("fits", "seen")
+    __slots__ = ("fits", "seen", "total")
 
     def __init__(self, fits: Counts) -> None:
         self.fits = fits
         self.seen = 0
+        self.total: int | None = None
 
 
 def to_amounts(room: Room, vector: Counts) -> Mapping[str, int]:

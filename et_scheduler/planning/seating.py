@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from et_scheduler.model.shapes import Shape
-from et_scheduler.planning.drafts import Draft, Hold, Piece
+from et_scheduler.planning.drafts import Draft, Hold
 from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats, take_seats
 from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.pools import Piece
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 
-_Counts = dict[Shape, dict[int, int]]
+_Places = dict[Shape, list[int]]
 
 
 def seat_bound(draft: Draft) -> None:
     """All pods of jobs that are on nodes; the room of those who leave is free later."""
-    taken: _Counts = defaultdict(lambda: defaultdict(int))
-    leaving: _Counts = defaultdict(lambda: defaultdict(int))
-    places = draft.room.places
+    taken: _Places = defaultdict(list)
+    leaving: _Places = defaultdict(list)
     for standing in draft.standings.values():
-        job, stays = standing.job, {pod.name for pod in standing.workers}
-        for pod in job.pods:
-            place = places.get(pod.node)
-            if place is None:
-                continue
-            shape = pod.shape or (job.launcher if pod.is_launcher else job.worker)
-            taken[shape][place] += 1
-            is_staying = pod.name in stays or (pod.is_launcher and standing.has_launcher)
-            is_staying = is_staying or pod.name in standing.overdue
-            if not is_staying:
-                leaving[shape][place] += 1
-    for shape, counts in taken.items():
-        draft.room.take(list(counts), list(counts.values()), shape)
-    for shape, counts in leaving.items():
-        draft.room.expect(list(counts), list(counts.values()), shape)
+        job = standing.job
+        for shape, there in draft.find_places(job, job.pods):
+            taken[shape] += there
+        for shape, there in draft.find_places(job, standing.list_leaving()):
+            leaving[shape] += there
+    for shape, there in taken.items():
+        draft.room.take(*_count(there), shape)
+    for shape, there in leaving.items():
+        draft.room.expect(*_count(there), shape)
+
+
+def _count(places: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    counts = Counter(places)
+    return list(counts), list(counts.values())
 
 
 def book(draft: Draft) -> None:
@@ -48,15 +47,16 @@ def book(draft: Draft) -> None:
     ledger.clear()
     requested, allocated, least = (_Tally(), _Tally(), _Tally())
     for standing in draft.standings.values():
-        draft.note_parts(standing)
+        there = draft.list_pieces(standing, standing.workers)
+        draft.note_parts(standing, there)
         queue = draft.get_queue(standing)
         if queue not in draft.queues or standing.job.is_suspended:
             continue
         workers = max(standing.most, standing.size)
-        requested.add(queue, draft.count_held(standing, workers))
+        requested.add(queue, draft.count_held(standing, workers, there))
         if standing.is_admitted:
-            allocated.add(queue, draft.count_held(standing, standing.size))
-            least.add(queue, draft.count_held(standing, standing.floor))
+            allocated.add(queue, draft.count_held(standing, standing.size, there))
+            least.add(queue, draft.count_held(standing, standing.floor, there))
     requested.write(draft, ledger.requested)
     allocated.write(draft, ledger.allocated)
     least.write(draft, ledger.least)
@@ -77,7 +77,7 @@ class _Tally:
         """Anybody may ask for any amount: what 64 bits do not hold counts as UNLIMITED."""
         totals: dict[str, list[int]] = {queue: [0] * len(row) for queue, row in rows.items()}
         for (queue, piece), count in self._counts.items():
-            amounts = draft.pools.get_vector(*piece).tolist()
+            amounts = draft.pools.vectors[piece].tolist()
             totals[queue] = [a + count * b for a, b in zip(totals[queue], amounts, strict=True)]
         for queue, amounts in totals.items():
             rows[queue][:] = [min(amount, UNLIMITED) for amount in amounts]
@@ -125,13 +125,13 @@ def restore_holds(draft: Draft) -> None:
         places = [p for p in known if p is not None and mask[p] and p not in owned]
         if places:
             owned.update(places)
-            draft.holds[standing.job.uid] = Hold(standing, places)
+            draft.hold(standing, places)
     for hold in draft.holds.values():
         keep_room(draft, hold)
+    places = draft.room.places
     for standing in draft.list_admitted():
-        standing.outside = sum(
-            1 for pod in standing.workers if draft.room.places.get(pod.node) not in owned
-        )
+        inside = owned and [pod for pod in standing.workers if places.get(pod.node) in owned]
+        standing.outside = len(standing.workers) - len(inside)
 
 
 def _is_unheld(draft: Draft, standing: Standing) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from operator import attrgetter
 
 from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.decisions import Step
@@ -12,6 +13,9 @@ from et_scheduler.model.reasons import FOR_ROOM, Reason
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.sizes import find_elasticity, find_least, find_most
+
+BY_AGE = attrgetter("created", "name")
+"""The order of a job's workers: newest last."""
 
 
 class Standing:
@@ -100,6 +104,14 @@ class Standing:
         if not self.has_launcher:
             return []
         return [pod for pod in self.job.pods if pod.is_launcher and not pod.is_terminating]
+
+    def list_leaving(self) -> list[Pod]:
+        """Those whose room is free later: all but who stays, and who should have gone long ago."""
+        if not self.leaving:
+            return []
+        stays = self.overdue.union(pod.name for pod in self.workers)
+        left = [pod for pod in self.job.pods if pod.name not in stays]
+        return [pod for pod in left if not (pod.is_launcher and self.has_launcher)]
 
     @property
     def is_bound(self) -> bool:
@@ -215,7 +227,7 @@ class Standing:
                 (self.workers if pod.node else self.unbound).append(pod)
         self.going_since = min(since, default=None)
         self.overdue = frozenset(overdue)
-        self.workers.sort(key=lambda pod: (pod.created, pod.name))
+        self.workers.sort(key=BY_AGE)
 
     def _find_leavers(self) -> frozenset[str]:
         """Who goes of those that were named: no more than there are above what it may have.

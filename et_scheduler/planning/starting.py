@@ -22,6 +22,7 @@ from et_scheduler.planning.fitting import (
     take_seats,
 )
 from et_scheduler.planning.gating import find_obstacle
+from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.ordering import walk
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
@@ -68,21 +69,18 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
 
     Others are asked for room when it is its turn.
     """
-    coming = None
+    kept = None
     if standing.held is not None:
         release_seats(draft.room, *standing.held)
-        coming, standing.held = standing.held[1], None
+        kept, standing.held = standing.held[1], None
     allowed = draft.get_allowed(standing)
-    apart = draft.promises.leave_out(standing.job.uid, gang, allowed)
-    seats = find_seats(draft.room, gang, apart)
-    if seats is None and apart is not allowed:
-        seats = find_seats(draft.room, gang, allowed)
+    coming = find_seats(draft.room, gang, allowed, later=True)
+    seats = _find_free(draft, standing, gang, allowed) if coming is not None else None
     if seats is not None:
         take_seats(draft.room, gang, seats)
         admit(draft, standing, gang, seats)
         return True
-    coming = coming or find_seats(draft.room, gang, allowed, later=True)
-    asked = None
+    asked, coming = None, kept or coming
     if coming is None and turns.has(standing.job.uid):
         asked = ask_for_room(draft, standing, gang)
     elif coming is not None and is_late(draft, standing) and turns.has(standing.job.uid):
@@ -94,6 +92,15 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
         return False
     wait_for(draft, standing, gang, found, is_asked=asked is not None)
     return True
+
+
+def _find_free(draft: Draft, standing: Standing, gang: Gang, allowed: Mask | None) -> Seats | None:
+    """Where it may begin now: best where pods of nobody else are still to come."""
+    apart = draft.promises.leave_out(standing.job.uid, gang, allowed)
+    seats = find_seats(draft.room, gang, apart)
+    if seats is None and apart is not allowed:
+        seats = find_seats(draft.room, gang, allowed)
+    return seats
 
 
 def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_asked: bool) -> None:
@@ -138,8 +145,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     end_hold(draft, standing)
     queue = standing.job.queue if is_new else standing.admission.queue
     amounts = draft.get_amounts(standing, gang.workers, launcher=is_new)
-    draft.ledger.allocated[queue] += amounts
-    draft.ledger.least[queue] += amounts
+    draft.ledger.book(queue, amounts, amounts)
     standing.gang_seats = seats
     workers = gang.workers + standing.size
     placement = draft.build_placement(standing, seats.places, seats.launcher)
@@ -186,7 +192,7 @@ def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
 
 def end_hold(draft: Draft, standing: Standing) -> None:
     """It holds nodes no more, and no room either."""
-    draft.holds.pop(standing.job.uid, None)
+    draft.end_hold(standing)
     if standing.held is not None:
         release_seats(draft.room, *standing.held)
         standing.held = None

@@ -93,8 +93,11 @@ def test_a_pod_counts_by_its_node_and_without_one_where_most_of_it_could_be() ->
     nodes = (*make_pool("a", 2), *make_pool("b", 4))
     shape = bind(cpus(1), "a")
     pools = Pools(Room(nodes, [shape, cpus(1), cpus(9)]))
-    assert [pools.find_home(one) for one in (shape, cpus(1), cpus(9))] == [0, 1, 0]
-    assert (pools.find("a-0"), pools.find("b-0"), pools.find("gone")) == (0, 1, None)
+    for one, home in ((shape, 0), (cpus(1), 1), (cpus(9), 0)):
+        assert pools.find_piece(one) == pools.get_piece(one, home)
+        assert pools.find_piece(one, "a-0") == pools.get_piece(one, 0)
+        assert pools.find_piece(one, "gone") == pools.find_piece(one)
+    assert pools.get_piece(shape, 0) != pools.get_piece(shape, 1)
     both = pools.get_vector(cpus(1)) + pools.get_vector(shape) * 2
     assert both.tolist() == [0, 2000, 0, 1000]
     assert pools.total.tolist() == [0, 2000, 0, 4000]
@@ -106,6 +109,6 @@ def test_a_label_of_too_many_values_makes_no_more_pools() -> None:
     nodes = tuple(node for index in range(MOST_POOLS + 9) for node in make_pool(f"p{index:03}", 1))
     pools = Pools(Room(nodes, [cpus(1)]))
     assert len(pools.names) == MOST_POOLS
-    assert pools.find(nodes[-1].name) == MOST_POOLS - 1
+    assert pools.by_node[nodes[-1].name] == MOST_POOLS - 1
     assert pools.total[-1] == 10_000
     assert pools.sum_up(np.full_like(pools.total, 2**62)).min() > 0

@@ -1,0 +1,77 @@
+"""What is found once in a pass and asked for often: it is found anew where it has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.rules import Rules
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang, Seats
+from et_scheduler.planning.ledgers import SCALE
+from et_scheduler.planning.seating import book
+from et_scheduler.planning.standings import Standing
+from tests.unit.scheduler.makers import MAIN, NOTHING, NOW, cpus, make_job, make_nodes, run_on
+
+NODES = make_nodes(3)
+GANG = Gang(NOTHING, cpus(1), 1)
+
+
+@pytest.fixture
+def draft() -> Draft:
+    jobs = [run_on(make_job("a"), "node-00"), make_job("b"), make_job("c")]
+    draft = Draft(Cluster(NODES), [*MAIN, Queue("other")], jobs, NOW, Rules())
+    book(draft)
+    return draft
+
+
+def list_allowed(draft: Draft, standing: Standing) -> list[bool]:
+    allowed = draft.get_allowed(standing)
+    return [True] * len(NODES) if allowed is None else allowed.tolist()
+
+
+def test_where_a_job_may_be_follows_what_others_hold(draft: Draft) -> None:
+    mine, other = draft.standings["b"], draft.standings["c"]
+    assert list_allowed(draft, mine) == [True, True, True]
+    draft.hold(other, [0])
+    assert list_allowed(draft, mine) == [False, True, True]
+    assert list_allowed(draft, other) == [True, True, True]
+    draft.reserve(mine, [0, 1])
+    assert list_allowed(draft, mine) == [True, True, True]
+    assert list_allowed(draft, other) == [False, False, True]
+    draft.end_hold(mine)
+    assert list_allowed(draft, other) == [True, True, True]
+
+
+def test_where_nobody_else_comes_follows_what_is_promised(draft: Draft) -> None:
+    assert draft.promises.leave_out("b", GANG, None) is None
+    for place in (0, 2):
+        draft.promises.note("c", GANG, Seats(None, (place,), (1,)))
+        free = draft.promises.leave_out("b", GANG, None)
+        assert free is not None
+        assert not free[place]
+        own = draft.promises.leave_out("c", GANG, None)
+        assert own is not None
+        assert own.all()
+
+
+def test_how_much_of_its_due_a_queue_has_follows_its_books(draft: Draft) -> None:
+    draft.ledger.deserved["main"][:] = [0, 4000]
+    amounts = draft.get_amounts(draft.standings["b"], 1)
+    ratios = []
+    for _ in range(2):
+        ratios += [draft.ledger.get_ratio("main"), draft.ledger.get_ratio("main", amounts)]
+        draft.ledger.book("main", amounts)
+    assert ratios == [SCALE // 4, SCALE // 2, SCALE // 2, SCALE * 3 // 4]
+    changes = draft.ledger.changes
+    draft.ledger.book("gone", amounts)
+    assert draft.ledger.changes > changes, "a search looks again whenever somebody gives"
+
+
+def test_how_many_fit_follows_what_is_taken(draft: Draft) -> None:
+    assert draft.room.count_all(cpus(5)) == 3
+    draft.room.take((1,), (1,), cpus(4))
+    assert (draft.room.count_all(cpus(5)), draft.room.count_all(cpus(5), later=True)) == (2, 2)
+    draft.room.expect((1,), (1,), cpus(4))
+    assert (draft.room.count_all(cpus(5)), draft.room.count_all(cpus(5), later=True)) == (2, 3)
