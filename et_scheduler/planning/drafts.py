@@ -94,8 +94,10 @@ class Draft:
             amounts = amounts + self.pools.get_vector(standing.job.launcher)
         return amounts
 
-    def list_pieces(self, standing: Standing, pods: Iterable[Pod]) -> list[Piece]:
+    def list_pieces(self, standing: Standing, pods: Sequence[Pod]) -> list[Piece]:
         """As what these bound workers count, in their order."""
+        if not pods:
+            return []
         by_node, known = self.pools.by_node, dict[tuple[Shape | None, int | None], Piece]()
         kinds = [(pod.shape, by_node.get(pod.node)) for pod in pods]
         for shape, pool in set(kinds):
@@ -107,31 +109,30 @@ class Draft:
     ) -> Counter[Piece]:
         """What the job counts for with so many workers: those that are `there` as they are.
 
-        What no node could hold does not come, and counts only where nodes may come.
+        Others count where they may come at all.
         """
-        counts, launcher = Counter(there[:workers]), standing.launcher
-        if workers > len(there):
-            self._count_coming(standing, standing.coming, workers - len(there), counts)
-        if launcher is None:
-            self._count_coming(standing, standing.job.launcher, 1, counts)
-        else:
+        queue, launcher = self.get_queue(standing), standing.launcher
+        counts = Counter(there[:workers])
+        if workers > len(there) and self.may_come(queue, standing.coming):
+            counts[self.pools.get_piece(standing.coming)] += workers - len(there)
+        if launcher is not None:
             own = launcher.shape or standing.job.launcher
             counts[self.pools.find_piece(own, launcher.node)] += 1
+        elif self.may_come(queue, standing.job.launcher):
+            counts[self.pools.get_piece(standing.job.launcher)] += 1
         return counts
 
-    def _count_coming(
-        self, standing: Standing, shape: Shape, count: int, counts: Counter[Piece]
-    ) -> None:
-        queue = self.queues.get(self.get_queue(standing))
-        if self.room.could_hold(shape) or (queue is not None and queue.is_autoscaled):
-            counts[self.pools.get_piece(shape)] += count
+    def may_come(self, queue: str, shape: Shape) -> bool:
+        """Whether some node could hold such pods, or one may come for them."""
+        known = self.queues.get(queue)
+        return self.room.could_hold(shape) or (known is not None and known.is_autoscaled)
 
     def get_held(self, standing: Standing, workers: int) -> Counts:
         """The same as amounts of what is shared."""
         there = self.list_pieces(standing, standing.workers[:workers])
         return self._sum(self.count_held(standing, workers, there))
 
-    def get_taken(self, standing: Standing, pods: Iterable[Pod]) -> Counts:
+    def get_taken(self, standing: Standing, pods: Sequence[Pod]) -> Counts:
         """What these bound workers take of what is shared."""
         return self._sum(Counter(self.list_pieces(standing, pods)))
 
@@ -336,6 +337,10 @@ class Draft:
     def note_parts(self, standing: Standing, there: Sequence[Piece]) -> None:
         """Compute the shares of the cluster of its launcher and of each worker, on average."""
         launcher, job = standing.launcher, standing.job
+        if not there and launcher is None:
+            standing.launcher_parts = self._get_parts(self.pools.get_piece(job.launcher))
+            standing.worker_parts = self._get_parts(self.pools.get_piece(job.worker))
+            return
         own = (launcher.shape or job.launcher, launcher.node) if launcher else (job.launcher,)
         standing.launcher_parts = self._get_parts(self.pools.find_piece(*own))
         pieces = there or [self.pools.get_piece(job.worker)]

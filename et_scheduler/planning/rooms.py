@@ -135,9 +135,9 @@ class Room:
         return np.maximum(found, 0)
 
     def take(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
-        """So many pods of the shape are on these nodes from now on."""
+        """So many pods of the shape are on these nodes, each named once, from now on."""
         amounts = np.outer(pods, self.get_vector(shape))
-        np.subtract.at(self.now, list(places), amounts)
+        self.now[list(places)] -= amounts
         self._add(places, -amounts)
 
     def hold(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
@@ -151,7 +151,7 @@ class Room:
     def give_back(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """The opposite of `take`."""
         amounts = np.outer(pods, self.get_vector(shape))
-        np.add.at(self.now, list(places), amounts)
+        self.now[list(places)] += amounts
         self._add(places, amounts)
 
     @contextmanager
@@ -164,7 +164,7 @@ class Room:
         self._add(places, coming[places])
 
     def _add(self, places: Sequence[int], amounts: Counts) -> None:
-        np.add.at(self.later, list(places), amounts)
+        self.later[list(places)] += amounts
         self._changed.extend(places)
 
     def _count(

@@ -46,17 +46,25 @@ def book(draft: Draft) -> None:
     ledger = draft.ledger
     ledger.clear()
     requested, allocated, least = (_Tally(), _Tally(), _Tally())
+    coming: dict[tuple[str, Shape], int] = defaultdict(int)
     for standing in draft.standings.values():
         there = draft.list_pieces(standing, standing.workers)
         draft.note_parts(standing, there)
         queue = draft.get_queue(standing)
         if queue not in draft.queues or standing.job.is_suspended:
             continue
+        if not standing.job.pods and not standing.is_admitted:
+            coming[queue, standing.job.worker] += standing.most
+            coming[queue, standing.job.launcher] += 1
+            continue
         workers = max(standing.most, standing.size)
         requested.add(queue, draft.count_held(standing, workers, there))
         if standing.is_admitted:
             allocated.add(queue, draft.count_held(standing, standing.size, there))
             least.add(queue, draft.count_held(standing, standing.floor, there))
+    for (queue, shape), count in coming.items():
+        if draft.may_come(queue, shape):
+            requested.add(queue, {draft.pools.get_piece(shape): count})
     requested.write(draft, ledger.requested)
     allocated.write(draft, ledger.allocated)
     least.write(draft, ledger.least)

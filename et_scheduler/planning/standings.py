@@ -107,7 +107,7 @@ class Standing:
 
     def list_leaving(self) -> list[Pod]:
         """Those whose room is free later: all but who stays, and who should have gone long ago."""
-        if not self.leaving:
+        if len(self.workers) + len(self.unbound) + self.has_launcher == len(self.job.pods):
             return []
         stays = self.overdue.union(pod.name for pod in self.workers)
         left = [pod for pod in self.job.pods if pod.name not in stays]
