@@ -61,7 +61,8 @@ def _list_gangs(draft: Draft) -> list[Standing]:
     """Who waits on nodes of his own, and may ask others to give."""
     waiting = (one for one in draft.standings.values() if one.is_waiting)
     asking = (one for one in waiting if one.job.preempts and not one.job.is_frozen)
-    return [one for one in asking if one.admission.reserved]
+    lined = (one for one in asking if draft.get_queue(one) in draft.queues)
+    return [one for one in lined if one.admission.reserved]
 
 
 def _list_asks(

@@ -72,3 +72,9 @@ def test_what_pods_cannot_take_of_a_gangs_room_is_not_given_for_them(pods: int) 
 def test_what_pods_take_of_a_gangs_room_is_asked_for_with_theirs() -> None:
     jobs = make_jobs(60, "other", preempts=True)
     assert count_given(jobs, 2, EQUAL) == 6
+
+
+def test_nobody_gives_for_a_gang_whose_queue_is_gone() -> None:
+    """It held nodes in a queue that was deleted since."""
+    jobs = make_jobs(8, "gone", preempts=True)
+    assert count_given(jobs, 1, SMALL) == 1
