@@ -136,9 +136,9 @@ def restore_holds(draft: Draft) -> None:
             draft.hold(standing, places)
     for hold in draft.holds.values():
         keep_room(draft, hold)
-    places = draft.room.places
+    held = {draft.room.nodes[place].name for place in owned}
     for standing in draft.list_admitted():
-        inside = owned and [pod for pod in standing.workers if places.get(pod.node) in owned]
+        inside = held and [pod for pod in standing.workers if pod.node in held]
         standing.outside = len(standing.workers) - len(inside)
 
 
