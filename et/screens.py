@@ -87,6 +87,10 @@ class Screen:
         """A line for a person; not part of the answer."""
         self.err.print(Text(text, style="dim"), soft_wrap=True)
 
+    def warn(self, text: str) -> None:
+        """A line for a person who had better know; not part of the answer."""
+        self.err.print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
+
     def ask(self, question: str) -> bool:
         """What the person in front says to it; EtError where nobody answers."""
         # asyncio keeps Ctrl-C from whoever reads a terminal

@@ -12,6 +12,7 @@ from et.manifests import Objects
 from et.screens import Screen
 from et.watching import watch
 from et_kube.resources import TRAINING_JOBS, Json
+from et_operator.codec.decoding import decode_job
 
 
 class PlainDumper(yaml.SafeDumper):
@@ -53,6 +54,9 @@ async def submit(
         body = {**manifest, "metadata": {**manifest["metadata"], "namespace": place}}
         stored = await cluster.api.create(resource, place, body)
         created.append(stored)
+        if resource is TRAINING_JOBS:
+            for sentence in decode_job(stored).warnings:
+                screen.warn(sentence)
         if as_json:
             continue
         screen.say(f"{resource.kind} {get_meta(stored, 'name')} is created in namespace {place}")

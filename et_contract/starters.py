@@ -45,6 +45,7 @@ Launcher = namedtuple(
         "options",  # its options, where some of them make it elastic
         "elastic",  # those that do -> how their values begin then, as a pattern
         "least",  # those that say with how few an elastic run goes on -> of what; the first counts
+        "most",  # those that say how many take part at most -> of what
         "hosts",  # those that say where its hosts are, and their slots -> the value that is ours
     ],
 )
@@ -58,6 +59,7 @@ _HOROVODRUN = Launcher(
     options=options.HOROVODRUN,
     elastic={"--host-discovery-script": "", "--min-np": ""},
     least={"--min-np": SLOTS, "--num-proc": SLOTS},
+    most={"--max-np": SLOTS},
     hosts={
         "--host-discovery-script": paths.DISCOVER_SCRIPT,
         **dict.fromkeys(("-H", "--hosts", "-hostfile", "--hostfile")),
@@ -72,6 +74,7 @@ _TORCHRUN = Launcher(
     options=options.TORCHRUN,
     elastic={"--nnodes": r"(\d+):(?!\1\b)\d"},
     least={"--nnodes": HOSTS},
+    most={"--nnodes": HOSTS},
     hosts={},
 )
 _MPIRUN = Launcher(
@@ -98,6 +101,7 @@ _MPIRUN = Launcher(
     options=None,
     elastic={},
     least={},
+    most={},
     hosts={},
 )
 _DEEPSPEED = Launcher(
@@ -109,6 +113,7 @@ _DEEPSPEED = Launcher(
     options=None,
     elastic={},
     least={},
+    most={},
     hosts={},
 )
 _EXPANDED = ("$", "`")
@@ -126,6 +131,7 @@ _ANY = Launcher(
     options=None,
     elastic={},
     least={},
+    most={},
     hosts={},
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
@@ -141,11 +147,20 @@ LAUNCHERS = (
 NAMES = tuple(launcher.name for launcher in LAUNCHERS)
 _BY_COMMAND = {command: launcher for launcher in LAUNCHERS for command in launcher.commands}
 
-_COUNT = re.compile(r"([0-9]{1,9})(:.*)?")
+_COUNTS = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?(?::.*)?")
+"""One number, or the least and the most."""
 
-Choice = namedtuple("Choice", ["name", "is_elastic", "least"])
-"""The launcher of a job, whether workers may join and leave while it runs, and with how few of them
-it goes on; 0: its command does not say."""
+Choice = namedtuple(
+    "Choice",
+    [
+        "name",
+        "is_elastic",  # whether workers may join and leave while it runs
+        "least",  # with how few of them it goes on; 0: its command does not say
+        "most",  # how many may take part; 0: its command does not say
+        "is_hostless",  # whether its command tells it of no hosts
+    ],
+)
+"""The launcher of a job."""
 
 
 def collect_programs() -> Dict[str, str]:
@@ -169,14 +184,17 @@ def choose(command: Sequence[str], wish: Optional[str] = None, slots: int = 1) -
     calls = [(row, _read_options(row, words)) for row, words in _Reading(command).calls]
     elastic = [(row, given) for row, given in calls if _is_elastic(row, given)]
     least = min((_read_least(row, given, slots) for row, given in elastic), default=0)
+    mosts = [_read_most(row, given, slots) for row, given in elastic]
+    most = max(mosts, default=0) if all(mosts) else 0
+    runs = elastic or calls
+    is_hostless = bool(runs) and all(_is_hostless(row, given) for row, given in runs)
     if wish is not None:
         row = {row.name: row for row in LAUNCHERS}[wish]
-        return Choice(row.name, row.leaving != NEVER, least)
-    for found in (elastic, calls):
-        if found:
-            row = min((row for row, _ in found), key=LAUNCHERS.index)
-            return Choice(row.name, found is elastic, least)
-    return Choice(_ANY.name, is_elastic=True, least=0)
+        return Choice(row.name, row.leaving != NEVER, least, most, is_hostless)
+    if runs:
+        row = min((row for row, _ in runs), key=LAUNCHERS.index)
+        return Choice(row.name, bool(elastic), least, most, is_hostless)
+    return Choice(_ANY.name, is_elastic=True, least=0, most=0, is_hostless=False)
 
 
 def find_needed(command: Sequence[str]) -> Optional[str]:
@@ -215,20 +233,46 @@ def _is_elastic(row: Launcher, given: Sequence[options.Option]) -> bool:
 def _read_least(row: Launcher, given: Sequence[options.Option], slots: int) -> int:
     """With how few workers of so many slots it goes on; 0 where it does not say.
 
-    What is not given may be among what cannot be read. How many slots a host has in a list that is
-    not ours nobody knows.
+    What is not given may be among what cannot be read.
     """
     values = {option.name: option.value for option in given}
-    is_ours = all(values.get(name, ours) == ours for name, ours in row.hosts.items())
     for name, unit in row.least.items():
-        count = _COUNT.fullmatch(values.get(name) or "")
-        if count is not None and unit == SLOTS:
-            return -(-int(count[1]) // slots) if is_ours else 0
+        count = _COUNTS.fullmatch(values.get(name) or "")
         if count is not None:
-            return int(count[1])
+            return _count_workers(row, values, int(count[1]), unit, slots)
         if name in values or "" in values:
             break
     return 0
+
+
+def _read_most(row: Launcher, given: Sequence[options.Option], slots: int) -> int:
+    """With how many such workers it runs at most; 0 where it does not say."""
+    values = {option.name: option.value for option in given}
+    for name, unit in row.most.items():
+        value = values.get(name) or ""
+        count = _COUNTS.fullmatch(value)
+        if count is not None:
+            most = count[2] or (0 if ":" in value else count[1])
+            return _count_workers(row, values, int(most), unit, slots)
+    return 0
+
+
+def _count_workers(
+    row: Launcher, values: Dict[str, Optional[str]], count: int, unit: str, slots: int
+) -> int:
+    """How many workers that are. How many slots a host has in a list not ours nobody knows: 0."""
+    if unit == HOSTS:
+        return count
+    is_ours = all(values.get(name, ours) == ours for name, ours in row.hosts.items())
+    return -(-count // slots) if is_ours else 0
+
+
+def _is_hostless(row: Launcher, given: Sequence[options.Option]) -> bool:
+    """Whether it is to start processes and is told of no hosts. A file of options may tell them."""
+    found = {option.name for option in given}
+    if not row.hosts or not found.isdisjoint(("", "--config-file", *row.hosts)):
+        return False
+    return not found.isdisjoint(row.least)
 
 
 class _Reading:

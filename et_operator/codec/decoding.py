@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,20 +17,19 @@ from et_contract import starters
 from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
 from et_contract.pods import MAX_JOB_NAME
-from et_contract.texts import clean
 from et_kube.errors import InvalidObject
 from et_kube.resources import Json
 from et_kube.times import parse_time
 from et_operator.codec.admissions import decode_admission
 from et_operator.codec.children import find_controller
-from et_operator.codec.fields import Fields, attempt
+from et_operator.codec.fields import Fields, attempt, dig
+from et_operator.codec.misfits import find_misfits
 from et_operator.codec.statuses import decode_status
 from et_operator.codec.templates import (
     MAX_SLOTS,
     count_gpus,
     decode_launcher_template,
     decode_worker_template,
-    find_restarting,
 )
 from et_operator.model.jobs import (
     MANY_WORKERS,
@@ -73,8 +72,6 @@ MAX_OWNERS = 8192
 """Bytes, as JSON, of a scaling's owner references: some dozens."""
 MAX_ANNOTATION = 1024
 """Characters that are kept of an annotation; none that we read has so many."""
-_ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
-_NEVER_RESTARTED = "pods are never restarted in place: use spec.restartPolicy"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _OUR_FIELDS = ("epoch", "generation", "observedGeneration")
 FOR_PEOPLE = frozenset(
@@ -102,8 +99,8 @@ def decode_job(obj: Json) -> TrainingJob:
     body: Json = obj.get("status") or {}
     status, problems = decode_status(JobStatus, body)
     is_foreign = _is_foreign(body)
-    spec, invalid = attempt(lambda: _decode_spec(Fields(obj, ""), annotations), "spec")
-    warnings = (*_find_ignored(obj), *_find_misfits(spec)) if spec is not None else ()
+    found, invalid = attempt(lambda: _decode_spec(Fields(obj, ""), annotations), "spec")
+    spec, choice = found if found is not None else (None, None)
     return TrainingJob(
         key=JobKey(metadata.get("namespace", ""), metadata.get("name", "")),
         uid=metadata.get("uid", ""),
@@ -116,7 +113,7 @@ def decode_job(obj: Json) -> TrainingJob:
         deletion_requested=_find_deletion(metadata),
         is_orphaning=ORPHAN in (metadata.get("finalizers") or ()),
         invalid=invalid,
-        warnings=tuple(clean(warning, 1024) for warning in warnings),
+        warnings=find_misfits(obj, spec, choice) if spec and choice else (),
         is_foreign=is_foreign,
         unread={} if is_foreign else {k: v for k, v in problems.items() if k not in FOR_PEOPLE},
         admission=decode_admission(body.get("admission"))[0],
@@ -182,7 +179,7 @@ def _is_foreign(status: Json) -> bool:
     return bool(said) and not any(key in said for key in _OUR_FIELDS)
 
 
-def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
+def _decode_spec(job: Fields, annotations: Json) -> tuple[JobSpec, starters.Choice]:
     _check_name(job)
     spec = job.require_object("spec")
     roles = spec.require_object("etReplicaSpecs")
@@ -211,7 +208,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     name = job.require_object("metadata").require_text("name")
     template = decode_launcher_template(launcher, build_access_name(name))
     choice = _choose_launcher(template, annotations.get(ANNOTATION_LAUNCHER), slots or 1)
-    return JobSpec(
+    decoded = JobSpec(
         launcher_template=template,
         launcher=choice.name,
         is_elastic=choice.is_elastic,
@@ -221,6 +218,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         suspend=spec.get_flag("suspend") or annotations.get(ANNOTATION_SUSPENDED) == "true",
         **_without_none(given),
     )
+    return decoded, choice
 
 
 def _choose_launcher(template: Json, wish: str | None, slots: int) -> starters.Choice:
@@ -279,35 +277,6 @@ def _decode_worker(worker: Fields) -> WorkerSpec:
     return spec
 
 
-def _find_ignored(job: Json) -> Iterator[str]:
-    """Sentences about what the author wrote and nothing follows from."""
-    roles = _dig(job, "spec", "etReplicaSpecs")
-    for role in ("launcher", "worker"):
-        for place in ((), ("template", "spec")):
-            policy = _dig(roles, role, *place).get("restartPolicy")
-            if policy not in (None, "", "Never"):
-                path = ".".join(("spec.etReplicaSpecs", role, *place))
-                yield f"{path}.restartPolicy: {policy} is ignored, {_NEVER_RESTARTED}"
-        for path in find_restarting(_dig(roles, role, "template", "spec")):
-            yield (
-                f"spec.etReplicaSpecs.{role}.template.spec.{path} is ignored, {_NEVER_RESTARTED}"
-            )
-    if _ANNOTATION_SSH_SECRET in _dig(job, "metadata", "annotations"):
-        yield f"annotation {_ANNOTATION_SSH_SECRET} is ignored, keys for ssh are made by us"
-
-
-def _find_misfits(spec: JobSpec) -> Iterator[str]:
-    """Sentences about what the author wrote and what does not go together."""
-    needed = spec.find_needed(None)
-    if spec.command_least > needed:
-        yield (
-            f"the command of the launcher needs {spec.command_least} workers, and is started with "
-            f"{needed}: without more it gives up, after ten minutes as a rule. Correct minReplicas "
-            "or replicas, or the command's own least number (horovodrun's is -np where --min-np "
-            "is not given)"
-        )
-
-
 def _decode_wishes(spec: Fields, kind: ScalingKind) -> dict[str, Any]:
     spec.require_object("selector").require_text("name")
     change = spec.require_object("toDelete" if kind is ScalingKind.IN else "toAdd")
@@ -349,14 +318,8 @@ def _decode_variable(variable: Fields) -> tuple[str, str]:
 
 def _find_job_name(scaling: Json) -> str:
     """The job's name, also of a scaling that is invalid otherwise: the job reports about it."""
-    name = _dig(scaling, "spec", "selector").get("name")
+    name = dig(scaling, "spec", "selector").get("name")
     return name if isinstance(name, str) else ""
-
-
-def _dig(body: Any, *path: str) -> Json:
-    for key in path:
-        body = body.get(key) if isinstance(body, Mapping) else None
-    return body if isinstance(body, Mapping) else {}
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,3 +162,10 @@ class Fields:
 
     def _join(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
+
+
+def dig(body: Any, *path: str) -> Json:
+    """The object behind these fields; an empty one where anything of the way is none."""
+    for key in path:
+        body = body.get(key) if isinstance(body, Mapping) else None
+    return body if isinstance(body, Mapping) else {}

@@ -331,6 +331,27 @@ def test_a_command_that_needs_more_than_it_is_started_with_is_told(
     assert any("needs 2 workers, and is started with 1" in w for w in job.warnings) is is_told
 
 
+OURS = "--host-discovery-script /etc/edl/discover_hosts.sh"
+
+
+@pytest.mark.parametrize(
+    ("command", "most", "said"),
+    [
+        (f"horovodrun -np 2 --max-np 4 {OURS} python t", 4, "lets 2 workers take part at most"),
+        (f"horovodrun -np 2 --max-np 4 {OURS} python t", None, "and 3 are allowed"),
+        (f"horovodrun -np 2 --max-np 8 {OURS} python t", 4, ""),
+        ("horovodrun -np 2 python t", 4, f"Give it {OURS}"),
+        ("horovodrun -np 2 --min-np 2 python t", 4, f"Give it {OURS}"),
+    ],
+)
+def test_workers_that_would_run_nothing_are_told(command: str, most: int | None, said: str):
+    manifest = make_job(workers=3, slotsPerWorker=2, minReplicas=1, maxReplicas=most)
+    role = manifest["spec"]["etReplicaSpecs"]["launcher"]
+    role["template"]["spec"]["containers"][0]["command"] = command.split()
+    warnings = decode_job(manifest).warnings
+    assert any(said in warning for warning in warnings) if said else warnings == ()
+
+
 @pytest.mark.parametrize("right", ["files", "environment", "shell"])
 def test_what_scalings_may_run_is_said_by_an_annotation(right: str):
     manifest = make_job()

@@ -140,6 +140,12 @@ def test_a_command_that_launches_itself_stays_as_it_is(desk: Desk, words: tuple[
     assert container["env"] == [{"name": "A", "value": "1=2"}]
 
 
+def test_workers_that_would_run_nothing_are_told_as_their_job_is_submitted(desk: Desk):
+    assert desk.type("submit", *QUICK, "--", "horovodrun", "-np", "2", "python3", "x.py") == 0
+    assert desk.err.startswith("warning: the command of the launcher tells horovodrun of no hosts")
+    assert desk.out == f"TrainingJob quick is created in namespace {NAMESPACE}"
+
+
 def test_a_dry_run_prints_yaml_that_submit_takes(desk: Desk):
     assert desk.type("submit", *QUICK, "--dry-run", "--", "python3", "x.py") == 0
     printed = desk.out

@@ -173,12 +173,60 @@ def test_with_how_few_workers_it_goes_on(words: str, least: int):
     assert starters.choose(["sh", "-c", words], slots=2).least == least
 
 
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (f"horovodrun -np 2 --max-np 4 {OURS} python t", 2),
+        (f"horovodrun -np 2 --max-num-proc=5 {OURS} python t --max-np 9", 3),
+        (f"horovodrun -np 2 {OURS} python t", 0),
+        (f"horovodrun -np 2 --max-np $N {OURS} python t", 0),
+        ("horovodrun -np 2 --max-np 4 --host-discovery-script /my/hosts.sh python t", 0),
+        ("horovodrun -np 2 --max-np 4 -H a:4 python t", 0),
+        (f"horovodrun --max-np 4 {OURS} x; horovodrun --max-np 8 {OURS} y", 4),
+        (f"horovodrun --max-np 4 {OURS} x; horovodrun {OURS} y", 0),
+        ("torchrun --nnodes=3:4 t", 4),
+        ("torchrun --nnodes=3:44444444444 t", 0),
+        ("mpirun -np 4 x", 0),
+    ],
+)
+def test_with_how_many_workers_it_runs_at_most(words: str, most: int):
+    assert starters.choose(["sh", "-c", words], slots=2).most == most
+
+
+@pytest.mark.parametrize(
+    ("words", "is_hostless"),
+    [
+        ("horovodrun -np 2 python t", True),
+        ("horovodrun --min-np 2 --max-np 4 python t", True),
+        ("horovodrun -np 2 python prepare && horovodrun -np 2 python t", True),
+        (f"horovodrun -np 2 {OURS} python t", False),
+        (f"horovodrun -np 1 python prepare; horovodrun -np 2 {OURS} python t", False),
+        ("horovodrun -np 2 -H a:1,b:1 python t", False),
+        ("horovodrun -np 2 --hostfile /etc/edl/hostfile python t", False),
+        ("horovodrun -np 2 $MORE python t", False),
+        ("horovodrun -np 2 --config-file my.yaml python t", False),
+        ("horovodrun --check-build", False),
+        ("torchrun --nnodes=1:4 t", False),
+        ("mpirun -np 4 x", False),
+        ("python3 train.py", False),
+    ],
+)
+def test_whether_it_is_told_of_hosts(words: str, *, is_hostless: bool):
+    assert starters.choose(["sh", "-c", words]).is_hostless is is_hostless
+
+
 def test_a_wish_decides():
-    assert starters.choose(["sh", "run.sh"], "mpirun") == ("mpirun", False, 0)
-    assert starters.choose(["mpirun", "x"], "other") == ("other", True, 0)
-    assert starters.choose([], "horovodrun-in-process") == ("horovodrun-in-process", True, 0)
+    assert starters.choose(["sh", "run.sh"], "mpirun") == ("mpirun", False, 0, 0, False)
+    assert starters.choose(["mpirun", "x"], "other") == ("other", True, 0, 0, False)
+    assert starters.choose([], "horovodrun-in-process") == (
+        "horovodrun-in-process",
+        True,
+        0,
+        0,
+        False,
+    )
     chosen = starters.choose(ELASTIC.split(), "horovodrun-per-slot")
-    assert chosen == ("horovodrun-per-slot", True, 1)
+    assert chosen[:3] == ("horovodrun-per-slot", True, 1)
     with pytest.raises(KeyError):
         starters.choose(["mpirun"], "mpi")
 
@@ -230,4 +278,4 @@ def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
 def test_so_are_the_arguments_of_a_launcher(word: str):
     for begin in (word, "horovodrun " + word, "horovodrun -np \\\n" + word, "$(horovodrun " + word):
         script = "horovodrun " + begin * (starters.MAX_SCRIPT // len(begin))
-        assert starters.choose(["sh", "-c", script]) == ("horovodrun", False, 0)
+        assert starters.choose(["sh", "-c", script])[:3] == ("horovodrun", False, 0)
