@@ -14,29 +14,30 @@ from et.clusters import Cluster
 from et.errors import EtError
 from et.following import GIVE_UP
 from et.logs import Beginning, LogLine, Place, PodLog, merge
+from et.missing import LAUNCHER, explain_absent, has_started, is_wanted, list_notes
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
 from et.screens import Screen
-from et_contract.pods import Role
 from et_kube.retrying import TRANSIENT, ask_again
 from et_operator.codec.decoding import decode_job
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 
 LOOK = timedelta(seconds=2)
 """How often a follower looks for new workers, and opens a log again that broke off."""
 COLORS = ("cyan", "green", "yellow", "blue", "magenta", "bright_cyan", "bright_green", "bright_red")
-LAUNCHER = "launcher"
 
 
 async def show_logs(
     cluster: Cluster, screen: Screen, name: str, beginning: Beginning, only: Sequence[str] = ()
 ) -> None:
-    """What the job's containers have printed, in the order of time."""
+    """What the job's containers have printed, in the order of time.
+
+    Raises:
+        EtError: what was asked for is not there, or not any more.
+    """
     tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
-    pods = await tail.look()
-    if not pods and not tail.has_ended:
-        screen.hint(f"no container of {name} has started yet")
-    await tail.show(pods)
+    await tail.show(await tail.begin(is_following=False))
 
 
 async def follow_logs(
@@ -44,7 +45,7 @@ async def follow_logs(
 ) -> None:
     """The same, and then every line when it is printed, until the job has ended."""
     tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
-    await tail.show(await tail.look())
+    await tail.show(await tail.begin(is_following=True))
     await tail.follow()
 
 
@@ -64,16 +65,37 @@ class Tail:
     """How far those logs were read, at the last look, whose pods are removed."""
     width: int = len(LAUNCHER)
 
+    async def begin(self, *, is_following: bool) -> list[Pod]:
+        """The first look; what it does not find is explained.
+
+        Raises:
+            EtError: it is not there, and who follows would wait for it in vain.
+        """
+        job, pods = await self._read()
+        troubles = [*explain_absent(job, pods, self.only, is_following=is_following)]
+        if troubles:
+            there = ", ".join(self._shorten(pod.name) for pod in pods) or "no pod"
+            raise EtError(f"{'; '.join(troubles)} (there is {there})")
+        for text in list_notes(job, pods, self.only):
+            self.screen.hint(text)
+        return self._take(job, pods)
+
     async def look(self) -> list[Pod]:
         """Read the job and its pods; those whose container has started."""
+        return self._take(*await self._read())
+
+    async def _read(self) -> tuple[TrainingJob, list[Pod]]:
         job = decode_job(await read_job(self.cluster, self.job))
+        return job, await read_pods(self.cluster, job)
+
+    def _take(self, job: TrainingJob, pods: Sequence[Pod]) -> list[Pod]:
         self.has_ended = has_ended(job) or (self.uid not in {"", job.uid})
         self.uid = self.uid or job.uid
-        pods = [pod for pod in await read_pods(self.cluster, job) if self._is_wanted(pod)]
-        for pod in pods:
+        wanted = [pod for pod in pods if is_wanted(pod, self.only)]
+        for pod in wanted:
             if pod.uid in self.logs:
                 self.logs[pod.uid].pod = pod
-        return [pod for pod in pods if pod.has_container_started or pod.is_terminal]
+        return [pod for pod in wanted if has_started(pod)]
 
     async def show(self, pods: Sequence[Pod]) -> None:
         """Print what these pods have printed so far."""
@@ -125,11 +147,6 @@ class Tail:
     def _open(self, pod: Pod) -> PodLog:
         self.width = max(self.width, len(self._shorten(pod.name)))
         return self.logs.setdefault(pod.uid, PodLog(self.cluster, pod, self.beginning))
-
-    def _is_wanted(self, pod: Pod) -> bool:
-        if not self.only:
-            return True
-        return pod.name in self.only or (pod.role is Role.LAUNCHER and LAUNCHER in self.only)
 
     def _shorten(self, pod: str) -> str:
         return pod.removeprefix(f"{self.job}-")
