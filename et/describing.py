@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from et.clusters import Cluster
-from et.frames import list_troubles
 from et.listing import describe_scaling
-from et.reading import count_wanted, read_events, read_job, read_pods, read_scalings
+from et.reading import count_wanted, list_troubles, read_events, read_job, read_pods, read_scalings
 from et.screens import Screen, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.pods import Role

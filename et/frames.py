@@ -9,7 +9,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from et.reading import describe_workers, explain_end, has_ended
+from et.reading import describe_workers, explain_end, has_ended, list_troubles
 from et.screens import format_duration, style_phase
 from et.steps import Progress, Step
 from et.stories import describe_outcomes, name_scaling
@@ -19,10 +19,6 @@ from et_operator.model.scalings import Scaling
 SHOWN = 6
 """Scalings that are shown, the newest."""
 BAR = 20
-USUAL = frozenset(
-    {"Created", "Running", "HostsListed", "Admitted", "Scaling", "Suspended", "Succeeded", "Failed"}
-)
-"""Conditions that are no trouble when they are true; the end is shown on its own."""
 
 
 @dataclass(slots=True)
@@ -92,13 +88,6 @@ def list_scalings(view: View, *, is_over: bool = False) -> list[str]:
         if not is_over or record.outcome is not None
     ]
     return [line for _, line in sorted(found)]
-
-
-def list_troubles(job: TrainingJob) -> Iterator[str]:
-    """Conditions that somebody should look at."""
-    for condition in job.status.conditions:
-        if condition.type not in USUAL and condition.status == "True":
-            yield f"{condition.type}: {condition.message or condition.reason}"
 
 
 def _list_facts(view: View) -> Iterator[tuple[str, str | Text]]:

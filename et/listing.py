@@ -5,12 +5,13 @@ from __future__ import annotations
 from rich.text import Text
 
 from et.clusters import Cluster
-from et.reading import describe_workers, read_jobs
+from et.reading import describe_workers, has_ended, read_jobs
 from et.screens import Screen, format_duration, style_phase
 from et_operator.codec.decoding import decode_job
+from et_operator.model.conditions import name_troubles
 from et_operator.model.jobs import TrainingJob
 
-HEADER = ("NAME", "PHASE", "WORKERS", "MIN", "MAX", "RESTARTS", "SCALING", "AGE")
+HEADER = ("NAME", "PHASE", "WORKERS", "MIN", "MAX", "RESTARTS", "SCALING", "TROUBLE", "AGE")
 
 
 async def show_list(cluster: Cluster, screen: Screen, *, everywhere: bool, as_json: bool) -> None:
@@ -38,11 +39,12 @@ def _describe(job: TrainingJob) -> tuple[str | Text, ...]:
     worker = job.spec.worker if job.spec else None
     return (
         style_phase(status.phase or ""),
-        describe_workers(job),
+        "-" if has_ended(job) else describe_workers(job),
         str(worker.min_replicas or 1) if worker else "?",
         str(worker.max_replicas or "-") if worker else "?",
         str(status.restart_count),
         describe_scaling(job),
+        Text(name_troubles(status.conditions), style="yellow") or "-",
     )
 
 

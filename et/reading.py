@@ -13,7 +13,7 @@ from et_kube.errors import NotFound
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_scaling
 from et_operator.codec.pods import decode_pod
-from et_operator.model.conditions import find_condition, is_true
+from et_operator.model.conditions import find_condition, find_troubles, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 from et_scheduler.codec.admissions import decode_admission
@@ -130,6 +130,11 @@ def explain_end(job: TrainingJob) -> str:
         if condition.type in ENDED and condition.status == "True":
             return condition.message or condition.reason
     return ""
+
+
+def list_troubles(job: TrainingJob) -> list[str]:
+    """What somebody should look at, a sentence each."""
+    return [f"{c.type}: {c.message or c.reason}" for c in find_troubles(job.status.conditions)]
 
 
 def find_launcher(pods: list[Pod], job: TrainingJob) -> Pod | None:

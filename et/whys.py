@@ -10,13 +10,13 @@ from rich.text import Text
 
 from et.clusters import Cluster
 from et.errors import EtError
-from et.frames import list_troubles
 from et.queues import format_since, list_line, name_job, read_queue
 from et.reading import (
     count_wanted,
     explain_end,
     find_queue,
     has_ended,
+    list_troubles,
     read_admission,
     read_events,
     read_job,

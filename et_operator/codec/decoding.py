@@ -77,6 +77,7 @@ _OUR_FIELDS = ("epoch", "generation", "observedGeneration")
 FOR_PEOPLE = frozenset(
     {
         "phase",
+        "trouble",
         "observedGeneration",
         "replicaStatuses",
         "targetWorkers",

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+USUAL = frozenset(
+    {"Created", "Running", "HostsListed", "Admitted", "Scaling", "Suspended", "Succeeded", "Failed"}
+)
+"""Types of a job's conditions that are no trouble when they are True."""
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -28,6 +33,16 @@ def is_true(conditions: Iterable[Condition], kind: str) -> bool:
     """Whether the condition of this type is there and "True"."""
     found = find_condition(conditions, kind)
     return found is not None and found.status == "True"
+
+
+def find_troubles(conditions: Iterable[Condition]) -> list[Condition]:
+    """Those of a job that somebody should look at, in their order."""
+    return [c for c in conditions if c.status == "True" and c.type not in USUAL]
+
+
+def name_troubles(conditions: Iterable[Condition]) -> str:
+    """Their types: `ImagePullFailing,WritesRefused`, "" for none."""
+    return ",".join(c.type for c in find_troubles(conditions))
 
 
 def with_condition(

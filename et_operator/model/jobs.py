@@ -322,6 +322,7 @@ class Runtime:
 class JobStatus:
     """`status` of a TrainingJob: observations for people, decisions that must survive a crash.
 
+    `trouble` names the conditions that somebody should look at, for lists of jobs.
     `target_workers` and `current_workers` are names of workers: clients that know et-operator's
     types read lists there and would fail on anything else. `decided_replicas` is the number of
     workers that was decided last: a spec that says otherwise is a change yet to be decided.
@@ -334,6 +335,7 @@ class JobStatus:
     """
 
     phase: JobPhase | None = None
+    trouble: str = ""
     conditions: tuple[Condition, ...] = ()
     observed_generation: int | None = None
     replica_statuses: ReplicaStatuses = field(default_factory=ReplicaStatuses)

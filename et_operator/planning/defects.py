@@ -6,7 +6,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from et_kube.events import Event
-from et_operator.model.conditions import Condition, find_condition, with_condition
+from et_operator.model.conditions import (
+    Condition,
+    find_condition,
+    name_troubles,
+    with_condition,
+)
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.plans import Plan
 
@@ -33,6 +38,7 @@ def plan_defect(job: TrainingJob, error: Exception, now: datetime) -> Plan:
         "any pod (see kubectl explain pod.spec): correct it, or report this defect"
     )
     condition = Condition(KIND, "True", reason, message, observed_generation=job.generation)
-    status = replace(job.status, conditions=with_condition(job.status.conditions, condition, now))
+    conditions = with_condition(job.status.conditions, condition, now)
+    status = replace(job.status, conditions=conditions, trouble=name_troubles(conditions))
     event = Event(job.key.ref, job.uid, KIND, f"{reason}: {message}", is_warning=True)
     return Plan(status, events=(event,))

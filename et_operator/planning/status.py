@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from et_contract.admissions import ADMITTED, REFUSED, WAITING
 from et_contract.documents import DRIVER_STALLED
 from et_kube.resources import PODS
-from et_operator.model.conditions import find_condition, is_true
+from et_operator.model.conditions import find_condition, is_true, name_troubles
 from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
@@ -61,7 +61,11 @@ def describe(draft: Draft) -> None:
     phase = _find_phase(draft.status)
     if phase is JobPhase.CREATED and draft.view.is_only_followed:
         phase = draft.status.phase or phase  # what its own operator said last
-    draft.change(phase=phase, observed_generation=draft.view.job.generation)
+    draft.change(
+        phase=phase,
+        trouble=name_troubles(draft.status.conditions),
+        observed_generation=draft.view.job.generation,
+    )
 
 
 def is_worth_writing(draft: Draft, *, touches_pods: bool) -> bool:

@@ -1451,6 +1451,7 @@ async def test_a_job_that_cannot_be_planned_is_told_so_once() -> None:
     assert rig.metrics.passes.labels("error")._value.get() > 3
     told = [call for call in rig.writes(TRAINING_JOBS) if "PlanningFailed" in str(call.body)]
     assert len(told) == 1
+    assert told[0].body["status"]["trouble"] == "PlanningFailed"
 
 
 async def test_a_job_that_can_be_planned_again_says_that_it_is_over() -> None:

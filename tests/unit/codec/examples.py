@@ -33,6 +33,7 @@ OUTCOMES = (WorkerOutcome("train-worker-2", "uid-2", Leaving.GRACEFUL, 1.5, "lef
 
 FULL_JOB_STATUS = JobStatus(
     phase=JobPhase.SCALING,
+    trouble="ImagePullFailing,Unschedulable",
     conditions=(CONDITION, Condition("HostsListed", "False", "Waiting", "", NOON)),
     observed_generation=4,
     replica_statuses=ReplicaStatuses(RoleCounts(1, 0, 2), RoleCounts(3, 0, 1)),

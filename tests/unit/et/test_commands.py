@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from et.commands import app
 from et.screens import Screen
-from et_kube.resources import TRAINING_JOBS
+from et_kube.resources import TRAINING_JOBS, Ref
 from fakes.clients import CallLog
 from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
@@ -93,12 +93,31 @@ def test_jobs_are_listed_by_name_within_80_columns(desk: Desk):
         "MAX",
         "RESTARTS",
         "SCALING",
+        "TROUBLE",
         "AGE",
     ]
-    assert first.split() == ["a-job", "-", "0/3", "1", "6", "0", "-", "0s"]
+    assert first.split() == ["a-job", "-", "0/3", "1", "6", "0", "-", "-", "0s"]
     assert second.startswith("b-job")
     assert max(map(len, desk.out.splitlines())) <= 80
     assert not any(line.endswith(" ") for line in written(desk).splitlines())
+
+
+def test_a_list_shows_trouble_and_counts_nobody_of_what_has_ended(desk: Desk):
+    troubled = [
+        {"type": "ImagePullFailing", "status": "True"},
+        {"type": "Running", "status": "True"},
+    ]
+    for name, phase, conditions in (("bad", "Created", troubled), ("done", "Succeeded", [])):
+        ref = Ref(TRAINING_JOBS, NAMESPACE, name)
+        desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job(name))
+        status = {"phase": phase, "conditions": conditions}
+        desk.cluster.patch(ref, {"status": status}, subresource="status")
+
+    assert desk.type("list") == 0
+
+    _, bad, done = desk.out.splitlines()
+    assert bad.split() == ["bad", "Created", "0/2", "1", "-", "0", "-", "ImagePullFailing", "0s"]
+    assert done.split()[:3] == ["done", "Succeeded", "-"]
 
 
 def test_lists_and_objects_are_json_when_asked_for(desk: Desk):

@@ -248,11 +248,13 @@ def test_trouble_with_an_image_is_said() -> None:
     world.put("job-worker-0", waiting_reason="ImagePullBackOff", waiting_message="no such image")
     world.settle()
     assert world.condition("ImagePullFailing") == "True"
+    assert world.status.trouble == "ImagePullFailing"
     assert "no such image; the pod starts once" in world.events[-1].message
     world.run()
     world.put("job-worker-0", waiting_reason="")
     world.settle()
     assert world.condition("ImagePullFailing") == "False"
+    assert world.status.trouble == ""
 
 
 def test_an_unschedulable_pod_is_said_when_it_stays_so() -> None:
