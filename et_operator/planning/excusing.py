@@ -30,6 +30,9 @@ ends with 1; it may have come to that a worker's grace period after the loss."""
 AFTER = timedelta(seconds=60)
 """Who is asked to end so long after the launcher has ended is no cause of that: clocks of nodes
 differ, and to run a command once more costs less than to give up a training."""
+_RESERVE = 10.0
+_SHARE = 0.25
+"""So much of a worker's grace is kept to end its processes, which go on until then."""
 _WITH_ITS_NODE = frozenset({"DeletionByPodGC", "DeletionByTaintManager"})
 """Reasons of disruptions which say that the node may have been lost long before."""
 
@@ -126,7 +129,7 @@ def _find_filled(draft: Draft, end: datetime) -> datetime | None:
     """
     view, staying = draft.view, {pod.uid for pod in draft.select_roster()}
     listed = (pod for pod in view.workers if pod.uid in view.listed)
-    left = [pod for pod in listed if pod.uid in staying or _is_lost_after(view, pod, end)]
+    left = [pod for pod in listed if pod.uid in staying or _is_lost_after(draft, pod, end)]
     least = _find_least(view)
     starts = sorted(pod.started or pod.created for pod in left)[:least]
     return max(starts, default=end) if len(starts) == least else None
@@ -161,7 +164,8 @@ def _find_end(view: View, launcher: Pod | None) -> datetime | None:
 def _select_losses(draft: Draft, end: datetime | None) -> Iterator[WorkerRecord]:
     """The workers of the list that were lost before their launcher's end, as far as is known.
 
-    `since` is when that was noted, which may be long after; None where it is yet to be.
+    `since` is when that was noted, which may be long after, or when it is to be where they are
+    there still; None where it is yet to be.
     """
     view, deleted = draft.view, draft.view.job.deletion_requested
     may_go_with_job = deleted is not None and end is not None and end <= deleted
@@ -172,18 +176,26 @@ def _select_losses(draft: Draft, end: datetime | None) -> Iterator[WorkerRecord]
         if loss is None and not may_go_with_job:
             loss = _find_unnoted(draft, name, uid)
         pod = view.pods.get(uid)
-        is_later = pod is not None and end is not None and _is_lost_after(view, pod, end)
+        is_later = pod is not None and end is not None and _is_lost_after(draft, pod, end)
         if loss is not None and not is_later:
             yield loss
 
 
 def _find_noted(standing: Standing, name: str, uid: str) -> WorkerRecord | None:
-    """What is recorded of a loss. The end of one that was leaving may be yet to be noted."""
+    """What is recorded of a loss. The end of one that was leaving may be yet to be noted.
+
+    One that is leaving is lost when its processes are ended, long after that was asked for.
+    """
     record = standing.find_record(name)
     if record is None or record.uid != uid or record.state is WorkerState.JOINING:
         return None
-    is_known = record.state is WorkerState.GONE or not standing.view.is_uid_gone(uid)
-    return record if is_known else None
+    if record.state is WorkerState.GONE:
+        return record
+    pod = standing.view.pods.get(uid)
+    if pod is None or standing.view.is_gone(pod):
+        return None
+    moments = filter(None, (record.since, _find_ended(standing, pod)))
+    return replace(record, since=max(moments, default=None))
 
 
 def _find_unnoted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
@@ -210,18 +222,45 @@ def _is_recent(since: datetime | None, end: datetime | None) -> bool:
     return since is None or end is None or end - since <= BLAMED
 
 
-def _is_lost_after(view: View, pod: Pod, end: datetime) -> bool:
-    """Whether nobody asked for the worker's end before its launcher's.
+def _is_lost_after(standing: Standing, pod: Pod, end: datetime) -> bool:
+    """Whether the worker's processes were ended by nobody before its launcher had.
 
     That a node is lost is known a minute later, and its pods are deleted minutes after that: of
-    those nobody knows. Nor of one whose end nobody asked for, as far as is told: what its container
-    took to end is not.
+    those nobody knows. Nor of one that is gone and whose end nobody asked for, as far as is told:
+    what its container took to end is not.
     """
-    asked = pod.end_requested
-    if asked is None or is_unseen(pod) or view.is_node_sick(pod):
+    view, begun = standing.view, _find_ended(standing, pod)
+    if is_unseen(pod) or view.is_node_sick(pod) or pod.disruption_reason in _WITH_ITS_NODE:
         return False
-    if pod.disruption_reason in _WITH_ITS_NODE:
-        return False
+    if begun is None:
+        return not view.is_gone(pod) and not _is_out(view, pod)
     ended = pod.termination.finished if pod.termination else None
     is_ours = view.status.is_suspended  # which asks all workers to end, soon after the launcher
-    return min(asked, ended or asked) > end + (CLOCKS if is_ours else AFTER)
+    return min(begun, ended or begun) > end + (CLOCKS if is_ours else AFTER)
+
+
+def _find_ended(standing: Standing, pod: Pod) -> datetime | None:
+    """From when a worker's processes are ended, as far as is told; None where nobody asked for it.
+
+    They have their grace, but for the end of it, where the broker has read what the config says of
+    that (launcher/protocol/leaving.py), and no hook of the pod may end them before.
+    """
+    asked, end, view = pod.end_requested, pod.grace_end, standing.view
+    if asked is None or end is None or pod.has_pre_stop or _is_out(view, pod):
+        return asked
+    record, report = standing.find_record(pod.name), view.report
+    if record is None or record.uid != pod.uid or record.generation is None:
+        return asked
+    if report is None or report.observed_generation < record.generation:
+        return asked
+    return max(asked, end - timedelta(seconds=find_reserve(pod.deletion_grace_seconds or 0)))
+
+
+def find_reserve(grace: float) -> float:
+    """How long before the end of a worker's grace its processes are ended. In seconds."""
+    return max(_RESERVE, _SHARE * grace)
+
+
+def _is_out(view: View, pod: Pod) -> bool:
+    """Whether it runs nothing, and this launcher's broker starts nothing in it any more."""
+    return pod.uid in view.closed or pod.uid in view.unlisted

@@ -10,6 +10,8 @@ import pytest
 from et_kube.resources import PODS
 from et_operator.model.jobs import ScalingKind
 from et_operator.model.pods import Termination
+from et_operator.planning.excusing import find_reserve
+from launcher.protocol.leaving import Leaving
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 ELASTIC = [pytest.param(True, id="elastic"), pytest.param(False, id="fixed")]
@@ -123,6 +125,75 @@ def test_one_that_somebody_took_once_the_launcher_had_ended_explains_nothing(
     world.settle()
     expected = ("Restarting", "WorkerLost") if explains else ("Failed", "LauncherFailed")
     assert world.reason(expected[0]) == expected[1]
+
+
+def drain(world: ModelWorld, *, closes: bool = False) -> None:
+    """Somebody deletes a worker, which has an hour; its agent is told so."""
+    world.delete("job-worker-1", grace=3600)
+    world.settle()
+    world.serve(close=closes)
+    world.settle()
+
+
+@pytest.mark.parametrize("is_elastic", ELASTIC)
+@pytest.mark.parametrize(("seconds", "explains"), [(240, False), (2600, False), (2760, True)])
+def test_one_that_is_to_go_explains_nothing_before_its_processes_are_ended(
+    seconds: int, *, is_elastic: bool, explains: bool
+) -> None:
+    world = start(is_elastic=is_elastic)
+    drain(world)
+    world.wait(seconds)
+    world.settle()
+    world.finish(3)
+    world.settle()
+    expected = ("Restarting", "WorkerLost") if explains else ("Failed", "LauncherFailed")
+    assert world.reason(expected[0]) == expected[1]
+
+
+def test_nor_is_a_command_short_of_one_that_is_scaled_in_and_is_yet_to_go() -> None:
+    world = lose("job-worker-0", least=3)
+    world.add(make_scaling(ScalingKind.IN, "less", pod_names=("job-worker-1",)))
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    assert world.states()["job-worker-1"] == "draining"
+    give_up(world, after=500)
+    check(world, is_excused=False)
+
+
+def test_one_that_has_closed_explains_it_however_long_its_pod_stays() -> None:
+    world = start(is_elastic=True)
+    drain(world, closes=True)
+    world.wait(120)
+    world.settle()
+    world.finish(1)
+    world.settle()
+    assert world.reason("Restarting") == "WorkerLost"
+
+
+@pytest.mark.parametrize("has_gone", [False, True])
+def test_a_command_has_those_who_are_to_go_until_they_have_gone(*, has_gone: bool) -> None:
+    world = ModelWorld(make_job(4, command_least=4))
+    world.start()
+    drain(world)
+    world.wait(1800)
+    world.settle()
+    if has_gone:
+        world.reap()
+        world.settle()
+        world.wait(640)
+    world.finish(1)
+    world.settle()
+    assert world.status.shortage is not None
+    assert (world.status.shortage.until is None) is has_gone
+    assert (world.reason("Restarting") == "WorkerLost") is has_gone
+
+
+def test_when_the_processes_of_a_worker_are_ended_is_what_its_agent_makes_of_its_grace() -> None:
+    for grace in (20, 30, 60, 3600):
+        leaving = Leaving(30)
+        leaving.tell(grace, grace, 0)
+        assert leaving.deadline() == (grace - find_reserve(grace))
 
 
 def lose(*names: str, replicas: int = 4, least: int = 4, **spec: object) -> ModelWorld:
