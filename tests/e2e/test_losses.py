@@ -1,0 +1,77 @@
+"""What the loss of a worker in the middle of a step costs the others."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from tests.e2e.faults import find_processes, get_spec, kill
+from tests.e2e.world import RealWorld, build_job, train
+
+pytestmark = pytest.mark.cluster
+
+STEPS = """
+import os, time
+import torch, horovod.torch as hvd
+from horovod.common.basics import HorovodBasics
+
+torch.set_num_threads(1)
+hvd.init()
+print("rank", hvd.rank(), hasattr(HorovodBasics.init, "__wrapped__"), os.environ.get("PYTHONPATH"),
+      flush=True)
+much = torch.ones(2000000)
+
+@hvd.elastic.run
+def run(state):
+    while state.step < 100000:
+        hvd.allreduce(much, name="much")
+        state.step += 1
+        if hvd.rank() == 0:
+            print(f"step={state.step} loss=0 size={hvd.size()} t={time.time():.2f}", flush=True)
+        if state.step % 5 == 0:
+            state.commit()
+
+run(hvd.elastic.TorchState(step=0))
+"""
+"""Each step is its allreduce: whoever is lost is lost in the middle of one."""
+FEW = 20
+"""Seconds; without us it is Gloo's time-out, 120 s."""
+_TIME = re.compile(r"step=\d+ .* t=([\d.]+)$", re.MULTILINE)
+
+
+def read_times(world: RealWorld) -> list[float]:
+    """When rank 0, whoever that was, said each step."""
+    return sorted(map(float, _TIME.findall(world.log("broken-launcher"))))
+
+
+def read_ranks(world: RealWorld) -> list[tuple[str, str]]:
+    """Of each rank that has begun: whether its init is wrapped, and its PYTHONPATH."""
+    return re.findall(r"rank \d (\w+) (.+)", world.log("broken-launcher"))
+
+
+@pytest.mark.point("broken-ring")
+def test_a_worker_that_is_killed_in_the_middle_of_a_step_costs_the_others_seconds(
+    world: RealWorld,
+) -> None:
+    command = train(np=3)
+    command[command.index("/examples/horovod-torch/train.py") :] = ["-c", STEPS]
+    job = build_job("broken", command=command, workers=3)
+    get_spec(job, "worker")["containers"][0]["env"].append({"name": "PYTHONPATH", "value": "/libs"})
+    world.create(job)
+    world.wait_for_size("broken", 3)
+    lost = world.pods("worker")[1]
+    before = len(world.steps("broken"))
+    world.wait(lambda: len(world.steps("broken")) > before + 20, "it trains")
+
+    kill(find_processes(lost.metadata.uid, "boot.py agent"))
+
+    world.wait(lambda: len(read_ranks(world)) == 4, "another one trains in its place", 90)
+    world.wait_for_size("broken", 3)
+    before = len(world.steps("broken"))
+    world.wait(lambda: len(world.steps("broken")) > before + 20, "all train on")
+    waits = [after - before for before, after in pairwise(read_times(world))]
+    assert max(waits) < FEW
+    assert world.status("trainingjobs", "broken")["epoch"] == 1
+    assert set(read_ranks(world)) == {("True", "/libs")}, "ours is in each, and nowhere to be seen"
