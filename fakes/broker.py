@@ -105,6 +105,16 @@ class FakeBroker:
             if session.job == job and not session.was_fenced and session.report.ended is None:
                 self._learn(session, ended=code, is_told_to_end=False)
 
+    def use_up(self, job: str, name: str) -> None:
+        """A process fails on this host, and the command goes on and never uses it again."""
+        for session in self._sessions.values():
+            is_over = session.was_fenced or session.report.ended is not None
+            if session.job != job or is_over or not session.has_started:
+                continue
+            used_up = {uid: FAILED for uid, m in session.hosts.items() if m.name == name}
+            if used_up:
+                self._learn(session, used_up={**session.report.used_up, **used_up})
+
     def terminate(self, launcher_uid: str) -> int:
         """The container of this launcher gets SIGTERM, and ends; returns its exit code."""
         session = self._sessions.get(launcher_uid)

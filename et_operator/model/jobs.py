@@ -12,6 +12,7 @@ from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_operator.model.admissions import Admission, Shapes
+from et_operator.model.blacklists import GivenUp
 from et_operator.model.conditions import Condition, is_true
 from et_operator.model.phases import JobPhase
 from et_operator.model.shortages import Shortage
@@ -360,6 +361,7 @@ class JobStatus:
     launch_backoff: Backoff | None = None
     lost_launchers: Backoff | None = None
     shortage: Shortage | None = None
+    given_up: GivenUp | None = None
     keys_secret: str = ""
     admitted_number: int = 0
     shapes: Shapes | None = None

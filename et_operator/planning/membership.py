@@ -24,6 +24,7 @@ from et_operator.model.pods import Pod
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.excusing import list_tracked, was_taken
+from et_operator.planning.exhausting import dismiss_used_up
 from et_operator.planning.forgetting import forget_many_ends
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.naming import reserve_names
@@ -53,6 +54,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
         if pod.is_deleting and not draft.view.is_gone(pod):
             vacancies += _note_deletion(draft, pod)
     vacancies += _dismiss_spent(draft)
+    vacancies += dismiss_used_up(draft)
     for member in draft.view.members.values():
         if member.state is MemberState.DRAINING and not draft.view.is_uid_gone(member.uid):
             leave(draft, member.name, member.uid, "Draining")

@@ -18,6 +18,8 @@ def explain_victim(view: View, pod: Pod) -> str:
         return f"{pod.name}: named by et-scheduler"
     if not pod.is_container_running:
         return f"{pod.name}: not running"
+    if pod.uid in view.used_up:
+        return f"{pod.name}: its host is used no more, a process failed there"
     if view.has_notice(pod):
         return f"{pod.name}: its node {pod.node} is cordoned or going away"
     if pod.deletion_cost:
@@ -25,11 +27,12 @@ def explain_victim(view: View, pod: Pod) -> str:
     return f"{pod.name}: among the newest"
 
 
-def _rank(view: View, pod: Pod) -> tuple[bool, bool, bool, int, float, int]:
+def _rank(view: View, pod: Pod) -> tuple[bool, bool, bool, bool, int, float, int]:
     is_late = view.has_notice(pod)
     return (
         pod.name not in view.leavers,
         pod.is_container_running,
+        pod.uid not in view.used_up,
         not is_late,
         pod.deletion_cost,
         -pod.created.timestamp(),

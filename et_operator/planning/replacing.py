@@ -29,11 +29,13 @@ class Cause(Enum):
 
     What the platform takes makes a place wait 8 s at the most, for it comes in rhythms (a drain, a
     preemption, spot capacity that goes) and says nothing about the job. A node that refuses pods
-    refuses the next one at once, so a place waits for it as for a worker that ends by itself.
+    refuses the next one at once, so a place waits for it as for a worker that ends by itself. One
+    in which a rank failed lived: its place waits as long, and that is no end before it was used.
     """
 
     TAKEN = 4
     REFUSED = HOPELESS
+    RANK = 7
     ITSELF = 1_000
 
 

@@ -17,6 +17,7 @@ from et_operator.planning.admitting import awaits_room
 from et_operator.planning.awaiting import describe_ends
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
+from et_operator.planning.exhausting import describe_stop
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing
@@ -154,6 +155,7 @@ def _describe_troubles(draft: Draft) -> None:
     pods = tell_refusals(draft, [PODS]) if is_waiting else ""
     _show(draft, "PodsRefused", "PodsRefused", pods)
     _show(draft, "WorkersFailing", "EarlyLosses", describe_failing(draft))
+    _show(draft, "RanksFailing", "GivenUp", describe_stop(draft))
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
     pull = _find_waiting(view, _PULL_REASONS, _CORRECT_IMAGE)
     _show(draft, "ImagePullFailing", "ImagePull", pull)

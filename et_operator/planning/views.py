@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -229,6 +229,15 @@ class View:
     def unlisted(self) -> frozenset[str]:
         """Uids of the workers that this launcher's broker never lists (again)."""
         return self.report.unlisted if self.report else frozenset()
+
+    @cached_property
+    def used_up(self) -> Mapping[str, int]:
+        """By uid: workers whose hosts the elastic command that runs never uses again.
+
+        With the exit code of what failed there.
+        """
+        is_told = self.report is not None and self.report.ended is None and self.is_elastic
+        return self.report.used_up if self.report and is_told else {}
 
     def is_gone(self, pod: Pod) -> bool:
         """Whether nothing of ours runs in it any more: its container has ended, or it is silent.

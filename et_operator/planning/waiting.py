@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
+from et_operator.model.blacklists import GivenUp
 from et_operator.model.jobs import JobStatus, ScalingRecord
 
 Record = TypeVar("Record")
@@ -32,6 +33,8 @@ def set_clocks_right(status: JobStatus, now: datetime) -> JobStatus:
         changes[name] = new if new != records else records
     if status.scaling is not None:
         changes["scaling"] = _set_scaling_right(status.scaling, now)
+    if status.given_up is not None:
+        changes["given_up"] = _set_given_up_right(status.given_up, now)
     for name in ("launch_backoff", "lost_launchers", "shortage"):
         record = getattr(status, name)
         changes[name] = _set_right(record, now) if record is not None else None
@@ -44,6 +47,12 @@ def _set_scaling_right(scaling: ScalingRecord, now: datetime) -> ScalingRecord:
     right = _set_right(scaling, now)
     script = _set_right(right.script, now) if right.script is not None else None
     return right if script is right.script else replace(right, script=script)
+
+
+def _set_given_up_right(given_up: GivenUp, now: datetime) -> GivenUp:
+    right = _set_right(given_up, now)
+    moments = tuple(_set_right(moment, now) for moment in right.moments)
+    return right if moments == right.moments else replace(right, moments=moments)
 
 
 def _set_right(record: Record, now: datetime) -> Record:

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.e2e.operators import Operators, send
+from tests.e2e.test_launchers import run_in
 from tests.e2e.world import RealWorld, build_job, devcluster, scale_in, train
 
 pytestmark = pytest.mark.cluster
@@ -30,6 +31,29 @@ def test_a_killed_worker_is_replaced_under_a_new_name(world: RealWorld) -> None:
         120,
     )
     assert world.status("trainingjobs", "loss")["failures"]["user"] == 0
+
+
+def test_a_worker_whose_rank_was_killed_is_replaced_though_its_pod_lives(world: RealWorld) -> None:
+    command = train("--steps", "600", "--step-seconds", "0.2")
+    command[1:1] = ["--gloo-timeout-seconds", "20"]
+    world.create(build_job("given-up", command=command, workers=3))
+    world.wait_for_size("given-up", 3)
+
+    run_in(world, "given-up-worker-1", "pkill -KILL -f '[t]rain.py'")
+
+    told = world.wait(
+        lambda: [message for _, why, message in world.events() if why == "WorkerGivenUp"], "told"
+    )
+    assert "given-up-worker-1" in told[0]
+    assert "exit code 137" in told[0]
+    world.wait(lambda: "given-up-worker-3" in world.worker_names(), "a replacement is there")
+    last = len(world.steps("given-up"))
+    world.wait(
+        lambda: (s := world.steps("given-up"))[-1].size == 3 and len(s) > last + 20,
+        "three train again",
+        120,
+    )
+    world.wait(lambda: "given-up-worker-1" not in world.worker_names(), "it has left")
 
 
 @pytest.mark.alone

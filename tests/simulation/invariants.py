@@ -291,6 +291,7 @@ REASONS_WHY = frozenset(
         "NameTaken",
         "Unschedulable",
         "WorkersFailing",
+        "RanksFailing",
         "Foreign",
         "LauncherTrouble",
     }

@@ -209,6 +209,22 @@ async def replaces_a_lost_worker(world: SimulatedWorld) -> None:
     assert world.phase() == "Running"
 
 
+async def replaces_a_worker_that_is_used_up(world: SimulatedWorld) -> None:
+    await start(world, workers=3, minReplicas=2)
+    used_up = world.workers()[1]
+    world.broker.use_up("train", used_up)
+    await world.until(
+        lambda: (
+            used_up not in world.workers()
+            and len(world.workers()) == 3
+            and world.broker.find_hosts("train") == world.workers()
+        )
+    )
+    await world.settle(timedelta(minutes=2))
+    assert len(world.workers()) == 3
+    assert world.phase() == "Running"
+
+
 async def replaces_a_worker_whose_neighbour_lives_on(world: SimulatedWorld) -> None:
     job = make_job(workers=3, minReplicas=2)
     shipper = {"name": "log-shipper", "image": "localhost/shipper:dev"}
@@ -541,6 +557,7 @@ LIVES: dict[str, Life] = {
         starts_again_after_a_failure,
         fails_when_the_command_fails,
         replaces_a_lost_worker,
+        replaces_a_worker_that_is_used_up,
         replaces_a_worker_whose_neighbour_lives_on,
         starts_with_as_many_workers_as_a_quota_has_room_for,
         gives_its_launcher_the_room_that_idle_workers_hold,

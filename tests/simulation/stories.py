@@ -157,6 +157,12 @@ async def crash_a_worker(world: SimulatedWorld, number: int, _: str) -> None:
         world.kubelet.terminate(workers[number % len(workers)], 1)
 
 
+async def use_up_a_worker(world: SimulatedWorld, number: int, _: str) -> None:
+    hosts = world.broker.find_hosts("train")
+    if hosts:
+        world.broker.use_up("train", hosts[number % len(hosts)])
+
+
 async def cling(world: SimulatedWorld, number: int, _: str) -> None:
     """A worker's process does not end while it drains."""
     world.broker.busy.add(f"train-worker-{number}")
@@ -212,6 +218,7 @@ STEPS: dict[str, Callable[[SimulatedWorld, int, str], Any]] = {
         delete_a_pod,
         evict_a_pod,
         crash_a_worker,
+        use_up_a_worker,
         cling,
         end_the_command,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from et_operator.model.admissions import Shapes
+from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import (
     Backoff,
@@ -84,6 +85,7 @@ FULL_JOB_STATUS = JobStatus(
     launch_backoff=Backoff(1, NOON),
     lost_launchers=Backoff(1, NOON),
     shortage=Shortage(5, NOON, NOON),
+    given_up=GivenUp(5, (Moment(NOON, 2),), NOON),
     admitted_number=2,
     resize_seconds=(12, 9),
     shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),

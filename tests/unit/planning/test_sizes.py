@@ -22,6 +22,7 @@ from et_contract.pods import MAX_INDEX, MAX_JOB_NAME, build_worker_name
 from et_operator.codec.decoding import MAX_ENV, MAX_SLOTS
 from et_operator.codec.encoding import encode_config_data, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
+from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import (
     Backoff,
@@ -107,6 +108,7 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
         launch_backoff=Backoff(1, START),
         lost_launchers=Backoff(1, START),
         shortage=Shortage(1, START, START),
+        given_up=GivenUp(1, (Moment(START, 3 * MAX_WORKERS),) * 62, START),
     )
 
 

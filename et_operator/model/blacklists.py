@@ -1,0 +1,27 @@
+"""Workers whose hosts a command has given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """So many workers were used up within about a minute of this time."""
+
+    at: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Those of a launcher's command that were replaced in the last hour, and when that stopped.
+
+    It says nothing of a launcher of another epoch. `moments` are of the hour before the last one,
+    the newest last; `stopped`: since when none is replaced any more, for there were too many.
+    """
+
+    epoch: int
+    moments: tuple[Moment, ...] = ()
+    stopped: datetime | None = None

@@ -1,0 +1,98 @@
+"""Which workers are used up and replaced, and when that stops.
+
+A rank has failed there, and the command that goes on never uses the host again: so says its broker
+(launcher/broker/blacklisting.py). That is no loss for which the platform could be blamed, and no
+end of the job. But a script that fails on every node must not wear out a cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from et_operator.model.blacklists import GivenUp, Moment
+from et_operator.model.pods import Pod
+from et_operator.model.texts import name_some
+from et_operator.planning.drafts import Draft
+from et_operator.planning.leaving import leave
+from et_operator.planning.replacing import Cause, Vacancy, judge_loss
+from et_operator.planning.standings import Standing
+
+USED_UP = "UsedUp"
+"""Reason of a leaving worker."""
+MOST = 3
+"""So many for each worker that the job wants are replaced within WITHIN."""
+WITHIN = timedelta(hours=1)
+GATHERED = timedelta(minutes=1)
+"""What comes so soon after another is counted with it: the status has its limit."""
+
+
+def dismiss_used_up(draft: Draft) -> list[Vacancy]:
+    """Let them leave, unless there were too many; returns their places."""
+    used_up = _list_used_up(draft)
+    if not used_up or find_stop(draft) is not None or not _note(draft, len(used_up)):
+        return []
+    _tell(draft, used_up)
+    vacancies = [judge_loss(draft, p.name, p, USED_UP, Cause.RANK) for p in used_up]
+    for pod in used_up:
+        leave(draft, pod.name, pod.uid, USED_UP)
+    return vacancies
+
+
+def find_stop(standing: Standing) -> GivenUp | None:
+    """What is noted of this epoch, where its workers are replaced no more for such ends."""
+    noted = _find_noted(standing)
+    return noted if noted.stopped is not None else None
+
+
+def describe_stop(standing: Standing) -> str:
+    """That none of them is replaced any more; "" where that is not so."""
+    if find_stop(standing) is None:
+        return ""
+    names = [pod.name for pod in _list_used_up(standing)]
+    who = f"; {name_some(names)} stay and do nothing" if names else ""
+    return (
+        f"processes failed in more than {MOST} workers within an hour for each that the job wants, "
+        "and its command went on without them: no more are replaced for that, until another "
+        f"command starts or the job is suspended and resumed{who}"
+    )
+
+
+def _list_used_up(standing: Standing) -> list[Pod]:
+    used_up = standing.view.used_up
+    return [pod for pod in standing.select_roster() if pod.uid in used_up] if used_up else []
+
+
+def _find_noted(standing: Standing) -> GivenUp:
+    noted, epoch = standing.decided.given_up, standing.decided.epoch
+    return noted if noted is not None and noted.epoch == epoch else GivenUp(epoch)
+
+
+def _note(draft: Draft, count: int) -> bool:
+    """Note that so many more are used up; whether they may be replaced."""
+    noted, now = _find_noted(draft), draft.now
+    moments = [moment for moment in noted.moments if moment.at > now - WITHIN]
+    most = MOST * (draft.decided.decided_replicas or 0)
+    is_enough = sum(moment.count for moment in moments) + count > most
+    if moments and moments[-1].at > now - GATHERED:
+        last = moments.pop()
+        moments.append(replace(last, count=last.count + count))
+    else:
+        moments.append(Moment(now, count))
+    stopped = now if is_enough else None
+    draft.change(given_up=replace(noted, moments=tuple(moments), stopped=stopped))
+    return not is_enough
+
+
+def _tell(draft: Draft, used_up: list[Pod]) -> None:
+    """Ends with one code are one Event."""
+    codes: dict[int, list[str]] = {}
+    for pod in used_up:
+        codes.setdefault(draft.view.used_up[pod.uid], []).append(pod.name)
+    for code, names in codes.items():
+        message = (
+            f"{name_some(names)}: a process there ended with exit code {code}, and the command "
+            "goes on and never uses that host again: the worker leaves and is replaced; what the "
+            f"process wrote is in the log of {draft.view.launcher_name}"
+        )
+        draft.tell("WorkerGivenUp", message, is_warning=True)
