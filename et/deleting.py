@@ -9,13 +9,14 @@ from datetime import timedelta
 from et.clusters import Cluster
 from et.errors import EtError
 from et.reading import read_job, read_pods, read_scalings
-from et.screens import Screen, count
+from et.screens import Screen
 from et_kube.errors import Conflict, NotFound
 from et_kube.racing import run_within
 from et_kube.resources import PODS, TRAINING_JOBS
 from et_kube.retrying import ask_again
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
+from et_operator.model.texts import count
 
 LOOK = timedelta(seconds=1)
 STAYS = (

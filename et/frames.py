@@ -15,6 +15,7 @@ from et.steps import Progress, Step
 from et.stories import describe_outcomes, name_scaling
 from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerState
 from et_operator.model.scalings import Scaling
+from et_operator.model.texts import count
 
 SHOWN = 6
 """Scalings that are shown, the newest."""
@@ -173,7 +174,7 @@ def _describe_scaling(scaling: Scaling) -> str:
 
 def _describe_change(record: ScalingRecord) -> str:
     outcomes = describe_outcomes(record.workers)
-    text = f"Replicas: {record.base} -> {record.target} workers"
+    text = f"Replicas: {record.base} -> {count(record.target, 'worker')}"
     if record.outcome is not None and not record.outcome.succeeded:
         text += f", stopped ({record.outcome.reason}): {record.outcome.message}"
     return text + (f"; {outcomes}" if outcomes else "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
+from et.steps import find_cause
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import NotFound
@@ -23,6 +25,8 @@ EVENTS = Resource("", "v1", "events", "Event")
 """The older form of Events: it is the one that the roles view and edit may read everywhere."""
 SCALINGS = (SCALE_INS, SCALE_OUTS)
 ENDED = frozenset({"Succeeded", "Failed"})
+_EXIT = re.compile(r"[^:\n]* ended with exit code \d+(?: \([^)]*\))?(?=: )")
+"""How the operator begins what it says of a command that has failed: its output follows."""
 
 
 async def read_job(cluster: Cluster, name: str) -> Json:
@@ -125,10 +129,13 @@ def describe_workers(job: TrainingJob) -> str:
 
 
 def explain_end(job: TrainingJob) -> str:
-    """Why it ended, in the operator's words."""
+    """Why it ended, in the operator's words; of a long output in these only its error."""
     for condition in job.status.conditions:
         if condition.type in ENDED and condition.status == "True":
-            return condition.message or condition.reason
+            text = condition.message or condition.reason
+            how = _EXIT.match(text)
+            cause = find_cause(text[how.end() + 2 :]) if how else ""
+            return f"{how[0]}: {cause}" if how and cause else text
     return ""
 
 

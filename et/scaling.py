@@ -17,6 +17,7 @@ from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, R
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerOutcome
 from et_operator.model.scalings import Scaling
+from et_operator.model.texts import count
 from et_scheduler.model.jobs import Admission
 
 
@@ -72,6 +73,19 @@ def check_queue(job: TrainingJob, admission: Admission | None, wish: Wish) -> No
     )
 
 
+def check_bounds(job: TrainingJob, target: int) -> None:
+    """Raises EtError for a number outside of the job's bounds, which names both."""
+    worker = job.spec.worker if job.spec else None
+    if worker is None:
+        return
+    least, most = worker.min_replicas or 1, worker.max_replicas
+    if target < least or (most is not None and target > most):
+        above = f", maxReplicas {most}" if most is not None else ""
+        raise EtError(
+            f"{job.key.name} cannot have {count(target, 'worker')}: minReplicas is {least}{above}"
+        )
+
+
 def complete_names(job: str, names: Sequence[str]) -> list[str]:
     """Workers may be named in short: `1` or `worker-1` for `<job>-worker-1`."""
     full = []
@@ -98,11 +112,14 @@ async def _set_replicas(
     ref = Ref(TRAINING_JOBS, cluster.namespace, job.key.name)
     before = job.spec.worker.replicas if job.spec else 0
     target = wish.to or 0
+    check_bounds(job, target)
     await cluster.api.patch(ref, {"spec": {"replicas": target}}, subresource="scale")
-    quiet.say(f"{job.key.name}: {before} -> {target} workers asked for")
+    quiet.say(f"{job.key.name}: {before} -> {count(target, 'worker')} asked for")
     waiting = ReplicasWait(quiet, target)
     if wish.wait is not None:
-        await _wait(cluster, ref, waiting.see, wish.wait, f"the change to {target} workers")
+        await _wait(
+            cluster, ref, waiting.see, wish.wait, f"the change to {count(target, 'worker')}"
+        )
     if as_json:
         screen.show_json(waiting.newest or await cluster.api.get(ref))
     return waiting.has_succeeded or wish.wait is None
@@ -199,10 +216,12 @@ class ReplicasWait:
         if self.has_succeeded:
             for worker in self.record.added if self.record else ():
                 self.screen.say(f"  {worker.name} joined")
-            self.screen.say(f"{job.key.name} has {self.target} workers")
+            self.screen.say(f"{job.key.name} has {count(self.target, 'worker')}")
             return True
-        why = outcome.message if outcome else f"it has {reached} workers, {job.status.phase}"
-        self.screen.say(f"{job.key.name} was not brought to {self.target} workers: {why}")
+        there = f"it has {count(reached, 'worker')}, {job.status.phase}"
+        why = outcome.message if outcome else there
+        target = count(self.target, "worker")
+        self.screen.say(f"{job.key.name} was not brought to {target}: {why}")
         return True
 
 

@@ -141,11 +141,6 @@ def style_phase(phase: str) -> Text:
     return Text(phase or "-", style=PHASES.get(phase, ""))
 
 
-def count(number: int, what: str) -> str:
-    """`1 worker`, `2 workers`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def format_duration(duration: timedelta) -> str:
     """`45s`, `3m20s`, `5h2m`, `12d`: two units at most."""
     seconds = max(int(duration.total_seconds()), 0)

@@ -30,6 +30,12 @@ MAX_LINE = 2000
 """Characters that are looked at: nobody's progress line is longer, a dumped tensor may be."""
 
 
+_CAUSE = re.compile(
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b.*"
+    r"|.*: can't open file .*|.*: (?:command )?not found"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one line told. `total` is how many steps there will be, where the line said it.
@@ -118,3 +124,13 @@ class Progress:
         )
         self.sizes = list_sizes([*(Step(size=size) for size in self.sizes), step])
         return True
+
+
+def find_cause(text: str) -> str:
+    """The last line of an output that names an error as Python and shells do, "" if none does.
+
+    A rank's own goes before horovodrun's, which only says that one has failed.
+    """
+    lines = [line[:MAX_LINE].strip() for line in reversed(text.splitlines())]
+    ranks = [_PREFIX.sub("", line) for line in lines if _PREFIX.match(line)]
+    return next((line for line in (*ranks, *lines) if _CAUSE.fullmatch(line)), "")

@@ -19,6 +19,7 @@ from et_kube.times import parse_time
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import TrainingJob, WorkerOutcome
 from et_operator.model.scalings import Scaling
+from et_operator.model.texts import count, name_some
 
 JOB = "job"
 SAME = timedelta(seconds=15)
@@ -26,6 +27,9 @@ SAME = timedelta(seconds=15)
 ORDINARY = frozenset({"JobFinished", "Done", "JobResumed", "Restarted"})
 """Reasons of a condition that is no longer true which something else in the story tells."""
 _SCALING = re.compile(r"^(ScaleIn|ScaleOut) ([a-z0-9.-]+)(?::| was stopped| succeeded)")
+_POD = re.compile(r"\S+-(?:launcher(?:-r\d+)?|worker-\d+)")
+_SAYS_LESS = re.compile(r"Error: (?:ErrImagePull|ImagePullBackOff)$|Back-off pulling image ")
+"""What a kubelet says beside `Failed to pull image`, which has the cause."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -55,6 +59,7 @@ def tell_story(
         for event in events
         if (entry := read_event(event, job, uids)) is not None
     ]
+    told = merge_pods(told)
     others = chain(_read_job(job), *(_read_scaling(scaling) for scaling in scalings))
     known: dict[str, list[Entry]] = defaultdict(list)
     for entry in told:
@@ -88,6 +93,17 @@ def read_event(event: Json, job: TrainingJob, scalings: Mapping[str, Scaling]) -
     return Entry(at, subject, reason, text, is_warning, find_count(event))
 
 
+def merge_pods(entries: Iterable[Entry]) -> list[Entry]:
+    """One warning of all pods that have it, without those that another one of the pod explains."""
+    groups: dict[object, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if not _POD.fullmatch(entry.about):
+            groups[len(groups)].append(entry)
+        elif not _SAYS_LESS.match(entry.text):
+            groups[entry.what, entry.text.replace(entry.about, "")].append(entry)
+    return [_merge(group) for group in groups.values()]
+
+
 def find_time(event: Json) -> datetime:
     """When it happened first: newer Events have eventTime, older ones firstTimestamp."""
     texts = (event.get("eventTime"), event.get("firstTimestamp"), event.get("lastTimestamp"))
@@ -109,8 +125,7 @@ def describe_wish(scaling: Scaling) -> str:
     """What a scaling asks for."""
     if scaling.pod_names:
         return f"{', '.join(scaling.pod_names)} must go"
-    number = scaling.count or 0
-    return f"{number} {'worker' if number == 1 else 'workers'} {_DIRECTION[scaling.kind.value]}"
+    return f"{count(scaling.count or 0, 'worker')} {_DIRECTION[scaling.kind.value]}"
 
 
 def describe_outcomes(workers: Iterable[WorkerOutcome]) -> str:
@@ -119,6 +134,12 @@ def describe_outcomes(workers: Iterable[WorkerOutcome]) -> str:
 
 
 _DIRECTION = {"ScaleIn": "less", "ScaleOut": "more"}
+
+
+def _merge(group: list[Entry]) -> Entry:
+    first = min(group, key=lambda entry: entry.at)
+    names = sorted({entry.about for entry in group})
+    return replace(first, about=name_some(names), count=sum(entry.count for entry in group))
 
 
 def _read_job(job: TrainingJob) -> Iterator[Entry]:

@@ -28,6 +28,7 @@ from et_kube.errors import Refused
 from et_operator.codec.decoding import decode_job
 from et_operator.model.conditions import find_condition
 from et_operator.model.jobs import TrainingJob
+from et_operator.model.texts import count
 from et_scheduler.model.jobs import Admission
 
 LATELY = timedelta(minutes=30)
@@ -95,7 +96,7 @@ def _list_of_queue(
     where = f"in queue {find_queue(job, admission)}"
     if admission.state is AdmissionState.ADMITTED:
         yield "queue", f"admitted {where} {format_since(admission.since, now)} ago"
-        yield "may have", f"{admission.workers} workers now"
+        yield "may have", f"{count(admission.workers, 'worker')} now"
         if admission.leaving:
             yield "leaving", ", ".join(admission.leaving)
     else:

@@ -53,6 +53,11 @@ def measure(text: str) -> int:
     return len(json.dumps(text)) - 2 + 5 * sum(map(text.count, "<>&"))
 
 
+def count(number: int | None, what: str) -> str:
+    """`1 worker`, `2 workers`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def name_some(names: Sequence[str]) -> str:
     """All of them, or as many as anybody reads."""
     more = len(names) - NAMED

@@ -168,7 +168,8 @@ def _judge_end(draft: Draft, pod: Pod | None) -> Verdict:
     if not lost and not was_short(draft, pod):
         return verdict if end is None else replace(verdict, ending=Ending.FAILED)
     names = ", ".join(record.name for record in lost)
-    why = f"{names} was lost" if names else "too few workers were left for its command to go on"
+    were = "was" if len(lost) == 1 else "were"
+    why = f"{names} {were} lost" if names else "too few workers were left for its command to go on"
     message = f"{why}, and {verdict.message}"
     is_wanted = all(was_wanted(draft.view, record) for record in lost)
     return _lose("WorkerLost", message, is_taken=is_wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from et_contract.documents import AHEAD
 from et_operator.model.jobs import LauncherCreation
 from et_operator.model.names import build_worker_selector
+from et_operator.model.texts import count
 from et_operator.planning.admitting import awaits_room, count_allowed
 from et_operator.planning.drafts import Draft
 from et_operator.planning.standings import Standing
@@ -28,7 +29,9 @@ def begin(draft: Draft) -> None:
         decided_replicas=draft.spec.worker.replicas,
     )
     draft.set_condition("Created", "True", "TrainingJobCreated", "the job was accepted")
-    draft.tell("Created", f"starting {draft.spec.worker.replicas} workers and the launcher")
+    draft.tell(
+        "Created", f"starting {count(draft.spec.worker.replicas, 'worker')} and the launcher"
+    )
     for warning in draft.view.job.warnings:
         draft.tell("SpecWarning", warning, is_warning=True)
 

@@ -13,7 +13,7 @@ from et_operator.model.jobs import (
     WorkerState,
 )
 from et_operator.model.scalings import Scaling
-from et_operator.model.texts import MAX_MESSAGE, cut
+from et_operator.model.texts import MAX_MESSAGE, count, cut
 from et_operator.planning.admitting import awaits_room, count_allowed, is_queued
 from et_operator.planning.concluding import (
     MOST_UNTOLD,
@@ -278,7 +278,7 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
 
 def _describe_number(draft: Draft, scaling: ScalingRecord) -> str:
     has, number = draft.status.decided_replicas, scaling.target
-    there = f"the job has {has} workers"
+    there = f"the job has {count(has, 'worker')}"
     rest = "" if has == number else f"worker.replicas is {number}: it waits in line for the rest"
     return "; ".join(filter(None, (there, rest, describe_too_few(draft))))
 

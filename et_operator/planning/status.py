@@ -146,7 +146,8 @@ def _describe_hosts(draft: Draft) -> None:
         return
     message = "the launcher has a stream to its workers"
     draft.set_condition("HostsListed", "True", "StreamsOpen", message)
-    draft.tell("HostsListed", f"{listed} workers are listed as hosts")
+    told = "1 worker is listed as host" if listed == 1 else f"{listed} workers are listed as hosts"
+    draft.tell("HostsListed", told)
 
 
 def _describe_troubles(draft: Draft) -> None:

@@ -10,6 +10,7 @@ from et_contract.documents import MAX_WORKERS
 from et_operator.model.jobs import MANY_WORKERS, ScalingKind, WorkerSpec
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.scalings import Scaling
+from et_operator.model.texts import count
 from et_operator.planning.admitting import (
     count_allowed,
     is_number_its_own,
@@ -148,8 +149,8 @@ def find_bound(worker: WorkerSpec, number: int) -> tuple[str, str] | None:
     if number > MAX_WORKERS:
         return "AboveMax", f"{number} workers: {MANY_WORKERS}"
     if most is not None and number > most:
-        return "AboveMax", f"{number} workers would be more than maxReplicas {most}"
+        return "AboveMax", f"{count(number, 'worker')} would be more than maxReplicas {most}"
     if number >= (least or 1):
         return None
     bound = f"minReplicas {least}" if least else "1, as minReplicas is not given"
-    return "BelowMin", f"{number} workers would be fewer than {bound}"
+    return "BelowMin", f"{count(number, 'worker')} would be fewer than {bound}"

@@ -63,9 +63,9 @@ async def test_a_number_is_set_like_kubectl_scale_and_how_each_left_is_told(worl
     succeeded, words = await run(world, Wish(to=1, wait=LONG))
 
     assert succeeded
-    assert "train: 2 -> 1 workers asked for" in words
+    assert "train: 2 -> 1 worker asked for" in words
     assert "train-worker-1 left: graceful" in words
-    assert words.endswith("train has 1 workers")
+    assert words.endswith("train has 1 worker")
     assert world.cluster.list(SCALE_INS) == []
 
 
@@ -182,3 +182,18 @@ def test_workers_may_be_named_in_short():
         *("train-worker-3", "train-worker-4", "train-worker-5"),
         *("launcher", "another-worker-1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (9, "train cannot have 9 workers: minReplicas is 2, maxReplicas 4"),
+        (1, "train cannot have 1 worker: minReplicas is 2, maxReplicas 4"),
+    ],
+)
+async def test_a_number_outside_of_the_bounds_is_told_with_both(target: int, words: str):
+    world = SimulatedWorld()
+    await start(world, minReplicas=2, maxReplicas=4)
+
+    with pytest.raises(EtError, match=words):
+        await scale(join(world), make_screen(), "train", Wish(to=target), as_json=False)

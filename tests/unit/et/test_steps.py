@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et.steps import Progress, Step, count_repeats, list_sizes, parse_step, parse_steps
+from et.steps import Progress, Step, count_repeats, find_cause, list_sizes, parse_step, parse_steps
 
 CASES = {
     "[0]<stdout>:step=26 loss=0.097518 size=2 epoch=0 rank=0 host=worker-1 t=1795254992.2": Step(
@@ -76,3 +76,25 @@ def test_progress_keeps_the_newest_of_each_fact():
 
     assert progress.newest == Step(number=5, total=10, epoch=1, loss=0.5, size=2)
     assert progress.sizes == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "[1]<stderr>:ModuleNotFoundError: No module named 'model'\nRuntimeError: Gloo job",
+            "ModuleNotFoundError: No module named 'model'",
+        ),
+        (
+            "[0]<stderr>:python3: can't open file '/train.py': [Errno 2] No such file or directory",
+            "python3: can't open file '/train.py': [Errno 2] No such file or directory",
+        ),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory\n", "torch.cuda.OutOfMemoryError: CUDA"),
+        ("sh: 1: pyhton3: not found", "sh: 1: pyhton3: not found"),
+        ("KeyboardInterrupt", "KeyboardInterrupt"),
+        ("step=1 loss=0.1\nall is well", ""),
+    ],
+)
+def test_the_error_that_ended_a_command_is_found_in_its_output(text: str, cause: str):
+    assert find_cause(text).startswith(cause)
+    assert bool(find_cause(text)) == bool(cause)

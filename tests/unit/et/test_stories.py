@@ -127,7 +127,7 @@ def test_pods_are_heard_when_they_warn_and_belong_to_this_job():
 
     story = tell_story(make_stored_job(), [], events)
 
-    assert [entry.about for entry in story] == ["job", "train-worker-0", "train-launcher"]
+    assert [entry.about for entry in story] == ["job", "train-launcher, train-worker-0"]
 
 
 def test_older_events_and_repeated_ones_have_their_time_and_their_count():
@@ -175,3 +175,18 @@ def test_a_story_of_twice_as_much_is_twice_the_work() -> None:
         return count_steps(lambda: tell_story(job, scalings, events))
 
     assert measure(200) < 2.2 * measure(100)
+
+
+def test_what_all_pods_complain_of_is_told_once():
+    pull = 'Failed to pull image "nope:1": not found'
+    events = []
+    for seconds, name in enumerate(("train-launcher", "train-worker-0", "train-worker-1")):
+        about = {"kind": "Pod", "name": name, "uid": name}
+        for text in (pull, "Error: ErrImagePull", 'Back-off pulling image "nope:1"'):
+            event = make_event(4 + seconds, "Failed", text, involvedObject=about, type="Warning")
+            events.append(event | {"count": 2})
+
+    (entry,) = [one for one in tell_story(make_stored_job(), [], events) if one.is_warning]
+
+    assert entry.about == "train-launcher, train-worker-0, train-worker-1"
+    assert (entry.text, entry.count) == (pull, 6)
