@@ -41,10 +41,12 @@ _UNANSWERED = "et-scheduler does not answer: is it installed, does it run (docs/
 def note_admission(draft: Draft) -> None:
     """Record what et-scheduler has said, or that it is asked.
 
-    An admission is spent when it starts the job, and when its author suspends the job.
+    An admission is spent when it starts the job, when its author suspends the job, and when the job
+    is in no queue.
     """
     job = draft.view.snapshot.job
     if not is_queued(job):
+        _spend(draft)
         _note_no_queue(draft)
         return
     _note_shapes(draft)
@@ -54,8 +56,7 @@ def note_admission(draft: Draft) -> None:
     is_suspended_by_author = job.spec is not None and job.spec.suspend
     if draft.status.is_suspended and not is_suspended_by_author:
         return  # its last launcher may have something to tell: nothing is spent before a start
-    number = job.admission.number if job.admission is not None else 0
-    draft.change(admitted_number=max(number, draft.status.admitted_number))
+    _spend(draft)
     if is_suspended_by_author:
         draft.set_condition(
             ADMITTED, "False", "Suspended", "the job waits in no line while suspended"
@@ -95,6 +96,13 @@ def _leave_unnamed(pod: Json, account: str) -> Json:
     if spec.get("serviceAccountName") == account:
         del spec["serviceAccountName"]
     return {**pod, "metadata": metadata, "spec": spec}
+
+
+def _spend(draft: Draft) -> None:
+    """What was told by now starts the job in this pass or never."""
+    admission = draft.view.snapshot.job.admission
+    if admission is not None and admission.number > draft.status.admitted_number:
+        draft.change(admitted_number=admission.number)
 
 
 def _note_no_queue(draft: Draft) -> None:

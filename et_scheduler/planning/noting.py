@@ -29,6 +29,8 @@ def note_all(draft: Draft) -> None:
             _note_admitted(draft, standing)
         elif standing.is_waiting:
             _note_waiting(draft, standing)
+        elif standing.job.is_waiting:
+            _note_suspended(draft, standing)
     for standing in draft.list_admitted():
         if not standing.job.is_frozen:
             _restore_given(draft, standing)
@@ -80,6 +82,19 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
             since=draft.now,
             **_forget_growth(admission),
         )
+
+
+def _note_suspended(draft: Draft, standing: Standing) -> None:
+    """Who is suspended before he has started gives back what he was told, before others have it.
+
+    His author may resume him before the operator looks: he would start in the room of others.
+    """
+    admission = standing.admission
+    if (
+        admission.state is AdmissionState.ADMITTED
+        and admission.number > standing.job.admitted_number
+    ):
+        send_back(draft, standing, Reason.NONE, "suspended before it had started", queue="")
 
 
 def _note_admitted(draft: Draft, standing: Standing) -> None:

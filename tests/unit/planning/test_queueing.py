@@ -146,6 +146,39 @@ def test_a_suspended_job_has_spent_its_admission():
     assert count_workers(world) == 2
 
 
+@pytest.mark.parametrize("is_told_first", [True, False])
+def test_so_has_one_that_never_started_by_it(*, is_told_first: bool):
+    world = make_world()
+    world.settle()
+    if is_told_first:
+        answer(world, 1, 2)
+    world.edit(suspend=True)
+    world.settle()
+    answer(world, 1, 2)
+    world.settle()
+    world.edit(suspend=False)
+    world.go_on()
+    assert (world.pods, world.status.phase) == ({}, JobPhase.WAITING)
+
+
+def test_and_one_that_has_left_its_queue_where_it_comes_back_before_anybody_looks():
+    world = make_world()
+    world.settle()
+    answer(world, 1, 4)
+    world.edit(queue="")
+    world.go_on(12)
+    assert (count_workers(world), world.status.phase) == (2, JobPhase.RUNNING)
+    world.wait(3600)
+    world.edit(queue="vision", suspend=True)
+    world.step()
+    world.edit(suspend=False)
+    world.go_on(12)
+    assert (world.pods, world.status.phase) == ({}, JobPhase.WAITING)
+    answer(world, 2, 3)
+    world.go_on(12)
+    assert count_workers(world) == 3
+
+
 def test_what_cannot_be_read_changes_nothing_of_a_job_that_runs():
     world = make_world()
     start(world, workers=3)

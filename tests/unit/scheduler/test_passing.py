@@ -46,6 +46,21 @@ def explain(decision: Decision, uid: str) -> str:
 
 
 # ---------------------------------------------------------------- starts and growth
+def test_who_is_suspended_before_he_started_has_lost_what_others_have_by_then() -> None:
+    room = Admission(1, AdmissionState.ADMITTED, queue="main", workers=8, queued_at=SOON)
+    held = replace(make_job("a", 8, 8), is_suspended=True, admission=room)
+    jobs = [held, make_job("b", 8, 8)]
+    decision = decide(Cluster(ONE), MAIN, jobs, NOW)
+    assert [(change.uid, change.admission.state.value) for change in decision.changes] == [
+        ("a", "Waiting"),
+        ("b", "Admitted"),
+    ]
+    a, b = apply(jobs, decision)
+    told = decide_on(ONE, [replace(a, is_suspended=False), b])["a"]
+    assert (told.state, told.workers, told.queued_at) == (AdmissionState.WAITING, 0, NOW)
+    assert "a" not in decide_on(ONE, [a, b])
+
+
 def test_a_gang_starts_where_it_fits_and_grows_into_what_is_left() -> None:
     told = decide_on(TWO, [make_job("a", least=2, most=10)])["a"]
     assert told.state is AdmissionState.ADMITTED
