@@ -173,6 +173,30 @@ def delete(
 
 
 @app.command()
+def restart(
+    ctx: typer.Context,
+    *,
+    job: Job,
+    timeout: Timeout = "10m",
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """End all pods of a job, and let it go on with new ones from its own checkpoint.
+
+    Suspends it, waits until its pods have ended, and resumes it.
+    """
+    limit = parse_duration(timeout)
+
+    async def work(cluster: Cluster, screen: Screen) -> None:
+        from et.restarting import restart as restart_job
+
+        await restart_job(cluster, screen, job, limit)
+
+    run_command(ctx, work, namespace, context, kubeconfig)
+
+
+@app.command()
 def logs(
     ctx: typer.Context,
     *,

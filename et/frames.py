@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from rich.console import Console, RenderableType
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +21,8 @@ from et_operator.model.texts import count
 
 SHOWN = 6
 """Scalings that are shown, the newest."""
+FRESH = timedelta(minutes=5)
+"""For so long a scaling is shown that has failed."""
 BAR = 20
 
 
@@ -41,8 +45,23 @@ class View:
             self.changes[record.started] = record
 
 
-def draw(view: View, now: datetime) -> Table:
-    """The picture: a title, then what is known, each fact on its line."""
+def fit(view: View, now: datetime, console: Console) -> RenderableType:
+    """The picture in the room that the terminal has: what is oldest is left out first."""
+    room, shown = max(console.height - 1, 2), SHOWN
+    while True:
+        page = draw(view, now, shown)
+        lines = console.render_lines(page, pad=False)
+        if len(lines) <= room:
+            return page
+        if not shown:
+            break
+        shown -= 1
+    kept = [lines[0], *lines[len(lines) - room + 1 :]]
+    return Segments([part for line in kept for part in (*line, Segment.line())])
+
+
+def draw(view: View, now: datetime, shown: int = SHOWN) -> Table:
+    """The picture: a title, then what is known, each fact on its line; so many scalings at most."""
     job, status = view.job, view.job.status
     began, ended = status.start_time or job.created, status.completion_time or now
     title = Text.assemble((job.key.name, "bold"), "  ", style_phase(status.phase or ""))
@@ -50,7 +69,7 @@ def draw(view: View, now: datetime) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for label, value in _list_facts(view):
+    for label, value in _list_facts(view, now, shown):
         table.add_row(label, value)
     page = Table.grid()
     page.add_row(title)
@@ -76,12 +95,16 @@ def find_stage(view: View) -> tuple[object, ...]:
     return (status.phase, status.current_workers, is_scaling, view.progress.newest.size)
 
 
-def list_scalings(view: View, *, is_over: bool = False) -> list[str]:
-    """A line for each scaling there was or is, oldest first; `is_over`: only for the former."""
+def list_scalings(view: View, now: datetime, *, is_over: bool = False) -> list[str]:
+    """A line for each scaling there was or is, oldest first; `is_over`: only for the former.
+
+    One that has failed, and so has changed nothing, is no matter any more after a while.
+    """
     found = [
         (scaling.created, _describe_scaling(scaling))
         for scaling in view.scalings
-        if not is_over or (scaling.status.phase is not None and scaling.status.phase.is_final)
+        if (not is_over or (scaling.status.phase is not None and scaling.status.phase.is_final))
+        and not _is_stale(scaling, now)
     ]
     found += [
         (at, _describe_change(record))
@@ -91,14 +114,15 @@ def list_scalings(view: View, *, is_over: bool = False) -> list[str]:
     return [line for _, line in sorted(found)]
 
 
-def _list_facts(view: View) -> Iterator[tuple[str, str | Text]]:
+def _list_facts(view: View, now: datetime, shown: int) -> Iterator[tuple[str, str | Text]]:
     job = view.job
     yield "workers", _describe_workers(job)
     yield from _list_training(view)
-    lines = list_scalings(view)
-    left_out = len(lines) - SHOWN
+    lines = list_scalings(view, now)
+    left_out = len(lines) - shown
     if left_out > 0:
-        lines = [f"... {left_out} before these", *lines[-SHOWN:]]
+        rest = lines[left_out:]
+        lines = [f"... {left_out} before these", *rest] if rest else [f"{left_out} not shown"]
     for index, line in enumerate(lines):
         yield "scalings" if index == 0 else "", line
     for trouble in list_troubles(job):
@@ -154,6 +178,12 @@ def _describe_workers(job: TrainingJob) -> Text:
         if names:
             text.append(f"\n{state.value.lower()}: {', '.join(names)}", style=style)
     return text
+
+
+def _is_stale(scaling: Scaling, now: datetime) -> bool:
+    status = scaling.status
+    ended = status.completion_time
+    return status.phase == "ScaleFailed" and ended is not None and now - ended > FRESH
 
 
 def _describe_scaling(scaling: Scaling) -> str:

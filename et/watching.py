@@ -12,7 +12,7 @@ from rich.live import Live
 from et.clusters import Cluster
 from et.errors import explain
 from et.following import follow
-from et.frames import View, draw, find_stage, list_scalings, summarise
+from et.frames import View, find_stage, fit, list_scalings, summarise
 from et.logs import Beginning, PodLog
 from et.reading import explain_end, find_launcher, has_ended, read_job, read_pods, read_scalings
 from et.screens import Screen, format_clock
@@ -104,13 +104,13 @@ class Watcher:
         """Draw, or print a line if there is something new."""
         now = self.cluster.clock.now()
         if self.live is not None:
-            self.live.update(draw(self.view, now), refresh=True)
+            self.live.update(fit(self.view, now, self.screen.out), refresh=True)
             return
         self._print()
 
     def _print(self) -> None:
         view, clock = self.view, self.cluster.clock
-        for line in list_scalings(view, is_over=True):
+        for line in list_scalings(view, clock.now(), is_over=True):
             if line not in self.said:
                 self.said.add(line)
                 self.screen.say(f"{format_clock(clock.now(), clock.now())}  {line}")
@@ -161,4 +161,5 @@ class Watcher:
             self.log = PodLog(self.cluster, pod, Beginning(tail=TAIL))
         async with aclosing(self.log.read(is_following=is_following)) as lines:
             async for line in lines:
+                self.view.note = ""
                 self.view.progress.take(line.text)

@@ -1,0 +1,84 @@
+"""The picture of `et watch` where there is little room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from et.frames import FRESH, View, fit, list_scalings
+from et.steps import Progress, Step
+from et_operator.codec.decoding import decode_scaling
+from et_operator.model.conditions import Condition
+from et_operator.model.scalings import Scaling
+from fakes.clock import START
+from tests.makers import make_scale_out
+from tests.planning_makers import make_job
+from tests.unit.et.rigs import make_screen, read
+from tests.unit.et.test_stories import at, store_scaling
+
+
+def make_scaling(number: int, phase: str = "ScaleSucceeded") -> Scaling:
+    """Asked for at minute `number`, over ten seconds later."""
+    begun = number * 60
+    conditions = [
+        {"type": kind, "status": "True", "reason": kind, "message": f"{kind} of {number}"}
+        | {"lastTransitionTime": at(begun + 10)}
+        for kind in ("Scaling", phase)
+    ]
+    manifest = make_scale_out(f"grow-{number}")
+    times = {"startTime": at(begun), "completionTime": at(begun + 10)}
+    return decode_scaling(
+        store_scaling(manifest, begun, phase=phase, conditions=conditions, **times)
+    )
+
+
+def make_view(scalings: int, *, trouble: str = "") -> View:
+    job = make_job()
+    if trouble:
+        bad = Condition("ImagePullFailing", "True", "ImagePull", trouble)
+        job = replace(job, status=replace(job.status, conditions=(bad,)))
+    progress = Progress(newest=Step(number=7, loss=0.5, size=2))
+    return View(job, progress, tuple(make_scaling(number) for number in range(scalings)))
+
+
+def draw(view: View, height: int) -> list[str]:
+    screen = make_screen(width=70)
+    screen.out.height = height
+    screen.out.print(fit(view, START + timedelta(hours=1), screen.out))
+    return read(screen.out).splitlines()
+
+
+def test_where_there_is_room_all_is_shown():
+    lines = draw(make_view(3), 40)
+
+    assert [sum(f"grow-{n}:" in line for line in lines) for n in range(3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("height", [9, 10, 14])
+def test_in_a_small_terminal_the_newest_stays(height: int):
+    lines = draw(make_view(9, trouble="no such image"), height)
+
+    assert len(lines) < height
+    assert lines[0].startswith("job")
+    assert any("step" in line for line in lines)
+    assert "no such image" in "".join(lines[-2:])
+    assert "grow-8" in next((line for line in reversed(lines) if "grow-" in line), "grow-8")
+
+
+def test_in_the_smallest_one_the_title_and_the_end_stay():
+    lines = draw(make_view(9, trouble="no such image"), 3)
+
+    assert len(lines) == 2
+    assert lines[0].startswith("job")
+    assert "no such image" in lines[1]
+
+
+def test_a_scaling_that_failed_is_shown_for_a_while():
+    view = replace(make_view(0), scalings=(make_scaling(0, "ScaleFailed"), make_scaling(1)))
+    ended = START + timedelta(seconds=10)
+
+    assert len(list_scalings(view, ended + FRESH)) == 2
+    (line,) = list_scalings(view, ended + FRESH + timedelta(seconds=1))
+    assert "grow-1" in line
