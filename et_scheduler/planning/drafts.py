@@ -70,7 +70,7 @@ class Draft:
         for standing in self.standings.values():
             self._note_gift(standing)
         self.fits: dict[tuple[Shape, tuple[int, int]], int] = {}
-        self.needs: dict[tuple[Shape | None, Shape], str] = {}
+        self.needs: dict[tuple[Shape | None, Shape], tuple[str, str]] = {}
         self.owners: dict[str, str] = {}
         self.donors: object | None = None
         self.largest: dict[tuple[Shape | None, Shape], int] = {}
@@ -113,8 +113,10 @@ class Draft:
         """
         queue, launcher = self.get_queue(standing), standing.launcher
         counts = Counter(there[:workers])
-        if workers > len(there) and self.may_come(queue, standing.coming):
-            counts[self.pools.get_piece(standing.coming)] += workers - len(there)
+        if workers > len(there):
+            coming = standing.coming
+            if self.may_come(queue, coming):
+                counts[self.pools.get_piece(coming)] += workers - len(there)
         if launcher is not None:
             own = launcher.shape or standing.job.launcher
             counts[self.pools.find_piece(own, launcher.node)] += 1

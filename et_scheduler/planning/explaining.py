@@ -14,13 +14,13 @@ MOST_NAMED = 3
 
 def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
     """What it needs, what is there, who has the rest."""
-    fit = _count_fit(draft, standing, gang)
-    owners = _describe_owners(draft, gang)
-    text = f"needs {_describe_needs(draft, gang)}, {_describe_fit(fit, gang)}; {owners}"
+    fit, hold = _count_fit(draft, standing, gang), draft.holds.get(standing.job.uid)
+    pods, owners = _describe_needs(draft, gang)
+    text = f"needs {gang.workers} workers of {pods}, {_describe_fit(fit, gang)}; {owners}"
     if fit < gang.workers:
-        text += _tell_oldest(draft, standing)
-    if standing.job.uid in draft.holds:
-        own = [draft.room.nodes[place].name for place in draft.holds[standing.job.uid].places]
+        text += _tell_oldest(draft, hold)
+    if hold is not None:
+        own = [draft.room.nodes[place].name for place in hold.places]
         text += f"; holds {_name_some(own)}, which others leave"
     if gang.worker.unproven:
         text += f"; not modelled: {gang.worker.unproven}"
@@ -58,22 +58,22 @@ def _describe_pods(gang: Gang) -> str:
     return text
 
 
-def _describe_needs(draft: Draft, gang: Gang) -> str:
-    """The same, in words that were found once in a pass."""
+def _describe_needs(draft: Draft, gang: Gang) -> tuple[str, str]:
+    """What its pods are, and who has most of that: found once in a pass for all who are alike."""
     key = (gang.launcher, gang.worker)
     if key not in draft.needs:
-        draft.needs[key] = _describe_pods(gang)
-    return f"{gang.workers} workers of {draft.needs[key]}"
+        draft.needs[key] = (_describe_pods(gang), _describe_owners(draft, gang))
+    return draft.needs[key]
 
 
-def _tell_oldest(draft: Draft, standing: Standing) -> str:
+def _tell_oldest(draft: Draft, own: Hold | None) -> str:
     """Whose reservation keeps others off nodes for longest."""
-    own = standing.job.uid if standing.job.uid in draft.holds else ""
-    if own not in draft.told_holds:
-        holds = (one for uid, one in draft.holds.items() if uid != own)
+    uid = "" if own is None else own.standing.job.uid
+    if uid not in draft.told_holds:
+        holds = (one for one in draft.holds.values() if one is not own)
         hold = min(holds, key=lambda one: one.standing.admission.queued_at, default=None)
-        draft.told_holds[own] = "" if hold is None else _tell_hold(draft, hold)
-    return draft.told_holds[own]
+        draft.told_holds[uid] = "" if hold is None else _tell_hold(draft, hold)
+    return draft.told_holds[uid]
 
 
 def _tell_hold(draft: Draft, hold: Hold) -> str:

@@ -71,23 +71,16 @@ def _find_evictor(draft: Draft, last: Eviction) -> Obstacle | None:
 
 
 def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
-    queue = draft.get_queue(standing)
-    if _exceeds_limit(draft, standing, gang, at_least=True):
-        return Reason.AT_LIMIT, f"queue {queue} is at its limit with what its jobs need at least"
-    total = _count_largest(draft, gang)
-    if total < gang.workers and not draft.queues[queue].is_autoscaled:
-        return Reason.TOO_LARGE, tell_too_large(gang, total)
-    if _exceeds_limit(draft, standing, gang):
-        return Reason.AT_LIMIT, f"queue {queue} is at its limit until elastic workers have gone"
-    return None
-
-
-def _exceeds_limit(draft: Draft, standing: Standing, gang: Gang, *, at_least: bool = False) -> bool:
-    queue = draft.get_queue(standing)
-    if not draft.queues[queue].limits:
-        return False
-    more = draft.get_amounts(standing, gang.workers, launcher=gang.launcher is not None)
-    return draft.ledger.exceeds_limit(queue, more, at_least=at_least)
+    queue = draft.queues[draft.get_queue(standing)]
+    name, total = queue.name, _count_largest(draft, gang)
+    is_large = total < gang.workers and not queue.is_autoscaled
+    if queue.limits:
+        more = draft.get_amounts(standing, gang.workers, launcher=gang.launcher is not None)
+        if draft.ledger.exceeds_limit(name, more, at_least=True):
+            return Reason.AT_LIMIT, f"queue {name} is at its limit with what its jobs need at least"
+        if not is_large and draft.ledger.exceeds_limit(name, more):
+            return Reason.AT_LIMIT, f"queue {name} is at its limit until elastic workers have gone"
+    return (Reason.TOO_LARGE, tell_too_large(gang, total)) if is_large else None
 
 
 def _count_largest(draft: Draft, gang: Gang) -> int:

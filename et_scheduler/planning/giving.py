@@ -64,6 +64,15 @@ class Search:
 
         None where the gang does not fit however many give; then nothing is changed.
         """
+        mark = None if self.held or self.given else self.draft.room.mark()
+        seats = self._find(gang, is_whole=is_whole)
+        if seats is None:
+            self.undo()
+            if mark is not None:
+                self.draft.room.return_to(mark)
+        return seats
+
+    def _find(self, gang: Gang, *, is_whole: bool) -> Seats | None:
         seats = find_seats(self.draft.room, gang, self.allowed, later=True)
         if seats is not None:  # exact, where what follows takes one pod after the other
             self._hold_all(gang, seats)
@@ -72,12 +81,10 @@ class Search:
         if gang.launcher is not None:
             found = self._seat(gang.launcher, 1)
             if not found:
-                self.undo()
                 return None
             launcher = next(iter(found))
         found = self._seat(gang.worker, gang.workers)
         if sum(found.values()) < gang.workers and (is_whole or not found):
-            self.undo()
             return None
         return Seats(launcher, tuple(found), tuple(found.values()))
 
@@ -179,18 +186,19 @@ class Search:
         """The victims on that node without which one more pod does not fit; none if it cannot."""
         room = self.draft.room
         left = room.later[place].tolist()
-        wanted = [(column, n) for column, n in enumerate(room.get_amounts(shape)) if n]
+        wanted = enumerate(room.get_amounts(shape))
+        lacking = [(column, n - left[column]) for column, n in wanted if n > max(left[column], 0)]
         chosen: list[_Pick] = []
         asked: dict[str, int] = defaultdict(int)
         for standing, pod in self._list_willing(place):
-            if all(left[column] >= amount for column, amount in wanted):
+            if not lacking:
                 break
             if self._can_spare(standing, pod, asked[standing.job.uid]):
                 asked[standing.job.uid] += 1
                 chosen.append((standing, pod))
                 given = room.get_amounts(pod.shape or standing.job.worker)
-                left = [one + more for one, more in zip(left, given, strict=True)]
-        return chosen if all(left[column] >= amount for column, amount in wanted) else []
+                lacking = [(column, n - given[column]) for column, n in lacking if n > given[column]]
+        return [] if lacking else chosen
 
     def _list_willing(self, place: int) -> list[_Pick]:
         left = [pick for pick in self._by_place[place] if not self._has_given(*pick)]

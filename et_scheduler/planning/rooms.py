@@ -20,6 +20,8 @@ from et_scheduler.planning.matching import Mask, Traits
 
 Counts = NDArray[np.int64]
 """One number for each node, by its place."""
+_Rows = slice | NDArray[np.intp]
+_Key = tuple[Shape, Shape | None, bool]
 _MOST = 2**60
 """What anybody says is on a node counts for no more: sums of it still fit 64 bits."""
 
@@ -51,7 +53,7 @@ class Room:
         self._vectors: dict[Shape, Counts] = {}
         self._amounts: dict[Shape, list[int]] = {}
         self._changed: list[int] = []
-        self._caps: dict[tuple[Shape, Shape | None, bool], _Caps] = {}
+        self._caps: dict[_Key, _Caps] = {}
 
     def copy(self) -> Self:
         """The same room to try things in."""
@@ -102,13 +104,23 @@ class Room:
         key = (shape, beside, later)
         caps = self._caps.get(key)
         if caps is None:
-            caps = self._caps[key] = _Caps(self._count(shape, None, later=later, beside=beside))
+            fits = self._count(slice(None), shape, beside, later=later)
+            caps = self._caps[key] = _Caps(fits, len(self._changed))
         elif caps.seen < len(self._changed):
-            places = np.array(sorted(set(self._changed[caps.seen :])), dtype=np.intp)
-            caps.fits[places] = self._count(shape, places, later=later, beside=beside)
-            caps.total = None
-        caps.seen = len(self._changed)
+            self._renew(key, caps)
         return caps.fits
+
+    def mark(self) -> int:
+        """The room as it is now, for `return_to`."""
+        return len(self._changed)
+
+    def return_to(self, mark: int) -> None:
+        """All that was changed since then has been changed back."""
+        for key, caps in self._caps.items():
+            if caps.seen > mark:
+                self._renew(key, caps)
+                caps.seen = mark
+        del self._changed[mark:]
 
     def count_all(self, shape: Shape, *, later: bool = False) -> int:
         """The same on all nodes together."""
@@ -121,7 +133,7 @@ class Room:
     def count_empty(self, shape: Shape, less: Counts | None = None) -> Counts:
         """How many would fit on each node if it had nothing, or nothing but `less`, on it."""
         amounts = self.allocatable if less is None else self.allocatable - less
-        return self._cap(self.divide(amounts, shape), shape, slice(None))
+        return self._cap(slice(None), self.divide(amounts, shape), shape)
 
     def divide(self, amounts: Counts, shape: Shape) -> Counts:
         """How many such pods these amounts hold, a row a node.
@@ -167,18 +179,21 @@ class Room:
         self.later[list(places)] += amounts
         self._changed.extend(places)
 
-    def _count(
-        self, shape: Shape, places: NDArray[np.intp] | None, *, later: bool, beside: Shape | None
-    ) -> Counts:
-        rows = slice(None) if places is None else places
+    def _renew(self, key: _Key, caps: _Caps) -> None:
+        places = np.array(sorted(set(self._changed[caps.seen :])), dtype=np.intp)
+        shape, beside, later = key
+        caps.fits[places] = self._count(places, shape, beside, later=later)
+        caps.total, caps.seen = None, len(self._changed)
+
+    def _count(self, rows: _Rows, shape: Shape, beside: Shape | None, *, later: bool) -> Counts:
         amounts = self.later[rows]
         if not later:
             amounts = np.minimum(amounts, self.now[rows])
         if beside is not None:
             amounts = amounts - self.get_vector(beside)
-        return self._cap(self.divide(amounts, shape), shape, rows)
+        return self._cap(rows, self.divide(amounts, shape), shape)
 
-    def _cap(self, fits: Counts, shape: Shape, rows: slice | NDArray[np.intp]) -> Counts:
+    def _cap(self, rows: _Rows, fits: Counts, shape: Shape) -> Counts:
         """A port of a node is there once, whatever else is free."""
         most = np.minimum(fits, 1) if shape.host_ports else fits
         return np.where(self.get_mask(shape)[rows], most, 0)
@@ -195,9 +210,9 @@ class _Caps:
 
     __slots__ = ("fits", "seen", "total")
 
-    def __init__(self, fits: Counts) -> None:
+    def __init__(self, fits: Counts, seen: int) -> None:
         self.fits = fits
-        self.seen = 0
+        self.seen = seen
         self.total: int | None = None
 
 
