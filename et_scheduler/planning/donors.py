@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Pod
@@ -22,6 +23,9 @@ from et_scheduler.planning.standings import Standing
 
 Group = tuple[str, int]
 """A queue and a priority: who may be asked for whom depends on nothing else."""
+Floats = NDArray[np.float64]
+_NEARLY = 1 - 1e-9
+"""Sums of thousands of nodes are rounded: nothing is refused for that."""
 _Entries = list[tuple[int, int]]
 
 
@@ -39,16 +43,19 @@ class Donors:
         self.givers: dict[Group, list[Standing]] = defaultdict(list)
         self.evictable: dict[Group, list[Standing]] = defaultdict(list)
         self.smallest: dict[Group, Counts] = {}
+        self._spare: dict[Group, Floats] = defaultdict(lambda: np.zeros(len(self._room.resources)))
         workers: dict[Group, _Entries] = defaultdict(list)
         wholes: dict[Group, _Entries] = defaultdict(list)
         for standing in draft.list_admitted():
             group = (draft.get_queue(standing), standing.job.priority)
             self.first.setdefault(group, standing)
-            entries = self._list(draft, standing, standing.workers)
-            if standing.surplus:
+            can_give, can_go = standing.surplus > 0, is_evictable(draft, standing)
+            entries = self._list(draft, standing, standing.workers) if can_give or can_go else []
+            if can_give:
                 self.givers[group].append(standing)
                 workers[group] += entries
-            if is_evictable(draft, standing):
+                self._spare[group] += standing.surplus * self._find_largest(entries)
+            if can_go:
                 self.evictable[group].append(standing)
                 amounts = draft.get_held(standing, standing.size)
                 least = self.smallest.get(group, amounts)
@@ -71,8 +78,29 @@ class Donors:
         if key not in self._sums:
             self._sums[key] = self._add(*key)
         amounts = self._room.later + self._sums[key]
-        fits = self._room.divide(amounts, gang.worker) * self._room.get_mask(gang.worker)
-        return int(fits.sum() if allowed is None else fits[allowed].sum()) >= gang.workers
+        nodes = self._room.get_mask(gang.worker)
+        nodes = nodes if allowed is None else nodes & allowed
+        fits = self._room.divide(amounts, gang.worker) * nodes
+        return int(fits.sum()) >= gang.workers and self._may_sum_up(gang, nodes, *key)
+
+    def _may_sum_up(
+        self, gang: Gang, nodes: Mask, giving: frozenset[Group], going: frozenset[Group]
+    ) -> bool:
+        """Whether all nodes together would have enough: nobody gives more than his surplus."""
+        free = np.maximum(self._room.later[nodes], 0).sum(axis=0, dtype=np.float64)
+        for group in giving & self._spare.keys():
+            free = free + self._spare[group]
+        for group in going & self._wholes.keys():
+            free = free + self._wholes[group].sum(axis=0, dtype=np.float64)
+        wanted = self._room.get_vector(gang.worker) * float(gang.workers)
+        return bool((free >= wanted * _NEARLY).all())
+
+    def _find_largest(self, entries: _Entries) -> Floats:
+        """The most that one of these takes, by resource."""
+        shapes = {number for _, number in entries}
+        vectors = [self._room.get_vector(self._shapes[number]) for number in shapes]
+        largest: Floats = np.max(vectors, axis=0, initial=0).astype(np.float64)
+        return largest
 
     def _add(self, giving: frozenset[Group], going: frozenset[Group]) -> Counts:
         found: Counts = np.zeros_like(self._room.later)

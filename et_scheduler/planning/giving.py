@@ -197,7 +197,9 @@ class Search:
                 asked[standing.job.uid] += 1
                 chosen.append((standing, pod))
                 given = room.get_amounts(pod.shape or standing.job.worker)
-                lacking = [(column, n - given[column]) for column, n in lacking if n > given[column]]
+                lacking = [
+                    (column, n - given[column]) for column, n in lacking if n > given[column]
+                ]
         return [] if lacking else chosen
 
     def _list_willing(self, place: int) -> list[_Pick]:

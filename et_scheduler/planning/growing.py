@@ -22,6 +22,8 @@ from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import find_owed, find_wanted
 
 _Entry = tuple[int, int, str]
+_Kind = tuple[Shape, bool, int]
+"""A worker, whether it may be on what others hold, and whose promises do not keep it off."""
 
 
 @dataclass(slots=True)
@@ -42,7 +44,7 @@ class Fill:
     _heaps: dict[str, list[_Entry]] = field(default_factory=dict)
     _ratios: dict[str, int] = field(default_factory=dict)
     _owed: dict[str, Counts] = field(default_factory=dict)
-    _full: set[Shape] = field(default_factory=set)
+    _failed: dict[_Kind, int] = field(default_factory=dict)
     _outside: Mask | None = None
     _numbers: dict[str, int] = field(default_factory=dict)
     _owners: Counts = field(init=False)
@@ -63,7 +65,7 @@ class Fill:
             heap = self._heaps[queue]
             *_, uid = heappop(heap)
             standing = self.draft.standings[uid]
-            if standing.job.worker not in self._full and self._grow(queue, standing):
+            if self._grow(queue, standing):
                 self._push(queue, standing)
             if not heap:
                 del self._heaps[queue]
@@ -126,9 +128,22 @@ class Fill:
     def _find(self, standing: Standing, step: int, *, is_again: bool) -> list[int] | None:
         """Places for the step, tightest first; where it keeps its least size off what is held.
 
-        Off nodes where pods of others are to come as well, unless it had them a moment ago.
+        Off nodes where pods of others are to come as well, unless it had them a moment ago. What
+        was searched in vain is not searched again: while a room is filled it only gets less.
         """
         allowed = None if standing.outside >= standing.floor else self._outside
+        number = self.draft.promises.get_number(standing.job.uid)
+        kind = (standing.job.worker, allowed is None, number)
+        if step >= self._failed.get(kind, step + 1) and not is_again:
+            return None
+        places = self._search(standing, step, allowed, is_again=is_again)
+        if places is None:
+            self._failed[kind] = step
+        return places
+
+    def _search(
+        self, standing: Standing, step: int, allowed: Mask | None, *, is_again: bool
+    ) -> list[int] | None:
         if not self.is_real:
             return self._seat(standing.job.worker, step, allowed)
         gang = Gang(None, standing.job.worker, step)
@@ -144,8 +159,7 @@ class Fill:
         return self._numbers.setdefault(standing.job.uid, len(self._numbers) + 1)
 
     def _seat(self, worker: Shape, step: int, allowed: Mask | None) -> list[int] | None:
-        if not self.room.count_all(worker):
-            self._full.add(worker)
+        if self.room.count_all(worker) < step:
             return None
         if step > 1:
             seats = find_seats(self.room, Gang(None, worker, step), allowed)

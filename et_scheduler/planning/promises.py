@@ -34,11 +34,15 @@ class Promises:
         if gang.launcher is not None and seats.launcher is not None:
             self._owners[seats.launcher, self._find_taken(gang.launcher)] = number
 
+    def get_number(self, uid: str) -> int:
+        """Whose promises are left in: all who have none are as one."""
+        return self._numbers.get(uid, -1)
+
     def leave_out(self, uid: str, gang: Gang, allowed: Mask | None) -> Mask | None:
         """Of the allowed nodes those where nobody else's pods are still to come."""
         if not self._numbers:
             return allowed
-        key = (self._numbers.get(uid, -1), gang.worker, gang.launcher)
+        key = (self.get_number(uid), gang.worker, gang.launcher)
         if key not in self._free:
             self._free[key] = self._find_free(*key)
         return self._free[key] if allowed is None else self._free[key] & allowed

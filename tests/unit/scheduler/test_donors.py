@@ -1,0 +1,58 @@
+"""The bound for what could be given: it refuses nobody who could be served, and most others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.jobs import Job
+from et_scheduler.model.rules import Rules
+from et_scheduler.planning.donors import Donors
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.seating import book, seat_bound
+from tests.unit.scheduler.makers import MAIN, NOW, cpus, make_job, make_nodes, run_on
+
+NODES = make_nodes(2)
+GROUP = ("main", 0)
+
+
+def build_donors(*jobs: Job) -> Donors:
+    draft = Draft(Cluster(NODES), MAIN, jobs, NOW, Rules())
+    seat_bound(draft)
+    book(draft)
+    return Donors(draft)
+
+
+@pytest.fixture
+def donors() -> Donors:
+    """Two full nodes, of which two workers of one CPU may go, and one of two."""
+    one = run_on(make_job("a", 6, 8), *["node-00"] * 8)
+    two = run_on(make_job("b", 3, 4, 2), *["node-01"] * 4)
+    return build_donors(one, two)
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(1, True), (2, True), (3, False), (8, False)])
+def test_of_a_job_no_more_goes_than_it_has_above_its_least(
+    donors: Donors, workers: int, expected: bool
+) -> None:
+    assert donors.may_fit(Gang(None, cpus(2), workers), None, [GROUP]) is expected
+
+
+def test_where_it_may_not_be_does_not_count(donors: Donors) -> None:
+    gang = Gang(None, cpus(2), 1)
+    assert not donors.may_fit(gang, np.zeros(2, dtype=np.bool_), [GROUP])
+    assert not donors.may_fit(gang, None, [])
+
+
+def test_who_goes_as_a_whole_gives_all_that_he_has(donors: Donors) -> None:
+    assert donors.may_fit(Gang(None, cpus(2), 8), None, [], [GROUP])
+    assert not donors.may_fit(Gang(None, cpus(2), 9), None, [], [GROUP])
+
+
+def test_amounts_beyond_all_measure_refuse_nobody() -> None:
+    huge = make_nodes(2, 2**60)
+    draft = Draft(Cluster(huge), MAIN, [make_job("a", 1, 1, 2**50)], NOW, Rules())
+    book(draft)
+    assert Donors(draft).may_fit(Gang(None, cpus(2**40), 2), None, [])
