@@ -21,6 +21,8 @@ many names: tests/unit/planning/test_sizes.py counts the bytes."""
 
 DRIVER_STALLED = "DriverStalled"
 """Key of a report's `problems`: the user's command has stopped asking for hosts."""
+WORKERS_IDLE = "WorkersIdle"
+"""Another one: it runs nothing in workers that are listed."""
 
 
 class MemberState(StrEnum):

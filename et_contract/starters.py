@@ -122,8 +122,9 @@ MAX_SCRIPT = 2**16
 _MAX_READ = 2 * MAX_SCRIPT
 """So many of all its scripts: a script may have a shell run another one."""
 
+OTHER = "other"
 _ANY = Launcher(
-    name="other",
+    name=OTHER,
     commands=(),
     programs={"ssh": "launcher/shim/rsh.py"},
     settings={},

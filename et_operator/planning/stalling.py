@@ -1,14 +1,15 @@
-"""A launcher whose command hangs: how it is shown, and what its author wants to be done."""
+"""A command that hangs, or leaves workers idle: how it is shown, and what its author wants done."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from et_contract.documents import DRIVER_STALLED
+from et_contract.documents import DRIVER_STALLED, WORKERS_IDLE
 from et_contract.names import build_report_name
+from et_contract.starters import OTHER
 from et_kube.resources import CONFIG_MAPS
 from et_operator.model.conditions import find_condition
-from et_operator.model.jobs import StallPolicy
+from et_operator.model.jobs import AttachMode, JobSpec, StallPolicy
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict
@@ -22,12 +23,25 @@ that does not answer, three times for 20 s (horovod/runner/common/util/network.p
 
 def describe_stall(view: View) -> str:
     """What the broker says of a command that hangs; "" where it does not."""
+    return _find_problem(view, DRIVER_STALLED)
+
+
+def describe_idle(view: View, spec: JobSpec) -> str:
+    """What it says of workers in which the command runs nothing.
+
+    Only of a command that is known to start its processes there, and through the broker.
+    """
+    is_known = spec.launcher != OTHER and spec.attach_mode is AttachMode.KUBEXEC
+    return _find_problem(view, WORKERS_IDLE) if is_known else ""
+
+
+def _find_problem(view: View, reason: str) -> str:
     report, pod = view.report, view.launcher
     if report is None or report.ended is not None or pod is None:
         return ""
     if pod.is_deleting or not view.is_launcher_running:
         return ""
-    return report.problems.get(DRIVER_STALLED, "")
+    return report.problems.get(reason, "")
 
 
 def check_stall(draft: Draft) -> None:

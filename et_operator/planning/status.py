@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_contract.admissions import ADMITTED, REFUSED, WAITING
-from et_contract.documents import DRIVER_STALLED
+from et_contract.documents import DRIVER_STALLED, WORKERS_IDLE
 from et_kube.resources import PODS
 from et_operator.model.conditions import find_condition, is_true, name_troubles
 from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
@@ -22,7 +22,7 @@ from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
-from et_operator.planning.stalling import describe_stall
+from et_operator.planning.stalling import describe_idle, describe_stall
 from et_operator.planning.standings import Standing
 from et_operator.planning.turns import describe_held_number, describe_too_few
 from et_operator.planning.views import NEEDS_PYTHON, View, is_image_unfit
@@ -167,7 +167,9 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "AccountRefused", "AnotherJobs", _describe_borrowed(draft))
     _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
     told = view.report.problems.items() if view.report else ()
-    problems = sorted(problem for problem in told if problem[0] != DRIVER_STALLED)
+    _show(draft, "WorkersIdle", "NoProcesses", describe_idle(view, draft.spec))
+    known = {DRIVER_STALLED, WORKERS_IDLE}
+    problems = sorted(problem for problem in told if problem[0] not in known)
     silence = describe_silence(draft)
     problems += [("ReportMissing", silence)] if silence else []
     text = "; ".join(f"{reason}: {message}" for reason, message in problems)

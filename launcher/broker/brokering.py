@@ -8,11 +8,17 @@ consequences; `due` says when it must be called even if nothing happens.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from et_contract import frames
-from et_contract.documents import DRIVER_STALLED, HostConfig, Member, MemberState
+from et_contract.documents import (
+    DRIVER_STALLED,
+    WORKERS_IDLE,
+    HostConfig,
+    Member,
+    MemberState,
+)
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.blacklisting import Blacklist
 from launcher.broker.bodies import Welcome, read_exit, read_pong
@@ -20,12 +26,13 @@ from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import EXITS_KEPT, Ledger
 from launcher.broker.graces import Graces
 from launcher.broker.hosts import HostList, Verdict
+from launcher.broker.idling import Idleness
 from launcher.broker.launching import Launching
 from launcher.broker.memories import Identity, Memory
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
 from launcher.broker.relaying import Relay, Wire
-from launcher.broker.sessions import count_ranks
+from launcher.broker.sessions import Session, count_ranks
 from launcher.broker.sights import Lookout
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
@@ -91,6 +98,7 @@ class Broker:
         self._has_begun = memory.has_begun
         self._lookout = Lookout(self.hosts, self.ledger, self._relay, self.connected)
         self._blacklist = Blacklist(self.hosts, self.ledger, self._relay)
+        self._idleness = Idleness()
         self._graces = Graces(wire)
         self._kept: Memory | None = None
         self._text: str | None = None
@@ -210,13 +218,14 @@ class Broker:
             self._relay.release(uid)
         self._forget_others()
         self._launching.decide(now)
+        self._watch_idleness(running)
         self._keep()
         self._launching.tell_all(self._text)
 
     def due(self) -> float:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
         parts = (self.hosts, self._relay, self._nudging, self._launching, self._pulse)
-        times = [part.due() for part in parts]
+        times = [*(part.due() for part in parts), self._idleness.due(self._now)]
         times.append(self._departures.due(self._lookout.look(has_begun=self._has_begun)))
         return min((time for time in times if time is not None), default=math.inf)
 
@@ -284,6 +293,17 @@ class Broker:
             self.ledger.complain(DRIVER_STALLED, _STALLED)
         else:
             self.ledger.settle(DRIVER_STALLED)
+
+    def _watch_idleness(self, running: Sequence[Session]) -> None:
+        memory, members = self.hosts.memory, self.hosts.members
+        is_running = memory.started and self.ledger.report.ended is None
+        uids = (entry.uid for entry in memory.listed if entry.uid in members and is_running)
+        listed = {uid: members[uid].name for uid in uids if uid not in self._departures}
+        told = self._idleness.advance(listed, {one.uid for one in running}, self._now)
+        if told:
+            self.ledger.complain(WORKERS_IDLE, told)
+        else:
+            self.ledger.settle(WORKERS_IDLE)
 
     # ------------------------------------------------------------ leaving
 

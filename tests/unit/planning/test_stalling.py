@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.model.jobs import RestartPolicy, StallPolicy
+from et_operator.model.jobs import AttachMode, RestartPolicy, StallPolicy
 from tests.planning_makers import ModelWorld, make_job
 
 HANGS = "it hangs"
@@ -45,6 +45,26 @@ def test_another_trouble_of_the_broker_is_shown_beside_it() -> None:
     tell(world, DriverStalled=HANGS, ExecForbidden="no")
     assert world.reason("LauncherTrouble") == "ExecForbidden"
     assert world.condition("DriverStalled") == "True"
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_told"),
+    [
+        ({"launcher": "horovodrun"}, True),
+        ({"launcher": "mpirun", "is_elastic": False}, True),
+        ({"launcher": "other"}, False),
+        ({"launcher": "horovodrun", "attach_mode": AttachMode.SSH}, False),
+    ],
+)
+def test_workers_that_run_nothing_are_shown_of_commands_that_are_known(
+    spec: dict[str, object], *, is_told: bool
+) -> None:
+    world = start(**spec)
+    tell(world, WorkersIdle="1 of 2 workers run no process")
+    assert world.condition("WorkersIdle") == ("True" if is_told else None)
+    assert world.condition("LauncherTrouble") is None
+    tell(world)
+    assert world.condition("WorkersIdle") == ("False" if is_told else None)
 
 
 @pytest.mark.point("case-26")

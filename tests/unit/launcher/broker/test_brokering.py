@@ -896,6 +896,45 @@ def test_a_command_that_has_ended_is_not_stalled():
     assert rig.report.problems == {}
 
 
+def test_workers_in_which_nothing_runs_for_three_minutes_are_told_by_name():
+    rig = make_started()
+    rig.configure(dict.fromkeys(range(6), ACTIVE), replicas=6)
+    for index in range(2, 6):
+        rig.welcome(index)
+    assert rig.broker.due() <= rig.now + 180.0
+    rig.wait(179.0)
+    assert rig.report.problems == {}
+    rig.wait(1.0)
+    assert rig.report.problems["WorkersIdle"].startswith(
+        "4 of 6 workers run no process: job-worker-2, job-worker-3, job-worker-4 and 1 more. "
+    )
+    rig.peer(50, frames.SPAWN, A, host="job-worker-2", command="train", ranks=1)
+    rig.hear(2, frames.SPAWNED, A, pid=9, instance="i")
+    assert rig.report.problems["WorkersIdle"].startswith("3 of 6 ")
+    rig.configure(dict.fromkeys(range(3, 6), DRAINING), replicas=3)
+    assert rig.report.problems == {}
+    rig.wait(600.0)
+    assert rig.report.problems == {}
+
+
+def test_a_command_that_runs_nothing_in_any_worker_is_told():
+    rig = make_told()
+    rig.wait(180.0)
+    assert rig.report.problems["WorkersIdle"].startswith(
+        "the command runs no process in any of the 2 workers: "
+    )
+    rig.peer(PID1, frames.ENDED, code=0)
+    assert rig.report.problems == {}
+
+
+def test_before_the_command_no_worker_is_idle():
+    rig = BrokerRig()
+    rig.configure({0: ACTIVE, 1: ACTIVE})
+    rig.welcome(0)
+    rig.wait(600.0)
+    assert rig.report.problems == {}
+
+
 def test_nothing_is_due_in_a_job_that_trains():
     rig = make_started()
     rig.wait(100.0)

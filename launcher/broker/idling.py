@@ -1,0 +1,56 @@
+"""Listed workers in which the user's command runs nothing: nobody else would say so.
+
+A host above the command's own most, ranks that were started in the launcher's own pod, a script
+that never commits: the job is Running, and the workers cost what they cost.
+
+No I/O, no clock: all times are monotonic seconds handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+IDLE_SECONDS = 180.0
+"""Without a process for so long, and it is told: a script that commits now and then lets new
+workers in sooner."""
+_NAMED = 3
+_NOWHERE = (
+    "the command runs no process in any of the {count} workers: it may run in the launcher's own "
+    "pod (horovodrun does that where it is told of no hosts), or wait for something"
+)
+_SOME = (
+    "{idle} of {count} workers run no process: {names}. A command lets workers in at its next "
+    "commit (Horovod's state.commit()) or restart of its ranks, and where its own most (--max-np, "
+    "--nnodes) has room for them"
+)
+
+
+class Idleness:
+    """Since when each listed worker runs nothing."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def advance(self, listed: Mapping[str, str], busy: Collection[str], now: float) -> str:
+        """What is to be told, "" for nothing.
+
+        Args:
+            listed: name by uid of all workers on the list, none unless the user's command runs.
+            busy: uids of pods in which something runs.
+            now: monotonic seconds.
+        """
+        self._since = {uid: self._since.get(uid, now) for uid in listed if uid not in busy}
+        idle = [uid for uid, since in self._since.items() if now >= since + IDLE_SECONDS]
+        if not idle:
+            return ""
+        if len(idle) == len(listed):
+            return _NOWHERE.format(count=len(listed))
+        names = sorted(listed[uid] for uid in idle)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        named = ", ".join(names[:_NAMED]) + more
+        return _SOME.format(idle=len(idle), count=len(listed), names=named)
+
+    def due(self, now: float) -> float | None:
+        """When the next of them has been idle for long enough."""
+        times = (since + IDLE_SECONDS for since in self._since.values())
+        return min((time for time in times if time > now), default=None)
