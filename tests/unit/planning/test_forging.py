@@ -12,6 +12,7 @@ from et_contract.documents import Report, ScriptResult, SessionExit, encode_repo
 from et_contract.names import build_report_key
 from et_operator.codec.children import decode_job_report
 from et_operator.model.jobs import ScalingKind, WorkerState
+from et_operator.planning.exhausting import MOST
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 NAMES = [f"job-worker-{index}" for index in range(4)]
@@ -24,6 +25,7 @@ REPORTS = st.fixed_dictionaries(
         "listed": st.sets(st.integers(0, 4)),
         "closed": st.sets(st.integers(0, 4)),
         "unlisted": st.sets(st.integers(0, 4)),
+        "used_up": st.dictionaries(st.integers(0, 4), st.integers(-(2**31) + 1, 2**31 - 1)),
         "exits": st.dictionaries(st.integers(0, 4), st.integers(0, 255)),
         "scripts": st.dictionaries(st.text(max_size=9), st.none() | st.integers(0, 255)),
         "problems": st.dictionaries(
@@ -42,9 +44,10 @@ def forge(world: ModelWorld, wish: dict[str, object], launcher_uid: str) -> Repo
         assert isinstance(numbers, set)
         return frozenset(uids[n] for n in numbers if n in uids)
 
-    exits, scripts = wish["exits"], wish["scripts"]
+    exits, scripts, used_up = wish["exits"], wish["scripts"], wish.get("used_up", {})
     assert isinstance(exits, dict)
     assert isinstance(scripts, dict)
+    assert isinstance(used_up, dict)
     return Report(
         **{
             **wish,
@@ -53,6 +56,7 @@ def forge(world: ModelWorld, wish: dict[str, object], launcher_uid: str) -> Repo
             "listed": find(wish["listed"]),
             "closed": find(wish["closed"]),
             "unlisted": find(wish["unlisted"]),
+            "used_up": {uids[n]: code for n, code in used_up.items() if n in uids},
             "exits": {uids[n]: (SessionExit("s", c),) for n, c in exits.items() if n in uids},
             "scripts": {key: ScriptResult(code, "") for key, code in scripts.items()},
         }
@@ -119,6 +123,27 @@ def test_who_has_the_brokers_token_can_have_its_workers_replaced() -> None:
     wish = dict.fromkeys(("listed", "closed", "unlisted"), every) | {"exits": {}, "scripts": {}}
     follow(world, forge(world, {**wish, "epoch": 1}, world.status.launcher_uid))
     assert {n for n in NAMES if n not in world.pods or world.pods[n].is_deleting} == set(NAMES)
+
+
+def test_and_have_them_replaced_for_failures_of_its_own_some_times_an_hour() -> None:
+    world = ModelWorld(make_job(4, minimum=1))
+    world.start()
+    seen = set(world.workers)
+    for _ in range(120):
+        assert world.report is not None
+        uids = {pod.uid: 1 for pod in world.pods.values() if pod.name in world.workers}
+        world.report = replace(world.report, used_up=uids)
+        world.settle()
+        world.wait(20)
+        world.run()
+        world.settle()
+        world.serve()
+        world.settle()
+        world.reap()
+        seen.update(world.workers)
+    assert len(seen) == 4 + 4 * MOST
+    assert len(world.workers) == 4
+    assert world.phase() == "Running"
 
 
 @pytest.mark.parametrize(
