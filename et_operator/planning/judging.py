@@ -113,7 +113,13 @@ def is_settling(draft: Draft) -> bool:
         return False
     if view.is_awaited(pod):
         return view.report is not None and view.report.is_done
-    return _is_about_to_tell(draft, pod)
+    return is_untold(draft)
+
+
+def is_untold(draft: Draft) -> bool:
+    """Whether its container has ended, and its broker may still tell how the command did."""
+    pod = draft.view.pods.get(draft.view.status.launcher_uid)
+    return pod is not None and not draft.view.is_awaited(pod) and _is_about_to_tell(draft, pod)
 
 
 def rest_on_launcher(draft: Draft) -> None:

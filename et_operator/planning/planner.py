@@ -32,7 +32,9 @@ from et_operator.planning.following import follow
 from et_operator.planning.granting import withdraw_unused
 from et_operator.planning.judging import (
     Ending,
+    Verdict,
     is_settling,
+    is_untold,
     judge_launcher,
     note_launcher,
     rest_on_launcher,
@@ -103,6 +105,9 @@ def decide_live(draft: Draft) -> None:
     # before all that may give the job up or pause it: a command that ended with 0 has succeeded
     if conclude_launcher(draft):
         return
+    # before a suspension ends its broker: what that tells within a minute is judged first
+    if draft.spec.suspend and not draft.status.is_suspended and is_untold(draft):
+        return
     # after that: what has ended does not hang; it may put the epoch away, or fail the job
     check_stall(draft)
     if draft.status.has_finished:
@@ -152,9 +157,16 @@ def conclude_launcher(draft: Draft) -> bool:
         fail(
             draft, "RecordLost", f"it had ended, and somebody removed the record: {verdict.message}"
         )
-    elif verdict.ending is Ending.FAILED or not (draft.spec.suspend or draft.status.is_suspended):
-        respond_to_failure(draft, verdict)  # any other may be of the suspension's doing
+    elif _is_its_own(draft, verdict):
+        respond_to_failure(draft, verdict)
     return draft.status.has_finished
+
+
+def _is_its_own(draft: Draft, verdict: Verdict) -> bool:
+    """Whether an end is none that a suspension, of now or to come, may have caused or undoes."""
+    if draft.status.is_suspended:
+        return verdict.ending is Ending.FAILED
+    return verdict.ending.is_failure or not draft.spec.suspend
 
 
 def go_on_or_pause(draft: Draft) -> None:

@@ -945,9 +945,9 @@ def test_a_deadline_rests_on_what_the_last_launcher_has_told() -> None:
 
 def test_a_resume_waits_until_the_end_of_the_last_launcher_is_known() -> None:
     world = start()
-    _end_untold(world)
     world.edit(suspend=True)
     world.settle()
+    _end_untold(world)
     world.wait(10)
     world.edit(suspend=False)
     world.settle()
@@ -958,9 +958,9 @@ def test_a_resume_waits_until_the_end_of_the_last_launcher_is_known() -> None:
 
 def test_but_no_longer_than_its_broker_may_tell() -> None:
     world = start()
-    _end_untold(world)
     world.edit(suspend=True)
     world.settle()
+    _end_untold(world)
     world.edit(suspend=False)
     world.wait(60)
     world.settle()
@@ -969,9 +969,9 @@ def test_but_no_longer_than_its_broker_may_tell() -> None:
 
 def test_a_resume_does_not_wait_where_another_end_is_told() -> None:
     world = start()
-    _end_untold(world, 1)
     world.edit(suspend=True)
     world.settle()
+    _end_untold(world, 1)
     world.edit(suspend=False)
     _tell(world, 1)
     assert world.status.epoch == 2

@@ -230,19 +230,72 @@ def test_so_does_a_failure_of_the_commands_own(*, is_evicted: bool) -> None:
     assert world.status.failures.user == 1
 
 
-def test_so_it_does_where_its_broker_tells_it_a_moment_later() -> None:
-    world = start()
-    world.end("job-launcher", 3)
-    ended = Termination(3, "Error", "", world.now)
-    world.put("job-launcher", termination=ended)
+def end_untold(world: ModelWorld, code: int, **changes: object) -> None:
+    """The launcher's container has ended; its broker, beside it, has yet to tell."""
+    ended = Termination(code, "Error", "", world.now)
+    world.put("job-launcher", is_container_running=False, termination=ended, **changes)
+
+
+def pause(world: ModelWorld, *, is_evicted: bool) -> None:
+    if is_evicted:
+        world.job = replace(world.job, admission=Admission(1, AdmissionState.WAITING))
+    else:
+        world.edit(suspend=True)
+
+
+def start_told(*, is_queued: bool) -> ModelWorld:
+    world = start(queue="research" if is_queued else "")
+    if is_queued:
+        world.job = replace(world.job, admission=Admission(1, AdmissionState.ADMITTED, workers=3))
+        world.start()
+    return world
+
+
+@pytest.mark.parametrize("is_evicted", [False, True])
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
+@pytest.mark.parametrize("is_told", [False, True])
+def test_so_it_does_where_its_broker_tells_it_a_moment_later_or_never(
+    code: int, phase: str, *, is_told: bool, is_evicted: bool
+) -> None:
+    world = start_told(is_queued=is_evicted)
+    end_untold(world, code)
     world.wait(10)
+    pause(world, is_evicted=is_evicted)
+    world.settle()
+    launcher = world.launcher
+    assert launcher is not None
+    assert not launcher.is_deleting, "its broker could not tell then"
+    assert world.condition("Suspended") != "True"
+    if is_told:
+        assert world.report is not None
+        world.report = replace(world.report, ended=code, is_told_to_end=False)
+    else:
+        world.wait(51)
+    world.settle()
+    assert world.phase() == phase
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_launcher_of_which_all_has_ended_is_judged_before_a_suspension(code: int) -> None:
+    world = start()
+    world.end("job-launcher", code)
     world.edit(suspend=True)
     world.settle()
-    assert world.phase() == "Suspended"
-    assert world.report is not None
-    world.report = replace(world.report, ended=3, is_told_to_end=False)
-    world.settle()
-    assert world.phase() == "Failed"
+    assert world.phase() == ("Failed" if code else "Succeeded")
+
+
+@pytest.mark.parametrize("is_evicted", [False, True])
+def test_what_the_platform_has_ended_is_suspended_with_its_verdict_open(
+    *, is_evicted: bool
+) -> None:
+    world = start_told(is_queued=is_evicted)
+    end_untold(world, 137, disruption_reason="PreemptionByScheduler")
+    pause(world, is_evicted=is_evicted)
+    world.wait(61)
+    world.go_on(4)
+    assert world.phase() == ("Waiting" if is_evicted else "Suspended")
+    assert (world.pods, world.status.failures.infrastructure) == ({}, 0)
+    assert world.condition("Admitted") == ("False" if is_evicted else None)
 
 
 def test_where_the_job_allows_another_try_it_counts_and_comes_with_the_resume() -> None:
@@ -303,5 +356,6 @@ def test_what_lives_on_beside_a_launcher_that_has_ended_goes_with_the_suspension
     ended = Termination(1, "Error", "", world.now)
     world.put("job-launcher", is_container_running=False, termination=ended)
     world.edit(suspend=True)
+    world.wait(61)
     world.go_on(2)
-    assert world.pods == {}
+    assert (world.pods, world.phase()) == ({}, "Suspended")
