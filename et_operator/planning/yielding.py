@@ -80,11 +80,17 @@ def _find_step(draft: Draft) -> int:
 def _list_left(standing: Standing) -> list[WorkerRecord]:
     """The places that were left since the launcher was lost: each is named anew at once.
 
-    Growth that was yet to come by then had no room, and leaves none.
+    Growth that was yet to come by then had no room, and leaves none; nor does what was asked for
+    since.
     """
-    lost = find_launcher_loss(standing.status)
-    places = standing.select_unborn()
-    return [r for r in places if lost is None or r.since is None or r.since >= lost]
+    lost, unborn = find_launcher_loss(standing.status), standing.select_unborn()
+    places = [r for r in unborn if lost is None or r.since is None or r.since >= lost]
+    scaling = standing.status.scaling
+    if scaling is None:
+        return places
+    grown = {worker.name for worker in scaling.added}
+    started = scaling.started
+    return [r for r in places if r.name not in grown or r.since is None or r.since > started]
 
 
 def _find_refused(view: View) -> Shortage | None:

@@ -173,6 +173,38 @@ def test_growth_that_has_never_come_leaves_no_room_and_is_not_counted() -> None:
     assert left == [8, 7, 5, 2]
 
 
+@pytest.mark.parametrize("gone", [0, 1])
+def test_nor_is_what_is_asked_for_while_the_launcher_waits(gone: int) -> None:
+    world = start()
+    for count in range(1, 2 + gone):
+        refuse(world, count)
+    if gone:
+        world.wait(1)
+    world.edit(replicas=12)
+    left = []
+    for count in range(2, 5):
+        refuse(world, count)
+        left.append(len(world.workers))
+    assert left == [7, 5, 2]
+
+
+def test_a_worker_of_a_growth_that_had_come_leaves_room_as_any_other() -> None:
+    world = ModelWorld(make_job(8, minimum=2))
+    world.start()
+    world.edit(replicas=12)
+    world.settle()
+    world.run("job-worker-8", "job-worker-9")
+    world.settle()
+    world.wait(100)
+    world.settle()
+    lose_launcher(world)
+    left = []
+    for count in range(1, 5):
+        refuse(world, count)
+        left.append(sum(pod.is_container_running for pod in world.pods.values()))
+    assert left == [10, 10, 9, 5], "the two that wait for a node go first"
+
+
 def test_nor_is_it_where_nodes_are_full() -> None:
     world = start_in_a_quota()
     lose_launcher(world)
