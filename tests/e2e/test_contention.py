@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.gates import Gate, open_gate, writes_status
 from tests.e2e.light_jobs import FOREVER, build_light_job
-from tests.e2e.world import GROUP, RealWorld, scale_in, scale_out
+from tests.e2e.world import GROUP, RealWorld, devcluster, scale_in, scale_out
 
 pytestmark = pytest.mark.cluster
 
@@ -27,6 +29,29 @@ def test_what_somebody_else_writes_at_the_same_moment_is_read_before_the_next_tr
         assert world.wait_for_scaling("scaleins", "shrink")["phase"] == "ScaleFailed"
 
     assert world.worker_names() == ["busy-worker-0", "busy-worker-1"]
+
+
+def test_a_job_that_is_applied_again_from_the_server_keeps_what_was_scaled(
+    world: RealWorld, tmp_path: Path
+) -> None:
+    """`kubectl apply --server-side`, as the tutorial has it: nobody undoes a scaling unawares."""
+    manifest = build_light_job("again", FOREVER, workers=2, suspend=True)
+    apply_job(world, tmp_path, manifest)
+    world.scale("again", 4)
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        apply_job(world, tmp_path, manifest)
+    assert "worker.replicas" in refused.value.stderr
+    del manifest["spec"]["etReplicaSpecs"]["worker"]["replicas"]
+    manifest["spec"]["backoffLimit"] = 3
+    apply_job(world, tmp_path, manifest)
+    spec = world.get("trainingjobs", "again")["spec"]
+    assert (spec["backoffLimit"], spec["etReplicaSpecs"]["worker"]["replicas"]) == (3, 4)
+
+
+def apply_job(world: RealWorld, folder: Path, manifest: dict[str, Any]) -> None:
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(manifest))
+    devcluster("kubectl", "apply", "-n", world.namespace, "--server-side", "-f", str(path))
 
 
 def collide(world: RealWorld, gate: Gate, manifest: dict[str, Any]) -> None:
