@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from et_scheduler.model.queues import Queue
+from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.pools import Pools
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.sharing import Claim, share
@@ -27,6 +28,8 @@ class Ledger:
         self.total = pools.total
         self._pools = pools
         self._limits = {name: self._read_limits(queue) for name, queue in queues.items()}
+        self._ratios: dict[str, int] = {}
+        self._above: dict[str, Mask | None] = {}
         self.clear()
 
     def clear(self) -> None:
@@ -36,7 +39,6 @@ class Ledger:
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}
         self.deserved = {name: np.zeros_like(self.total) for name in self.queues}
         self._is_contended = np.zeros(len(self.total), dtype=np.bool_)
-        self._ratios: dict[str, int] = {}
         self.changes = 0
 
     def book(self, queue: str, amounts: Counts, least: Counts | None = None) -> None:
@@ -44,12 +46,15 @@ class Ledger:
         self.changes += 1
         if queue in self.queues:
             self._ratios.pop(queue, None)
+            self._above.pop(queue, None)
             self.allocated[queue] += amounts
             if least is not None:
                 self.least[queue] += least
 
     def settle(self) -> None:
         """Compute what each deserves from what all request."""
+        self._ratios.clear()
+        self._above.clear()
         asked = {name: self._cut(name).tolist() for name in self.queues}
         for column in range(len(self.total)):
             claims = [
@@ -89,8 +94,11 @@ class Ledger:
 
     def is_above_share(self, queue: str, wanted: Counts) -> bool:
         """Whether it has more than it is due of something that is wanted."""
-        surplus = (self.allocated[queue] > self.deserved[queue]) & (wanted > 0)
-        return bool(surplus.any())
+        if queue not in self._above:
+            surplus = self.allocated[queue] > self.deserved[queue]
+            self._above[queue] = surplus if surplus.any() else None
+        above = self._above[queue]
+        return above is not None and bool((above & (wanted > 0)).any())
 
     def is_in_share(self, queue: str, gang: Counts) -> bool:
         """Whether its jobs at their least, with this gang, are within what it is due.

@@ -26,6 +26,8 @@ def seat_bound(draft: Draft) -> None:
     leaving: _Places = defaultdict(list)
     for standing in draft.standings.values():
         job = standing.job
+        if not job.pods:
+            continue
         for shape, there in draft.find_places(job, job.pods):
             taken[shape] += there
         for shape, there in draft.find_places(job, standing.list_leaving()):

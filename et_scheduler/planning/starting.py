@@ -69,7 +69,7 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
 
     Others are asked for room when it is its turn.
     """
-    kept = None
+    kept, mark = None, draft.room.mark()
     if standing.held is not None:
         release_seats(draft.room, *standing.held)
         kept, standing.held = standing.held[1], None
@@ -91,6 +91,8 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
         note_unfit(draft, standing, gang)
         return False
     wait_for(draft, standing, gang, found, is_asked=asked is not None)
+    if found is kept:
+        draft.room.return_to(mark)
     return True
 
 

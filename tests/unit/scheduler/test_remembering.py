@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.ledgers import SCALE
+from et_scheduler.planning.rooms import Room
 from et_scheduler.planning.seating import book
 from et_scheduler.planning.standings import Standing
 from tests.unit.scheduler.makers import MAIN, NOTHING, NOW, cpus, make_job, make_nodes, run_on
@@ -67,6 +74,62 @@ def test_how_much_of_its_due_a_queue_has_follows_its_books(draft: Draft) -> None
     changes = draft.ledger.changes
     draft.ledger.book("gone", amounts)
     assert draft.ledger.changes > changes, "a search looks again whenever somebody gives"
+
+
+def test_who_is_above_his_share_follows_his_books(draft: Draft) -> None:
+    draft.ledger.deserved["main"][:] = [0, 2000]
+    amounts = draft.get_amounts(draft.standings["b"], 1)
+    above = []
+    for sign in (1, 1, -1):
+        above.append(draft.ledger.is_above_share("main", amounts))
+        draft.ledger.book("main", sign * amounts)
+    assert [*above, draft.ledger.is_above_share("main", amounts)] == [False, False, True, False]
+    assert not draft.ledger.is_above_share("main", 0 * amounts)
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["take", "hold", "expect"]), st.integers(0, 2), st.integers(1, 3)),
+    max_size=5,
+)
+OPPOSITES = {"take": "give_back", "hold": "expect", "expect": "hold"}
+SHAPES = (cpus(1), cpus(3), Shape(cpus(2).requests, host_ports=frozenset({"80"})))
+
+
+def check_counts(room: Room) -> None:
+    """As a room counts that has counted nothing yet."""
+    anew = room.copy()
+    for shape, later, beside in product(SHAPES, (False, True), (None, cpus(1))):
+        fits = room.count_fits(shape, later=later, beside=beside)
+        assert np.array_equal(fits, anew.count_fits(shape, later=later, beside=beside))
+        assert room.count_all(shape, later=later) == anew.count_fits(shape, later=later).sum()
+
+
+@given(CHANGES, CHANGES, st.integers(0, 5), st.booleans())
+def test_what_was_counted_is_counted_again_where_something_has_changed(
+    first: list[tuple[str, int, int]],
+    tried: list[tuple[str, int, int]],
+    looks: int,
+    is_counted: bool,
+) -> None:
+    """So it is after a search that found nothing: what it has changed it changes back."""
+    room = Room(NODES, SHAPES)
+    if is_counted:
+        check_counts(room)
+    for name, place, pods in first:
+        getattr(room, name)((place,), (pods,), cpus(1))
+    mark = room.mark()
+    if is_counted:
+        check_counts(room)
+    for index, (name, place, pods) in enumerate(tried):
+        getattr(room, name)((place,), (pods,), cpus(1))
+        if index == looks:
+            check_counts(room)
+    for name, place, pods in reversed(tried):
+        getattr(room, OPPOSITES[name])((place,), (pods,), cpus(1))
+    room.return_to(mark)
+    check_counts(room)
+    room.take((0,), (1,), cpus(1))
+    check_counts(room)
 
 
 def test_how_many_fit_follows_what_is_taken(draft: Draft) -> None:
