@@ -8,10 +8,10 @@ from contextlib import aclosing
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et.steps import find_cause
+from et.steps import find_cause, has_no_cause
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
-from et_kube.errors import NotFound
+from et_kube.errors import KubeError, NotFound
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_scaling
 from et_operator.codec.pods import decode_pod
@@ -25,6 +25,8 @@ EVENTS = Resource("", "v1", "events", "Event")
 """The older form of Events: it is the one that the roles view and edit may read everywhere."""
 SCALINGS = (SCALE_INS, SCALE_OUTS)
 ENDED = frozenset({"Succeeded", "Failed"})
+CAUSE_TAIL = "500"
+"""Lines at the end of a log among which an error is looked for."""
 _EXIT = re.compile(r"[^:\n]* ended with exit code \d+(?: \([^)]*\))?(?=: )")
 """How the operator begins what it says of a command that has failed: its output follows."""
 
@@ -135,6 +137,8 @@ def explain_end(job: TrainingJob) -> str:
             text = condition.message or condition.reason
             how = _EXIT.match(text)
             cause = find_cause(text[how.end() + 2 :]) if how else ""
+            if not cause and has_no_cause(text):
+                cause = "a process in a worker has failed"
             return f"{how[0]}: {cause}" if how and cause else text
     return ""
 
@@ -142,6 +146,20 @@ def explain_end(job: TrainingJob) -> str:
 def list_troubles(job: TrainingJob) -> list[str]:
     """What somebody should look at, a sentence each."""
     return [f"{c.type}: {c.message or c.reason}" for c in find_troubles(job.status.conditions)]
+
+
+async def read_cause(cluster: Cluster, job: TrainingJob) -> str:
+    """The error in a failed job's own output, "" where there is none or it cannot be read."""
+    if job.status.phase != "Failed":
+        return ""
+    try:
+        launcher = find_launcher(await read_pods(cluster, job), job)
+        if launcher is None:
+            return ""
+        async with aclosing(read_log_lines(cluster, launcher, {"tailLines": CAUSE_TAIL})) as lines:
+            return find_cause("\n".join([line async for line in lines]))
+    except KubeError:
+        return ""
 
 
 def find_launcher(pods: list[Pod], job: TrainingJob) -> Pod | None:

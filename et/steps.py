@@ -36,6 +36,9 @@ _CAUSE = re.compile(
 )
 
 
+_NO_CAUSE = re.compile(r"RuntimeError: (?:Horovod|Gloo job) detected that")
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one line told. `total` is how many steps there will be, where the line said it.
@@ -126,11 +129,18 @@ class Progress:
         return True
 
 
+def has_no_cause(text: str) -> bool:
+    """Whether horovodrun says there that a process has failed, which is nothing of why."""
+    return bool(_NO_CAUSE.search(text))
+
+
 def find_cause(text: str) -> str:
     """The last line of an output that names an error as Python and shells do, "" if none does.
 
-    A rank's own goes before horovodrun's, which only says that one has failed.
+    A rank's own goes before others, and horovodrun's, which only says that one has failed, counts
+    for nothing.
     """
     lines = [line[:MAX_LINE].strip() for line in reversed(text.splitlines())]
     ranks = [_PREFIX.sub("", line) for line in lines if _PREFIX.match(line)]
-    return next((line for line in (*ranks, *lines) if _CAUSE.fullmatch(line)), "")
+    causes = (line for line in (*ranks, *lines) if _CAUSE.fullmatch(line))
+    return next((line for line in causes if not _NO_CAUSE.match(line)), "")

@@ -14,7 +14,15 @@ from et.errors import explain
 from et.following import follow
 from et.frames import View, find_stage, fit, list_scalings, summarise
 from et.logs import Beginning, PodLog
-from et.reading import explain_end, find_launcher, has_ended, read_job, read_pods, read_scalings
+from et.reading import (
+    explain_end,
+    find_launcher,
+    has_ended,
+    read_cause,
+    read_job,
+    read_pods,
+    read_scalings,
+)
 from et.screens import Screen, format_clock
 from et.steps import Step
 from et_kube.errors import KubeError
@@ -44,6 +52,9 @@ async def watch(cluster: Cluster, screen: Screen, name: str) -> bool:
         screen.say(f"{name} was deleted")
     elif not screen.is_live:
         screen.say(f"{name} has {str(job.status.phase).lower()}: {explain_end(job)}")
+    cause = await read_cause(cluster, job)
+    if cause:
+        screen.say(f"its error: {cause}   (et logs {name} launcher)")
     return job.status.phase == "Succeeded" and not watcher.view.is_gone
 
 

@@ -18,6 +18,7 @@ from et.reading import (
     has_ended,
     list_troubles,
     read_admission,
+    read_cause,
     read_events,
     read_job,
 )
@@ -47,6 +48,8 @@ async def explain(cluster: Cluster, screen: Screen, name: str, *, as_json: bool)
     story = tell_story(job, [], await read_events(cluster, job.key.namespace))
     now = cluster.clock.now()
     facts = list(list_reasons(job, admission, line, story, now))
+    cause = await read_cause(cluster, job)
+    facts += [("error", cause)] if cause else []
     if as_json:
         reasons = [{"about": label, "text": text} for label, text in facts]
         screen.show_json({"job": name, "phase": job.status.phase, "reasons": reasons})

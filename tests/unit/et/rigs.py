@@ -59,7 +59,8 @@ class FakeLogs:
         while True:
             for at, text in self.lines[ref.name][place:]:
                 place += 1
-                yield f"{format_time(at)} {text}".encode()
+                stamp = f"{format_time(at)} " if "timestamps" in params else ""
+                yield f"{stamp}{text}".encode()
             if "follow" not in params or ref.name in self.ended:
                 return
             self._changed.clear()

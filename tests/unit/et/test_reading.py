@@ -23,6 +23,10 @@ OUTPUT = "[0]<stderr>:Traceback:\n[0]<stderr>:  File 'x'\n[0]<stderr>:ValueError
             f"the launcher ended with exit code 137 (OOMKilled): {OUTPUT}",
             "the launcher ended with exit code 137 (OOMKilled): ValueError: no data",
         ),
+        (
+            "the launcher ended with exit code 1: x\nRuntimeError: Horovod detected that one or",
+            "the launcher ended with exit code 1: a process in a worker has failed",
+        ),
         ("the launcher ended with exit code 3: bye", "the launcher ended with exit code 3: bye"),
     ],
 )

@@ -82,7 +82,7 @@ def test_progress_keeps_the_newest_of_each_fact():
     ("text", "cause"),
     [
         (
-            "[1]<stderr>:ModuleNotFoundError: No module named 'model'\nRuntimeError: Gloo job",
+            "[1]<stderr>:ModuleNotFoundError: No module named 'model'\nTypeError: of the launcher",
             "ModuleNotFoundError: No module named 'model'",
         ),
         (
@@ -93,6 +93,7 @@ def test_progress_keeps_the_newest_of_each_fact():
         ("sh: 1: pyhton3: not found", "sh: 1: pyhton3: not found"),
         ("KeyboardInterrupt", "KeyboardInterrupt"),
         ("step=1 loss=0.1\nall is well", ""),
+        ("RuntimeError: Horovod detected that one or more processes exited with", ""),
     ],
 )
 def test_the_error_that_ended_a_command_is_found_in_its_output(text: str, cause: str):

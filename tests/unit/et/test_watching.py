@@ -12,6 +12,7 @@ import pytest
 from et.logs import Beginning
 from et.tailing import follow_logs, show_logs
 from et.watching import watch
+from et.whys import explain
 from et_kube.errors import OutcomeUnknown, Refused
 from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Ref
 from fakes.clients import Call, Moment
@@ -84,10 +85,12 @@ async def test_a_job_that_fails_ends_the_watch_with_its_reason(world: SimulatedW
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watch(join(world, logs), screen, "train"))
         await world.clock.settle()
+        logs.write(LAUNCHER, "[0]<stderr>:ValueError: no data")
         await end(world, logs, code=3)
 
     assert not task.result()
     assert "train has failed: " in read(screen.out)
+    assert "its error: ValueError: no data   (et logs train launcher)" in read(screen.out)
 
 
 async def test_a_job_that_is_deleted_ends_the_watch(world: SimulatedWorld):
@@ -209,3 +212,13 @@ async def test_logs_of_some_workers_and_the_end_of_a_progress_bar(world: Simulat
     assert "100%" in words
     assert "50%" not in words
     assert "hello" not in words
+
+
+async def test_why_a_job_has_failed_is_read_in_its_log(world: SimulatedWorld):
+    logs, screen = FakeLogs(), make_screen()
+    logs.write(LAUNCHER, "[0]<stderr>:ValueError: no data", "RuntimeError: Horovod detected that")
+    await end(world, logs, code=3)
+
+    await explain(join(world, logs), screen, "train", as_json=False)
+
+    assert read(screen.out).splitlines()[-1].split(maxsplit=1) == ["error", "ValueError: no data"]
