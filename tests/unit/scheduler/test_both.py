@@ -27,7 +27,9 @@ from et_operator.measuring import Metrics
 from et_operator.settings import Queueing, Settings
 from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
+from fakes.broker import FakeBroker
 from fakes.clients import Call, GuardedApi, Moment
+from fakes.kubelet import FakeKubelet
 from tests.unit.scheduler.rigs import Rig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -119,6 +121,45 @@ async def test_a_job_is_held_answered_started_and_makes_room() -> None:
         spec = pair.cluster.get(Ref(TRAINING_JOBS, "team", "one"))["spec"]["etReplicaSpecs"]
         assert spec["worker"]["replicas"] == 2
     assert [e["note"] for e in pair.cluster.list(EVENTS) if e["reason"] == "Unreadable"] == []
+
+
+class Trained(Pair):
+    """Kubelets and brokers are there too."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        self.broker = FakeBroker(self.cluster)
+        self.kubelet = FakeKubelet(self.cluster, nodes=())
+
+    async def train(self, seconds: float) -> set[str]:
+        """Let time pass; the names of the workers that et-scheduler wants to go meanwhile."""
+        asked: set[str] = set()
+        for _ in range(round(seconds * 2)):
+            await self.advance(0.5)
+            self.carrier.bind()
+            self.kubelet.step()
+            self.broker.step()
+            asked |= set(self.get("one").get("leaving", ()))
+        return asked
+
+
+@pytest.mark.parametrize(("most", "cpu"), [(3, 4), (6, 4), (6, 3)])
+async def test_a_worker_that_is_used_up_is_replaced_and_the_admission_stays(
+    most: int, cpu: int
+) -> None:
+    """Fixed or not, and where another one has room only when it has left."""
+    pair = Trained(nodes=2, cpu=cpu)
+    pair.create(make_held("one", least=3, most=most))
+    async with pair.running():
+        await pair.train(30)
+        hosts, before = pair.broker.find_hosts("one"), pair.get("one")
+        assert len(hosts) == pair.count("one") == most
+        pair.broker.use_up("one", hosts[1])
+        assert not await pair.train(30)
+        left, after = pair.broker.find_hosts("one"), pair.get("one")
+        assert len(left) == pair.count("one") == most
+        assert set(hosts) - set(left) == {hosts[1]}
+        assert (after["state"], after["workers"]) == (before["state"], before["workers"])
 
 
 @pytest.mark.long
