@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from et import creating
-from et.completing import complete_jobs, complete_queues, complete_workers
+from et.completing import complete_jobs, complete_logs, complete_queues, complete_workers
 from et.flags import (
     Context,
     Format,
@@ -203,7 +203,7 @@ def logs(
     job: Job,
     workers: Annotated[
         list[str] | None,
-        typer.Argument(help="Only of these: launcher, 0, 1 ...", autocompletion=complete_workers),
+        typer.Argument(help="Only of these: launcher, 0, 1 ...", autocompletion=complete_logs),
     ] = None,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="And what is printed from now on.")

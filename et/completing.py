@@ -43,6 +43,11 @@ def complete_workers(context: typer.Context, incomplete: str) -> list[str]:
     return _complete(context, incomplete, find) if job else []
 
 
+def complete_logs(context: typer.Context, incomplete: str) -> list[str]:
+    """The launcher, and the names of the job's workers."""
+    return [*select(["launcher"], incomplete), *complete_workers(context, incomplete)]
+
+
 def complete_queues(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the cluster's queues."""
 

@@ -251,15 +251,16 @@ def test_names_are_offered_to_the_shell(desk: Desk):
     for name in ("alpha", "alto", "beta"):
         desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job(name))
     rig = make_rig(make_cluster(desk.cluster, desk.clock), Screen())
-    environment = {
-        "_ET_COMPLETE": "complete_bash",
-        "COMP_WORDS": "et watch al",
-        "COMP_CWORD": "2",
-    }
 
-    result = CliRunner().invoke(app, [], obj=rig, prog_name="et", env=environment)
+    def complete(words: str) -> list[str]:
+        number = str(len(words.split()) - 1)
+        asked = {"_ET_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": number}
+        return CliRunner().invoke(app, [], obj=rig, prog_name="et", env=asked).stdout.split()
 
-    assert result.stdout.split() == ["alpha", "alto"]
+    assert complete("et watch al") == ["alpha", "alto"]
+    assert complete("et delete beta al") == ["alpha", "alto"]
+    assert complete("et restart b") == ["beta"]
+    assert complete("et logs beta l") == ["launcher"]
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
