@@ -19,7 +19,7 @@ from et_kube.times import format_time
 from et_operator.assembly import read_runtime
 from et_operator.codec.encoding import encode_change, encode_status_patch
 from et_operator.model.actions import Action, Create, CreateKeys, Delete, DryRun
-from et_operator.model.jobs import JobKey
+from et_operator.model.keys import JobKey
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Snapshot
 from et_operator.planning.planner import plan

@@ -19,8 +19,9 @@ from et_contract.pods import Role
 from et_kube.resources import Json
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.jobs import TrainingJob, WorkerState
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
+from et_operator.model.statuses import WorkerState
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from et.reading import describe_workers, explain_end, has_ended, list_troubles
 from et.screens import format_duration, style_phase
 from et.steps import Progress, Step
 from et.stories import describe_outcomes, name_scaling
-from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerState
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.scalings import Scaling
+from et_operator.model.statuses import ScalingRecord, WorkerState
 from et_operator.model.texts import count
 
 SHOWN = 6

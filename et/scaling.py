@@ -15,8 +15,9 @@ from et.screens import Screen
 from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.jobs import ScalingRecord, TrainingJob, WorkerOutcome
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.scalings import Scaling
+from et_operator.model.statuses import ScalingRecord, WorkerOutcome
 from et_operator.model.texts import count
 from et_scheduler.model.jobs import Admission
 

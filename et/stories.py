@@ -17,8 +17,9 @@ from et.clusters import get_meta
 from et_kube.resources import Json
 from et_kube.times import parse_time
 from et_operator.model.conditions import Condition
-from et_operator.model.jobs import TrainingJob, WorkerOutcome
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.scalings import Scaling
+from et_operator.model.statuses import WorkerOutcome
 from et_operator.model.texts import count, name_some
 
 JOB = "job"

@@ -30,9 +30,10 @@ from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced,
 from et_operator.acting.executing import Executor
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
-from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.keys import JobKey
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.statuses import Runtime
 from et_operator.reconciling import Reconciler
 from et_operator.settings import Settings
 from et_operator.state.ingesting import Ingest

@@ -24,7 +24,8 @@ from et_operator.codec.fields import attempt
 from et_operator.codec.runtimes import is_runtime
 from et_operator.measuring import Metrics
 from et_operator.model.actions import Action, Create, CreateKeys, DryRun
-from et_operator.model.jobs import JobKey, TrainingJob
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import JobKey
 from et_operator.model.names import build_worker_selector, is_in_sight
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Pod

@@ -42,16 +42,8 @@ from et_operator.model.actions import (
     WriteConfig,
     WriteStatus,
 )
-from et_operator.model.jobs import (
-    JobKey,
-    JobSpec,
-    JobStatus,
-    Runtime,
-    ScalingKind,
-    TrainingJob,
-    WorkerSpec,
-    WorkerState,
-)
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import JobKey
 from et_operator.model.names import (
     ANNOTATION_ELASTIC,
     ANNOTATION_LEAST,
@@ -63,6 +55,8 @@ from et_operator.model.plans import Plan
 from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child, Proof, Refusal, RuntimeFiles, Snapshot
+from et_operator.model.specs import JobSpec, WorkerSpec
+from et_operator.model.statuses import JobStatus, Runtime, ScalingKind, WorkerState
 from et_operator.planning.planner import plan
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -18,7 +18,7 @@ from et_contract.documents import (
 from et_contract.names import read_report_epoch
 from et_kube.resources import TRAINING_JOBS, Json
 from et_kube.times import parse_time
-from et_operator.model.jobs import Owner
+from et_operator.model.keys import Owner
 from et_operator.model.names import LABEL_RUNTIME, build_document_names, build_seal, is_in_sight
 from et_operator.model.snapshots import Child
 

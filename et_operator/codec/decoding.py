@@ -31,22 +31,8 @@ from et_operator.codec.templates import (
     decode_launcher_template,
     decode_worker_template,
 )
-from et_operator.model.jobs import (
-    MANY_WORKERS,
-    AttachMode,
-    CleanPodPolicy,
-    JobKey,
-    JobSpec,
-    JobStatus,
-    LauncherCreation,
-    LossRecovery,
-    RestartPolicy,
-    ScalingKind,
-    ScriptRight,
-    StallPolicy,
-    TrainingJob,
-    WorkerSpec,
-)
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import JobKey
 from et_operator.model.names import (
     ANNOTATION_APPLIED_SCALING,
     ANNOTATION_LAUNCHER,
@@ -54,6 +40,19 @@ from et_operator.model.names import (
     build_access_name,
 )
 from et_operator.model.scalings import Scaling, ScalingStatus
+from et_operator.model.specs import (
+    MANY_WORKERS,
+    AttachMode,
+    CleanPodPolicy,
+    JobSpec,
+    LauncherCreation,
+    LossRecovery,
+    RestartPolicy,
+    ScriptRight,
+    StallPolicy,
+    WorkerSpec,
+)
+from et_operator.model.statuses import JobStatus, ScalingKind
 from et_operator.model.texts import measure
 
 ANNOTATION_SUSPENDED = "job-supervisor.kube-ai.io/job-suspended"

@@ -19,10 +19,11 @@ from et_operator.model.actions import (
     WriteConfig,
     WriteStatus,
 )
-from et_operator.model.jobs import JobStatus, Owner
+from et_operator.model.keys import Owner
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.rights import Rights
 from et_operator.model.scalings import ScalingStatus
+from et_operator.model.statuses import JobStatus
 
 
 def encode_change(change: Change) -> Json:

@@ -13,7 +13,7 @@ from et_contract.texts import clean
 from et_kube.resources import Json
 from et_operator.codec.fields import dig
 from et_operator.codec.templates import find_restarting
-from et_operator.model.jobs import JobSpec
+from et_operator.model.specs import JobSpec
 
 _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
 _NEVER_RESTARTED = "pods are never restarted in place: use spec.restartPolicy"

@@ -20,7 +20,7 @@ from et_kube.resources import Json
 from et_kube.times import format_time, parse_time
 from et_operator.codec.fields import Fields, attempt
 from et_operator.model.conditions import Condition
-from et_operator.model.jobs import JobStatus, ReplicaStatuses, ScalingRecord
+from et_operator.model.statuses import JobStatus, ReplicaStatuses, ScalingRecord
 
 Status = TypeVar("Status")
 

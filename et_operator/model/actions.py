@@ -15,9 +15,10 @@ from typing import ClassVar, Protocol, TypeAlias
 from et_contract.documents import HostConfig
 from et_contract.pods import Role
 from et_kube.resources import PODS, SECRETS, Json, Ref, Resource
-from et_operator.model.jobs import JobStatus, Owner
+from et_operator.model.keys import Owner
 from et_operator.model.rights import Rights
 from et_operator.model.scalings import ScalingStatus
+from et_operator.model.statuses import JobStatus
 
 Subject: TypeAlias = Resource | Ref
 """What the answers to writes are remembered under: see `subject` of an action."""

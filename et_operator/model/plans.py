@@ -8,7 +8,7 @@ from datetime import timedelta
 from et_kube.events import Event
 from et_kube.resources import Ref
 from et_operator.model.actions import Action
-from et_operator.model.jobs import JobStatus
+from et_operator.model.statuses import JobStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from et_contract.pods import ENDED, Role
-from et_operator.model.jobs import Owner
+from et_operator.model.keys import Owner
 
 
 @dataclass(frozen=True, slots=True)

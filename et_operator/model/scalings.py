@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from et_kube.resources import TRAINING_JOBS, Json
 from et_operator.model.conditions import Condition
-from et_operator.model.jobs import ScalingKind, WorkerOutcome
 from et_operator.model.phases import ScalingPhase
+from et_operator.model.statuses import ScalingKind, WorkerOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from et_contract.documents import HostConfig, Report
 from et_contract.pods import Role
 from et_kube.resources import Json
 from et_operator.model.actions import Subject
-from et_operator.model.jobs import Owner, Runtime, TrainingJob
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import Owner
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
+from et_operator.model.statuses import Runtime
 
 REFUSED_LATELY = timedelta(minutes=10)
 """Longer than the longest wait before another try: what is not refused again by then is over."""

@@ -12,14 +12,9 @@ from dataclasses import replace
 from et_contract.admissions import ADMITTED, AdmissionState, Elasticity, Placement
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import (
-    CleanPodPolicy,
-    JobSpec,
-    JobStatus,
-    ScalingKind,
-    ScalingRecord,
-    TrainingJob,
-)
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.specs import CleanPodPolicy, JobSpec
+from et_operator.model.statuses import JobStatus, ScalingKind, ScalingRecord
 
 
 def is_queued(job: TrainingJob) -> bool:

@@ -11,11 +11,11 @@ from et_kube.events import Event
 from et_kube.resources import Ref
 from et_operator.model.actions import AcceptScaling, Action, AnswerScaling, Delete, Subject
 from et_operator.model.conditions import Condition, find_condition
-from et_operator.model.jobs import Outcome, ScalingRecord
 from et_operator.model.phases import ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Refusal
+from et_operator.model.statuses import Outcome, ScalingRecord
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, is_refused

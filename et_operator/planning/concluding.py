@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, Ref, Resource
-from et_operator.model.jobs import ScalingKind, ScalingRecord, UntoldEnd, WorkerId, WorkerState
 from et_operator.model.scalings import Scaling
+from et_operator.model.statuses import ScalingKind, ScalingRecord, UntoldEnd, WorkerId, WorkerState
 from et_operator.model.texts import MAX_REASON, cut
 from et_operator.planning.drafts import Draft
 from et_operator.planning.views import View

@@ -19,7 +19,6 @@ from et_kube.resources import (
 )
 from et_operator.model.actions import Action, Create, CreateKeys
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import Runtime, WorkerRecord, WorkerState
 from et_operator.model.names import (
     ANNOTATION_RETRIES,
     LABEL_INDEX,
@@ -27,6 +26,7 @@ from et_operator.model.names import (
     build_network_name,
     build_runtime_name,
 )
+from et_operator.model.statuses import Runtime, WorkerRecord, WorkerState
 from et_operator.planning.admitting import find_placement
 from et_operator.planning.drafts import Draft, is_refused, is_waiting
 from et_operator.planning.granting import grant_rights, withdraw_rights

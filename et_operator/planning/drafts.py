@@ -11,8 +11,8 @@ from et_kube.events import Event
 from et_kube.resources import PODS, TRAINING_JOBS, Ref, Resource
 from et_operator.model.actions import Action, Subject
 from et_operator.model.conditions import Condition, find_condition, with_condition
-from et_operator.model.jobs import Backoff, WorkerRecord
 from et_operator.model.snapshots import Refusal, Snapshot
+from et_operator.model.statuses import Backoff, WorkerRecord
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View

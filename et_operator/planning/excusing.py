@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 
 from et_contract.documents import MemberState
 from et_kube.resources import PODS
-from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.model.shortages import Shortage
+from et_operator.model.statuses import WorkerRecord, WorkerState
 from et_operator.planning.attributing import CLOCKS
 from et_operator.planning.drafts import Draft
 from et_operator.planning.standings import Standing

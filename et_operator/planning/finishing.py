@@ -8,8 +8,9 @@ from et_contract.admissions import WAITING
 from et_contract.pods import Role
 from et_operator.model.actions import Action, Delete
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import CleanPodPolicy, WorkerState
 from et_operator.model.pods import Pod
+from et_operator.model.specs import CleanPodPolicy
+from et_operator.model.statuses import WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from et_operator.model.jobs import WorkerState
+from et_operator.model.statuses import WorkerState
 from et_operator.planning.drafts import Draft
 from et_operator.planning.excusing import BLAMED, is_over
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from et_contract.pods import LABEL_ROLE, Role, build_worker_name, read_worker_index
 from et_kube.resources import PODS, ROLE_BINDINGS, ROLES, Json, Ref
 from et_operator.model.actions import Action, Create, SetAccounts, SetRights
-from et_operator.model.jobs import WorkerState
 from et_operator.model.rights import Rights
 from et_operator.model.snapshots import Child
+from et_operator.model.statuses import WorkerState
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import TOLD_WITHIN, has_outlived
 from et_operator.planning.manifests.access import (

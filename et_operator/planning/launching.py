@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from et_contract.documents import AHEAD
-from et_operator.model.jobs import LauncherCreation
 from et_operator.model.names import build_worker_selector
+from et_operator.model.specs import LauncherCreation
 from et_operator.model.texts import count
 from et_operator.planning.admitting import awaits_room, count_allowed
 from et_operator.planning.drafts import Draft

@@ -10,9 +10,9 @@ from et_contract.names import build_config_name
 from et_contract.pods import Role
 from et_kube.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.model.actions import Action, Delete
-from et_operator.model.jobs import JobStatus, WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Refusal
+from et_operator.model.statuses import JobStatus, WorkerRecord, WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import is_script_done

@@ -12,7 +12,8 @@ from datetime import timedelta
 
 from et_contract.documents import MemberState
 from et_kube.resources import PODS
-from et_operator.model.jobs import (
+from et_operator.model.pods import Pod
+from et_operator.model.statuses import (
     Leaving,
     ScalingRecord,
     WorkerId,
@@ -20,7 +21,6 @@ from et_operator.model.jobs import (
     WorkerRecord,
     WorkerState,
 )
-from et_operator.model.pods import Pod
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.excusing import list_tracked, was_taken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from et_contract.pods import MAX_INDEX, build_worker_name
-from et_operator.model.jobs import WorkerRecord, WorkerState
+from et_operator.model.statuses import WorkerRecord, WorkerState
 from et_operator.planning.drafts import Draft
 from et_operator.planning.standings import Standing
 

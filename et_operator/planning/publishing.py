@@ -11,8 +11,8 @@ from datetime import timedelta
 from et_contract.documents import HostConfig
 from et_kube.resources import CONFIG_MAPS, Ref
 from et_operator.model.actions import Action, Create, WriteConfig
-from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Pod
+from et_operator.model.statuses import WorkerState
 from et_operator.planning.drafts import Draft
 from et_operator.planning.forgetting import forget_old_ends
 from et_operator.planning.manifests.hosts import build_config, build_config_map

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from et_operator.model.jobs import WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
+from et_operator.model.statuses import WorkerRecord, WorkerState
 from et_operator.planning.drafts import LONGEST_WAIT, Draft
 from et_operator.planning.finishing import fail
 from et_operator.planning.standings import Standing

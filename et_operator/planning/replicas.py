@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from et_kube.resources import TRAINING_JOBS
 from et_operator.model.actions import Action, SetReplicas
-from et_operator.model.jobs import ScalingKind, ScalingRecord
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
+from et_operator.model.statuses import ScalingKind, ScalingRecord
 from et_operator.planning.turns import find_bound
 from et_operator.planning.views import View
 

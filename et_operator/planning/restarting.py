@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from et_operator.model.jobs import RestartPolicy
+from et_operator.model.specs import RestartPolicy
 from et_operator.planning.drafts import Draft, count_failure
 from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict, rest_on_launcher

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from et_operator.model.jobs import (
-    Outcome,
-    ScalingKind,
-    ScalingRecord,
-    WorkerId,
-    WorkerState,
-)
 from et_operator.model.scalings import Scaling
+from et_operator.model.statuses import Outcome, ScalingKind, ScalingRecord, WorkerId, WorkerState
 from et_operator.model.texts import MAX_MESSAGE, count, cut
 from et_operator.planning.admitting import awaits_room, count_allowed, is_queued
 from et_operator.planning.concluding import (

@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_contract.documents import ScriptOrder
-from et_operator.model.jobs import JobSpec, ScalingRecord, ScriptAttempt, ScriptRight
 from et_operator.model.names import ANNOTATION_SCRIPTS
 from et_operator.model.scalings import Scaling
+from et_operator.model.specs import JobSpec, ScriptRight
+from et_operator.model.statuses import ScalingRecord, ScriptAttempt
 from et_operator.model.texts import cut
 from et_operator.planning.drafts import Draft
 from et_operator.planning.views import View

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from et_contract.names import BROKER_CONTAINER
-from et_operator.model.jobs import WorkerState
+from et_operator.model.statuses import WorkerState
 from et_operator.planning.drafts import Draft
 from et_operator.planning.standings import Standing
 

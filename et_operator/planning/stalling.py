@@ -9,7 +9,7 @@ from et_contract.names import build_report_name
 from et_contract.starters import OTHER
 from et_kube.resources import CONFIG_MAPS
 from et_operator.model.conditions import find_condition
-from et_operator.model.jobs import AttachMode, JobSpec, StallPolicy
+from et_operator.model.specs import AttachMode, JobSpec, StallPolicy
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from et_operator.model.jobs import JobSpec, JobStatus, WorkerRecord, WorkerState
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Snapshot
+from et_operator.model.specs import JobSpec
+from et_operator.model.statuses import JobStatus, WorkerRecord, WorkerState
 from et_operator.planning.views import View
 from et_operator.planning.waiting import set_clocks_right
 

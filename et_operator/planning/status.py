@@ -9,9 +9,9 @@ from et_contract.admissions import ADMITTED, REFUSED, WAITING
 from et_contract.documents import DRIVER_STALLED, WORKERS_IDLE
 from et_kube.resources import PODS
 from et_operator.model.conditions import find_condition, is_true, name_troubles
-from et_operator.model.jobs import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
+from et_operator.model.statuses import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.planning import defects
 from et_operator.planning.admitting import awaits_room
 from et_operator.planning.awaiting import describe_ends

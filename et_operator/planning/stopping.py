@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from et_contract.documents import MemberState
-from et_operator.model.jobs import (
-    Outcome,
-    ScalingKind,
-    ScalingRecord,
-    WorkerId,
-    WorkerState,
-)
+from et_operator.model.statuses import Outcome, ScalingKind, ScalingRecord, WorkerId, WorkerState
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.admitting import count_allowed
 from et_operator.planning.drafts import Draft

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 
 from et_kube.resources import CONFIG_MAPS, Ref
 from et_operator.model.actions import Delete
-from et_operator.model.jobs import Runtime, TrainingJob
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import build_runtime_name
 from et_operator.model.snapshots import Child
+from et_operator.model.statuses import Runtime
 
 MIN_AGE = timedelta(hours=1)
 """Younger ones may belong to an operator that is taking over, or to a job not yet seen."""

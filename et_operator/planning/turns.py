@@ -7,9 +7,10 @@ from collections.abc import Callable
 from datetime import datetime
 
 from et_contract.documents import MAX_WORKERS
-from et_operator.model.jobs import MANY_WORKERS, ScalingKind, WorkerSpec
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.scalings import Scaling
+from et_operator.model.specs import MANY_WORKERS, WorkerSpec
+from et_operator.model.statuses import ScalingKind
 from et_operator.model.texts import count
 from et_operator.planning.admitting import (
     count_allowed,

@@ -10,10 +10,11 @@ from functools import cached_property
 from et_contract.documents import Member, MemberState, Report
 from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
 from et_operator.model.conditions import is_true
-from et_operator.model.jobs import JobSpec, JobStatus, ScalingRecord, UntoldEnd
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
+from et_operator.model.specs import JobSpec
+from et_operator.model.statuses import JobStatus, ScalingRecord, UntoldEnd
 from et_operator.planning.admitting import apply_admission, find_leavers
 
 _DISRUPTIONS = frozenset(

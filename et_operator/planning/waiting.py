@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from et_operator.model.blacklists import GivenUp
-from et_operator.model.jobs import JobStatus, ScalingRecord
+from et_operator.model.statuses import JobStatus, ScalingRecord
 
 Record = TypeVar("Record")
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from et_kube.resources import Json
-from et_operator.model.jobs import JobSpec, WorkerRecord
+from et_operator.model.specs import JobSpec
+from et_operator.model.statuses import WorkerRecord
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import (

@@ -13,7 +13,7 @@ from et_contract.pods import Role
 from et_kube.resources import Ref
 from et_kube.tables import Place
 from et_operator.model.actions import Subject
-from et_operator.model.jobs import JobKey
+from et_operator.model.keys import JobKey
 from et_operator.model.snapshots import REFUSED_LATELY, Proof, Refusal
 
 TAKEN_FOR = timedelta(seconds=60)

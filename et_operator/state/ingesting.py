@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_kube.tables import Entry, identify
-from et_operator.model.jobs import JobKey, TrainingJob
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import JobKey
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
 from et_operator.state.store import (

@@ -37,11 +37,13 @@ from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.codec.nodes import decode_node
 from et_operator.codec.pods import decode_pod
 from et_operator.codec.runtimes import is_runtime
-from et_operator.model.jobs import JobKey, Owner, ScalingKind, TrainingJob
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import JobKey, Owner
 from et_operator.model.names import build_document_names, build_runtime_name
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling, ScalingStatus
 from et_operator.model.snapshots import Child
+from et_operator.model.statuses import ScalingKind
 from et_operator.state.answers import Answers
 from et_operator.state.coverage import Coverage
 

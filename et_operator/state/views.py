@@ -14,7 +14,8 @@ from et_kube.resources import (
 )
 from et_operator.codec.children import decode_host_config, decode_job_report
 from et_operator.codec.templates import find_account_name
-from et_operator.model.jobs import JobKey, TrainingJob
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import JobKey
 from et_operator.model.names import build_access_name, build_network_name
 from et_operator.model.pods import Node, Pod
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot

@@ -20,9 +20,9 @@ from et_kube.resources import CONFIG_MAPS, EVENTS
 from et_kube.rest import Rest
 from et_operator.acting.executing import Executor
 from et_operator.codec.runtimes import hash_files
-from et_operator.model.jobs import Runtime
 from et_operator.model.names import LABEL_RUNTIME, build_runtime_name
 from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.statuses import Runtime
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store

@@ -20,7 +20,7 @@ from et_kube.resources import (
 )
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.codec.encoding import encode_status_patch
-from et_operator.model.jobs import ScalingKind
+from et_operator.model.statuses import ScalingKind
 from et_scheduler.codec.queues import decode_queue
 from tests.contract.bad_manifests import ALL, Bad, scale_in, scale_out
 from tests.contract.bad_shapes import BAD_SHAPES

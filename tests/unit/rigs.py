@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from et_kube.resources import Json, Resource
-from et_operator.model.jobs import JobKey
+from et_operator.model.keys import JobKey
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from fakes.clients import CallLog, FakeApi

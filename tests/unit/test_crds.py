@@ -16,18 +16,18 @@ from et_contract.pods import MAX_JOB_NAME
 from et_kube.resources import TRAINING_JOBS
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.statuses import describe_fields
-from et_operator.model.jobs import (
+from et_operator.model.phases import JobPhase, ScalingPhase
+from et_operator.model.scalings import ScalingStatus
+from et_operator.model.specs import (
     AttachMode,
     CleanPodPolicy,
     JobSpec,
-    JobStatus,
     LauncherCreation,
     LossRecovery,
     RestartPolicy,
     StallPolicy,
 )
-from et_operator.model.phases import JobPhase, ScalingPhase
-from et_operator.model.scalings import ScalingStatus
+from et_operator.model.statuses import JobStatus
 from fakes.schemas import admit, find_definition
 from tests.contract.bad_manifests import Bad, first, job, pod, role
 from tests.contract.bad_shapes import BAD_SHAPES

@@ -28,7 +28,7 @@ from et_contract.pods import Role
 from et_kube.errors import KubeError
 from et_kube.resources import CONFIG_MAPS, EVENTS, NODES, PODS, TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.jobs import JobKey
+from et_operator.model.keys import JobKey
 from et_operator.model.names import build_labels
 from fakes.clients import Call
 from fakes.clock import FakeClock

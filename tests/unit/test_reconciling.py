@@ -49,10 +49,11 @@ from et_operator.codec.decoding import decode_job
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
 from et_operator.model.actions import Subject
-from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.keys import JobKey
 from et_operator.model.names import ANNOTATION_DELETION_COST, build_labels, build_runtime_name
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Refusal, RuntimeFiles
+from et_operator.model.statuses import Runtime
 from et_operator.planning.answering import MOST_ANSWERS
 from et_operator.planning.drafts import FAILURES_TOLD, SINGLE_READS
 from et_operator.planning.manifests.access import build_role_binding

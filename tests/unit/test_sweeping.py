@@ -12,9 +12,9 @@ from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, PODS, TRAINING_JOBS, Json
 from et_operator.acting.executing import Executor
 from et_operator.codec.runtimes import hash_files
-from et_operator.model.jobs import Runtime
 from et_operator.model.names import LABEL_RUNTIME, build_labels
 from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.statuses import Runtime
 from et_operator.planning.manifests.runtimes import build_runtime, build_runtime_volume
 from et_operator.sweeping import PERIOD, Sweeper
 from fakes.clients import Call, Moment

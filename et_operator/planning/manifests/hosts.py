@@ -8,9 +8,10 @@ from et_contract.documents import HostConfig, Member, MemberState, ScriptOrder
 from et_contract.names import build_config_name
 from et_kube.resources import Json
 from et_operator.codec.encoding import encode_config_data
-from et_operator.model.jobs import JobStatus, TrainingJob, WorkerRecord, WorkerState
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import build_labels
 from et_operator.model.pods import Pod
+from et_operator.model.statuses import JobStatus, WorkerRecord, WorkerState
 from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.manifests.owning import build_metadata
 from et_operator.planning.views import View

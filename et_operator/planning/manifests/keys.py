@@ -10,8 +10,9 @@ from typing import Any
 from et_contract import names, paths
 from et_contract.pods import Role
 from et_kube.resources import Json
-from et_operator.model.jobs import AttachMode, TrainingJob
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import build_keys_prefix, build_labels
+from et_operator.model.specs import AttachMode
 from et_operator.planning.manifests.owning import build_metadata
 
 _FILES = {

@@ -7,8 +7,10 @@ from typing import Any
 from et_contract import names, paths
 from et_contract.pods import Role, build_launcher_name
 from et_kube.resources import Json
-from et_operator.model.jobs import JobSpec, JobStatus, LossRecovery, Runtime, TrainingJob
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import ANNOTATION_ELASTIC, ANNOTATION_LEAST
+from et_operator.model.specs import JobSpec, LossRecovery
+from et_operator.model.statuses import JobStatus, Runtime
 from et_operator.planning.manifests.access import find_account
 from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (

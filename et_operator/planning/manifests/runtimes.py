@@ -8,9 +8,9 @@ from et_contract.paths import RUNTIME_DIR, RUNTIME_VOLUME
 from et_contract.pods import LABEL_GROUP
 from et_kube.resources import GROUP, Json
 from et_operator.codec.runtimes import encode_key
-from et_operator.model.jobs import Runtime
 from et_operator.model.names import LABEL_RUNTIME, MANAGED_BY, build_runtime_name
 from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.statuses import Runtime
 
 
 def build_runtime(namespace: str, shipped: RuntimeFiles) -> Json:

@@ -8,8 +8,10 @@ from et_contract import names, paths
 from et_contract.pods import Role, build_worker_name
 from et_kube.resources import Json
 from et_operator.codec.templates import find_account_name
-from et_operator.model.jobs import Runtime, TrainingJob, WorkerSpec
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import LABEL_INDEX
+from et_operator.model.specs import WorkerSpec
+from et_operator.model.statuses import Runtime
 from et_operator.planning.manifests.keys import add_keys, has_keys
 from et_operator.planning.manifests.pods import (
     add_env,

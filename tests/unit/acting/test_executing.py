@@ -44,9 +44,11 @@ from et_operator.model.actions import (
     SetAccounts,
     WriteStatus,
 )
-from et_operator.model.jobs import JobKey, JobStatus, TrainingJob
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.keys import JobKey
 from et_operator.model.plans import Plan
 from et_operator.model.scalings import ScalingStatus
+from et_operator.model.statuses import JobStatus
 
 JOB = TrainingJob(
     key=JobKey("team", "job"),

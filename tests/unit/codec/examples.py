@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 from et_operator.model.admissions import Shapes
 from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
-from et_operator.model.jobs import (
+from et_operator.model.phases import JobPhase, ScalingPhase
+from et_operator.model.scalings import ScalingStatus
+from et_operator.model.shortages import Shortage
+from et_operator.model.statuses import (
     Backoff,
     Failures,
     JobStatus,
@@ -24,9 +27,6 @@ from et_operator.model.jobs import (
     WorkerRecord,
     WorkerState,
 )
-from et_operator.model.phases import JobPhase, ScalingPhase
-from et_operator.model.scalings import ScalingStatus
-from et_operator.model.shortages import Shortage
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 250000, tzinfo=UTC)
 CONDITION = Condition("Running", "True", "WorkersRun", "two workers", NOON, 3)

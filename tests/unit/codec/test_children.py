@@ -25,7 +25,7 @@ from et_operator.codec.children import (
     find_owner,
     select_documents,
 )
-from et_operator.model.jobs import Owner
+from et_operator.model.keys import Owner
 from et_operator.model.names import LABELS_OURS
 from et_operator.model.snapshots import Child
 

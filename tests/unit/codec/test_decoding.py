@@ -12,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.jobs import (
+from et_operator.model.keys import JobKey
+from et_operator.model.specs import (
     AttachMode,
     CleanPodPolicy,
-    JobKey,
-    JobStatus,
     LauncherCreation,
     LossRecovery,
     RestartPolicy,
-    ScalingKind,
     StallPolicy,
 )
+from et_operator.model.statuses import JobStatus, ScalingKind
 from tests.contract.bad_manifests import ALL, Bad, first, job, pod, role
 from tests.contract.bad_shapes import BAD_SHAPES
 from tests.makers import make_job, make_scale_in, make_scale_out

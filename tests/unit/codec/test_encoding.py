@@ -34,9 +34,10 @@ from et_operator.model.actions import (
     WriteConfig,
     WriteStatus,
 )
-from et_operator.model.jobs import JobStatus, Owner
+from et_operator.model.keys import Owner
 from et_operator.model.rights import Rights
 from et_operator.model.scalings import ScalingStatus
+from et_operator.model.statuses import JobStatus
 
 PIN = {"uid": "u", "resourceVersion": "3"}
 JOB = Owner("train", "job-uid")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.codec.statuses import decode_status, describe_fields, encode_status
 from et_operator.model.conditions import Condition
-from et_operator.model.jobs import JobStatus, WorkerId
 from et_operator.model.scalings import ScalingStatus
+from et_operator.model.statuses import JobStatus, WorkerId
 from tests.unit.codec.examples import FULL_JOB_STATUS, FULL_SCALING_STATUS, NOON
 
 LEAVES = {

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.model.jobs import RestartPolicy, StallPolicy
+from et_operator.model.specs import RestartPolicy, StallPolicy
 from tests.planning_makers import ModelWorld, make_job
 
 MINUTE = 60

@@ -9,7 +9,7 @@ import pytest
 
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import PODS
-from et_operator.model.jobs import ScalingKind, WorkerRecord, WorkerState
+from et_operator.model.statuses import ScalingKind, WorkerRecord, WorkerState
 from et_operator.model.texts import MAX_MESSAGE, MAX_REASON, measure
 from et_operator.planning.drafts import SINGLE_READS, Draft
 from et_operator.planning.forgetting import MANY_ENDS

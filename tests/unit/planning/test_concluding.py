@@ -18,8 +18,8 @@ from et_kube.resources import (
     Resource,
 )
 from et_operator.model.actions import AcceptScaling, Action, AnswerScaling
-from et_operator.model.jobs import ScalingKind
 from et_operator.model.snapshots import Refusal
+from et_operator.model.statuses import ScalingKind
 from et_operator.planning.concluding import CONFIRMING, MOST_UNTOLD, TELLING
 from et_operator.planning.planner import plan
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling

@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 
 from et_contract.documents import Report
-from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
+from et_operator.model.specs import CleanPodPolicy, RestartPolicy
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 

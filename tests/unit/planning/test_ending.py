@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 
 from et_kube.resources import CONFIG_MAPS, PODS
-from et_operator.model.jobs import CleanPodPolicy, RestartPolicy, ScalingKind
 from et_operator.model.pods import Node, Termination
 from et_operator.model.snapshots import Refusal
+from et_operator.model.specs import CleanPodPolicy, RestartPolicy
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 

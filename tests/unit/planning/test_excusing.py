@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from et_kube.resources import PODS
-from et_operator.model.jobs import ScalingKind
 from et_operator.model.pods import Termination
+from et_operator.model.statuses import ScalingKind
 from et_operator.planning.excusing import find_reserve
 from launcher.protocol.leaving import Leaving
 from tests.planning_makers import ModelWorld, make_job, make_scaling

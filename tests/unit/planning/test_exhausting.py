@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.model.jobs import ScalingKind, TrainingJob, WorkerState
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Termination
+from et_operator.model.statuses import ScalingKind, WorkerState
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 GOOD = 3600

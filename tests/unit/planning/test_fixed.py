@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from et_operator.model.jobs import ScalingKind
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from et_operator.model.jobs import RestartPolicy, ScalingKind, TrainingJob
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Termination
+from et_operator.model.specs import RestartPolicy
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 INVALID = "spec.x: change it"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from et_contract.documents import Report, ScriptResult, SessionExit, encode_report
 from et_contract.names import build_report_key
 from et_operator.codec.children import decode_job_report
-from et_operator.model.jobs import ScalingKind, WorkerState
+from et_operator.model.statuses import ScalingKind, WorkerState
 from et_operator.planning.exhausting import MOST
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 

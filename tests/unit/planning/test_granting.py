@@ -9,9 +9,10 @@ import pytest
 from et_contract.pods import Role
 from et_kube.resources import CONFIG_MAPS, PODS, ROLES, Resource
 from et_operator.model.actions import Create
-from et_operator.model.jobs import AttachMode, ScalingKind
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
+from et_operator.model.specs import AttachMode
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 OWN = frozenset({"job-config", "job-report"})

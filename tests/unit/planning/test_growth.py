@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from et_contract.pods import Role
-from et_operator.model.jobs import ScalingKind
+from et_operator.model.statuses import ScalingKind
 from et_operator.planning.planner import plan
 from tests.counting import count_steps
 from tests.planning_makers import ModelWorld, make_job, make_scaling

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from et_contract.documents import MemberState
-from et_operator.model.jobs import RestartPolicy, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
+from et_operator.model.specs import RestartPolicy
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 MAXIMUM = 6

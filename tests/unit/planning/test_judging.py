@@ -9,8 +9,8 @@ import pytest
 
 from et_contract.documents import Report
 from et_kube.resources import CONFIG_MAPS, PODS
-from et_operator.model.jobs import RestartPolicy
 from et_operator.model.pods import Node, Termination
+from et_operator.model.specs import RestartPolicy
 from tests.planning_makers import ModelWorld, make_job, make_template
 
 

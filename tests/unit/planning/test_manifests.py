@@ -16,15 +16,10 @@ from et_operator.assembly import read_runtime
 from et_operator.codec.children import decode_bound_role, is_sealed
 from et_operator.codec.encoding import encode_config_data, encode_rules
 from et_operator.model.actions import Create
-from et_operator.model.jobs import (
-    AttachMode,
-    JobSpec,
-    LossRecovery,
-    Runtime,
-    TrainingJob,
-    WorkerSpec,
-)
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import build_seal
+from et_operator.model.specs import AttachMode, JobSpec, LossRecovery, WorkerSpec
+from et_operator.model.statuses import Runtime
 from et_operator.planning.manifests.access import build_no_rights, build_role, build_role_binding
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy

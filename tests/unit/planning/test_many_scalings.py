@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from et_kube.resources import SCALE_INS, Ref
-from et_operator.model.jobs import Outcome, ScalingKind, UntoldEnd
 from et_operator.model.snapshots import Refusal
+from et_operator.model.statuses import Outcome, ScalingKind, UntoldEnd
 from et_operator.planning.answering import MOST_ANSWERS
 from et_operator.planning.planner import plan
 from tests.counting import count_steps

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from et_contract.documents import MemberState
-from et_operator.model.jobs import WorkerState
 from et_operator.model.pods import Node, Termination
 from et_operator.model.snapshots import Refusal
+from et_operator.model.statuses import WorkerState
 from tests.planning_makers import ModelWorld, make_job
 
 

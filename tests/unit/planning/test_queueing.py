@@ -14,16 +14,12 @@ from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create, DryRun
 from et_operator.model.admissions import Admission
 from et_operator.model.conditions import find_condition, is_true
-from et_operator.model.jobs import (
-    AttachMode,
-    CleanPodPolicy,
-    RestartPolicy,
-    ScalingKind,
-    TrainingJob,
-)
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Termination
+from et_operator.model.specs import AttachMode, CleanPodPolicy, RestartPolicy
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling, make_shipped
 
 ADMITTED, WAITING = AdmissionState.ADMITTED, AdmissionState.WAITING

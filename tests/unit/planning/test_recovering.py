@@ -11,15 +11,10 @@ from et_contract.documents import MemberState
 from et_kube.resources import SCALE_OUTS
 from et_operator.codec.encoding import encode_change
 from et_operator.model.actions import AcceptScaling, SetReplicas
-from et_operator.model.jobs import (
-    CleanPodPolicy,
-    JobStatus,
-    RestartPolicy,
-    ScalingKind,
-    WorkerState,
-)
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
+from et_operator.model.specs import CleanPodPolicy, RestartPolicy
+from et_operator.model.statuses import JobStatus, ScalingKind, WorkerState
 from et_operator.planning.planner import plan
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 

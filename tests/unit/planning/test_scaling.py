@@ -8,11 +8,12 @@ import pytest
 from et_contract.documents import ScriptResult
 from et_kube.resources import PODS, TRAINING_JOBS
 from et_operator.model.actions import AnswerScaling, Delete, SetReplicas
-from et_operator.model.jobs import Leaving, ScalingKind, ScriptRight, WorkerState
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.phases import ScalingPhase
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
+from et_operator.model.specs import ScriptRight
+from et_operator.model.statuses import Leaving, ScalingKind, WorkerState
 from et_operator.planning.answering import plan_orphan
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 

@@ -24,7 +24,9 @@ from et_operator.codec.encoding import encode_config_data, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
 from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
-from et_operator.model.jobs import (
+from et_operator.model.scalings import ScalingStatus
+from et_operator.model.shortages import Shortage
+from et_operator.model.statuses import (
     Backoff,
     JobStatus,
     Leaving,
@@ -36,8 +38,6 @@ from et_operator.model.jobs import (
     WorkerRecord,
     WorkerState,
 )
-from et_operator.model.scalings import ScalingStatus
-from et_operator.model.shortages import Shortage
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
 from et_operator.planning.forgetting import MANY_ENDS
 from et_operator.state.store import MOST_BESIDE

@@ -8,9 +8,10 @@ from typing import Any
 from et_contract import names, paths
 from et_kube.resources import SECRETS
 from et_operator.model.actions import Create, CreateKeys
-from et_operator.model.jobs import AttachMode, JobStatus
 from et_operator.model.names import build_seal
 from et_operator.model.snapshots import Refusal
+from et_operator.model.specs import AttachMode
+from et_operator.model.statuses import JobStatus
 from tests.planning_makers import KEYS_SECRET, ModelWorld, make_job, make_shipped
 
 

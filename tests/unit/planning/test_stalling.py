@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from et_operator.model.jobs import AttachMode, RestartPolicy, StallPolicy
+from et_operator.model.specs import AttachMode, RestartPolicy, StallPolicy
 from tests.planning_makers import ModelWorld, make_job
 
 HANGS = "it hangs"

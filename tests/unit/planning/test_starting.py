@@ -5,9 +5,10 @@ from datetime import timedelta
 
 from et_kube.resources import PODS, TRAINING_JOBS
 from et_operator.model.actions import Create
-from et_operator.model.jobs import LauncherCreation, ScalingKind
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Refusal
+from et_operator.model.specs import LauncherCreation
+from et_operator.model.statuses import ScalingKind
 from et_operator.planning.planner import plan
 from tests.planning_makers import ModelWorld, make_job, make_scaling, make_shipped
 

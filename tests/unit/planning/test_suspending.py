@@ -7,8 +7,9 @@ import pytest
 
 from et_contract.admissions import AdmissionState
 from et_operator.model.admissions import Admission
-from et_operator.model.jobs import RestartPolicy, ScalingKind
 from et_operator.model.pods import Termination
+from et_operator.model.specs import RestartPolicy
+from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import ModelWorld, make_job, make_scaling, make_shipped
 
 

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from et_kube.resources import CONFIG_MAPS, Ref
 from et_operator.model.actions import Delete
-from et_operator.model.jobs import Runtime, TrainingJob
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.snapshots import Child
+from et_operator.model.statuses import Runtime
 from et_operator.planning.sweeping import find_candidates, plan_sweep
 from tests.planning_makers import START, make_job
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from et_operator.model.jobs import JobStatus, ScalingKind
 from et_operator.model.pods import Node
+from et_operator.model.statuses import JobStatus, ScalingKind
 from et_operator.planning.waiting import PAUSE, set_clocks_right
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 from tests.unit.codec.examples import FULL_JOB_STATUS

@@ -10,9 +10,9 @@ import pytest
 
 from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create
-from et_operator.model.jobs import LauncherCreation, RestartPolicy
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
+from et_operator.model.specs import LauncherCreation, RestartPolicy
 from tests.planning_makers import ModelWorld, make_job
 
 WORDS = "pods is forbidden: exceeded quota: small"

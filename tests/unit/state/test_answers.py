@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from et_kube.resources import CONFIG_MAPS, PODS, Ref
-from et_operator.model.jobs import JobKey
+from et_operator.model.keys import JobKey
 from et_operator.model.snapshots import REFUSED_LATELY, Refusal
 from et_operator.state.answers import TAKEN_FOR, WORDS_KEPT, Answers
 

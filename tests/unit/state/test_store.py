@@ -17,10 +17,11 @@ from et_kube.resources import (
     Resource,
 )
 from et_operator.codec.runtimes import hash_files
-from et_operator.model.jobs import JobKey, Runtime
+from et_operator.model.keys import JobKey
 from et_operator.model.names import ANNOTATION_SCRIPTS, LABELS_OURS, build_labels
 from et_operator.model.names import Role as PodRole
 from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.statuses import Runtime
 from et_operator.planning.answering import find_expiry
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest

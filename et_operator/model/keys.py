@@ -1,0 +1,31 @@
+"""Which job something is about: its name, and the job that an object says to be controlled by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from et_kube.resources import TRAINING_JOBS, Ref
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """Namespace and name: what a reconcile pass is about."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def ref(self) -> Ref:
+        """Where the job is in the API."""
+        return Ref(TRAINING_JOBS, self.namespace, self.name)
+
+
+class Owner(NamedTuple):
+    """The job that an object in its namespace says to be controlled by."""
+
+    name: str
+    uid: str
