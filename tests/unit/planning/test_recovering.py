@@ -295,7 +295,7 @@ def test_a_job_that_was_created_suspended_can_be_scaled_before_it_starts() -> No
 
 
 def test_a_launcher_that_ended_before_the_suspension_does_not_hold_back_a_new_runtime() -> None:
-    world = start()
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
     world.end("job-launcher", 1)
     world.edit(suspend=True)
     world.go_on(2)
