@@ -61,9 +61,10 @@ def _describe_pods(gang: Gang) -> str:
 def _describe_needs(draft: Draft, gang: Gang) -> tuple[str, str]:
     """What its pods are, and who has most of that: found once in a pass for all who are alike."""
     key = (gang.launcher, gang.worker)
-    if key not in draft.needs:
-        draft.needs[key] = (_describe_pods(gang), _describe_owners(draft, gang))
-    return draft.needs[key]
+    told = draft.needs.get(key)
+    if told is None:
+        told = draft.needs[key] = (_describe_pods(gang), _describe_owners(draft, gang))
+    return told
 
 
 def _tell_oldest(draft: Draft, own: Hold | None) -> str:
@@ -86,11 +87,12 @@ def _count_fit(draft: Draft, standing: Standing, gang: Gang) -> int:
     if standing.job.uid in draft.holds:
         return count_seats(draft.room, gang, draft.get_allowed(standing))
     key = (gang.worker, draft.rank_priority(standing))
-    if key not in draft.fits:
+    found = draft.fits.get(key)
+    if found is None:
         allowed = draft.get_allowed(standing)
         fits = draft.room.count_fits(gang.worker)
-        draft.fits[key] = int(fits.sum() if allowed is None else fits[allowed].sum())
-    return min(draft.fits[key], gang.workers)
+        found = draft.fits[key] = int(fits.sum() if allowed is None else fits[allowed].sum())
+    return min(found, gang.workers)
 
 
 def _describe_fit(fit: int, gang: Gang) -> str:

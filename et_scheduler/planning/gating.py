@@ -86,7 +86,8 @@ def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
 def _count_largest(draft: Draft, gang: Gang) -> int:
     """How many of the gang's workers an empty cluster would hold; -1: not even its launcher."""
     key = (gang.launcher, gang.worker)
-    if key not in draft.largest:
+    largest = draft.largest.get(key)
+    if largest is None:
         fits = draft.room.count_empty(gang.worker)
         largest = int(fits.sum())
         if gang.launcher is not None:
@@ -95,4 +96,4 @@ def _count_largest(draft: Draft, gang: Gang) -> int:
             beside = draft.room.count_empty(gang.worker, less=vector)
             largest = largest - int((fits - beside)[own].min()) if own.any() else -1
         draft.largest[key] = largest
-    return draft.largest[key]
+    return largest

@@ -73,9 +73,10 @@ class Room:
 
     def get_amounts(self, shape: Shape) -> list[int]:
         """The same as plain numbers, for what is done to one node after the other."""
-        if shape not in self._amounts:
-            self._amounts[shape] = self.get_vector(shape).tolist()
-        return self._amounts[shape]
+        amounts = self._amounts.get(shape)
+        if amounts is None:
+            amounts = self._amounts[shape] = self.get_vector(shape).tolist()
+        return amounts
 
     def get_mask(self, shape: Shape) -> Mask:
         """On which nodes such a pod may be at all."""
