@@ -33,6 +33,7 @@ def test_a_killed_worker_is_replaced_under_a_new_name(world: RealWorld) -> None:
     assert world.status("trainingjobs", "loss")["failures"]["user"] == 0
 
 
+@pytest.mark.point("given-up")
 def test_a_worker_whose_rank_was_killed_is_replaced_though_its_pod_lives(world: RealWorld) -> None:
     command = train("--steps", "600", "--step-seconds", "0.2")
     command[1:1] = ["--gloo-timeout-seconds", "20"]
