@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.apis import build_path, wait_for
+from benchmarks.apis import ApiRefused, build_path, wait_for
 from benchmarks.benches import Bench, Site
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.manifests import build_job, read_command
@@ -67,7 +67,10 @@ class Training:
     async def read_steps(self) -> list[Step]:
         """All that were said, by time; none before there is a log."""
         path = build_path("pods", self.namespace, f"{self.name}-launcher") + "/log"
-        text = await self.site.api.read_text(INSIDE + path, container="launcher")
+        try:
+            text = await self.site.api.read_text(INSIDE + path, container="launcher")
+        except ApiRefused:  # it has not begun
+            return []
         steps = [Step(int(n), int(size), float(at)) for n, size, at in _STEP.findall(text)]
         return sorted(steps, key=lambda step: step.at)
 
@@ -85,7 +88,7 @@ class Training:
         """Raise JobEnded unless it still has its first launcher."""
         path = build_path("trainingjobs", self.namespace, self.name)
         status = (await self.site.api.get(path)).get("status", {})
-        if status.get("phase") == "Failed" or status.get("epoch", 1) != 1:
+        if status.get("phase") == "Failed" or status.get("epoch", 0) > 1:
             raise JobEnded(f"{self.name}: {status.get('phase')}, epoch {status.get('epoch')}")
 
     async def lose(self, number: int) -> Loss:
