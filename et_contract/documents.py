@@ -100,7 +100,9 @@ class ScriptResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the broker of one epoch knows for sure; every fact in it stays true.
+    """What the broker of one epoch knows for sure.
+
+    Every fact in it stays true; `unlisted` and `used_up` are how it is now.
 
     What the config has forgotten, pods and orders, is forgotten here too: nobody asks any more.
 
@@ -110,8 +112,8 @@ class Report:
     of the user's command, and `is_told_to_end` whether it had been sent SIGTERM before, so that
     a 0 may mean no more than that it has saved its state (None: a former broker does not say);
     `unlisted` the uids that the last config calls active and that this broker never lists (again);
-    `used_up` the uids whose hosts the user's command, which goes on, never uses again, with the
-    exit code of the process that failed there;
+    `used_up` the uids whose hosts a training that goes on never uses again, and in which nothing
+    runs, with the exit code of the process that failed there;
     `problems` what people should know, by a short reason ("ExecForbidden").
     """
 

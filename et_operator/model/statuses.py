@@ -134,7 +134,7 @@ class WorkerRecord:
     waiting_since: datetime | None = None
     served: bool = False
     taken: bool = False
-    """Whether the platform ended it, or somebody through it."""
+    """Whether the platform ended it, or somebody through it, or we by force, its time over."""
     retries: int = 0
     """Of a JOINING one: as its pod's. Its place is counted from `since` (planning/replacing.py)."""
 

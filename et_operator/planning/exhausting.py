@@ -59,7 +59,7 @@ def describe_stop(standing: Standing) -> str:
 
 
 def _list_used_up(standing: Standing) -> list[Pod]:
-    used_up = standing.view.used_up
+    used_up = standing.used_up
     return [pod for pod in standing.select_roster() if pod.uid in used_up] if used_up else []
 
 
@@ -88,7 +88,7 @@ def _tell(draft: Draft, used_up: list[Pod]) -> None:
     """Ends with one code are one Event."""
     codes: dict[int, list[str]] = {}
     for pod in used_up:
-        codes.setdefault(draft.view.used_up[pod.uid], []).append(pod.name)
+        codes.setdefault(draft.used_up[pod.uid], []).append(pod.name)
     for code, names in codes.items():
         message = (
             f"{name_some(names)}: a process there ended with exit code {code}, and the command "

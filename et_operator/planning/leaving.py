@@ -269,7 +269,8 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
         return
     if is_time_doubtful(draft):
         return
-    draft.remember(replace(record, reason=FORCED))
+    # what the command makes of that is no failure of its own, whoever wanted the worker to leave
+    draft.remember(replace(record, reason=FORCED, taken=True))
     limit = draft.spec.drain_timeout.total_seconds()
     known = (
         f"left the host list {limit:.0f} s ago, and nothing tells that it has no process any more"

@@ -176,7 +176,7 @@ def _dismiss_spent(draft: Draft) -> list[Vacancy]:
     say so as often as it likes: each place has its waits.
     """
     vacancies: list[Vacancy] = []
-    spent = draft.view.closed | draft.view.unlisted
+    spent = draft.view.closed | draft.unlisted
     for pod in draft.select_roster() if spent else ():
         if pod.uid not in spent:
             continue

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from et_operator.model.pods import Pod
 from et_operator.planning.standings import Standing
-from et_operator.planning.views import View
 
 
 def rank_victims(standing: Standing) -> list[Pod]:
     """The roster, best victims first."""
-    return sorted(standing.select_roster(), key=lambda pod: _rank(standing.view, pod))
+    return sorted(standing.select_roster(), key=lambda pod: _rank(standing, pod))
 
 
-def explain_victim(view: View, pod: Pod) -> str:
+def explain_victim(standing: Standing, pod: Pod) -> str:
     """Why this worker and not another."""
+    view = standing.view
     if pod.name in view.leavers:
         return f"{pod.name}: named by et-scheduler"
     if not pod.is_container_running:
         return f"{pod.name}: not running"
-    if pod.uid in view.used_up:
+    if pod.uid in standing.used_up:
         return f"{pod.name}: its host is used no more, a process failed there"
     if view.has_notice(pod):
         return f"{pod.name}: its node {pod.node} is cordoned or going away"
@@ -27,12 +27,13 @@ def explain_victim(view: View, pod: Pod) -> str:
     return f"{pod.name}: among the newest"
 
 
-def _rank(view: View, pod: Pod) -> tuple[bool, bool, bool, bool, int, float, int]:
+def _rank(standing: Standing, pod: Pod) -> tuple[bool, bool, bool, bool, int, float, int]:
+    view = standing.view
     is_late = view.has_notice(pod)
     return (
         pod.name not in view.leavers,
         pod.is_container_running,
-        pod.uid not in view.used_up,
+        pod.uid not in standing.used_up,
         not is_late,
         pod.deletion_cost,
         -pod.created.timestamp(),

@@ -144,7 +144,7 @@ def _start_leaving(draft: Draft, record: ScalingRecord, names: tuple[str, ...]) 
     else:
         missing = max(record.base - len(ranked), 0)  # those who are yet to come go first
         victims = ranked[: max(record.base - record.target - missing, 0)]
-        choice = "; ".join(explain_victim(draft.view, pod) for pod in victims)
+        choice = "; ".join(explain_victim(draft, pod) for pod in victims)
     draft.change(
         scaling=replace(
             record,

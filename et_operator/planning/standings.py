@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -55,6 +56,16 @@ class Standing:
         return self.view.spec
 
     @property
+    def used_up(self) -> Mapping[str, int]:
+        """By uid, with an exit code: as in the view; of an epoch that is put away, nobody."""
+        return self.view.used_up if self._is_report_new() else {}
+
+    @property
+    def unlisted(self) -> frozenset[str]:
+        """By uid: the same of those whom the broker never lists (again)."""
+        return self.view.unlisted if self._is_report_new() else frozenset()
+
+    @property
     def needed_workers(self) -> int:
         """With how many workers the command may be started."""
         return self.spec.find_needed(self._status.decided_replicas)
@@ -73,6 +84,10 @@ class Standing:
             # somebody removed it, or etcd was restored: it must be news to who has read it
             last = max(last, view.report.observed_generation)
         return max(self._status.generation, last + 1)
+
+    def _is_report_new(self) -> bool:
+        """Whether it is of the epoch that holds by now: a pass may begin the next one."""
+        return self._status.epoch == self.view.status.epoch
 
     def find_record(self, name: str) -> WorkerRecord | None:
         """What is remembered about the worker of this name."""

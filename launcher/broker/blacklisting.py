@@ -11,6 +11,14 @@ IDLE_SECONDS since, nor does anything wait to; and meanwhile and afterwards the 
 hosts, as horovodrun does each second until it stops. Only shims of horovodrun say that a host is
 given up: torchrun starts its ranks again where they were.
 
+Horovod judges once each rank has failed, has succeeded or waits for the next round; where one has
+succeeded it stops and gives nobody up. So an end with 0 is the end of the training, before and
+after a failure, until ranks are started again.
+
+That a worker is used up is true of one horovodrun, and a launcher's command may start several, or
+something else after it. So it is taken back where anything runs in the worker, and for all of them
+at the end of the training.
+
 No I/O, no clock: all times are monotonic seconds handed in.
 """
 
@@ -59,20 +67,24 @@ class Blacklist:
         self._relay = relay
         self._failures: dict[str, _Failure] = {}
         self._has_asked = False
+        self.done: set[str] = set()
+        """Uids of workers in which a rank has ended with 0, untold, since any was started."""
 
     def note_end(self, session: Session, code: int) -> None:
         """This session has ended."""
         uid = session.uid
-        if not code or not session.blacklists or uid in self._failures or not self._is_wanted(uid):
+        if not session.ranks or not self._is_wanted(uid):
             return
-        others = (other for other in self._relay.find_running() if other.uid != uid)
-        # One whose shim is away may be a rank: that is seen when it is back.
-        beside = (o.id for o in others if _goes_on(o) and (o.blacklists or o.peer is None))
-        self._failures[uid] = _Failure(code, frozenset(beside))
+        if code:
+            self._note_failure(session, code)
+        elif not session.is_told_to_end:
+            self.done.add(uid)
+            self._end_training()
 
     def note_start(self, uid: str) -> None:
-        """Ranks are started there: the host is used."""
+        """Ranks are started there: the host is used, and a training goes on."""
         self._failures.pop(uid, None)
+        self.done.clear()
 
     def note_read(self) -> None:
         """The user's command asks for hosts: it goes on."""
@@ -81,18 +93,36 @@ class Blacklist:
     def advance(self, sessions: Iterable[Session], now: float) -> None:
         """Follow what has become of these hosts, and report what is certain; `sessions` run."""
         has_asked, self._has_asked = self._has_asked, False
+        if used_up := self._ledger.report.used_up:
+            self._ledger.use_again({uid for uid in used_up if self._relay.is_busy(uid)})
         if not self._failures:
             return
         going = [session for session in sessions if _goes_on(session)]
+        if not any(map(_may_be_rank, going)):
+            self._end_training()
+            return
         alive = frozenset(session.id for session in going)
         ranks = frozenset(s.id for s in going if s.blacklists and s.peer is not None)
         for uid, failure in list(self._failures.items()):
             failure.beside &= alive
             if not failure.beside or not self._is_wanted(uid):
-                del self._failures[uid]  # the whole training ends, or the worker leaves
+                del self._failures[uid]  # those beside it end too, or the worker leaves
             elif self._follow(uid, failure, now, has_asked=has_asked) and failure.beside & ranks:
                 del self._failures[uid]
                 self._ledger.use_up(uid, failure.code)
+
+    def _note_failure(self, session: Session, code: int) -> None:
+        uid = session.uid
+        if not session.blacklists or self.done or uid in self._failures:
+            return
+        others = (other for other in self._relay.find_running() if other.uid != uid)
+        beside = (other.id for other in others if _goes_on(other) and _may_be_rank(other))
+        self._failures[uid] = _Failure(code, frozenset(beside))
+
+    def _end_training(self) -> None:
+        """No host is given up for good: the next horovodrun knows of none."""
+        self._failures.clear()
+        self._ledger.use_again(self._ledger.report.used_up)
 
     def _follow(self, uid: str, failure: _Failure, now: float, *, has_asked: bool) -> bool:
         """Whether it has been without a process for long enough at this read of the list."""
@@ -113,3 +143,8 @@ class Blacklist:
 
 def _goes_on(session: Session) -> bool:
     return session.is_running and not session.is_told_to_end
+
+
+def _may_be_rank(session: Session) -> bool:
+    """One whose shim is away may be: that is seen when it is back."""
+    return session.blacklists or session.peer is None

@@ -299,7 +299,8 @@ class Broker:
         is_running = memory.started and self.ledger.report.ended is None
         uids = (entry.uid for entry in memory.listed if entry.uid in members and is_running)
         listed = {uid: members[uid].name for uid in uids if uid not in self._departures}
-        told = self._idleness.advance(listed, {one.uid for one in running}, self._now)
+        used = {one.uid for one in running} | self._blacklist.done
+        told = self._idleness.advance(listed, used, self._now)
         if told:
             self.ledger.complain(WORKERS_IDLE, told)
         else:

@@ -1,9 +1,10 @@
 """What the broker knows for sure, gathered into the report that the operator reads.
 
-A fact is only ever added, and stays as long as the config speaks of what it is about; `unlisted`
-alone is of the last config. `closed`, `scripts` and `ended` make the report urgent; the rest may be
-a second late. Ends of sessions may be later: they are as many as the user's command starts, and
-nothing is decided by them.
+A fact is only ever added, and stays as long as the config speaks of what it is about. Two things
+are no facts, but how it is now: `unlisted`, by the last config, and `used_up`, while nothing runs
+there and the training that has given the host up goes on. `closed`, `scripts` and `ended` make the
+report urgent; the rest may be a second late. Ends of sessions may be later: they are as many as the
+user's command starts, and nothing is decided by them.
 
 A ConfigMap holds 1 MiB. A report of a pod that is listed and closed takes 78 bytes, so that 10,000
 of them take three quarters, and of one that is used up 44 more; the ends of sessions, of which the
@@ -12,7 +13,7 @@ operator needs none, take 220 KiB at most, outputs and problems some 40 KiB.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from et_contract.documents import Report, ScriptResult, SessionExit
@@ -58,9 +59,14 @@ class Ledger:
             self._note(urgent=True, closed=self.report.closed | {uid})
 
     def use_up(self, uid: str, code: int) -> None:
-        """The user's command goes on and never uses this host again, for the first such end."""
+        """A training goes on and never uses this host again, for the first such end."""
         if uid not in self.report.used_up:
             self._note(used_up={**self.report.used_up, uid: code})
+
+    def use_again(self, uids: Collection[str]) -> None:
+        """That is so no longer: something runs there, or that training has come to its end."""
+        used_up = {uid: code for uid, code in self.report.used_up.items() if uid not in uids}
+        self._note(used_up=used_up)
 
     def end_session(self, uid: str, ended: SessionExit) -> bool:
         """A session's end; False when it was known."""
@@ -110,7 +116,10 @@ class Ledger:
         )
 
     def absorb(self, other: Report) -> None:
-        """Take the facts of a report of the same epoch and launcher that was written before."""
+        """Take the facts of a report of the same epoch and launcher that was written before.
+
+        How it is now our memory knows better, which is kept before anything is written.
+        """
         if (other.epoch, other.launcher_uid) != (self.report.epoch, self.report.launcher_uid):
             return
         self.observe(other.observed_generation)
@@ -118,8 +127,6 @@ class Ledger:
         self.list(other.listed, unlisted=self.report.unlisted)
         for uid in other.closed:
             self.close(uid)
-        for uid, code in other.used_up.items():
-            self.use_up(uid, code)
         for uid, exits in other.exits.items():
             for ended in exits:
                 self.end_session(uid, ended)

@@ -1,7 +1,8 @@
 """Listed workers in which the user's command runs nothing: nobody else would say so.
 
 A host above the command's own most, ranks that were started in the launcher's own pod, a script
-that never commits: the job is Running, and the workers cost what they cost.
+that never commits: the job is Running, and the workers cost what they cost. One whose rank has
+ended with 0 has done its part, however long others save what was trained.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -31,15 +32,15 @@ class Idleness:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
-    def advance(self, listed: Mapping[str, str], busy: Collection[str], now: float) -> str:
+    def advance(self, listed: Mapping[str, str], used: Collection[str], now: float) -> str:
         """What is to be told, "" for nothing.
 
         Args:
             listed: name by uid of all workers on the list, none unless the user's command runs.
-            busy: uids of pods in which something runs.
+            used: uids of pods in which something runs, or has done its part of the training.
             now: monotonic seconds.
         """
-        self._since = {uid: self._since.get(uid, now) for uid in listed if uid not in busy}
+        self._since = {uid: self._since.get(uid, now) for uid in listed if uid not in used}
         idle = [uid for uid, since in self._since.items() if now >= since + IDLE_SECONDS]
         if not idle:
             return ""

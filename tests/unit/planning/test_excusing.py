@@ -72,6 +72,34 @@ def test_that_its_pod_is_gone_is_read_before_the_platform_is_blamed() -> None:
     assert (PODS, "job-worker-1") in {(r.resource, r.name) for r in world.step().premises}
 
 
+@pytest.mark.parametrize("why", ["scaled in", "used up"])
+@pytest.mark.parametrize("is_pod_there", [False, True])
+def test_so_does_one_that_we_ended_by_force_whoever_wanted_it_to_leave(
+    why: str, *, is_pod_there: bool
+) -> None:
+    """As under mpirun in a script whose first command was horovodrun: it reads no list."""
+    world = start(is_elastic=True)
+    worker = world.pods["job-worker-2"]
+    if why == "scaled in":
+        world.add(make_scaling(ScalingKind.IN, "less", pod_names=(worker.name,)))
+    else:
+        assert world.report is not None
+        world.report = replace(world.report, used_up={worker.uid: 137})
+    world.settle()
+    world.wait(world.job.spec.drain_timeout.total_seconds() + 1 if world.job.spec else 0)
+    world.settle()
+    assert world.pods[worker.name].is_deleting
+    world.end(worker.name, 137)
+    if not is_pod_there:
+        world.reap()
+        world.settle()
+    world.wait(2)
+    world.finish(1)
+    world.settle()
+    assert world.reason("Restarting") == "WorkerLost"
+    assert (world.status.failures.user, world.status.failures.infrastructure) == (0, 1)
+
+
 def test_one_that_was_scaled_in_while_nobody_looked_excuses_nothing() -> None:
     world = start(is_elastic=True)
     world.add(make_scaling(ScalingKind.IN, "less", pod_names=("job-worker-1",)))

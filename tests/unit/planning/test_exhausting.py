@@ -196,6 +196,20 @@ def test_a_new_command_is_given_new_ones() -> None:
     assert find_reason(world, name) == "UsedUp"
 
 
+def test_what_the_last_command_gave_up_is_not_for_the_pass_that_begins_the_next() -> None:
+    world = start(1)
+    for _ in range(4):
+        fail_again(world, lives=120)
+    [name] = world.workers
+    told_before = len(told(world, "WorkerGivenUp"))
+    world.end("job-launcher", 137, pod_reason="Evicted")
+    world.go_on()
+    assert world.status.epoch == 2
+    assert world.workers == [name]
+    assert len(told(world, "WorkerGivenUp")) == told_before
+    assert world.status.given_up is None or world.status.given_up.epoch == 1
+
+
 def test_so_is_a_job_that_is_resumed() -> None:
     world = start(1)
     for _ in range(4):

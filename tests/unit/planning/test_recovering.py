@@ -483,6 +483,18 @@ def test_a_worker_that_is_never_listed_leaves_in_its_time_and_is_replaced() -> N
     assert world.pods["job-worker-1"].is_deleting
 
 
+def test_whom_the_last_launchers_broker_never_lists_the_next_one_may() -> None:
+    world = start()
+    uid = world.pods["job-worker-1"].uid
+    world.end("job-launcher", 137, pod_reason="Evicted")
+    assert world.report is not None
+    world.report = replace(world.report, unlisted=frozenset({uid}))
+    world.go_on()
+    assert world.status.epoch == 2
+    assert world.pods["job-worker-1"].uid == uid
+    assert not world.pods["job-worker-1"].is_deleting
+
+
 def test_a_worker_that_is_never_listed_and_never_closes_is_forced_out() -> None:
     world = start(drain_timeout=timedelta(seconds=30))
     assert world.report is not None

@@ -46,11 +46,18 @@ def find_peer(index: int, slot: int) -> int:
     return 10 + index + 100 * slot
 
 
-def start(rig: BrokerRig, index: int, slot: int = 0, *, blacklists: bool = True) -> None:
+def start(
+    rig: BrokerRig, index: int, slot: int = 0, *, ranks: int = 1, blacklists: bool = True
+) -> None:
     session, host = name_session(index, slot), f"job-worker-{index}"
-    body = {"host": host, "command": "train", "ranks": 1, "blacklists": blacklists}
+    body = {"host": host, "command": "train", "ranks": ranks, "blacklists": blacklists}
     rig.peer(find_peer(index, slot), frames.SPAWN, session, **body)
     rig.hear(index, frames.SPAWNED, session, pid=1, instance="i")
+
+
+def tell_to_end(rig: BrokerRig, index: int, slot: int = 0) -> None:
+    frame = make_frame(frames.SIGNAL, name_session(index, slot), signal=TERM)._replace(offset=1)
+    rig.broker.take_peer_frame(find_peer(index, slot), frame, rig.now)
 
 
 def end(rig: BrokerRig, index: int, code: int, slot: int = 0) -> None:
@@ -104,6 +111,46 @@ def test_an_end_with_0_gives_nobody_up():
     assert rig.report.used_up == {}
 
 
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_nor_does_a_crash_at_the_end_of_a_training_that_has_succeeded_elsewhere(order: str):
+    """Rank 0 saves for long; horovodrun judges when it has ended too, and gives nobody up."""
+    rig = make_trained()
+    for index, code in [(2, 0), (1, 134)] if order == "before" else [(1, 134), (2, 0)]:
+        end(rig, index, code)
+        rig.wait(1.0)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+def test_a_training_that_begins_after_one_that_has_succeeded_is_judged_again():
+    rig = make_trained()
+    for index in range(3):
+        end(rig, index, 0)
+    for index in range(3):
+        start(rig, index)
+    end(rig, 1, 137)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_it_is_no_end_of_a_training_that_who_is_to_leave_ends_with_0():
+    rig = make_trained()
+    rig.configure({2: DRAINING}, replicas=3)
+    end(rig, 2, 0)
+    end(rig, 1, 137)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_nor_that_a_rank_does_which_was_told_to_end():
+    rig = make_trained(slots=2)
+    end(rig, 1, 137)
+    tell_to_end(rig, 1, slot=1)
+    end(rig, 1, 0, slot=1)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
 def test_who_starts_its_ranks_again_gives_nobody_up():
     rig = make_trained(blacklists=False)
     end(rig, 1, 1)
@@ -150,8 +197,7 @@ def test_whose_ranks_elsewhere_are_told_to_end_gives_nobody_up():
     rig = make_trained()
     end(rig, 1, 137)
     for index in (0, 2):
-        frame = make_frame(frames.SIGNAL, name_session(index), signal=TERM)._replace(offset=1)
-        rig.broker.take_peer_frame(find_peer(index, 0), frame, rig.now)
+        tell_to_end(rig, index)
     read(rig, 30)
     assert rig.report.used_up == {}
 
@@ -223,6 +269,50 @@ def test_also_before_the_shims_of_the_others_have_come_back():
     come_back(rig, 0)
     read(rig)
     assert rig.report.used_up == {"uid-1": 137}
+
+
+@pytest.mark.parametrize("ranks", [1, 0], ids=["ranks", "something else"])
+def test_who_runs_something_again_is_used_up_no_more(ranks: int):
+    """By a time-out of the blacklist, by another command of the same script, by a user."""
+    rig = make_trained()
+    end(rig, 1, 137)
+    read(rig)
+    start(rig, 1, ranks=ranks, blacklists=ranks > 0)
+    assert rig.report.used_up == {}
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+@pytest.mark.parametrize("codes", [(0, 0), (1, 1), (1, 0), (0, 1), (143, 143)], ids=str)
+def test_nor_is_anybody_once_the_training_that_gave_him_up_has_ended(codes: tuple[int, int]):
+    """Another command of the script may follow, and has given up nobody."""
+    rig = make_trained()
+    end(rig, 1, 137)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+    for index, code in zip((0, 2), codes, strict=True):
+        if code == 128 + TERM:
+            tell_to_end(rig, index)
+        end(rig, index, code)
+    assert rig.report.used_up == {}
+
+
+def test_who_is_used_up_stays_so_while_others_fail_and_the_training_goes_on():
+    rig = make_trained()
+    end(rig, 1, 137)
+    read(rig)
+    end(rig, 2, 134)
+    assert rig.report.used_up == {"uid-1": 137}
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137, "uid-2": 134}
+
+
+def test_the_next_broker_takes_it_back_of_whom_it_finds_at_work():
+    before = make_trained()
+    end(before, 1, 137)
+    read(before)
+    rig = resume(before, (0, 1))
+    assert rig.report.used_up == {}
 
 
 def test_what_the_config_does_not_speak_of_is_forgotten():

@@ -156,9 +156,10 @@ def make_started() -> BrokerRig:
     return rig
 
 
-def end_session(rig: BrokerRig, index: int) -> None:
+def end_session(rig: BrokerRig, index: int, code: int = 134) -> None:
     session = bytes([index]) * 15 + b"s"
-    rig.hear(index, frames.EXIT, session, code=134, produced=[0, 0], reason="signal 6")
+    reason = "signal 6" if code else ""
+    rig.hear(index, frames.EXIT, session, code=code, produced=[0, 0], reason=reason)
 
 
 def test_the_command_starts_when_all_replicas_are_listed():
@@ -925,6 +926,21 @@ def test_a_command_that_runs_nothing_in_any_worker_is_told():
     )
     rig.peer(PID1, frames.ENDED, code=0)
     assert rig.report.problems == {}
+
+
+def test_who_has_done_his_part_of_a_training_is_not_idle_until_another_begins():
+    """Rank 0 saves what was trained."""
+    rig = make_started()
+    end_session(rig, 1, 0)
+    rig.peer(11, frames.EXIT_ACK, bytes([1]) * 15 + b"s")
+    rig.wait(600.0)
+    assert rig.report.problems == {}
+    rig.peer(12, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    rig.hear(0, frames.SPAWNED, A, pid=9, instance="i")
+    rig.wait(179.0)
+    assert rig.report.problems == {}
+    rig.wait(1.0)
+    assert rig.report.problems["WorkersIdle"].startswith("1 of 2 workers run no process: ")
 
 
 def test_before_the_command_no_worker_is_idle():
