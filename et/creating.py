@@ -155,6 +155,9 @@ def run(
     env_from: EnvFrom = None,
     secret_env: SecretEnv = None,
     volumes: Volumes = None,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", help="Do not ask before an ended job is replaced.")
+    ] = False,
     timeout: Timeout = "10m",
     dry_run: DryRun = False,
     watch: Watch = False,
@@ -167,13 +170,15 @@ def run(
 
     et run train.py --image IMAGE --replicas 2 --max 4 --with model.py -- --lr 0.1
 
-    The files are sent with the job, and go with it. A job of the script that has ended is
-    replaced; one that has not is left alone.
+    The files are sent with the job, and go with it. Where a job of this name has ended, it is asked
+    whether it may be replaced; one that has not ended is left alone.
     """
+    from et.clusters import get_meta
     from et.quickjobs import QuickJob
     from et.running import run_alone
-    from et.runs import build_run, run_and_watch
+    from et.runs import build_run, run_script
     from et.submitting import show_manifests
+    from et.watching import watch as watch_job
 
     as_json, limit = output is Output.JSON, parse_duration(timeout)
     bounds = (replicas, minimum, maximum, gpus, slots)
@@ -184,9 +189,10 @@ def run(
         return build_run(quick, script, files or ())
 
     async def work(cluster: Cluster, screen: Screen) -> bool:
-        return await run_and_watch(
-            cluster, screen, build(), limit=limit, as_json=as_json, is_watching=watch
+        stored = await run_script(
+            cluster, screen, build(), is_sure=yes, limit=limit, as_json=as_json
         )
+        return not watch or await watch_job(cluster, screen, get_meta(stored, "name"))
 
     if dry_run:
         run_alone(ctx, lambda screen: show_manifests(screen, build().objects, as_json=as_json))

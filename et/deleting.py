@@ -40,7 +40,7 @@ async def delete_jobs(
     jobs = [decode_job(await read_job(cluster, name)) for name in dict.fromkeys(names)]
     if not is_sure:
         for job in jobs:
-            screen.hint(await _describe(cluster, job))
+            screen.hint(await describe_loss(cluster, job))
         screen.hint(STAYS)
         if not screen.ask("Delete?"):
             raise EtError("nothing was deleted")
@@ -49,6 +49,15 @@ async def delete_jobs(
         screen.say(f"TrainingJob {job.key.name} is deleted")
     if limit is not None:
         await wait_until_gone(cluster, jobs, limit)
+
+
+async def describe_loss(cluster: Cluster, job: TrainingJob) -> str:
+    """What goes with a job that is deleted."""
+    pods, scalings = await read_pods(cluster, job), await read_scalings(cluster, job)
+    goes = [count(len(pods), "pod") + " with what they have printed"] if pods else []
+    goes += [count(len(scalings), "scaling")] if scalings else []
+    phase = job.status.phase or "not begun"
+    return f"TrainingJob {job.key.name} ({phase})" + "".join(f", {one}" for one in goes)
 
 
 async def delete_job(cluster: Cluster, job: TrainingJob) -> None:
@@ -108,11 +117,3 @@ class Remains:
             held = f" (held by the finalizer {holders})" if holders else ""
             found.append(f"{TRAINING_JOBS.kind} {job.key.name}{held}")
         return found
-
-
-async def _describe(cluster: Cluster, job: TrainingJob) -> str:
-    pods, scalings = await read_pods(cluster, job), await read_scalings(cluster, job)
-    goes = [count(len(pods), "pod") + " with what they have printed"] if pods else []
-    goes += [count(len(scalings), "scaling")] if scalings else []
-    phase = job.status.phase or "not begun"
-    return f"TrainingJob {job.key.name} ({phase})" + "".join(f", {one}" for one in goes)

@@ -7,8 +7,10 @@ import re
 from et_kube.errors import (
     AlreadyExists,
     ApiError,
+    Conflict,
     Expired,
     KubeError,
+    NotFound,
     OutcomeUnknown,
     Refused,
     ServerFailed,
@@ -18,6 +20,8 @@ from et_kube.errors import (
 )
 from et_kube.resources import GROUP, TRAINING_JOBS
 
+REFUSALS = (AlreadyExists, Conflict, NotFound, Refused, Throttled, Unauthorized)
+"""After these nothing was written."""
 FORBIDDEN = 403
 NOT_FOUND = 404
 _INVALID = re.compile(r'^\S+ "[^"]*" is invalid: ')

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from et.clusters import Cluster
-from et.errors import EtError
+from et.errors import REFUSALS, EtError
 from et.reading import explain_end, has_ended, read_job, read_pods
 from et.screens import Screen
+from et.suspending import resume, suspend
 from et_contract.pods import Role
+from et_kube.errors import Conflict, NotFound
 from et_kube.racing import run_within
-from et_kube.resources import Json
 from et_kube.retrying import ask_again
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
@@ -35,22 +35,28 @@ async def restart(cluster: Cluster, screen: Screen, name: str, limit: timedelta)
         raise EtError(f"{name} has ended ({job.status.phase}): {explain_end(job)}; submit it again")
     if job.status.phase == "Waiting":
         raise EtError(f"{name} waits in a queue and has no pods: `et why {name}` says for what")
-    await _suspend(cluster, stored, is_wanted=True)
-    screen.say(f"{name} is suspended: its pods end, each has its grace to save")
     stop = Stop(cluster, job)
+    await stop.look()  # who may not list pods hears so before anything ends
+    with screen.telling(f"{name} may be suspended: `et restart {name}` goes on", unless=REFUSALS):
+        await suspend(cluster, stored)
+    screen.say(f"{name} is suspended: its pods end, each has its grace to save")
+    left = f"{name} stays suspended: `et restart {name}` goes on"
+    with screen.telling(left, unless=(EtError, NotFound, Conflict)):  # or it is there no more
+        await _wait(cluster, stop, limit)
+        await resume(cluster, stored)
+    screen.say(f"{name} goes on with new pods, from its own checkpoint if it wrote one")
+
+
+async def _wait(cluster: Cluster, stop: Stop, limit: timedelta) -> None:
+    name = stop.job.key.name
     try:
         await run_within(cluster.clock, limit, stop.wait(limit))
-    except asyncio.CancelledError:
-        screen.hint(f"{name} stays suspended: `et restart {name}` goes on")
-        raise
     except TimeoutError as error:
         names = ", ".join(stop.left) or "the operator has not answered"
         raise EtError(
             f"{name} has not stopped after {limit.total_seconds():.0f} s ({names}) and stays "
             f"suspended: `et restart {name}` goes on"
         ) from error
-    await _suspend(cluster, stored, is_wanted=False)
-    screen.say(f"{name} goes on with new pods, from its own checkpoint if it wrote one")
 
 
 @dataclass(slots=True)
@@ -64,10 +70,11 @@ class Stop:
     async def wait(self, limit: timedelta) -> None:
         """Until the suspension is recorded and no pod of it runs; one ended launcher may stay."""
         clock = self.cluster.clock
-        while not await ask_again(clock, LOOK, limit)(self._has_stopped):
+        while not await ask_again(clock, LOOK, limit)(self.look):
             await clock.sleep(LOOK)
 
-    async def _has_stopped(self) -> bool:
+    async def look(self) -> bool:
+        """Whether all has stopped; EtError where nothing is left to be stopped."""
         job = decode_job(await read_job(self.cluster, self.job.key.name))
         if job.uid != self.job.uid:
             raise EtError(f"{job.key.name} was deleted and made anew meanwhile")
@@ -81,10 +88,3 @@ class Stop:
 def _is_over(pod: Pod) -> bool:
     """Its log may keep a launcher; a worker has ended when it is not there."""
     return pod.role is Role.LAUNCHER and pod.is_terminal
-
-
-async def _suspend(cluster: Cluster, stored: Json, *, is_wanted: bool) -> None:
-    """Of this very job."""
-    uid = stored["metadata"]["uid"]
-    body = {"metadata": {"uid": uid}, "spec": {"suspend": is_wanted}}
-    await cluster.api.patch(decode_job(stored).key.ref, body)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from et.clusters import Cluster, get_meta
-from et.deleting import delete_job, wait_until_gone
-from et.errors import EtError
+from et.deleting import delete_job, describe_loss, wait_until_gone
+from et.errors import REFUSALS, EtError
 from et.manifests import Objects
 from et.quickjobs import QuickJob, build_job
 from et.reading import has_ended
 from et.screens import Screen
 from et.scripts import FOLDER, build_files, name_files, name_job, read_files
 from et.submitting import hint_at_followers
-from et.watching import watch
-from et_kube.errors import KubeError, NotFound
+from et.suspending import resume
+from et_kube.errors import AlreadyExists, NotFound
 from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job
 
@@ -31,6 +32,11 @@ class Run:
 
     job: Mapping[str, Any]
     files: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The job's."""
+        return get_meta(self.job, "name")
 
     @property
     def objects(self) -> Objects:
@@ -57,53 +63,38 @@ def build_run(quick: QuickJob, script: str, others: Sequence[str]) -> Run:
 
 
 async def run_script(
-    cluster: Cluster, screen: Screen, run: Run, *, limit: timedelta, as_json: bool
+    cluster: Cluster, screen: Screen, run: Run, *, is_sure: bool, limit: timedelta, as_json: bool
 ) -> Json:
     """Create both, in the place of an ended job of former files; the job as stored.
+
+    What would be refused deletes nothing, and the former job goes once somebody agrees.
 
     Raises:
         EtError: a job of this name may not be replaced, or does not go within `limit`.
     """
-    name = run.job["metadata"]["name"]
-    await _make_room(cluster, screen, name, limit)
-    stored = await cluster.api.create(TRAINING_JOBS, cluster.namespace, run.job)
-    job = decode_job(stored)
-    owner = {
-        "apiVersion": TRAINING_JOBS.api_version,
-        "kind": TRAINING_JOBS.kind,
-        "name": name,
-        "uid": job.uid,
-    }
-    metadata = {**run.files["metadata"], "ownerReferences": [owner]}
-    try:
-        body = {**run.files, "metadata": metadata}
-        await cluster.api.create(CONFIG_MAPS, cluster.namespace, body)
-    except KubeError:  # it would wait for its script for ever
-        await delete_job(cluster, job)
-        raise
+    await _try(cluster, run)
+    await _make_room(cluster, screen, run, is_sure=is_sure, limit=limit)
+    stored = await _create(cluster, screen, run)
     if as_json:
         screen.show_json(stored)
     else:
-        screen.say(f"TrainingJob {name} is created in namespace {cluster.namespace}")
+        screen.say(f"TrainingJob {run.name} is created in namespace {cluster.namespace}")
         hint_at_followers(screen, stored)
     return stored
 
 
-async def run_and_watch(
-    cluster: Cluster,
-    screen: Screen,
-    run: Run,
-    *,
-    limit: timedelta,
-    as_json: bool,
-    is_watching: bool,
-) -> bool:
-    """The same, and with `is_watching` watch the job until its end; whether it succeeded."""
-    stored = await run_script(cluster, screen, run, limit=limit, as_json=as_json)
-    return not is_watching or await watch(cluster, screen, get_meta(stored, "name"))
+async def _try(cluster: Cluster, run: Run) -> None:
+    """Raise what the server has against either."""
+    for resource, manifest in run.objects:
+        # that the name is held is found last: all the rest was in order
+        with suppress(AlreadyExists):
+            await cluster.api.dry_run(resource, cluster.namespace, manifest)
 
 
-async def _make_room(cluster: Cluster, screen: Screen, name: str, limit: timedelta) -> None:
+async def _make_room(
+    cluster: Cluster, screen: Screen, run: Run, *, is_sure: bool, limit: timedelta
+) -> None:
+    name = run.name
     try:
         stored = await cluster.api.get(Ref(TRAINING_JOBS, cluster.namespace, name))
     except NotFound as error:
@@ -111,7 +102,8 @@ async def _make_room(cluster: Cluster, screen: Screen, name: str, limit: timedel
             raise
         return
     job = decode_job(stored)
-    if ANNOTATION not in (stored["metadata"].get("annotations") or {}):
+    script = (stored["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if script is None:
         raise EtError(
             f"there is a TrainingJob {name!r} that et run has not made: choose another --name, or "
             f"`et delete {name}` first"
@@ -121,6 +113,37 @@ async def _make_room(cluster: Cluster, screen: Screen, name: str, limit: timedel
             f"{name} has not ended ({job.status.phase or 'not begun'}): `et delete {name}` ends "
             "it, then type this again; or choose another --name to run both"
         )
-    screen.hint(f"{name} has ended ({job.status.phase}): it goes, with its logs, for the new one")
-    await delete_job(cluster, job)
-    await wait_until_gone(cluster, [job], limit)
+    if job.deletion_requested is None:
+        screen.hint(f"in the way, of {script}: {await describe_loss(cluster, job)}")
+        if not is_sure and not screen.ask("Delete it for the new one?"):
+            raise EtError("nothing was deleted, and nothing made: choose another --name")
+    with screen.telling(f"the new {name} is not made: type this again"):
+        await delete_job(cluster, job)
+        await wait_until_gone(cluster, [job], limit)
+
+
+async def _create(cluster: Cluster, screen: Screen, run: Run) -> Json:
+    """The job as stored, which begins once its files are there.
+
+    Whatever is cut off before leaves nothing that runs, and nothing but the job.
+    """
+    name = run.name
+    body = {**run.job, "spec": {**run.job["spec"], "suspend": True}}
+    left = (
+        f"{name} may be left without its script, suspended: it runs nothing; `et delete {name}`, "
+        "then type this again"
+    )
+    with screen.telling(left, unless=REFUSALS):
+        stored = await cluster.api.create(TRAINING_JOBS, cluster.namespace, body)
+    owner = {
+        "apiVersion": TRAINING_JOBS.api_version,
+        "kind": TRAINING_JOBS.kind,
+        "name": name,
+        "uid": decode_job(stored).uid,
+    }
+    metadata = {**run.files["metadata"], "ownerReferences": [owner]}
+    with screen.telling(left):
+        files = {**run.files, "metadata": metadata}
+        await cluster.api.create(CONFIG_MAPS, cluster.namespace, files)
+    with screen.telling(f"{name} may be suspended still: `et restart {name}` lets it begin"):
+        return await resume(cluster, stored)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -101,6 +103,20 @@ class Screen:
             raise EtError("nobody has said yes: --yes does not ask") from error
         finally:
             signal.signal(signal.SIGINT, handler)
+
+    @contextmanager
+    def telling(self, sentence: str, *, unless: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """Say what is left, and what to type, of work that fails or is interrupted in it.
+
+        Nothing is said of the errors `unless`, which are raised as all others.
+        """
+        try:
+            yield
+        except unless:
+            raise
+        except (Exception, asyncio.CancelledError):
+            self.hint(sentence)
+            raise
 
     def show_json(self, body: Any) -> None:
         """JSON as kubectl would print it, but for what a terminal would obey."""

@@ -1,7 +1,8 @@
-"""Reads that are asked again while the server cannot answer: by tenacity, on a clock of ours.
+"""What is asked again while the server cannot answer: by tenacity, on a clock of ours.
 
-Never around a write, whose outcome may be unknown. Watches (watching.py) and the work queue are
-told when to wait and by whom, and count what went well in between: they use Backoff.
+Reads, and of writes, whose outcome may be unknown, only those that may be done twice. Watches
+(watching.py) and the work queue are told when to wait and by whom, and count what went well in
+between: they use Backoff.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ TRANSIENT = (Unreachable, OutcomeUnknown, ServerFailed, Throttled, Expired)
 
 
 def ask_again(clock: Clock, every: timedelta, limit: timedelta) -> AsyncRetrying:
-    """To be called with a read: asks again after TRANSIENT errors, for `limit` from the first.
+    """To be called with a request: asks again after TRANSIENT errors, for `limit` from the first.
 
-    After that, and for any other error, it raises what the read raised.
+    After that, and for any other error, it raises what the request raised.
     """
     began = clock.monotonic()
 

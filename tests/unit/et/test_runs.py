@@ -14,14 +14,16 @@ import yaml
 from et.errors import EtError
 from et.quickjobs import QuickJob
 from et.runs import Run, build_run, run_script
+from et.screens import Screen
 from et.scripts import MOST
-from et_kube.errors import Refused
-from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS
-from fakes.clients import Call, Moment
+from et_kube.errors import OutcomeUnknown, Refused, Unreachable
+from et_kube.resources import CONFIG_MAPS, PODS, TRAINING_JOBS, Ref, Resource
+from fakes.clients import Call, Fault, Moment
 from tests.makers import make_job
 from tests.simulation.worlds import NAMESPACE, SimulatedWorld
-from tests.unit.et.rigs import join, make_screen
+from tests.unit.et.rigs import join, make_screen, read
 from tests.unit.et.test_commands import Desk
+from tests.unit.et.test_deleting import Answering
 
 LIMIT = timedelta(minutes=5)
 SECOND = timedelta(seconds=1)
@@ -42,15 +44,45 @@ def build(script: str, **fields: object) -> Run:
     return build_run(QuickJob("train", "img", (), **fields), script, ())  # type: ignore[arg-type]
 
 
-async def run(world: SimulatedWorld, script: str) -> None:
+async def run_once(
+    world: SimulatedWorld, run: Run, screen: Screen | None = None, *, is_sure: bool = False
+) -> None:
+    cluster, screen = join(world), screen or Answering(says=False)
+    await run_script(cluster, screen, run, is_sure=is_sure, limit=LIMIT, as_json=False)
+
+
+async def run(world: SimulatedWorld, script: str, screen: Screen | None = None) -> None:
     """Run it, and let time pass until that is over."""
     async with asyncio.TaskGroup() as group:
-        work = run_script(join(world), make_screen(), build(script), limit=LIMIT, as_json=False)
-        task = group.create_task(work)
+        task = group.create_task(run_once(world, build(script), screen, is_sure=screen is None))
         for _ in range(3):
             await world.settle(timedelta(minutes=2))
             await world.clock.advance(SECOND)
         assert task.done()
+
+
+async def end(world: SimulatedWorld, script: str) -> str:
+    """A run of it that has ended; its job's uid."""
+    await run(world, script)
+    await world.until(lambda: world.phase() == "Running")
+    world.end_command(0)
+    await world.until(lambda: world.phase() == "Succeeded")
+    return find_uid(world)
+
+
+def find_uid(world: SimulatedWorld) -> str:
+    uid: str = world.get(TRAINING_JOBS, "train")["metadata"]["uid"]
+    return uid
+
+
+def strike(verb: str, resource: Resource, moment: Moment, error: BaseException) -> Fault:
+    """It strikes each such request of a person."""
+
+    def fault(call: Call, when: Moment) -> None:
+        if (call.user, call.verb, call.ref.resource, when) == ("et", verb, resource, moment):
+            raise error
+
+    return fault
 
 
 def find_scripts(world: SimulatedWorld) -> list[str]:
@@ -118,7 +150,7 @@ async def test_what_trains_is_left_alone_and_it_is_said_what_to_type(script: str
         await world.until(lambda: world.phase() == "Running")
 
         with pytest.raises(EtError, match=r"train has not ended \(Running\): `et delete train`"):
-            await run_script(join(world), make_screen(), build(script), limit=LIMIT, as_json=False)
+            await run_once(world, build(script))
 
         assert world.phase() == "Running"
 
@@ -131,22 +163,145 @@ async def test_a_job_of_somebody_else_is_never_replaced(script: str):
         await world.until(lambda: world.phase() == "Succeeded")
 
         with pytest.raises(EtError, match="that et run has not made: choose another --name"):
-            await run_script(join(world), make_screen(), build(script), limit=LIMIT, as_json=False)
+            await run_once(world, build(script))
 
         assert world.phase() == "Succeeded"
 
 
-async def test_no_job_stays_whose_script_is_refused(script: str):
-    def refuse(call: Call, moment: Moment) -> None:
-        if call.verb == "create" and call.ref.resource is CONFIG_MAPS and call.user == "et":
-            raise Refused(403, "Forbidden", "exceeded quota")
+@pytest.mark.parametrize("says", [True, False])
+async def test_whoever_has_an_ended_job_is_asked_before_it_goes(script: str, *, says: bool):
+    async with SimulatedWorld() as world:
+        before = await end(world, script)
+        screen = Answering(says=says)
+        if says:
+            await run(world, script, screen)
+        else:
+            with pytest.raises(EtError, match="nothing was deleted, and nothing made"):
+                await run_once(world, build(script), screen)
+
+        assert (find_uid(world) != before) == says
+        asked = "in the way, of train_net.py: TrainingJob train (Succeeded), 1 pod with what they"
+        assert read(screen.err).startswith(asked)
+
+
+def test_without_a_terminal_an_ended_job_stays_and_it_is_said_what_to_type(script: str):
+    desk = Desk()
+    words = ("run", script, "--image", "img")
+    assert desk.type(*words) == 0
+    (job,) = desk.cluster.list(TRAINING_JOBS)
+    ended = {"status": {"phase": "Succeeded"}}
+    desk.cluster.patch(Ref(TRAINING_JOBS, NAMESPACE, "train-net"), ended, subresource="status")
+
+    assert desk.type(*words) == 1
+    assert desk.err.endswith("et: nobody has said yes: --yes does not ask")
+    (stays,) = desk.cluster.list(TRAINING_JOBS)
+    assert stays["metadata"]["uid"] == job["metadata"]["uid"]
+    assert desk.type(*words, "--yes") == 0
+    (new,) = desk.cluster.list(TRAINING_JOBS)
+    assert new["metadata"]["uid"] != job["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("resource", [TRAINING_JOBS, CONFIG_MAPS])
+async def test_what_is_refused_deletes_nothing_and_leaves_nothing(script: str, resource: Resource):
+    refusal = strike("dry-run", resource, Moment.BEFORE, Refused(403, "Forbidden", "quota"))
+    async with SimulatedWorld() as world:
+        world.log.faults.append(refusal)
+        with pytest.raises(Refused):
+            await run_once(world, build(script), is_sure=True)
+        assert not world.get(TRAINING_JOBS, "train")
+        world.log.faults.clear()
+        before = await end(world, script)
+
+        world.log.faults.append(refusal)
+        with pytest.raises(Refused):
+            await run_once(world, build(script), is_sure=True)
+        assert find_uid(world) == before
+
+
+SUSPENDED = (
+    "train may be left without its script, suspended: it runs nothing; `et delete train`, then "
+    "type this again"
+)
+UNANSWERED = OutcomeUnknown("create: connection reset")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        strike("create", TRAINING_JOBS, Moment.AFTER, UNANSWERED),
+        strike("create", TRAINING_JOBS, Moment.AFTER, asyncio.CancelledError()),
+        strike("create", CONFIG_MAPS, Moment.BEFORE, asyncio.CancelledError()),
+        strike("create", CONFIG_MAPS, Moment.BEFORE, Unreachable("no route")),
+        strike("create", CONFIG_MAPS, Moment.BEFORE, Refused(403, "Forbidden", "quota")),
+        strike("create", CONFIG_MAPS, Moment.AFTER, UNANSWERED),
+    ],
+)
+async def test_what_is_cut_off_before_the_files_are_there_runs_nothing(script: str, fault: Fault):
+    screen = make_screen()
+    async with SimulatedWorld() as world:
+        world.log.faults.append(fault)
+        with pytest.raises((OutcomeUnknown, Unreachable, Refused, asyncio.CancelledError)):
+            await run_once(world, build(script), screen)
+        world.log.faults.clear()
+        await world.settle(timedelta(minutes=2))
+
+        assert read(screen.err) == SUSPENDED
+        assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is True
+        assert world.cluster.list(PODS) == []
+        with pytest.raises(EtError, match=r"has not ended .*: `et delete train` ends"):
+            await run_once(world, build(script), is_sure=True)
+
+
+async def test_a_job_that_was_never_stored_is_not_said_to_be_left(script: str):
+    screen = make_screen()
+    async with SimulatedWorld() as world:
+        refusal = Refused(403, "Forbidden", "quota")
+        world.log.faults.append(strike("create", TRAINING_JOBS, Moment.BEFORE, refusal))
+        with pytest.raises(Refused):
+            await run_once(world, build(script), screen)
+
+    assert read(screen.err) == ""
+
+
+async def test_a_job_with_its_files_is_let_begin_though_an_answer_is_lost(script: str):
+    answers = [UNANSWERED]
+
+    def fault(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "patch", Moment.AFTER) and answers:
+            raise answers.pop()
 
     async with SimulatedWorld() as world:
-        world.log.faults.append(refuse)
-        with pytest.raises(Refused):
-            await run_script(join(world), make_screen(), build(script), limit=LIMIT, as_json=False)
+        world.log.faults.append(fault)
+        await run(world, script)
+        await world.until(lambda: world.phase() == "Running")
 
-        assert not world.get(TRAINING_JOBS, "train")
+        assert not answers
+        assert world.launchers() == ["train-launcher"]
+        assert not world.get(TRAINING_JOBS, "train")["spec"]["suspend"]
+
+
+async def test_who_may_not_let_it_begin_is_told_how_it_will(script: str):
+    screen = make_screen()
+    refusal = Refused(403, "Forbidden", "may not patch")
+    async with SimulatedWorld() as world:
+        world.log.faults.append(strike("patch", TRAINING_JOBS, Moment.BEFORE, refusal))
+        with pytest.raises(Refused):
+            await run_once(world, build(script), screen)
+
+    assert read(screen.err) == "train may be suspended still: `et restart train` lets it begin"
+
+
+async def test_who_is_interrupted_between_two_jobs_is_told(script: str):
+    async with SimulatedWorld() as world:
+        await end(world, script)
+        screen = make_screen()
+        world.log.faults.append(
+            strike("delete", TRAINING_JOBS, Moment.AFTER, asyncio.CancelledError())
+        )
+        with pytest.raises(asyncio.CancelledError):
+            await run_once(world, build(script), screen, is_sure=True)
+
+    assert read(screen.err).endswith("the new train is not made: type this again")
 
 
 def test_files_that_cannot_be_sent_are_named(tmp_path: Path, script: str):
