@@ -138,4 +138,4 @@ def is_evictable(draft: Draft, standing: Standing) -> bool:
     if draft.now - since < draft.rules.protected:
         draft.wake(since + draft.rules.protected)
         return False
-    return standing.step in (None, Step.TELL) and not standing.leaving
+    return (standing.step in (None, Step.TELL) or standing.is_mending) and not standing.leaving

@@ -226,7 +226,7 @@ class Search:
         given = self.given.get(standing.job.uid, ())
         left = len(standing.workers) - len(given)
         rank = self.rank(standing, left)
-        is_new = not given and standing.step is not Step.GIVE
+        is_new = not given and (standing.step is not Step.GIVE or standing.is_mending)
         return (2**31 if rank is None else rank, int(is_new), -standing.dominate(left))
 
     def _can_spare(self, standing: Standing, pod: Pod, asked: int) -> bool:

@@ -223,16 +223,16 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
 
 
 def _looks_elsewhere(draft: Draft, standing: Standing, fill: Fill) -> bool:
-    """Whether its pods are there, and look nowhere where there is room for them.
+    """Whether its pods are there, and keep off all nodes where there is room for them.
 
-    Nobody tells a pod anew where to look: it is given back, and comes with the next growth.
+    Nobody tells a pod anew where to look: it is given back, and comes with the next growth. Those
+    that take the place of others were told only where they must not be.
     """
     pods = (pod for pod in standing.job.pods if not (pod.is_launcher or pod.is_terminating))
     if standing.was is None or all(pod.node for pod in pods):
         return False
-    told = standing.was.placement
     names = {draft.room.nodes[place].name for place in fill.places.get(standing.job.uid, ())}
-    return bool(names) and names.isdisjoint(set(told.only or names).difference(told.avoid))
+    return bool(names) and names.issubset(standing.was.placement.avoid)
 
 
 def _keep(draft: Draft, standing: Standing, fill: Fill) -> None:
@@ -256,7 +256,9 @@ def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
     if not standing.is_elastic or standing.size >= standing.most or standing.leaving:
         return False
     if standing.is_fresh:
-        return wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
+        # Who starts without seats, for an autoscaler to see its pods, is told no nodes.
+        has_seats = standing.gang_seats is not None and bool(standing.gang_seats.places)
+        return has_seats and wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
     return is_steady(standing) and not is_levelling(draft) and is_rested(draft, standing)
 
 

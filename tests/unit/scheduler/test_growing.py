@@ -199,9 +199,37 @@ def test_it_is_theirs_where_pods_of_others_want_it_only(cpu: int, workers: int) 
     assert [one.admission.workers for one in told] == [workers]
 
 
+def test_who_keeps_what_he_has_lost_in_each_pass_may_go_as_a_whole() -> None:
+    """Beside a pod of others that fits nowhere: who tries and takes back has changed nothing."""
+    nodes = (make_node("node-00", 9), make_node("piece", 1), make_node("web", 40))
+    nodes = (*nodes[:2], replace(nodes[2], taken={CPU: 40_000}))
+    since = {"workers": 10, "short_since": NOW - 30 * SECOND}
+    loser = run_on(make_job("a", 9, 10), *["node-00"] * 9, **since)
+    loser = add(loser, NOW - 30 * SECOND, node="")
+    pending = (PendingPod("s", cpus(30), -10, NOW, preempts=False, namespace="web"),)
+    waiter = make_job("b", 3, 3, 3, priority=1)
+    decision = decide(Cluster(nodes, pending), MAIN, [loser, waiter], NOW)
+    told = {one.uid: one.admission for one in decision.changes}
+    assert told["a"].reason is Reason.EVICTED
+
+
+def test_who_starts_for_an_autoscaler_to_see_it_does_not_grow_at_once() -> None:
+    """Told of the nodes of its growth alone it would look for its least size there, in vain."""
+    queues = (Queue("main", is_autoscaled=True),)
+    job = make_job("a", 4, 8, 3)
+    first = decide_on(ONE, [job], queues)["a"]
+    assert (first.state, first.workers, first.placement) == (
+        AdmissionState.ADMITTED,
+        4,
+        Placement(),
+    )
+    [job] = apply([job], decide(Cluster(ONE), queues, [job], NOW))
+    assert decide(Cluster(ONE), queues, [job], NOW + SECOND).changes == ()
+
+
 @pytest.mark.parametrize(
     ("only", "avoid", "workers"),
-    [((), (), 4), ((), ("free",), 3), (("node-00",), (), 3), (("free",), (), 4)],
+    [((), (), 4), ((), ("free",), 3), (("node-00",), (), 4), (("node-00",), ("free",), 3)],
 )
 def test_pods_that_look_for_room_where_there_is_none_are_given_back(
     only: tuple[str, ...], avoid: tuple[str, ...], workers: int
