@@ -2,11 +2,12 @@
 
     python injecting.py /path/of/the/image's/horovodrun [argument...]
 
-Run by the Python of the image's horovodrun. Two names of Horovod are given another meaning, then
-its own program runs as it is: `gloo_run._exec_command_fn`, which starts a process in a worker and
-waits for it, and `HostDiscoveryScript.find_available_hosts_and_slots`, which reads the list. Both
-are the same in 0.20.0 to 0.28.1. Where they are missing or look different, horovodrun is run
-without us inside, and starts rsh.py for each slot.
+Run by the Python of the image's horovodrun. Two names of Horovod are given another meaning, and one
+a limit (`bound_notices`), then its own program runs as it is: `gloo_run._exec_command_fn`, which
+starts a process in a worker and waits for it, and
+`HostDiscoveryScript.find_available_hosts_and_slots`, which reads the list. Both are the same in
+0.20.0 to 0.28.1. Where they are missing or look different, horovodrun is run without us inside, and
+starts rsh.py for each slot.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 _NAMES = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _FAILED = 1
+ANSWER_SECONDS = 5.0
+"""A worker that is asked whether it lives has so long. Who is told nothing is told again: the list
+changes until it has had its effect (broker/nudging.py)."""
 
 
 class Misfit(Exception):  # noqa: N818 (names say what is so)
@@ -67,6 +71,32 @@ def install(broker: str, nonce: str, *, script: str = paths.DISCOVER_SCRIPT) -> 
 
     gloo_run._exec_command_fn = choose  # noqa: SLF001 (the same)
     HostDiscoveryScript.find_available_hosts_and_slots = look
+
+
+def bound_notices() -> None:
+    """Have horovodrun tell of a changed list only a worker that answers.
+
+    It tells rank 0's, and no ring is built meanwhile. To one that is lost TCP tries to connect for
+    a minute and more, for it has no time-out (horovod/runner/common/util/network.py, `_send_one`).
+    Raises ImportError, AttributeError or Misfit, then nothing is replaced.
+    """
+    from horovod.runner.elastic.worker import WorkerNotificationClient
+
+    tell = WorkerNotificationClient.notify_hosts_updated
+    _check("_probe", WorkerNotificationClient._probe, ["self", "addresses"])  # noqa: SLF001 (its own ping)
+
+    def notify(client: Any, *change: Any) -> Any:
+        usual = client._probe_timeout, client._attempts  # noqa: SLF001 (the same)
+        client._probe_timeout, client._attempts = ANSWER_SECONDS, 1  # noqa: SLF001 (the same)
+        try:
+            answers = client._probe(client._addresses)  # noqa: SLF001 (the same)
+        finally:
+            client._probe_timeout, client._attempts = usual  # noqa: SLF001 (the same)
+        if not answers:  # horovodrun goes on after any error
+            raise ConnectionError("the worker of rank 0 does not answer")
+        return tell(client, *change)
+
+    WorkerNotificationClient.notify_hosts_updated = notify
 
 
 def read_hosts(broker: str, nonce: str) -> Dict[str, int]:
@@ -143,6 +173,10 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     except (ImportError, AttributeError, Misfit) as error:
         programs.say(f"horovodrun starts a process per slot: {type(error).__name__}: {error}")
         os.execv(real, list(argv))
+    try:
+        bound_notices()
+    except (ImportError, AttributeError, Misfit) as error:
+        programs.say(f"a lost worker may hold horovodrun up: {type(error).__name__}: {error}")
     programs.say("horovodrun starts processes in workers by itself")
     sys.argv[:] = list(argv)
     runpy.run_path(real, run_name="__main__")

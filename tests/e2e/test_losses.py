@@ -52,8 +52,9 @@ def read_ranks(world: RealWorld) -> list[tuple[str, str]]:
 
 
 @pytest.mark.point("broken-ring")
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_that_is_killed_in_the_middle_of_a_step_costs_the_others_seconds(
-    world: RealWorld,
+    world: RealWorld, rank: int
 ) -> None:
     command = train(np=3)
     command[command.index("/examples/horovod-torch/train.py") :] = ["-c", STEPS]
@@ -61,7 +62,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_step_costs_the_others_second
     get_spec(job, "worker")["containers"][0]["env"].append({"name": "PYTHONPATH", "value": "/libs"})
     world.create(job)
     world.wait_for_size("broken", 3)
-    lost = world.pods("worker")[1]
+    lost = next(pod for pod in world.pods("worker") if pod.metadata.name == f"broken-worker-{rank}")
     before = len(world.steps("broken"))
     world.wait(lambda: len(world.steps("broken")) > before + 20, "it trains")
 

@@ -35,6 +35,21 @@ class HostDiscoveryScript:
     def find_available_hosts_and_slots(self):
         return {"of a script": 1}
 """
+WORKER = """
+class WorkerNotificationClient:
+    _probe_timeout, _attempts, _addresses = 20, 3, {"eth0": [("10.0.0.1", 9)]}
+
+    def __init__(self, lives):
+        self.lives = lives
+
+    def _probe(self, addresses):
+        assert (self._probe_timeout, self._attempts) == (5.0, 1)
+        return addresses if self.lives else {}
+
+    def notify_hosts_updated(self, timestamp, update_res):
+        assert (self._probe_timeout, self._attempts) == (20, 3)
+        return timestamp, update_res
+"""
 HOROVODRUN = """#!{python} -IS
 import signal, sys, threading, types
 sys.path.insert(0, {tree!r})
@@ -71,6 +86,7 @@ def tree(tmp_path: Path) -> Path:
         (tmp_path / package / "__init__.py").touch()
     (tmp_path / "horovod/runner/gloo_run.py").write_text(GLOO_RUN)
     (tmp_path / "horovod/runner/elastic/discovery.py").write_text(DISCOVERY)
+    (tmp_path / "horovod/runner/elastic/worker.py").write_text(WORKER)
     program = tmp_path / "horovodrun"
     program.write_text(HOROVODRUN.format(python=PYTHON, tree=str(tmp_path)))
     program.chmod(0o755)
@@ -310,3 +326,34 @@ def test_another_horovod_is_run_without_us(
     assert b"horovodrun starts a process per slot" in err
     assert why.encode() in err
     assert b"by itself" not in err
+
+
+ASKS = """
+from launcher.shim import injecting
+injecting.bound_notices()
+from horovod.runner.elastic.worker import WorkerNotificationClient as Client
+print(Client(True).notify_hosts_updated(7, "added"))
+lost = Client(False)
+try:
+    lost.notify_hosts_updated(7, "added")
+except ConnectionError as error:
+    print(error, lost._probe_timeout, lost._attempts)
+"""
+
+
+def test_only_a_worker_that_answers_soon_is_told_of_a_change(start: Start, tree: Path):
+    out, _ = start(f"sys.path.insert(0, {str(tree)!r}){ASKS}").communicate(timeout=20)
+    assert out.splitlines() == [b"(7, 'added')", b"the worker of rank 0 does not answer 20 3"]
+
+
+def test_a_horovod_that_tells_otherwise_is_left_as_it_is(
+    broker: FakeBroker, start: Start, tree: Path
+):
+    (tree / "horovod/runner/elastic/worker.py").write_text("")
+    driver = run(start, tree)
+    serve_hosts(broker)
+    peer, spawns = open_all(broker)
+    for spawn in spawns.values():
+        finish(peer, spawn.session, 0)
+    out, err = driver.communicate(timeout=20)
+    assert b"a lost worker may hold horovodrun up: ImportError" in out + err
