@@ -106,11 +106,13 @@ PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 CHART = "deploy/helm/et-operator"
 SIDE_BY_SIDE = "cluster and not alone and not last"
-SIMULATE = f"SIMULATE={os.environ.get('SIMULATE', 'half')}"
-SIMULATION_TITLE = "faults at every write, in memory"
+SIMULATE = os.environ.get("SIMULATE", "half")
+CLUSTERS = 2000 if SIMULATE == "all" else 300
+SIMULATION_TITLE = "faults at every write and generated clusters, in memory"
 SIMULATION = [
-    *("nice", "-n", "19", "env", SIMULATE),
-    *(*PYTEST, "-n", "2", "tests/simulation", "tests/specs"),
+    *("nice", "-n", "19", "env", f"SIMULATE={SIMULATE}", f"CLUSTERS={CLUSTERS}"),
+    *(*PYTEST, "-n", "2"),
+    *("tests/simulation", "tests/specs", "tests/unit/scheduler/test_properties.py"),
 ]
 SIMULATION_SECONDS = 900.0
 """So long it may take once all else is done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields, replace
 from random import Random
 from typing import Any
@@ -21,7 +22,8 @@ from et_scheduler.planning.passing import decide
 from et_scheduler.simulating.simulation import Simulation
 from tests.unit.scheduler.makers import cpus, make_job, make_node, make_simulation
 
-EXAMPLES = 40
+EXAMPLES = int(os.environ.get("CLUSTERS", "40"))
+"""Generated clusters for each property: more in `make test`, 10,000 in all with SIMULATE=all."""
 MOST_PASSES = 400
 
 
