@@ -12,7 +12,16 @@ from et.steps import find_cause, has_no_cause
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import KubeError, NotFound
-from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
+from et_kube.resources import (
+    PODS,
+    SCALE_INS,
+    SCALE_OUTS,
+    TRAINING_JOBS,
+    Json,
+    Ref,
+    Resource,
+    is_name,
+)
 from et_operator.codec.decoding import decode_scaling
 from et_operator.codec.pods import decode_pod
 from et_operator.model.conditions import find_condition, find_troubles, is_true
@@ -32,7 +41,11 @@ _EXIT = re.compile(r"[^:\n]* ended with exit code \d+(?: \([^)]*\))?(?=: )")
 
 
 async def read_job(cluster: Cluster, name: str) -> Json:
-    """The job as it is stored; EtError when there is none."""
+    """The job as it is stored; EtError when there is none, or none can have this name."""
+    if not is_name(name):
+        raise EtError(
+            f"{name!r} is no name of a TrainingJob; `et list -A` shows all that there are"
+        )
     try:
         return await cluster.api.get(Ref(TRAINING_JOBS, cluster.namespace, name))
     except NotFound as error:

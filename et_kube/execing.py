@@ -18,8 +18,8 @@ import aiohttp
 from et_contract.texts import parse_json
 from et_kube.connecting import Connection
 from et_kube.errors import OutcomeUnknown, StreamEnded
-from et_kube.resources import PODS, Json
-from et_kube.rest import build_path
+from et_kube.resources import PODS, Json, Ref
+from et_kube.rest import build_ref_path
 from et_kube.translating import MAX_STATUS, translated
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -146,7 +146,7 @@ async def shake_hands(
     params = [("container", container), ("stdin", "1"), ("stdout", "1"), ("stderr", "1")]
     params += [("command", part) for part in command]
     socket: aiohttp.ClientWebSocketResponse = await connection.session.ws_connect(
-        f"{connection.url}{build_path(PODS, namespace)}/{pod}/exec",
+        connection.url + build_ref_path(Ref(PODS, namespace, pod), "exec"),
         params=params,
         protocols=PROTOCOLS,
         headers=await connection.authorize(),

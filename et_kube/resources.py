@@ -47,6 +47,17 @@ NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "Netwo
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 
+_STEPS = frozenset({"", ".", ".."})
+
+
+def is_name(text: str) -> bool:
+    """Whether a path of the API can name an object, or a namespace, so.
+
+    It is the API server's own rule: others would make it the path of a collection, or of a part.
+    """
+    return text not in _STEPS and "/" not in text and "%" not in text
+
+
 ALL = (
     TRAINING_JOBS,
     SCALE_INS,

@@ -19,7 +19,7 @@ import aiohttp
 
 from et_kube.api import MERGE_PATCH, Listing, WatchEvent
 from et_kube.connecting import Connection
-from et_kube.errors import ApiError, Expired, NotLeader
+from et_kube.errors import ApiError, Expired, NotLeader, Refused
 from et_kube.parsing import (
     MAX_LOG_LINE,
     TooLarge,
@@ -30,7 +30,7 @@ from et_kube.parsing import (
     read_object,
     trim,
 )
-from et_kube.resources import Json, Ref, Resource
+from et_kube.resources import Json, Ref, Resource, is_name
 from et_kube.translating import translated
 
 WRITING: Mapping[str, str] = {"fieldManager": "et-operator"}
@@ -359,16 +359,24 @@ def describe(request: Request) -> str:
 
 
 def build_path(resource: Resource, namespace: str | None) -> str:
-    """The path of a collection."""
+    """The path of a collection; Refused for what is no name of a namespace."""
     root = f"/apis/{resource.group}" if resource.group else "/api"
-    place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    place = f"/namespaces/{quote_name('Namespace', namespace)}" if namespace else ""
     return f"{root}/{resource.version}{place}/{resource.plural}"
 
 
 def build_ref_path(ref: Ref, subresource: str = "") -> str:
-    """The path of an object or of a part of it."""
+    """The path of an object or of a part of it; Refused for what is no name of one."""
     tail = f"/{subresource}" if subresource else ""
-    return f"{build_path(ref.resource, ref.namespace)}/{quote(ref.name, safe='')}{tail}"
+    name = quote_name(ref.resource.kind, ref.name)
+    return f"{build_path(ref.resource, ref.namespace)}/{name}{tail}"
+
+
+def quote_name(kind: str, name: str) -> str:
+    """As it stands in a path; Refused where the path would be that of something else."""
+    if not is_name(name):
+        raise Refused(400, "BadRequest", f"{name!r} is no name of a {kind}")
+    return quote(name, safe="")
 
 
 def omit_none(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -338,3 +338,17 @@ def test_a_job_is_deleted_when_the_person_in_front_says_yes(
 
     assert len(desk.cluster.list(TRAINING_JOBS)) == left
     assert ("nobody has said yes: --yes does not ask" in desk.err) == (not answer)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "first/status", "%2e"])
+def test_what_names_no_job_is_asked_of_nobody(desk: Desk, name: str):
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("first"))
+    for words in (
+        *(("delete", "-y", "--no-wait", "first"), ("restart",), ("watch",), ("describe",)),
+        *(("why",), ("logs",), ("scale", "--to", "2")),
+    ):
+        assert desk.type(*words, name) == 1, words
+        said = f"et: {name!r} is no name of a TrainingJob; `et list -A` shows all that there are"
+        assert desk.err == said
+    assert [call for call in desk.log.calls if call.ref.name != "first"] == []
+    assert desk.log.list_writes("et") == []

@@ -5,6 +5,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from et_kube.errors import (
     NotFound,
     NotLeader,
     OutcomeUnknown,
+    Refused,
     ServerFailed,
     Throttled,
     Truncated,
@@ -500,3 +502,24 @@ async def test_whoever_writes_says_so_with_every_write():
         await api.dry_run(PODS, "team", {})
 
     assert seen == [writing, writing, {**writing, "dryRun": "All"}]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/scale", "%2e%2e", "a%2Fscale"])
+async def test_what_would_be_the_path_of_something_else_is_never_sent(name: str):
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.raw_path)
+        return web.json_response({"kind": "List", "items": []})
+
+    async with rest(handler) as api:
+        ref, elsewhere = replace(POD, name=name), replace(POD, namespace=name or ".")
+        for place in (ref, elsewhere):
+            for work in (api.get(place), api.delete(place, uid="u"), api.patch(place, {})):
+                with pytest.raises(Refused, match=r"is no name of a (Pod|Namespace)"):
+                    await work
+        with pytest.raises(Refused):
+            await anext(api.read_log(ref, {}))
+        with pytest.raises(Refused):
+            await api.list(PODS, name or ".")
+    assert seen == []
