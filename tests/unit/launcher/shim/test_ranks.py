@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,9 @@ def test_ours_is_first_and_nothing_is_hidden(
     words = ["python", "-c", 'a  b "$x"']
     prepared = ranks.prepare(words, is_python, str(tmp_path))
     assert prepared is not None
-    python = 'echo "$PYTHONPATH"; for word; do echo "$word"; done'
+    python = "import os, sys; print(os.environ['PYTHONPATH'], *sys.argv[1:], sep='\\n')"
     prepared[prepared.index("python")] = "./python"
-    (tmp_path / "python").write_text(f"#!/bin/sh\n{python}\n")
+    (tmp_path / "python").write_text(f"#!{sys.executable}\n{python}\n")
     (tmp_path / "python").chmod(0o755)
     env = {"PATH": "/usr/bin:/bin"}
     told = [] if given is None else [f"PYTHONPATH={given}"]
@@ -105,3 +106,71 @@ def test_the_end_of_a_rank_is_that_of_its_python(tmp_path: Path):
         assert prepared is not None
         done = subprocess.run(prepared, check=False, timeout=20, cwd=tmp_path)
         assert done.returncode == code
+
+
+PRINTS = "import os; print(*map('='.join, os.environ.items()), sep='\\n')"
+EXTENDS = ': "${PYTHONPATH:=/app}"; export PYTHONPATH; exec env'
+
+
+@pytest.mark.parametrize("shell", [("sh",), ("bash",), ("bash", "--posix")])
+@pytest.mark.parametrize(
+    ("program", "path"),
+    [
+        (f"#!/bin/sh\n{EXTENDS}\n", "/app"),
+        (f"#! /bin/bash -e\n{EXTENDS}\n", "/app"),
+        (f"#!/usr/bin/env bash\n\n{EXTENDS}\n", "/app"),
+        (f"#!{sys.executable}\n{PRINTS}\n", "{ours}"),
+        ("#!/bin/sh\n'''exec' /usr/bin/env #\n", "{ours}"),
+    ],
+)
+def test_a_python_that_is_a_shells_script_in_the_worker_runs_as_it_is(
+    tmp_path: Path, shell: tuple[str, ...], program: str, path: str
+):
+    (tmp_path / "sitecustomize.py").touch()
+    (tmp_path / "python").write_text(program)
+    (tmp_path / "python").chmod(0o755)
+    prepared = ranks.prepare(["python"], is_python, str(tmp_path))
+    assert prepared is not None
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "a": "own"}
+    done = subprocess.run(
+        [*shell, *prepared[1:]], env=env, capture_output=True, text=True, timeout=20, check=True
+    )
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert (found["PYTHONPATH"], found["a"]) == (path.format(ours=tmp_path), "own")
+    assert done.stderr == ""
+
+
+def test_a_program_that_is_not_there_is_what_the_shell_says_of_it(tmp_path: Path):
+    (tmp_path / "sitecustomize.py").touch()
+    prepared = ranks.prepare(["/no/python", "$(x)"], is_python, str(tmp_path))
+    assert prepared is not None
+    done = subprocess.run(prepared, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 127
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "is_left_out"),
+    [
+        ("-I t.py", True),
+        ("-uE t.py", True),
+        ("-IS -m t", True),
+        ("-W error -X dev -S t.py", True),
+        ("-Wignore -BsE -c x", True),
+        ("--check-hash-based-pycs never -I t.py", True),
+        ("-u t.py -I", False),
+        ("-m t -E", False),
+        ("-mt -E", False),
+        ("-c I -S", False),
+        ("-Xdev t.py", False),
+        ("-W I t.py", False),
+        ("-WI t.py", False),
+        ("-uWE t.py", False),
+        ("- -I", False),
+        ("", False),
+    ],
+)
+def test_python_that_looks_in_no_such_path_is_left_as_it_is(options: str, *, is_left_out: bool):
+    words = [*OPTIONS, "nice", "python3", *options.split()]
+    prepared = ranks.prepare(words, is_python, "/ranks")
+    assert (prepared == words) is is_left_out
