@@ -13,6 +13,10 @@ from et_kube.resources import TRAINING_JOBS
 LAUNCHING = "horovodrun"
 DISCOVERY = "/etc/edl/discover_hosts.sh"
 _KINDS: Mapping[str, str] = {"secret": "secretRef", "configmap": "configMapRef"}
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_KEY = re.compile("[A-Za-z0-9._-]{1,253}")
+"""Of variables, of Secrets and ConfigMaps, and of what these hold: as the API server has them."""
 _MOUNT = re.compile(r"(?:(secret|configmap)/)?([a-z0-9.-]+):(/[^:]*)(:ro)?")
 
 
@@ -121,18 +125,22 @@ def _list_secrets(texts: Sequence[str]) -> Iterator[dict[str, Any]]:
     for text in texts:
         name, _, source = text.partition("=")
         secret, _, key = source.partition("/")
-        if not name or not secret or not key:
+        if not (_VARIABLE.fullmatch(name) and _NAME.fullmatch(secret) and _KEY.fullmatch(key)):
             # Not what was typed: it may be the secret itself.
             raise EtError(
-                "--secret-env: write NAME=SECRET/KEY, with the name and a key of a Secret"
+                "--secret-env: write NAME=SECRET/KEY, with the name and a key of a Secret (a name "
+                "has a-z, 0-9, - and . only)"
             )
         yield {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
 def _read_source(text: str) -> dict[str, Any]:
     kind, _, name = text.partition("/")
-    if kind not in _KINDS or not name:
-        raise EtError(f"--env-from {kind}: write secret/NAME or configmap/NAME")
+    if kind not in _KINDS or not _NAME.fullmatch(name):
+        # Not what was typed, as above.
+        raise EtError(
+            "--env-from: write secret/NAME or configmap/NAME (a name has a-z, 0-9, - and . only)"
+        )
     return {_KINDS[kind]: {"name": name}}
 
 
