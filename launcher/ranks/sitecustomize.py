@@ -86,17 +86,26 @@ def find_owned() -> "Set[int]":
     import gc
     import socket
 
-    kind = socket.SocketType
-    return {kind.fileno(item) for item in gc.get_objects() if issubclass(type(item), kind)}
+    connections = getattr(sys.modules.get("multiprocessing.connection"), "Connection", None)
+    kinds = [kind for kind in (socket.SocketType, connections) if kind is not None]
+    found = [item for item in gc.get_objects() if issubclass(type(item), tuple(kinds))]
+    return {_ask_number(kind, item) for kind in kinds for item in found}
+
+
+def _ask_number(kind: "Any", item: "Any") -> int:
+    """By the kind's own way, for one of the script's may do anything; -1 where there is none."""
+    try:
+        return int(kind.fileno(item)) if issubclass(type(item), kind) else -1
+    except OSError:  # a Connection that is closed
+        return -1
 
 
 def shut(ring: "Dict[int, int]") -> None:
     """Shut the connections among these sockets that are still open."""
     now = find_sockets()
-    left = {number: inode for number, inode in ring.items() if now.get(number) == inode}
-    owned = find_owned() if left else set()
-    for number in sorted(left.keys() - owned):
-        _shut_one(number, left[number])
+    for number, inode in sorted(ring.items()):
+        if now.get(number) == inode:
+            _shut_one(number, inode)
 
 
 def _shut_one(number: int, inode: int) -> None:
@@ -171,7 +180,10 @@ def wrap(module: "Any") -> None:
 
     def remember(horovod: "Any", before: "Dict[int, int]") -> None:
         now = find_sockets()
-        rings[id(horovod)] = {n: inode for n, inode in now.items() if before.get(n) != inode}
+        made = {n: inode for n, inode in now.items() if before.get(n) != inode}
+        # Now, for later gc.freeze() may hide objects, or a script detach their numbers.
+        owned = find_owned() if made else set()
+        rings[id(horovod)] = {n: inode for n, inode in made.items() if n not in owned}
 
     @functools.wraps(real)
     def init(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":

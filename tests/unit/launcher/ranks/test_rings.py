@@ -61,6 +61,52 @@ socket.create_connection(port[0])
     assert done.stdout.splitlines() == [str(ends), "b'there'"]
 
 
+@pytest.mark.parametrize("later", ["gc.freeze()", "mine.detach()", "gc.freeze(); mine.detach()"])
+def test_what_python_made_meanwhile_stays_though_it_cannot_be_found_later(
+    tmp_path: Path, later: str
+):
+    script = f"""
+import gc
+def connect():
+    global mine
+    mine = socket.create_connection(horovod.address)
+horovod.during = connect
+horovod.init(); accept(3); horovod.during = lambda: None
+{later}
+horovod.shutdown(); {AGAIN}
+print(look())
+"""
+    done = train(install(tmp_path), script)
+    assert (done.stdout, done.stderr) == ("[True, True, False, False, False]\n", "")
+
+
+def test_a_ring_is_broken_though_objects_were_frozen_before(tmp_path: Path):
+    done = train(install(tmp_path), f"import gc; gc.freeze(); {LEAVE} {AGAIN} print(look())")
+    assert (done.stdout, done.stderr) == ("[True, True, False, False]\n", "")
+
+
+def test_the_connections_of_multiprocessing_stay(tmp_path: Path):
+    script = """
+from multiprocessing.connection import Client, Listener
+import threading
+there = Listener(("127.0.0.1", 0))
+ends = []
+taking = threading.Thread(target=lambda: ends.append(there.accept()), daemon=True)
+taking.start()
+def connect():
+    ends.insert(0, Client(there.address))
+    closed = Client(horovod.address); closed.close()
+    globals()["closed"] = closed
+    taking.join(20)
+horovod.during = connect
+horovod.init(); accept(); horovod.during = lambda: None
+horovod.shutdown(); horovod.init()
+ends[0].send("after"); print(ends[1].recv())
+"""
+    done = train(install(tmp_path), script)
+    assert (done.stdout, done.stderr) == ("after\n", "")
+
+
 def test_a_number_that_has_become_anothers_is_left_alone(tmp_path: Path):
     script = f"""
 {LEAVE}
