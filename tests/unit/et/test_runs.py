@@ -13,6 +13,7 @@ import yaml
 
 from et.errors import EtError
 from et.quickjobs import QuickJob
+from et.restarting import restart
 from et.runs import Run, build_run, run_script
 from et.screens import Screen
 from et.scripts import MOST
@@ -287,6 +288,13 @@ async def test_who_may_not_let_it_begin_is_told_how_it_will(script: str):
         world.log.faults.append(strike("patch", TRAINING_JOBS, Moment.BEFORE, refusal))
         with pytest.raises(Refused):
             await run_once(world, build(script), screen)
+        world.log.faults.clear()
+        await world.until(lambda: world.phase() == "Suspended")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(restart(join(world), make_screen(), "train", LIMIT))
+            await world.settle(timedelta(minutes=1))
+        await world.until(lambda: world.phase() == "Running")
 
     assert read(screen.err) == "train may be suspended still: `et restart train` lets it begin"
 
