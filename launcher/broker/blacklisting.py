@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from et_contract.documents import MemberState
 from launcher.broker.facts import Ledger
@@ -37,6 +38,9 @@ IDLE_SECONDS = 10.0
 """Horovod ends the siblings of a failed rank one after the other, and a host with a time-out of its
 own (--blacklist-cooldown-range) may be used again."""
 
+BESIDE = 64
+"""So many of those who ran elsewhere are looked at: where all of a job's thousands of ranks fail at
+once, each would else remember all others."""
 READS = 5
 """Of the list within that time: who was away for all of it, with us, has seen nothing."""
 
@@ -117,7 +121,7 @@ class Blacklist:
             return
         others = (other for other in self._relay.find_running() if other.uid != uid)
         beside = (other.id for other in others if _goes_on(other) and _may_be_rank(other))
-        self._failures[uid] = _Failure(code, frozenset(beside))
+        self._failures[uid] = _Failure(code, frozenset(islice(beside, BESIDE)))
 
     def _end_training(self) -> None:
         """No host is given up for good: the next horovodrun knows of none."""
