@@ -8,7 +8,7 @@ runs as a whole included, stays as the user wrote it. BIN_DIR stays in PATH: hor
 to the workers, where that folder does not exist.
 
 Where the job's losses are to cost seconds, its ranks begin with our folder in PYTHONPATH
-(ranks.py).
+(ranks.py), and horovodrun waits for no worker that is lost (notifying.py).
 
 An elastic run of many slots, or with an environment too long for a command line, gets our transport
 inside (injecting.py): a process per slot costs 30 MB and 0.1 s of start. An annotation of the job
@@ -35,6 +35,7 @@ LONG_ENVIRONMENT = 96 * 1024
 """Bytes: horovodrun repeats its environment in one argument, which Linux limits to 128 KiB."""
 ROUTES = "/proc/net/route"
 INJECTING = __file__.rpartition("/")[0] + "/injecting.py"
+NOTIFYING = __file__.rpartition("/")[0] + "/notifying.py"
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
@@ -52,13 +53,14 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if changed:
         programs.say(f"horovodrun is given {' '.join(changed)}")
     env = environments.drop_pod_facts(environ)
-    if env.pop(names.ENV_LOSSES, "") == names.FAST and horovod_options.read_most(words) is not None:
+    most = horovod_options.read_most(words)
+    is_fast = env.pop(names.ENV_LOSSES, "") == names.FAST and most is not None
+    if is_fast:
         words = list(prepare_ranks(words, env.get("PATH", "")))
-    command = [real, *words]
-    if is_for_inside(horovod_options.read_most(words), listed, env):
-        # The Python of its first line: Horovod is installed there.
-        python = programs.find_interpreter(real)
-        command = [*python, INJECTING, *command] if python else command
+    ours = INJECTING if is_for_inside(most, listed, env) else NOTIFYING if is_fast else ""
+    # The Python of its first line: Horovod is installed there.
+    python = programs.find_interpreter(real) if ours else []
+    command = [*python, ours, real, *words] if python else [real, *words]
     return programs.become(command, env)
 
 

@@ -3,7 +3,7 @@
     python injecting.py /path/of/the/image's/horovodrun [argument...]
 
 Run by the Python of the image's horovodrun. Two names of Horovod are given another meaning, and one
-a limit (`bound_notices`), then its own program runs as it is: `gloo_run._exec_command_fn`, which
+a limit (notifying.py), then its own program runs as it is: `gloo_run._exec_command_fn`, which
 starts a process in a worker and waits for it, and
 `HostDiscoveryScript.find_available_hosts_and_slots`, which reads the list. Both are the same in
 0.20.0 to 0.28.1. Where they are missing or look different, horovodrun is run without us inside, and
@@ -12,9 +12,7 @@ starts rsh.py for each slot.
 
 from __future__ import annotations
 
-import inspect
 import os
-import runpy
 import shlex
 import sys
 import time
@@ -25,23 +23,17 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 from et_contract import frames, hosts, names, paths
 from hostdiscovery import discover
 from launcher.protocol.claims import Purpose
-from launcher.shim import programs
+from launcher.shim import notifying, programs
+from launcher.shim.notifying import Misfit, check
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import Sink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Callable, Dict, List, Sequence, Tuple
+    from typing import Any, BinaryIO, Dict, List, Sequence, Tuple
 
 _NAMES = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _FAILED = 1
-ANSWER_SECONDS = 5.0
-"""A worker that is asked whether it lives has so long. Who is told nothing is told again: the list
-changes until it has had its effect (broker/nudging.py)."""
-
-
-class Misfit(Exception):  # noqa: N818 (names say what is so)
-    """The installed Horovod is not as we know it; says where."""
 
 
 def install(broker: str, nonce: str, *, script: str = paths.DISCOVER_SCRIPT) -> None:
@@ -53,11 +45,11 @@ def install(broker: str, nonce: str, *, script: str = paths.DISCOVER_SCRIPT) -> 
     from horovod.runner.elastic.discovery import HostDiscoveryScript
 
     execute, find = gloo_run._exec_command_fn, HostDiscoveryScript.find_available_hosts_and_slots  # noqa: SLF001 (the name that Horovod's own Spark runner replaces)
-    _check("_exec_command_fn", execute, ["settings"])
-    _check("its result", execute(SimpleNamespace(elastic=True)), ["command", "slot_info", "events"])
-    _check("find_available_hosts_and_slots", find, ["self"])
-    _check("HostDiscoveryScript", HostDiscoveryScript, ["discovery_script", "slots"])
-    _check("launch_gloo_elastic", gloo_run.launch_gloo_elastic, None)
+    check("_exec_command_fn", execute, ["settings"])
+    check("its result", execute(SimpleNamespace(elastic=True)), ["command", "slot_info", "events"])
+    check("find_available_hosts_and_slots", find, ["self"])
+    check("HostDiscoveryScript", HostDiscoveryScript, ["discovery_script", "slots"])
+    check("launch_gloo_elastic", gloo_run.launch_gloo_elastic, None)
     board = Switchboard(broker)
 
     def choose(settings: Any) -> Any:
@@ -71,32 +63,6 @@ def install(broker: str, nonce: str, *, script: str = paths.DISCOVER_SCRIPT) -> 
 
     gloo_run._exec_command_fn = choose  # noqa: SLF001 (the same)
     HostDiscoveryScript.find_available_hosts_and_slots = look
-
-
-def bound_notices() -> None:
-    """Have horovodrun tell of a changed list only a worker that answers.
-
-    It tells rank 0's, and no ring is built meanwhile. To one that is lost TCP tries to connect for
-    a minute and more, for it has no time-out (horovod/runner/common/util/network.py, `_send_one`).
-    Raises ImportError, AttributeError or Misfit, then nothing is replaced.
-    """
-    from horovod.runner.elastic.worker import WorkerNotificationClient
-
-    tell = WorkerNotificationClient.notify_hosts_updated
-    _check("_probe", WorkerNotificationClient._probe, ["self", "addresses"])  # noqa: SLF001 (its own ping)
-
-    def notify(client: Any, *change: Any) -> Any:
-        usual = client._probe_timeout, client._attempts  # noqa: SLF001 (the same)
-        client._probe_timeout, client._attempts = ANSWER_SECONDS, 1  # noqa: SLF001 (the same)
-        try:
-            answers = client._probe(client._addresses)  # noqa: SLF001 (the same)
-        finally:
-            client._probe_timeout, client._attempts = usual  # noqa: SLF001 (the same)
-        if not answers:  # horovodrun goes on after any error
-            raise ConnectionError("the worker of rank 0 does not answer")
-        return tell(client, *change)
-
-    WorkerNotificationClient.notify_hosts_updated = notify
 
 
 def read_hosts(broker: str, nonce: str) -> Dict[str, int]:
@@ -173,14 +139,9 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     except (ImportError, AttributeError, Misfit) as error:
         programs.say(f"horovodrun starts a process per slot: {type(error).__name__}: {error}")
         os.execv(real, list(argv))
-    try:
-        bound_notices()
-    except (ImportError, AttributeError, Misfit) as error:
-        programs.say(f"a lost worker may hold horovodrun up: {type(error).__name__}: {error}")
+    notifying.bound_notices()
     programs.say("horovodrun starts processes in workers by itself")
-    sys.argv[:] = list(argv)
-    runpy.run_path(real, run_name="__main__")
-    return 0
+    return notifying.run(argv)
 
 
 def _print(text: str) -> None:
@@ -189,12 +150,6 @@ def _print(text: str) -> None:
         print(text)
     except (OSError, ValueError):  # ValueError: it is closed, or has no such character
         return
-
-
-def _check(name: str, function: Callable[..., Any], wanted: Any) -> None:
-    found = list(inspect.signature(function).parameters)
-    if wanted is not None and found != wanted:
-        raise Misfit(f"{name} takes {', '.join(found)} and not {', '.join(wanted)}")
 
 
 if __name__ == "__main__":

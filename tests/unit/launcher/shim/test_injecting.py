@@ -37,18 +37,11 @@ class HostDiscoveryScript:
 """
 WORKER = """
 class WorkerNotificationClient:
-    _probe_timeout, _attempts, _addresses = 20, 3, {"eth0": [("10.0.0.1", 9)]}
-
-    def __init__(self, lives):
-        self.lives = lives
-
     def _probe(self, addresses):
-        assert (self._probe_timeout, self._attempts) == (5.0, 1)
-        return addresses if self.lives else {}
+        return addresses
 
     def notify_hosts_updated(self, timestamp, update_res):
-        assert (self._probe_timeout, self._attempts) == (20, 3)
-        return timestamp, update_res
+        pass
 """
 HOROVODRUN = """#!{python} -IS
 import signal, sys, threading, types
@@ -326,24 +319,6 @@ def test_another_horovod_is_run_without_us(
     assert b"horovodrun starts a process per slot" in err
     assert why.encode() in err
     assert b"by itself" not in err
-
-
-ASKS = """
-from launcher.shim import injecting
-injecting.bound_notices()
-from horovod.runner.elastic.worker import WorkerNotificationClient as Client
-print(Client(True).notify_hosts_updated(7, "added"))
-lost = Client(False)
-try:
-    lost.notify_hosts_updated(7, "added")
-except ConnectionError as error:
-    print(error, lost._probe_timeout, lost._attempts)
-"""
-
-
-def test_only_a_worker_that_answers_soon_is_told_of_a_change(start: Start, tree: Path):
-    out, _ = start(f"sys.path.insert(0, {str(tree)!r}){ASKS}").communicate(timeout=20)
-    assert out.splitlines() == [b"(7, 'added')", b"the worker of rank 0 does not answer 20 3"]
 
 
 def test_a_horovod_that_tells_otherwise_is_left_as_it_is(

@@ -1,0 +1,87 @@
+"""horovodrun that asks a worker whether it lives before it tells it that the list has changed.
+
+    python notifying.py /path/of/the/image's/horovodrun [argument...]
+
+Run by the Python of the image's horovodrun, whose own program then runs as it is but for one
+method. It tells rank 0's worker, and no ring is built meanwhile. To one that is lost TCP tries to
+connect for a minute and more, for it has no time-out (horovod/runner/common/util/network.py,
+`_send_one`). The same in 0.20.0 to 0.28.1; another Horovod is left as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+import sys
+
+sys.path.insert(0, __file__.rpartition("/launcher/")[0])
+
+from launcher.shim import programs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Sequence
+
+ANSWER_SECONDS = 5.0
+"""A worker that is asked whether it lives has so long. Who is told nothing is told again: the list
+changes until it has had its effect (broker/nudging.py)."""
+
+
+class Misfit(Exception):  # noqa: N818 (names say what is so)
+    """The installed Horovod is not as we know it; says where."""
+
+
+def check(name: str, function: Callable[..., Any], wanted: Any) -> None:
+    """Raise Misfit unless the parameters of `function` are these; None: whatever they are."""
+    found = list(inspect.signature(function).parameters)
+    if wanted is not None and found != wanted:
+        raise Misfit(f"{name} takes {', '.join(found)} and not {', '.join(wanted)}")
+
+
+def bound_notices() -> None:
+    """Have horovodrun tell of a changed list only a worker that answers.
+
+    Where Horovod is not as we know it, nothing is replaced and people are told.
+    """
+    try:
+        _bound()
+    except (ImportError, AttributeError, Misfit) as error:
+        programs.say(f"a lost worker may hold horovodrun up: {type(error).__name__}: {error}")
+
+
+def _bound() -> None:
+    from horovod.runner.elastic.worker import WorkerNotificationClient
+
+    tell = WorkerNotificationClient.notify_hosts_updated
+    check("_probe", WorkerNotificationClient._probe, ["self", "addresses"])  # noqa: SLF001 (its own ping)
+
+    def notify(client: Any, *change: Any) -> Any:
+        usual = client._probe_timeout, client._attempts  # noqa: SLF001 (the same)
+        client._probe_timeout, client._attempts = ANSWER_SECONDS, 1  # noqa: SLF001 (the same)
+        try:
+            answers = client._probe(client._addresses)  # noqa: SLF001 (the same)
+        finally:
+            client._probe_timeout, client._attempts = usual  # noqa: SLF001 (the same)
+        if not answers:  # horovodrun goes on after any error
+            raise ConnectionError("the worker of rank 0 does not answer")
+        return tell(client, *change)
+
+    WorkerNotificationClient.notify_hosts_updated = notify
+
+
+def run(argv: Sequence[str]) -> int:
+    """Be the program of that path, as Python would have been told to; returns when it has ended."""
+    sys.argv[:] = list(argv)
+    runpy.run_path(argv[0], run_name="__main__")
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Becomes horovodrun; argv begins with its path."""
+    programs.take_place(argv[0])
+    bound_notices()
+    return run(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

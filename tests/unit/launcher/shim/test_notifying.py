@@ -1,0 +1,102 @@
+"""horovodrun that tells only workers that live; Horovod is a stand-in with what is used of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from et_contract import names
+from tests.unit.launcher.shim.brokers import PYTHON, Start
+
+WORKER = """
+class WorkerNotificationClient:
+    _probe_timeout, _attempts, _addresses = 20, 3, {"eth0": [("10.0.0.1", 9)]}
+
+    def __init__(self, lives):
+        self.lives = lives
+
+    def _probe(self, addresses):
+        assert (self._probe_timeout, self._attempts) == (5.0, 1)
+        return addresses if self.lives else {}
+
+    def notify_hosts_updated(self, timestamp, update_res):
+        assert (self._probe_timeout, self._attempts) == (20, 3)
+        return timestamp, update_res
+"""
+HOROVODRUN = """#!{python} -S
+import sys
+import multiprocessing
+from horovod.runner.elastic.worker import WorkerNotificationClient as Client
+
+def say(*words):
+    print(*words, flush=True)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")  # as Horovod starts what starts a slot
+    child = context.Process(target=say, args=(__name__, "has a child"))
+    child.start()
+    child.join()
+    for lives in (True, False):
+        client = Client(lives)
+        try:
+            say(client.notify_hosts_updated(7, "added"))
+        except ConnectionError as error:
+            say(error, client._probe_timeout, client._attempts)
+    say(*sys.argv[1:3])
+    sys.exit(5)
+"""
+RUN = "from launcher.shim import horovodrun; sys.exit(horovodrun.main(sys.argv[1:]))"
+ELASTIC = ["--network-interface", "lo", "--min-np", "1", "-np", "1", "python", "train.py"]
+FAST = {names.ENV_LOSSES: names.FAST}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with a `horovod` to import and a `horovodrun`."""
+    for package in ("horovod", "horovod/runner", "horovod/runner/elastic"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "horovod/runner/elastic/worker.py").write_text(WORKER)
+    program = tmp_path / "horovodrun"
+    program.write_text(HOROVODRUN.format(python=PYTHON))
+    program.chmod(0o755)
+    return tmp_path
+
+
+def test_only_a_worker_that_answers_soon_is_told_of_a_change(start: Start, tree: Path):
+    process = start(RUN, *ELASTIC, env={"PATH": f"{tree}:/usr/bin:/bin", **FAST})
+    out, err = process.communicate(timeout=20)
+    assert out.decode().splitlines() == [
+        "__main__ has a child",
+        "(7, 'added')",
+        "the worker of rank 0 does not answer 20 3",
+        "--gloo-timeout-seconds 120",
+    ], err
+    assert process.returncode == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        (ELASTIC, {}),
+        (["-np", "1", "python", "train.py"], FAST),
+    ],
+)
+def test_a_job_that_waits_and_a_static_run_tell_as_horovod_does(
+    start: Start, tree: Path, words: list[str], environ: dict[str, str]
+):
+    process = start(RUN, *words, env={"PATH": f"{tree}:/usr/bin:/bin", **environ})
+    out, _ = process.communicate(timeout=20)
+    assert "does not answer" not in out.decode()
+    assert out.decode().splitlines()[1:3] == ["(7, 'added')"] * 2
+
+
+def test_a_horovod_that_tells_otherwise_runs_as_it_is(start: Start, tree: Path):
+    worker = tree / "horovod/runner/elastic/worker.py"
+    worker.write_text(WORKER.replace("def _probe(self, addresses)", "def _probe(self)"))
+    process = start(RUN, *ELASTIC, env={"PATH": f"{tree}:/usr/bin:/bin", **FAST})
+    out, err = process.communicate(timeout=20)
+    assert b"a lost worker may hold horovodrun up: Misfit: _probe takes self and not" in err
+    assert b"(7, 'added')" in out
+    assert process.returncode == 5
