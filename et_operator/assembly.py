@@ -107,7 +107,7 @@ log = structlog.get_logger()
 
 async def run(settings: Settings) -> None:
     """Be the operator until SIGTERM or SIGINT."""
-    metrics, store = Metrics(), Store()
+    metrics, store = Metrics(), Store(settings.notices)
 
     def build(api: Rest, clock: Clock) -> Operator:
         return Operator(settings, api, store, clock=clock, metrics=metrics)

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from et_kube import __version__
+from et_kube.notices import ROWS, Row
+from et_process.noticing import read_rows
 
 _LEVELS = ("debug", "info", "warning", "error")
 _FORMATS = ("json", "console")
@@ -31,6 +33,8 @@ class ProcessSettings:
     log_format: str = "json"
     """json or console."""
     log_level: str = "info"
+    notices: tuple[Row, ...] = ROWS
+    """The signs by which the end of a node is known."""
 
 
 def add_process_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
@@ -38,6 +42,14 @@ def add_process_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
     parser.add_argument("--log-format", choices=_FORMATS, default=environ.get("LOG_FORMAT", "json"))
+    parser.add_argument(
+        "--notices-file",
+        type=_read_notices,
+        default=environ.get("NOTICES_FILE", ""),
+        dest="notices",
+        metavar="FILE",
+        help="signs (YAML) by which the end of a node is known, beside those that are known anyway",
+    )
     parser.add_argument("--log-level", choices=_LEVELS, default=environ.get("LOG_LEVEL", "info"))
 
 
@@ -49,3 +61,10 @@ def read_process_settings(args: argparse.Namespace, environ: Mapping[str, str]) 
     }
     known = {field.name for field in fields(ProcessSettings)}
     return told | {name: value for name, value in vars(args).items() if name in known}
+
+
+def _read_notices(path: str) -> tuple[Row, ...]:
+    try:
+        return read_rows(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"(or NOTICES_FILE): {error}") from error

@@ -60,7 +60,7 @@ class Scheduler:
         self._clock = clock
         self._metrics = metrics
         self._plan_apart = plan
-        self.store = Store()
+        self.store = Store(settings.notices)
         self._watches = Watches(clock, lambda kind, _: self.store.expect_list(kind))
         self._ingest = Ingest(self.store, metrics.note_unreadable, self._watches.note_set_back)
         self._lease = build_lease(api, clock, settings)

@@ -13,6 +13,7 @@ from et_contract.documents import Report as BrokerReport
 from et_contract.names import CONFIG_KEY
 from et_contract.pods import LABEL_ROLE, MAX_INDEX, Role
 from et_kube.events import Event
+from et_kube.notices import Notice, NoticeKind
 from et_kube.resources import (
     CONFIG_MAPS,
     PODS,
@@ -60,6 +61,7 @@ from et_operator.model.statuses import JobStatus, Runtime, ScalingKind, WorkerSt
 from et_operator.planning.planner import plan
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+CORDON = Notice("the node is cordoned", "spec.unschedulable", NoticeKind.SOFT)
 MAX_PASSES = 60
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from et_contract import paths
 from et_contract.pods import LABEL_ROLE, Role, read_launcher_epoch, read_worker_index
 from et_contract.texts import clean
+from et_kube.notices import read_annotation
 from et_kube.resources import Json
 from et_kube.times import parse_time
 from et_operator.codec.children import find_owner
@@ -42,6 +43,7 @@ def decode_pod(obj: Json) -> Pod | None:
         return None
     spec: Json = obj.get("spec") or {}
     annotations: Json = metadata.get("annotations") or {}
+    notice, misread = read_annotation(metadata)
     pod = Pod(
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
@@ -63,6 +65,8 @@ def decode_pod(obj: Json) -> Pod | None:
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
         is_elastic=_FLAGS.get(str(annotations.get(names.ANNOTATION_ELASTIC))),
         command_least=_parse_integer(annotations.get(names.ANNOTATION_LEAST)),
+        notice=notice,
+        misread=misread,
     )
     own = _find_by_name(spec.get("containers") or (), pod.container)
     pod = replace(

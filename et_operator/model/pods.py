@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from et_contract.pods import ENDED, Role
+from et_kube.notices import Notice
 from et_operator.model.keys import Owner
 
 
@@ -72,6 +73,10 @@ class Pod:
     """Whether its container has a livenessProbe or a startupProbe, which ends it when it fails."""
     has_pre_stop: bool = False
     """Whether its container has a preStop hook, which runs before anything is sent SIGTERM."""
+    notice: Notice | None = None
+    """What somebody has said of its end, on the pod itself."""
+    misread: str = ""
+    """What is wrong with an annotation that should tell it."""
 
     @property
     def is_terminal(self) -> bool:
@@ -120,5 +125,11 @@ class Node:
     name: str
     is_ready: bool = True
     is_unreachable: bool = False
-    is_cordoned: bool = False
-    notice: str = ""
+    notice: Notice | None = None
+    misread: str = ""
+    """What is wrong with an annotation that should tell its end."""
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether somebody has said for sure that it ends."""
+        return self.notice is not None and self.notice.is_firm

@@ -20,21 +20,23 @@ def explain_victim(standing: Standing, pod: Pod) -> str:
         return f"{pod.name}: not running"
     if pod.uid in standing.used_up:
         return f"{pod.name}: its host is used no more, a process failed there"
-    if view.has_notice(pod):
-        return f"{pod.name}: its node {pod.node} is cordoned or going away"
+    notice = view.find_notice(pod)
+    if notice is not None:
+        return f"{pod.name} on {pod.node}: {notice}"
     if pod.deletion_cost:
         return f"{pod.name}: pod-deletion-cost {pod.deletion_cost}"
     return f"{pod.name}: among the newest"
 
 
-def _rank(standing: Standing, pod: Pod) -> tuple[bool, bool, bool, bool, int, float, int]:
+def _rank(standing: Standing, pod: Pod) -> tuple[bool, bool, bool, bool, bool, int, float, int]:
     view = standing.view
-    is_late = view.has_notice(pod)
+    notice = view.find_notice(pod)
     return (
         pod.name not in view.leavers,
         pod.is_container_running,
         pod.uid not in standing.used_up,
-        not is_late,
+        notice is None,
+        notice is not None and not notice.is_firm,
         pod.deletion_cost,
         -pod.created.timestamp(),
         -(pod.index or 0),

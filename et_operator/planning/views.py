@@ -9,6 +9,7 @@ from functools import cached_property
 
 from et_contract.documents import Member, MemberState, Report
 from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
+from et_kube.notices import Notice, choose_notice
 from et_operator.model.conditions import is_true
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
@@ -293,10 +294,10 @@ class View:
         is_lost = self.snapshot.config is None and self.status.generation > 1
         return is_lost or self.is_held(uid)
 
-    def has_notice(self, pod: Pod) -> bool:
-        """Whether its node is cordoned or is said to go away."""
+    def find_notice(self, pod: Pod) -> Notice | None:
+        """What weighs most of what is said about the end of a pod, or of its node."""
         node = self.snapshot.nodes.get(pod.node or "")
-        return node is not None and (node.is_cordoned or bool(node.notice))
+        return choose_notice(filter(None, (node.notice if node else None, pod.notice)))
 
     def select_live_workers(self) -> Iterator[Pod]:
         """Workers that have not ended and that nobody is deleting."""

@@ -14,7 +14,6 @@ from et_operator.model.keys import JobKey
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
 from et_operator.state.store import (
-    DECODERS,
     Piece,
     Store,
     build_owner_index,
@@ -133,11 +132,19 @@ class Ingest:
         One that cannot be read is as it was before, if it was.
         """
         try:
-            return self._reduce(decode_entry(resource, obj))
+            return self._reduce(self._decode(resource, obj))
         except Exception as error:  # noqa: BLE001 (one object must not keep the others out)
             if self._on_unreadable is not None:
                 self._on_unreadable(resource, obj, error)
             return self._store.tables[resource].find_entry(*identify(obj))
+
+    def _decode(self, resource: Resource, obj: Json) -> Entry[Any] | None:
+        value = self._store.decode(resource, obj)
+        if value is None:
+            return None
+        meta = obj["metadata"]
+        place = (meta.get("namespace", ""), meta["name"])
+        return Entry(place, meta["uid"], int(meta["resourceVersion"]), value)
 
     def _reduce(self, entry: Entry[Any] | None) -> Entry[Any] | None:
         """Without the documents of a job that is not known."""
@@ -180,13 +187,3 @@ class Ingest:
         """The jobs whose pods mount it: without it none of these comes to run."""
         place = (runtime.namespace, runtime.child.name)
         return (job.key for job in self._store.jobs.select(place, "runtime"))
-
-
-def decode_entry(resource: Resource, obj: Json) -> Entry[Any] | None:
-    """One object as the store keeps it; None if it is not for us."""
-    value = DECODERS[resource](obj)
-    if value is None:
-        return None
-    meta = obj["metadata"]
-    place = (meta.get("namespace", ""), meta["name"])
-    return Entry(place, meta["uid"], int(meta["resourceVersion"]), value)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from et_kube.notices import ROWS, Row
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -178,20 +179,26 @@ DECODERS: dict[Resource, Callable[[Json], object | None]] = {
     SCALE_INS: lambda obj: decode_kept_scaling(obj, ScalingKind.IN),
     SCALE_OUTS: lambda obj: decode_kept_scaling(obj, ScalingKind.OUT),
     PODS: decode_pod,
-    NODES: decode_node,
     CONFIG_MAPS: decode_config_map,
     SERVICE_ACCOUNTS: decode_piece,
     ROLES: decode_role,
     ROLE_BINDINGS: decode_binding,
     NETWORK_POLICIES: decode_piece,
 }
-"""What is watched, and how each kind becomes a noun; None: not one of ours."""
+"""What is watched, and how each kind becomes a noun; None: not one of ours. See Store.decode."""
+
+LEAVING = "leaving"
+"""Index of the nodes that are said for sure to end (True)."""
 
 
 class Store:
-    """One table a kind, and since when the lists and watches behind them miss nothing."""
+    """One table a kind, and since when the lists and watches behind them miss nothing.
 
-    def __init__(self) -> None:
+    `rows`: the signs by which the end of a node is known.
+    """
+
+    def __init__(self, rows: Sequence[Row] = ROWS) -> None:
+        self._rows = rows
         self.jobs: Table[TrainingJob] = Table(
             lambda job: build_owner_index(job.key.namespace, job.owner), runtime=find_runtime_place
         )
@@ -200,7 +207,9 @@ class Store:
         self.pods: Table[Pod] = Table(
             lambda pod: build_owner_index(pod.namespace, pod.owner), node=lambda pod: pod.node
         )
-        self.nodes: Table[Node] = Table(lambda _: None)
+        self.nodes: Table[Node] = Table(
+            lambda _: None, leaving=lambda node: True if node.is_leaving else None
+        )
         self.config_maps: Table[Piece] = Table(get_piece_index, lambda piece: piece.is_partial)
         self.tables: dict[Resource, Table[Any]] = {
             TRAINING_JOBS: self.jobs,
@@ -219,6 +228,10 @@ class Store:
         """Secrets of ssh keys by the uid of the job that they were made for, until they are
         recorded in its status."""
         self.coverage = Coverage()
+
+    def decode(self, resource: Resource, obj: Json) -> object | None:
+        """What is kept of an object; None: not one of ours."""
+        return decode_node(obj, self._rows) if resource == NODES else DECODERS[resource](obj)
 
     def find_job(self, key: JobKey) -> TrainingJob | None:
         """The job of this name."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from sys import intern
 
+from et_kube.notices import ROWS, Row, find_notice
 from et_kube.quantities import read_amounts
 from et_kube.resources import Json
 from et_kube.shaping import FIELD
@@ -16,10 +17,10 @@ _MAX_TAINTS = 512
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
-def decode_node(obj: Json) -> Node:
+def decode_node(obj: Json, rows: Sequence[Row] = ROWS) -> Node:
     """The node with nothing on it. One that says nothing is not ready, and has no room.
 
-    Nor has one with more taints than are looked at.
+    Nor has one that is said for sure to end, or with more taints than are looked at.
     """
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
@@ -28,7 +29,9 @@ def decode_node(obj: Json) -> Node:
     taints = spec.get("taints") or ()
     known = {intern(str(key)): intern(str(value)[:MAX_NAME]) for key, value in labels.items()}
     known[f"{FIELD}metadata.name"] = name
+    notice = find_notice(obj, rows) if len(taints) <= _MAX_TAINTS else None
     is_going = bool(metadata.get("deletionTimestamp")) or spec.get("unschedulable") is True
+    is_going |= notice is not None and notice.is_firm
     return Node(
         name,
         {intern(key): n for key, n in read_amounts(status.get("allocatable")).items()},

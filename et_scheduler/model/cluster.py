@@ -14,7 +14,7 @@ class Node:
 
     `taken` is what all pods bound to it request, without those of the jobs that are given to
     `decide`; `leaving` is the part of it whose pods are being terminated: taken still, and free
-    later. `has_room` is False for a node that is cordoned, not ready, or about to go. What it has
+    later. `has_room` is False for a node that is cordoned, not ready, or said to go. What it has
     is another resource for queues than the same in another `pool`.
     """
 

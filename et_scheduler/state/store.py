@@ -6,9 +6,10 @@ are computed again for the nodes that something has changed on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+from et_kube.notices import ROWS, Row
 from et_kube.resources import (
     NAMESPACES,
     NODES,
@@ -30,11 +31,10 @@ from et_scheduler.model.cluster import Node
 DECODERS: dict[Resource, Callable[[Json], object]] = {
     TRAINING_JOBS: decode_job,
     TRAINING_QUEUES: decode_queue,
-    NODES: decode_node,
     NAMESPACES: decode_namespace,
     PRIORITY_CLASSES: decode_priority_class,
 }
-"""What is kept of each kind that says all about itself. Of pods: see Store.decode."""
+"""What is kept of each kind that says all about itself. Of pods and nodes: see Store.decode."""
 
 NODE = "node"
 PENDING = "pending"
@@ -45,10 +45,11 @@ class Store:
     """One table a kind, and of which kinds nothing is missing.
 
     `dirty_nodes` and `dirty_jobs` (by uid) are those that may look different since they were last
-    looked at: state/surveying takes them.
+    looked at: state/surveying takes them. `rows`: the signs by which the end of a node is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Sequence[Row] = ROWS) -> None:
+        self._rows = rows
         self.jobs: Table[StoredJob] = Table(find_uid)
         self.queues: Table[StoredQueue] = Table(lambda _: None)
         self.pods: Table[Tenant] = Table(
@@ -78,7 +79,7 @@ class Store:
         """
         if resource == PODS:
             return decode_pod(obj, lambda name: self.nodes.find(("", name)))
-        return DECODERS[resource](obj)
+        return decode_node(obj, self._rows) if resource == NODES else DECODERS[resource](obj)
 
     @property
     def is_current(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from et_contract.documents import encode_config, encode_report
 from et_contract.names import CONFIG_KEY, build_report_key
 from et_contract.pods import LABEL_ROLE, Role
+from et_kube.notices import LEAVING_AT, LEAVING_REASON
 from et_operator.model.names import LABEL_EPOCH, LABEL_INDEX, LABEL_RUNTIME, build_job_labels
 from tests import fuzzing
 from tests.makers import Document, make_config_map, make_pod
@@ -55,6 +56,8 @@ class Stranger:
         pod["metadata"]["annotations"] = {
             "kai.alibabacloud.com/container": draw(self.dice, "text"),
             "controller.kubernetes.io/pod-deletion-cost": self.dice.choice(_NUMBERS),
+            LEAVING_AT: draw(self.dice, self.dice.choice(("text", "time"))),
+            LEAVING_REASON: draw(self.dice, "text"),
         }
         pod["spec"]["terminationGracePeriodSeconds"] = self.dice.choice(_GRACES)
         return pod

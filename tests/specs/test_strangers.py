@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et_contract.pods import ENDED
+from et_kube.notices import LEAVING_AT
 from et_operator.codec import nodes as operators_nodes
 from et_operator.codec import pods as operators_pods
 from et_scheduler.codec.nodes import decode_node
 from et_scheduler.codec.pods import GONE, decode_pod
+from tests.specs.odds import draw
 from tests.specs.strangers import Stranger
 
 DICE = st.randoms(use_true_random=False)
@@ -43,7 +45,9 @@ def test_every_node_is_read(dice: random.Random) -> None:
     ready = {"type": "Ready", "status": "True"}
     status = {"allocatable": {"cpu": "0" * 80 + "4"}, "conditions": [*[{}] * count, ready]}
     node = {"metadata": metadata, "spec": {"taints": taints}, "status": status}
-    for one in (node, node | change):
+    marks = {LEAVING_AT: draw(dice, dice.choice(("text", "time")))}
+    marked = node | change | {"metadata": metadata | {"annotations": marks}}
+    for one in (node, node | change, marked):
         operators_nodes.decode_node(one)
         decode_node(one)
     found = decode_node(node)

@@ -7,6 +7,7 @@ from typing import Any
 
 from et_contract import names, paths
 from et_contract.pods import Role
+from et_kube.notices import LEAVING_AT
 from et_kube.resources import Json
 from et_operator.codec.encoding import encode_owner
 from et_operator.codec.templates import RESTARTING
@@ -30,6 +31,7 @@ def copy_template(
     end_with_pod(spec)
     spec.setdefault("enableServiceLinks", False)
     annotations = {**(metadata.get("annotations") or {})}
+    annotations.pop(LEAVING_AT, None)  # of one pod, not of all that are ever made
     annotations[ANNOTATION_CONTAINER] = spec["containers"][0]["name"]
     return {
         "apiVersion": "v1",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from et_operator.codec.nodes import NOTICE_CONDITIONS, NOTICE_TAINTS, decode_node
+from et_kube.notices import LEAVING_AT, ROWS, NoticeKind, Row, Sign
+from et_operator.codec.nodes import decode_node
 from et_operator.model.pods import Node
 
 READY = {"type": "Ready", "status": "True"}
@@ -43,34 +45,62 @@ def test_a_node_that_others_call_lost(taint: str):
     assert decode_node(make_node(READY, taints=[taint])).is_unreachable
 
 
-def test_a_cordoned_node_has_no_notice():
-    node = decode_node(make_node(READY, unschedulable=True))
-    assert (node.is_cordoned, node.notice) == (True, "")
+TAINTS = [row for row in ROWS if row.sign is Sign.TAINT]
+CONDITIONS = [row for row in ROWS if row.sign is Sign.CONDITION]
 
 
-@pytest.mark.parametrize("taint", NOTICE_TAINTS)
-def test_a_notice_by_a_taint_names_it(taint: str):
-    assert taint in decode_node(make_node(READY, taints=[taint])).notice
+def test_a_cordoned_node_may_stay_for_long():
+    notice = decode_node(make_node(READY, unschedulable=True)).notice
+    assert notice is not None
+    assert (notice.kind, notice.deadline) == (NoticeKind.SOFT, None)
 
 
-@pytest.mark.parametrize("kind", NOTICE_CONDITIONS)
-def test_a_notice_by_a_condition_holds_while_it_is_true(kind: str):
-    assert kind in decode_node(make_node(READY, {"type": kind, "status": "True"})).notice
-    assert decode_node(make_node(READY, {"type": kind, "status": "False"})).notice == ""
+@pytest.mark.parametrize("row", TAINTS, ids=lambda row: row.key)
+def test_a_notice_by_a_taint_names_it(row: Row):
+    notice = decode_node(make_node(READY, taints=[row.key])).notice
+    assert notice is not None
+    assert (notice.source, notice.kind) == (f"taint {row.key}", row.kind)
+    assert row.reason in str(notice)
+
+
+@pytest.mark.parametrize("row", CONDITIONS, ids=lambda row: row.key)
+def test_a_notice_by_a_condition_holds_while_it_is_true(row: Row):
+    node = decode_node(make_node(READY, {"type": row.key, "status": "True"}))
+    assert str(node.notice) == f"{row.reason} (condition {row.key})"
+    assert decode_node(make_node(READY, {"type": row.key, "status": "False"})).notice is None
 
 
 def test_a_spot_node_is_not_a_node_with_a_notice():
     taints = ["kubernetes.azure.com/scalesetpriority", "DeletionCandidateOfClusterAutoscaler"]
-    assert decode_node(make_node(READY, taints=taints)).notice == ""
+    assert decode_node(make_node(READY, taints=taints)).notice is None
 
 
 def test_a_node_that_shuts_down_says_so():
     message = "node is shutting down"
     node = decode_node(make_node({"type": "Ready", "status": "False", "message": message}))
-    assert "shutting down" in node.notice
+    assert node.is_leaving
+    assert "shutting down" in str(node.notice)
 
 
 def test_a_node_object_that_is_being_deleted():
     body = make_node(READY)
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert decode_node(body).notice == "the node is being deleted"
+    node = decode_node(body)
+    assert "the node is being deleted" in str(node.notice)
+    assert not node.is_leaving
+
+
+def test_an_annotation_gives_the_moment_and_one_that_is_no_time_is_said_and_nothing_else():
+    body = make_node(READY)
+    body["metadata"]["annotations"] = {LEAVING_AT: "2026-01-01T01:00:00+01:00"}
+    node = decode_node(body)
+    assert node.notice is not None
+    assert (node.notice.deadline, node.misread) == (datetime(2026, 1, 1, tzinfo=UTC), "")
+    assert node.is_leaving
+    body["metadata"]["annotations"] = {LEAVING_AT: "tomorrow\x1b[2J"}
+    node = decode_node(body)
+    assert node.notice is None
+    assert node.misread == (
+        "annotation kai.alibabacloud.com/leaving-at is 'tomorrow', which is no time as "
+        "2026-01-31T12:00:00Z"
+    )

@@ -15,7 +15,7 @@ from et_operator.model.pods import Node
 from et_operator.model.specs import ScriptRight
 from et_operator.model.statuses import Leaving, ScalingKind, WorkerState
 from et_operator.planning.answering import plan_orphan
-from tests.planning_makers import START, ModelWorld, make_job, make_scaling
+from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT
 
@@ -96,7 +96,7 @@ def test_default_victims() -> None:
     world.put("job-worker-0", is_container_running=False)
     world.put("job-worker-1", node="n2")
     world.put("job-worker-2", deletion_cost=-5)
-    world.nodes["n2"] = Node("n2", is_cordoned=True)
+    world.nodes["n2"] = Node("n2", notice=CORDON)
     world.add(make_scaling(IN, "less", count=4))
     world.step()
     assert world.status.scaling is not None

@@ -10,7 +10,7 @@ import pytest
 from et_operator.model.pods import Node
 from et_operator.model.statuses import JobStatus, ScalingKind
 from et_operator.planning.waiting import PAUSE, set_clocks_right
-from tests.planning_makers import START, ModelWorld, make_job, make_scaling
+from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling
 from tests.unit.codec.examples import FULL_JOB_STATUS
 
 HOUR = timedelta(hours=1)
@@ -158,7 +158,7 @@ def test_a_view_from_ahead_forces_nobody_later() -> None:
 
 def test_nothing_is_set_right_twice() -> None:
     world = start()
-    world.nodes["n1"] = replace(world.nodes["n1"], is_cordoned=True)
+    world.nodes["n1"] = replace(world.nodes["n1"], notice=CORDON)
     world.nodes["n2"] = Node("n2")
     world.end("job-worker-2", 1)
     world.settle()

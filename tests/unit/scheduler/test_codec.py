@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from et_contract.admissions import AdmissionState, Elasticity, Placement
 from et_contract.pods import Role
+from et_kube.notices import NoticeKind, Row, Sign
 from et_kube.resources import TRAINING_JOBS
 from et_operator.model.names import build_labels
 from et_scheduler.codec.admissions import decode_admission, encode_admission
@@ -253,6 +254,19 @@ def test_a_node_has_room_when_it_is_ready_and_nobody_takes_it_away() -> None:
     assert not decode_node(node | {"status": {}}).has_room
     gone = {**node["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
     assert not decode_node(node | {"metadata": gone}).has_room
+
+
+def test_nothing_new_is_put_on_a_node_that_is_said_for_sure_to_end() -> None:
+    node, key = make_node("n"), "kai.alibabacloud.com/leaving-at"
+    leaving = {**node["metadata"], "annotations": {key: "2026-01-01T00:00:00Z"}}
+    assert not decode_node(node | {"metadata": leaving}).has_room
+    mistaken = {**node["metadata"], "annotations": {key: "soon"}}
+    assert decode_node(node | {"metadata": mistaken}).has_room
+    advised = [{"key": "aws-node-termination-handler/rebalance-recommendation"}]
+    assert decode_node(node | {"spec": {"taints": advised}}).has_room
+    gone = [{"key": "example.com/reclaimed"}]
+    own = Row(Sign.TAINT, "example.com/reclaimed", "the rack", NoticeKind.FIRM)
+    assert not decode_node(node | {"spec": {"taints": gone}}, [own]).has_room
 
 
 def test_taints_that_keep_pods_away_are_those_of_the_node() -> None:

@@ -1,0 +1,108 @@
+"""`et node leaving` and `et node staying`: what is on a node is told that it ends, or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from et.clusters import Cluster
+from et.errors import FORBIDDEN, EtError
+from et.screens import Screen
+from et_contract.pods import Role
+from et_kube.errors import NotFound, Refused
+from et_kube.notices import LEAVING_AT, LEAVING_REASON, MAX_WORDS
+from et_kube.resources import NODES, PODS, Json, Ref, is_name
+from et_kube.times import format_time, parse_time
+from et_operator.codec.pods import decode_pod
+from et_operator.model.names import SELECTOR_OURS
+from et_operator.model.texts import count
+
+FURTHEST = timedelta(days=30)
+"""Nothing new is put on a node that is said to leave, from when that is said."""
+LATE = timedelta(minutes=10)
+"""Nobody is moved for what is over for longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """When and why: after `span`, or at the moment in `at`; at once without both."""
+
+    span: timedelta | None = None
+    at: str = ""
+    reason: str = ""
+
+
+async def say_leaving(cluster: Cluster, screen: Screen, node: str, wish: Departure) -> None:
+    """Say that the node ends; EtError for a time that cannot be meant."""
+    moment = find_moment(wish, cluster.clock.now()).replace(microsecond=0)
+    if len(wish.reason) > MAX_WORDS:
+        raise EtError(f"--reason has {len(wish.reason)} characters, {MAX_WORDS} at most are shown")
+    at = format_time(moment)
+    annotations = {LEAVING_AT: at, LEAVING_REASON: wish.reason or None}
+    await _tell(cluster, screen, node, annotations, f"leaves at {at}")
+
+
+async def say_staying(cluster: Cluster, screen: Screen, node: str) -> None:
+    """Take that back."""
+    await _tell(cluster, screen, node, {LEAVING_AT: None, LEAVING_REASON: None}, "stays")
+
+
+def find_moment(wish: Departure, now: datetime) -> datetime:
+    """When it ends; EtError."""
+    if not wish.at:
+        moment = now + (wish.span or timedelta())
+    elif (found := parse_time(wish.at)) is not None:
+        moment = found
+    else:
+        raise EtError(f"--at {wish.at!r} is no time with its zone, as 2026-01-31T12:00:00Z")
+    if moment < now - LATE:
+        raise EtError(f"{format_time(moment)} is over: nobody would be moved for it")
+    if moment > now + FURTHEST:
+        raise EtError(
+            f"{format_time(moment)} is more than {FURTHEST.days} days away, and nothing new is put "
+            "on a node from when it is said to leave: say it later"
+        )
+    return moment
+
+
+async def _tell(
+    cluster: Cluster,
+    screen: Screen,
+    node: str,
+    annotations: Mapping[str, str | None],
+    what: str,
+) -> None:
+    if not is_name(node):
+        raise EtError(f"{node!r} is no name of a node; `kubectl get nodes` shows them")
+    body = {"metadata": {"annotations": annotations}}
+    try:
+        await cluster.api.patch(Ref(NODES, "", node), body)
+    except NotFound as error:
+        raise EtError(f"there is no node {node!r}; `kubectl get nodes` shows them") from error
+    except Refused as error:
+        if error.status != FORBIDDEN:
+            raise
+    else:
+        screen.say(f"node {node} {what}")
+        return
+    await _tell_pods(cluster, screen, node, body, what)
+
+
+async def _tell_pods(cluster: Cluster, screen: Screen, node: str, body: Json, what: str) -> None:
+    """Each worker there that one may change: for who has no right on nodes."""
+    found = await cluster.api.list(PODS, cluster.namespace, label_selector=SELECTOR_OURS)
+    pods = [pod for item in found.items if (pod := decode_pod(item)) is not None]
+    workers = [pod for pod in pods if pod.role is Role.WORKER and pod.node == node]
+    if not workers:
+        raise EtError(
+            f"you may not change nodes, and namespace {cluster.namespace!r} has no worker on "
+            f"{node!r}: nobody was told"
+        )
+    for pod in workers:
+        await cluster.api.patch(Ref(PODS, pod.namespace, pod.name), body)
+    screen.say(", ".join(f"{pod.name} {what}" for pod in workers))
+    screen.hint(
+        f"you may not change nodes: of {node} only {count(len(workers), 'worker')} of namespace "
+        f"{cluster.namespace} were told, and others may come there"
+    )
