@@ -6,8 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+AWAITING = "Awaiting"
+"""Type of the condition that says what a job waits for, and until when."""
 USUAL = frozenset(
-    {"Created", "Running", "HostsListed", "Admitted", "Scaling", "Suspended", "Succeeded", "Failed"}
+    {
+        "Created",
+        "Running",
+        "HostsListed",
+        "Admitted",
+        "Scaling",
+        "Suspended",
+        "Succeeded",
+        "Failed",
+        AWAITING,
+    }
 )
 """Types of a job's conditions that are no trouble when they are True."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 MAX_MESSAGE = 2048
 """Bytes of one condition's message, as JSON."""
@@ -62,3 +63,8 @@ def name_some(names: Sequence[str]) -> str:
     """All of them, or as many as anybody reads."""
     more = len(names) - NAMED
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:NAMED])} and {more} more"
+
+
+def show_time(moment: datetime) -> str:
+    """A time in a message: absolute, so that what is told of a wait does not change with it."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

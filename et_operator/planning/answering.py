@@ -19,13 +19,16 @@ from et_operator.model.statuses import Outcome, ScalingRecord
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, is_refused
+from et_operator.planning.explaining import describe_scaling, describe_turns
 from et_operator.planning.standings import Standing
 from et_operator.planning.turns import find_base, find_refusal, is_fixed, list_turns
-from et_operator.planning.views import View, has_passed
+from et_operator.planning.views import has_passed
 
 MOST_ANSWERS = 64
 """So many writes of a pass are about scalings: whoever makes thousands of them must not keep the
 job's workers waiting while each is written to."""
+NEXT = "is the next one"
+"""What is told of a scaling that waits for nothing but the next pass."""
 ORPHAN_GRACE = timedelta(seconds=30)
 """How long a scaling may wait for a job that is not there yet."""
 
@@ -37,10 +40,11 @@ def answer_scalings(draft: Draft) -> list[Action]:
     """
     actions: list[Action] = []
     turns = list_turns(draft.view)
+    waits = describe_turns(draft, turns)
     for scaling in draft.view.snapshot.scalings:
         if scaling.deletion_requested or is_refused(draft, _build_ref(scaling)):
             continue
-        actions += _answer(draft, scaling, turns)
+        actions += _answer(draft, scaling, turns, waits.get(scaling.uid, ""))
         if len(actions) >= MOST_ANSWERS:
             break
     return actions
@@ -107,7 +111,7 @@ def conclude(scaling: Scaling, outcome: Outcome, now: datetime) -> ScalingStatus
     return _enter(status, phase, outcome.reason, outcome.message, now)
 
 
-def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Iterator[Action]:
+def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling], wait: str) -> Iterator[Action]:
     phase = scaling.status.phase
     if phase is not None and phase.is_final:
         end = find_expiry(scaling)
@@ -130,7 +134,7 @@ def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling]) -> Iterator[A
     if not scaling.is_accepted:
         yield AcceptScaling(*_pin(scaling), scaling.owners, draft.view.job.owner)
         return  # its status has to wait for the new resourceVersion
-    status = _derive(draft.view, scaling)
+    status = _derive(draft, scaling, wait)
     if status != scaling.status:
         yield AnswerScaling(*_pin(scaling), status)
 
@@ -164,19 +168,20 @@ def _refuse(standing: Standing, scaling: Scaling, turns: deque[Scaling]) -> Outc
     return _fail(*refusal)
 
 
-def _derive(view: View, scaling: Scaling) -> ScalingStatus:
-    record, now = view.status.scaling, view.now
+def _derive(draft: Draft, scaling: Scaling, wait: str) -> ScalingStatus:
+    """What it is to be told now; `wait`: for what it waits before it begins."""
+    view, record, now = draft.view, draft.view.status.scaling, draft.now
     status = replace(scaling.status, job_uid=view.job.uid, observed_generation=scaling.generation)
     if not status.conditions:
-        status = _enter(status, ScalingPhase.CREATED, "Accepted", "waits for its turn", now)
+        status = _enter(status, ScalingPhase.CREATED, "Accepted", wait or NEXT, now)
     elif status.phase is None:  # somebody has removed it, or made it unreadable
         status = replace(status, phase=_find_phase(status))
     if record is None or record.uid != scaling.uid:
-        return status
+        return _tell(status, ScalingPhase.CREATED, wait) if wait else status
     status = _copy_record(status, record)
     if find_condition(status.conditions, ScalingPhase.SCALING.value) is None:
-        message = f"{record.base} -> {record.target} workers"
-        status = _enter(status, ScalingPhase.SCALING, "Started", message, now)
+        status = _enter(status, ScalingPhase.SCALING, "Started", "", now)
+    status = _tell(status, ScalingPhase.SCALING, describe_scaling(draft, record))
     script = record.script
     is_executed = find_condition(status.conditions, ScalingPhase.SCRIPT_EXECUTED.value) is not None
     if script is not None and script.code == 0 and not is_executed:
@@ -208,6 +213,13 @@ def _enter(
     condition = Condition(phase.value, "True", reason, message, now, status.observed_generation)
     others = tuple(c for c in status.conditions if c.type != phase.value)
     return replace(status, phase=phase, conditions=(*others, condition))
+
+
+def _tell(status: ScalingStatus, phase: ScalingPhase, message: str) -> ScalingStatus:
+    """With these words for a phase that was entered: since when stays as it is."""
+    message = cut(message, MAX_MESSAGE)
+    told = (replace(c, message=message) if c.type == phase else c for c in status.conditions)
+    return replace(status, conditions=tuple(told))
 
 
 def _find_phase(status: ScalingStatus) -> ScalingPhase:

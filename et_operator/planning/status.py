@@ -8,34 +8,36 @@ from datetime import datetime, timedelta
 from et_contract.admissions import ADMITTED, REFUSED, WAITING
 from et_contract.documents import DRIVER_STALLED, WORKERS_IDLE
 from et_kube.resources import PODS
-from et_operator.model.conditions import find_condition, is_true, name_troubles
+from et_operator.model.conditions import AWAITING, find_condition, is_true, name_troubles
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
 from et_operator.model.statuses import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.planning import defects
-from et_operator.planning.admitting import awaits_room
 from et_operator.planning.awaiting import describe_ends
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
 from et_operator.planning.exhausting import describe_stop
+from et_operator.planning.explaining import describe_scaling, describe_waits
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_idle, describe_stall
 from et_operator.planning.standings import Standing
+from et_operator.planning.troubles import (
+    CONFIGS,
+    PULLS,
+    UNSCHEDULABLE,
+    describe_troubles,
+)
 from et_operator.planning.turns import describe_held_number, describe_too_few
 from et_operator.planning.views import NEEDS_PYTHON, View, is_image_unfit
 
 SETTLING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""
 NAME_TAKEN_AFTER = timedelta(seconds=60)
-SLOW = timedelta(seconds=10)
-"""A pod that waits for longer than this has a trouble worth a condition."""
 LOOK_AT_ACCOUNTS = timedelta(seconds=60)
 """How often it is looked whether an account is another job's no more: its events name that job."""
-_PULL_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
-_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _CORRECT_IMAGE = (
     "the pod starts once the image can be pulled; for another image correct the job's template and "
     "delete the pod"
@@ -50,10 +52,11 @@ def describe(draft: Draft) -> None:
     """Complete the draft's status with what people see."""
     draft.clear_condition(defects.KIND, "Resolved")
     if draft.status.has_finished:
-        for kind in ("Running", "Restarting", "Scaling"):
+        for kind in ("Running", "Restarting", "Scaling", AWAITING):
             draft.clear_condition(kind, "JobFinished")
     elif not draft.view.is_only_followed:
         _describe_progress(draft)
+        _describe_waits(draft)
         _describe_troubles(draft)
     describe_ends(draft)
     others = [subject for subject in draft.view.snapshot.refusals if subject != PODS]
@@ -108,10 +111,7 @@ def _describe_progress(draft: Draft) -> None:
     scaling = status.scaling
     is_scaling = scaling is not None and scaling.outcome is None
     if is_scaling and scaling is not None:
-        message = f"{scaling.base} -> {scaling.target} workers"
-        if awaits_room(view.job, scaling):
-            message += ", once et-scheduler lets the job have as many"
-        draft.set_condition("Scaling", "True", scaling.kind.value, message)
+        draft.set_condition("Scaling", "True", scaling.kind.value, describe_scaling(draft, scaling))
     else:
         draft.clear_condition("Scaling", "Done")
     if status.is_suspended or status.epoch != view.status.epoch:
@@ -120,6 +120,14 @@ def _describe_progress(draft: Draft) -> None:
         return
     _describe_running(draft)
     _describe_hosts(draft)
+
+
+def _describe_waits(draft: Draft) -> None:
+    told = describe_waits(draft)
+    if told:
+        draft.set_condition(AWAITING, "True", AWAITING, told)
+    else:
+        draft.clear_condition(AWAITING, "Over")
 
 
 def _describe_running(draft: Draft) -> None:
@@ -158,11 +166,12 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "WorkersFailing", "EarlyLosses", describe_failing(draft))
     _show(draft, "RanksFailing", "GivenUp", describe_stop(draft))
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
-    pull = _find_waiting(view, _PULL_REASONS, _CORRECT_IMAGE)
+    pull = _advise(describe_troubles(draft, PULLS), _CORRECT_IMAGE)
     _show(draft, "ImagePullFailing", "ImagePull", pull)
-    config = _find_waiting(view, _CONFIG_REASONS, _CORRECT_CONFIG)
+    config = _advise(describe_troubles(draft, CONFIGS), _CORRECT_CONFIG)
     _show(draft, "ContainerConfigInvalid", "Config", config)
-    _show(draft, "Unschedulable", "Unschedulable", _find_unschedulable(draft))
+    unplaced = describe_troubles(draft, frozenset({UNSCHEDULABLE}))
+    _show(draft, "Unschedulable", "Unschedulable", unplaced)
     _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(view))
     _show(draft, "AccountRefused", "AnotherJobs", _describe_borrowed(draft))
     _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
@@ -230,20 +239,8 @@ def _find_unfit(view: View) -> str:
     return f"{what}: {words.strip()}; {NEEDS_PYTHON}"
 
 
-def _find_waiting(view: View, reasons: frozenset[str], advice: str) -> str:
-    for pod in view.snapshot.pods:
-        if pod.waiting_reason in reasons and not pod.is_deleting:
-            return f"{pod.name}: {pod.waiting_reason}: {pod.waiting_message}; {advice}"
-    return ""
-
-
-def _find_unschedulable(draft: Draft) -> str:
-    for pod in draft.view.snapshot.pods:
-        if not pod.unschedulable_message or pod.is_terminal or pod.is_deleting:
-            continue
-        if not draft.must_wait(pod.created, SLOW):
-            return f"{pod.name}: {pod.unschedulable_message}"
-    return ""
+def _advise(trouble: str, advice: str) -> str:
+    return f"{trouble}; {advice}" if trouble else ""
 
 
 def _find_missing_runtime(view: View) -> str:

@@ -366,6 +366,10 @@ def test_a_scale_out_counts_from_a_raised_number_and_waits_until_that_is_met():
     world.add(make_scaling(ScalingKind.OUT, "more", count=1))
     world.go_on()
     assert (read_end(world), world.replicas) == (("Created", "Accepted"), 4)
+    assert world.scalings["more-uid"].status.conditions[-1].message == (
+        "waits for the 4 workers that worker.replicas asks for, of which et-scheduler lets the job "
+        "have 2: lower worker.replicas, or delete this ScaleOut, to end the wait"
+    )
     answer(world, 1, 4, elasticity=Elasticity.FIXED)
     world.go_on()
     assert (count_workers(world), world.replicas) == (4, 5)

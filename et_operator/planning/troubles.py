@@ -1,0 +1,72 @@
+"""Why a pod that is there does not run, in the words of who says so, and who has the same trouble.
+
+Words that change with each try of a kubelet are told as one: else a status would be written anew
+for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from et_operator.model.pods import Pod
+from et_operator.model.texts import cut, name_some, show_time
+from et_operator.planning.drafts import Draft
+
+SLOW = timedelta(seconds=10)
+"""A pod that waits for longer than this has a trouble worth a word."""
+PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName"})
+CONFIGS = frozenset({"CreateContainerConfigError", "CreateContainerError"})
+UNSCHEDULABLE = "Unschedulable"
+MOST_WORDS = 512
+"""Bytes, as JSON, of one trouble's words."""
+MOST_TROUBLES = 3
+"""So many different ones in one message; the others are counted."""
+_USUAL = frozenset({"", "ContainerCreating", "PodInitializing"})
+_AGAIN = "ErrImagePull: "
+"""What a kubelet says of its last try while it waits for the next one, before the words of it."""
+
+
+class Trouble(NamedTuple):
+    """`reason` is a word as Kubernetes has it, `words` are a sentence of whoever says so."""
+
+    reason: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.words}" if self.words else self.reason
+
+
+def find_trouble(draft: Draft, pod: Pod) -> Trouble | None:
+    """Why it does not start; None where it runs, ends, or may just need a moment."""
+    if pod.is_terminal or pod.is_deleting:
+        return None
+    if pod.waiting_reason not in _USUAL:
+        is_pull = pod.waiting_reason in PULLS - {"InvalidImageName"}
+        _, _, last = pod.waiting_message.partition(_AGAIN)
+        words = (is_pull and last) or pod.waiting_message
+        reason = "ImagePullBackOff" if is_pull else pod.waiting_reason
+        return Trouble(reason, cut(words.strip(), MOST_WORDS))
+    if pod.unschedulable_message and not draft.must_wait(pod.created, SLOW):
+        return Trouble(UNSCHEDULABLE, cut(pod.unschedulable_message, MOST_WORDS))
+    return None
+
+
+def describe_troubles(draft: Draft, reasons: frozenset[str]) -> str:
+    """The pods that do not start for one of these reasons; "" where all do."""
+    found = ((pod, find_trouble(draft, pod)) for pod in draft.view.snapshot.pods)
+    return tell_groups((p.name, p.created, str(t)) for p, t in found if t and t.reason in reasons)
+
+
+def tell_groups(told: Iterable[tuple[str, datetime, str]]) -> str:
+    """Of (name, since when, what): `a, b: what, since ...`, once for each thing that is told."""
+    groups: dict[str, list[tuple[str, datetime]]] = {}
+    for name, since, what in told:
+        groups.setdefault(what, []).append((name, since))
+    sentences = []
+    for what, pods in list(groups.items())[:MOST_TROUBLES]:
+        first = show_time(min(moment for _, moment in pods))
+        sentences.append(f"{name_some([name for name, _ in pods])}: {what} (since {first})")
+    more = sum(map(len, list(groups.values())[MOST_TROUBLES:]))
+    return "; ".join(sentences) + (f"; and {more} more" if more else "")
