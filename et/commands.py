@@ -117,7 +117,12 @@ def scale(
     wait: Annotated[
         bool, typer.Option("-w", "--wait", help="Until it is done; tell how each worker left.")
     ] = False,
-    timeout: Timeout = "30m",
+    timeout: Annotated[
+        str, typer.Option("--timeout", help="Of waiting, and of a ScaleOut.", metavar="TIME")
+    ] = "30m",
+    no_timeout: Annotated[
+        bool, typer.Option("--no-timeout", help="A ScaleOut waits for its workers for good.")
+    ] = False,
     output: Format = Output.TEXT,
     namespace: Namespace = None,
     context: Context = None,
@@ -126,17 +131,20 @@ def scale(
     """Give a job more or fewer workers while it trains.
 
     --to sets the number, and the newest number wins. --by and --remove create a ScaleOut or
-    ScaleIn, which waits for its turn. With --wait, exit code 1 if it did not succeed.
+    ScaleIn, which waits for its turn. A ScaleOut is given up when its workers are not there within
+    --timeout. With --wait, what is waited for is told; exit code 1 if it did not succeed.
     """
     if sum((to is not None, by is not None, bool(remove))) != 1 or by == 0:
         raise typer.BadParameter("give one of --to N, --by +N, --by -N and --remove WORKER")
-    limit = parse_duration(timeout) if wait else None
+    limit = parse_duration(timeout)
 
     async def work(cluster: Cluster, screen: Screen) -> bool:
         from et.scaling import Wish
         from et.scaling import scale as scale_job
 
-        wish = Wish(to, by, tuple(remove or ()), limit)
+        patience = limit if wait else None
+        own = None if no_timeout else limit
+        wish = Wish(to, by, tuple(remove or ()), patience, own)
         return await scale_job(cluster, screen, job, wish, as_json=output is Output.JSON)
 
     run_command(ctx, work, namespace, context, kubeconfig)

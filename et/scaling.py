@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
@@ -15,11 +16,15 @@ from et.screens import Screen
 from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.model.conditions import Condition
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.scalings import Scaling
-from et_operator.model.statuses import ScalingRecord, WorkerOutcome
+from et_operator.model.statuses import ScalingKind, ScalingRecord, WorkerOutcome
 from et_operator.model.texts import count
 from et_scheduler.model.jobs import Admission
+
+SPARE = timedelta(seconds=30)
+"""So much longer than the timeout of a ScaleOut its end is waited for: it is told then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class Wish:
     by: int | None = None
     remove: Sequence[str] = ()
     wait: timedelta | None = None
+    timeout: timedelta | None = None
+    """Of a ScaleOut: how long its workers may take to be listed, before it is given up."""
 
 
 async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_json: bool) -> bool:
@@ -45,11 +52,15 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
     resource, body = _build(job, wish)
     created = await cluster.api.create(resource, cluster.namespace, body)
     scaling = decode_scaling(created)
-    quiet.say(f"{resource.kind} {scaling.name} is created for {name}")
+    what = f"{resource.kind} {scaling.name}"
+    quiet.say(f"{what} is created for {name}{_describe_limit(scaling)}")
     ref = Ref(resource, cluster.namespace, scaling.name)
     waiting = ScalingWait(quiet, created)
     if wish.wait is not None:
-        await _wait(cluster, ref, waiting.see, wish.wait, f"{resource.kind} {scaling.name}")
+        limit = wish.wait if scaling.timeout is None else max(wish.wait, scaling.timeout + SPARE)
+        end = f"kubectl delete {resource.kind.lower()} {scaling.name} -n {cluster.namespace}"
+        left = f"goes on: `et describe {name}` shows how far it is, `{end}` ends it"
+        await _wait(cluster, quiet, ref, waiting.see, Patience(limit, what, left))
     if as_json:
         screen.show_json(waiting.newest)
     return waiting.has_succeeded or wish.wait is None
@@ -103,8 +114,22 @@ def _build(job: TrainingJob, wish: Wish) -> tuple[Resource, Json]:
         return SCALE_INS, build_scaling(SCALE_INS, name, {"toDelete": delete})
     by = wish.by or 0
     if by > 0:
-        return SCALE_OUTS, build_scaling(SCALE_OUTS, name, {"toAdd": {"count": by}})
+        seconds = int(wish.timeout.total_seconds()) if wish.timeout is not None else 0
+        limit = {"timeout": seconds} if seconds else {}
+        return SCALE_OUTS, build_scaling(SCALE_OUTS, name, {"toAdd": {"count": by}, **limit})
     return SCALE_INS, build_scaling(SCALE_INS, name, {"toDelete": {"count": -by}})
+
+
+def _describe_limit(scaling: Scaling) -> str:
+    """When a ScaleOut gives itself up; nothing of what never does."""
+    if scaling.kind is not ScalingKind.OUT:
+        return ""
+    if scaling.timeout is None:
+        return ", without a timeout: it waits until its workers are there"
+    return (
+        f", with a timeout of {scaling.timeout.total_seconds():.0f} s from its start on "
+        "(--timeout, --no-timeout)"
+    )
 
 
 async def _set_replicas(
@@ -118,22 +143,31 @@ async def _set_replicas(
     quiet.say(f"{job.key.name}: {before} -> {count(target, 'worker')} asked for")
     waiting = ReplicasWait(quiet, target)
     if wish.wait is not None:
-        await _wait(
-            cluster, ref, waiting.see, wish.wait, f"the change to {count(target, 'worker')}"
-        )
+        what = f"the change to {count(target, 'worker')}"
+        name = job.key.name
+        left = f"goes on: `et describe {name}` shows how far it is"
+        await _wait(cluster, quiet, ref, waiting.see, Patience(wish.wait, what, left))
     if as_json:
         screen.show_json(waiting.newest or await cluster.api.get(ref))
     return waiting.has_succeeded or wish.wait is None
 
 
-async def _wait(cluster: Cluster, ref: Ref, see: See, limit: timedelta, what: str) -> None:
+class Patience(NamedTuple):
+    """How long is waited for what, and what is `left` to say to whoever waits no longer."""
+
+    limit: timedelta
+    what: str
+    left: str
+
+
+async def _wait(cluster: Cluster, screen: Screen, ref: Ref, see: See, patience: Patience) -> None:
+    limit, what, left = patience
     try:
-        await follow_within(cluster, ref, see, limit)
+        with screen.telling(f"{what} {left}", unless=(Exception,)):  # Ctrl-C
+            await follow_within(cluster, ref, see, limit)
     except TimeoutError as error:
         seconds = limit.total_seconds()
-        raise EtError(
-            f"{what} is not done after {seconds:.0f} s; it goes on, et describe tells more"
-        ) from error
+        raise EtError(f"{what} is not done after {seconds:.0f} s; it {left}") from error
 
 
 @dataclass(slots=True)
@@ -144,6 +178,7 @@ class ScalingWait:
     newest: Json
     has_succeeded: bool = False
     told: set[str] = field(default_factory=set)
+    said: str = ""
 
     def see(self, obj: Json | None) -> bool:
         """Take the scaling as it is now; True when it has ended."""
@@ -155,6 +190,7 @@ class ScalingWait:
         status = scaling.status
         tell_outcomes(self.screen, status.workers, self.told)
         if status.phase is None or not status.phase.is_final:
+            self.said = tell_wait(self.screen, status.conditions[-1:], self.said)
             return False
         self.has_succeeded = status.phase == "ScaleSucceeded"
         if self.has_succeeded:
@@ -182,6 +218,7 @@ class ReplicasWait:
     has_succeeded: bool = False
     told: set[str] = field(default_factory=set)
     record: ScalingRecord | None = None
+    said: str = ""
 
     def see(self, obj: Json | None) -> bool:
         """Take the job as it is now; True when the change is over, one way or another."""
@@ -198,6 +235,8 @@ class ReplicasWait:
             return False
         record = self.record
         if record is not None and record.outcome is None and current == record:
+            found = [c for c in job.status.conditions if c.type == "Scaling"]
+            self.said = tell_wait(self.screen, found, self.said)
             return False
         return self._conclude(job)
 
@@ -224,6 +263,14 @@ class ReplicasWait:
         target = count(self.target, "worker")
         self.screen.say(f"{job.key.name} was not brought to {target}: {why}")
         return True
+
+
+def tell_wait(screen: Screen, conditions: Sequence[Condition], said: str) -> str:
+    """Say what is waited for, where that is something else than was `said`; what is said now."""
+    message = conditions[0].message if conditions else ""
+    if message and message != said:
+        screen.say(f"  {message}")
+    return message or said
 
 
 def tell_outcomes(screen: Screen, workers: Sequence[WorkerOutcome], told: set[str]) -> None:

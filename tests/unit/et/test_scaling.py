@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from et.errors import EtError
-from et.scaling import Wish, check_queue, complete_names, scale
+from et.scaling import ScalingWait, Wish, check_queue, complete_names, scale
 from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.errors import NotFound
-from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json
 from et_scheduler.model.jobs import Admission
 from tests.planning_makers import make_job
 from tests.simulation.lives import start
@@ -197,3 +198,60 @@ async def test_a_number_outside_of_the_bounds_is_told_with_both(target: int, wor
 
     with pytest.raises(EtError, match=words):
         await scale(join(world), make_screen(), "train", Wish(to=target), as_json=False)
+
+
+# ------------------------------------------------------------------ what it waits for
+WORDS = "0/3 nodes are available: 3 Insufficient cpu."
+
+
+def make_waiting(message: str, kind: str = "Scaling") -> Json:
+    status = {"phase": kind, "conditions": [{"type": kind, "status": "True", "message": message}]}
+    return {"metadata": {"name": "more"}, "kind": "ScaleOut", "status": status}
+
+
+def test_what_a_scaling_waits_for_is_told_when_it_changes():
+    screen = make_screen()
+    waiting = ScalingWait(screen, {})
+    for message in ("2 -> 3 workers", f"2 -> 3 workers; waits: {WORDS}"):
+        for _ in range(3):
+            assert not waiting.see(make_waiting(message))
+    assert read(screen.out).splitlines() == [
+        "  2 -> 3 workers",
+        f"  2 -> 3 workers; waits: {WORDS}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        (Wish(by=1, wait=LONG), r"ScaleOut \S+ goes on: .*`kubectl delete scaleout \S+ -n"),
+        (Wish(to=3, wait=LONG), r"the change to 3 workers goes on: `et describe train`"),
+    ],
+    ids=str,
+)
+async def test_who_waits_no_longer_is_told_that_it_goes_on(
+    world: SimulatedWorld, wish: Wish, words: str
+):
+    screen = make_screen()
+    async with asyncio.TaskGroup() as group:
+        work = scale(join(world), screen, "train", wish, as_json=False)
+        task = group.create_task(work)
+        await world.clock.settle()
+        task.cancel()
+    assert re.search(words, read(screen.err))
+
+
+@pytest.mark.parametrize(
+    ("limit", "stored", "words"),
+    [
+        (LONG, 300, "with a timeout of 300 s from its start on"),
+        (None, None, "without a timeout: it waits until its workers are there"),
+    ],
+)
+async def test_a_scale_out_has_a_timeout_of_its_own(
+    world: SimulatedWorld, limit: timedelta | None, stored: int | None, words: str
+):
+    _, said = await run(world, Wish(by=1, timeout=limit))
+    (made,) = world.cluster.list(SCALE_OUTS)
+    assert made["spec"].get("timeout") == stored
+    assert words in said
