@@ -17,6 +17,7 @@ class Rules:
     `bound_within`: all of a gang, or it is taken back; `grown_within`: workers above that.
     `retry_least` doubles up to `retry_most`. `service_counts`: so long a pending pod of others
     makes jobs shrink. `given_back`: a worker that is unbound for so long beside such a pod.
+    `grown_together`: what a job grows so soon after its first growth is one with it.
     `short_most`: a job below its least size is evicted then. `coming_most`: after it, room that
     comes is not relied on, who was evicted waits for nobody, and who could not be written holds no
     nodes; a worker has ten minutes to leave, unless its job says otherwise.
@@ -36,6 +37,7 @@ class Rules:
     retry_most: int = 15 * MINUTE
     service_counts: int = 5 * MINUTE
     given_back: int = 10 * SECOND
+    grown_together: int = 10 * SECOND
     short_most: int = 10 * MINUTE
     coming_most: int = 12 * MINUTE
     worth: int = 10

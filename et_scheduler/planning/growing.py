@@ -3,175 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Any
-
-import numpy as np
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Purpose
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang, Seats, find_seats
-from et_scheduler.planning.matching import Mask
-from et_scheduler.planning.rooms import Counts, Room
+from et_scheduler.planning.filling import Fill
+from et_scheduler.planning.fitting import Seats
 from et_scheduler.planning.sizes import find_next
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.waiting import find_owed, find_wanted
-
-_Entry = tuple[int, int, str]
-_Kind = tuple[Shape, bool, int]
-"""A worker, whether it may be on what others hold, and whose promises do not keep it off."""
-
-
-@dataclass(slots=True)
-class Fill:
-    """Fills a room with workers above the least sizes, one step of one job after the other.
-
-    `sizes` are where the jobs begin and, afterwards, what they have; `places` where the new
-    workers are. `more` is what each queue has got of it. What is only tried is not `is_real`: it
-    may use nodes where pods are still to come.
-    """
-
-    draft: Draft
-    room: Room
-    sizes: dict[str, int]
-    is_real: bool = True
-    places: dict[str, list[int]] = field(default_factory=dict)
-    more: dict[str, Counts] = field(default_factory=dict)
-    _heaps: dict[str, list[_Entry]] = field(default_factory=dict)
-    _ratios: dict[str, int] = field(default_factory=dict)
-    _owed: dict[str, Counts] = field(default_factory=dict)
-    _failed: dict[_Kind, int] = field(default_factory=dict)
-    _outside: Mask | None = None
-    _numbers: dict[str, int] = field(default_factory=dict)
-    _owners: Counts = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Nobody has grown anywhere."""
-        self._owners = np.zeros(len(self.room.nodes), dtype=np.int64)
-
-    def run(self, standings: Iterable[Standing]) -> None:
-        """Until nobody's next step fits. Queues that have least of what they are due go first."""
-        self._outside = _mask_reserved(self.draft)
-        for standing in standings:
-            queue = self.draft.get_queue(standing)
-            if queue in self.draft.queues:
-                self._push(queue, standing)
-        while self._heaps:
-            queue = min(self._heaps, key=self._rank_queue)
-            heap = self._heaps[queue]
-            *_, uid = heappop(heap)
-            standing = self.draft.standings[uid]
-            if self._grow(queue, standing):
-                self._push(queue, standing)
-            if not heap:
-                del self._heaps[queue]
-
-    def mend(self, standing: Standing) -> None:
-        """Again what it had before this pass, as far as there is room."""
-        uid, queue = standing.job.uid, self.draft.get_queue(standing)
-        while self.sizes[uid] < find_next(standing.job, self.sizes[uid]) <= standing.was_size:
-            if queue not in self.draft.queues or not self._grow(queue, standing, is_again=True):
-                return
-
-    def note_booked(self) -> None:
-        """What was found so far stands in the books of the draft now."""
-        self.more.clear()
-
-    def give_back(self, standing: Standing) -> None:
-        """It keeps what it had before."""
-        for place in self.places.pop(standing.job.uid, ()):
-            self.room.give_back((place,), (1,), standing.job.worker)
-        self.sizes[standing.job.uid] = standing.size
-
-    def _push(self, queue: str, standing: Standing) -> None:
-        size = self.sizes[standing.job.uid]
-        following = find_next(standing.job, size)
-        if following > size:
-            entry = (standing.dominate(following), standing.job.created, standing.job.uid)
-            heappush(self._heaps.setdefault(queue, []), entry)
-
-    def _rank_queue(self, queue: str) -> tuple[int, int, int, str]:
-        if len(self._heaps) == 1:
-            return (0, 0, 0, queue)
-        if queue not in self._ratios:
-            self._ratios[queue] = self.draft.ledger.get_ratio(queue, self.more.get(queue))
-        ratio = self._ratios[queue]
-        return (ratio, -self.draft.queues[queue].priority, self._heaps[queue][0][0], queue)
-
-    def _grow(self, queue: str, standing: Standing, *, is_again: bool = False) -> bool:
-        uid, worker = standing.job.uid, standing.job.worker
-        size = self.sizes[uid]
-        step = find_next(standing.job, size) - size
-        more = self.draft.get_amounts(standing, step, launcher=False)
-        if queue in self.more:
-            more = more + self.more[queue]
-        if queue not in self._owed:
-            self._owed[queue] = find_owed(self.draft, queue)
-        if self.draft.ledger.exceeds_limit(queue, more, owed=self._owed[queue]):
-            return False
-        places = self._find(standing, step, is_again=is_again)
-        if places is None:
-            return False
-        for place in places:
-            self.room.take((place,), (1,), worker)
-        self.places.setdefault(uid, []).extend(places)
-        self._owners[places] = self._number(standing)
-        self.sizes[uid] = size + step
-        self.more[queue] = more
-        self._ratios.pop(queue, None)
-        return True
-
-    def _find(self, standing: Standing, step: int, *, is_again: bool) -> list[int] | None:
-        """Places for the step, tightest first; where it keeps its least size off what is held.
-
-        Off nodes where pods of others are to come as well, unless it had them a moment ago. What
-        was searched in vain is not searched again: while a room is filled it only gets less.
-        """
-        allowed = None if standing.outside >= standing.floor else self._outside
-        number = self.draft.promises.get_number(standing.job.uid)
-        kind = (standing.job.worker, allowed is None, number)
-        if step >= self._failed.get(kind, step + 1) and not is_again:
-            return None
-        places = self._search(standing, step, allowed, is_again=is_again)
-        if places is None:
-            self._failed[kind] = step
-        return places
-
-    def _search(
-        self, standing: Standing, step: int, allowed: Mask | None, *, is_again: bool
-    ) -> list[int] | None:
-        if not self.is_real:
-            return self._seat(standing.job.worker, step, allowed)
-        gang = Gang(None, standing.job.worker, step)
-        free = self.draft.promises.leave_out(standing.job.uid, gang, allowed)
-        # Best where nobody else grows in this pass: on shared nodes kube-scheduler may give two
-        # seats to one job, whose own elsewhere the other is not told to look for.
-        apart = (self._owners == 0) | (self._owners == self._number(standing))
-        places = self._seat(standing.job.worker, step, apart if free is None else apart & free)
-        places = places or self._seat(standing.job.worker, step, free)
-        return places or (self._seat(standing.job.worker, step, allowed) if is_again else None)
-
-    def _number(self, standing: Standing) -> int:
-        return self._numbers.setdefault(standing.job.uid, len(self._numbers) + 1)
-
-    def _seat(self, worker: Shape, step: int, allowed: Mask | None) -> list[int] | None:
-        if self.room.count_all(worker) < step:
-            return None
-        if step > 1:
-            seats = find_seats(self.room, Gang(None, worker, step), allowed)
-            if seats is None:
-                return None
-            pairs = zip(seats.places, seats.pods, strict=True)
-            return [place for place, pods in pairs for _ in range(pods)]
-        fits = self.room.count_fits(worker)
-        candidates = np.flatnonzero(fits if allowed is None else fits * allowed)
-        if not candidates.size:
-            return None
-        return [int(candidates[int(np.argmin(fits[candidates]))])]
+from et_scheduler.planning.waiting import find_wanted
 
 
 def grow_all(draft: Draft) -> None:
@@ -184,14 +26,11 @@ def grow_all(draft: Draft) -> None:
     menders = [one for one in draft.list_admitted() if one.is_mending]
     fill = Fill(draft, draft.room, {one.job.uid: one.size for one in (*growers, *menders)})
     fill.run(growers)
+    _keep_what_is_worth(draft, fill, growers)
     for standing in growers:
-        before, after = standing.size, fill.sizes[standing.job.uid]
-        if after == before:
-            continue
-        if not standing.is_fresh and not _is_worth(draft, standing, after):
-            fill.give_back(standing)
-            continue
-        _apply(draft, standing, after, fill.places[standing.job.uid])
+        after = fill.sizes[standing.job.uid]
+        if after > standing.size:
+            _apply(draft, standing, after, fill.places[standing.job.uid])
     for standing in menders:
         fill.note_booked()
         fill.mend(standing)
@@ -199,6 +38,16 @@ def grow_all(draft: Draft) -> None:
             fill.give_back(standing)
         else:
             _keep(draft, standing, fill)
+
+
+def _keep_what_is_worth(draft: Draft, fill: Fill, growers: Iterable[Standing]) -> None:
+    """Who would grow by too little gives that back: who has least of them has it, if it will do."""
+    few = [one for one in growers if not _is_worth(draft, one, fill.sizes[one.job.uid])]
+    for standing in few:
+        fill.give_back(standing)
+    few.sort(key=lambda one: (one.dominate(one.size), one.job.created, one.job.uid))
+    for standing in few:
+        fill.reach(standing, _find_worth(draft, standing))
 
 
 def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) -> None:
@@ -214,7 +63,7 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         Step.TAKE,
         workers=workers,
         placement=draft.build_placement(standing, places),
-        resized_at=draft.now,
+        resized_at=standing.admission.resized_at if _goes_on(draft, standing) else draft.now,
         short_since=draft.now,
         grown_from=standing.size,
         reason=Reason.GROWN,
@@ -259,18 +108,33 @@ def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
         # Who starts without seats, for an autoscaler to see its pods, is told no nodes.
         has_seats = standing.gang_seats is not None and bool(standing.gang_seats.places)
         return has_seats and wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
-    return is_steady(standing) and not is_levelling(draft) and is_rested(draft, standing)
+    if not is_steady(standing) or is_levelling(draft):
+        return False
+    return is_rested(draft, standing) or (_goes_on(draft, standing) and _may_take(draft, standing))
+
+
+def _goes_on(draft: Draft, standing: Standing) -> bool:
+    """Whether it has begun to grow a moment ago: what comes now comes with that.
+
+    Others go one by one. Whoever grew into the first room, and rested then, would leave the rest.
+    """
+    since = standing.admission.resized_at
+    return since is not None and draft.now - since < draft.rules.grown_together
 
 
 def is_rested(draft: Draft, standing: Standing) -> bool:
-    """Whether it can take more now.
+    """Whether it can take more now, and its last growth is long enough ago."""
+    since, cooldown = standing.admission.resized_at, standing.job.cooldown
+    return (since is None or draft.has_passed(since, cooldown)) and _may_take(draft, standing)
 
-    Its last change is long enough ago, and so is a growth of which nothing came. Its launcher has a
-    node: before that the operator may hold workers above the least back.
+
+def _may_take(draft: Draft, standing: Standing) -> bool:
+    """Whether a growth of which nothing came is long enough ago, and its launcher has a node.
+
+    Before that the operator may hold workers above the least back.
     """
-    admission = standing.admission
-    waits = ((admission.resized_at, standing.job.cooldown), (admission.retry_at, 0))
-    is_over = all(since is None or draft.has_passed(since, wait) for since, wait in waits)
+    retry_at = standing.admission.retry_at
+    is_over = retry_at is None or draft.has_passed(retry_at, 0)
     return is_over and standing.launcher is not None
 
 
@@ -294,18 +158,17 @@ def is_levelling(draft: Draft) -> bool:
 
 
 def _is_worth(draft: Draft, standing: Standing, after: int) -> bool:
-    """Not less than a step, and not less than a tenth of what it has."""
-    return (after - standing.size) * 100 >= draft.rules.worth * standing.size
+    """Whether it is no growth at all, or not by less than a step, and a tenth of what it has."""
+    more = after - standing.size
+    return not more or standing.is_fresh or more * 100 >= draft.rules.worth * standing.size
 
 
-def _mask_reserved(draft: Draft) -> Mask | None:
-    """Where nobody has reserved nodes; None where nobody has any."""
-    places = [place for hold in draft.holds.values() for place in hold.places]
-    if not places:
-        return None
-    mask = np.ones(len(draft.room.nodes), dtype=np.bool_)
-    mask[places] = False
-    return mask
+def _find_worth(draft: Draft, standing: Standing) -> int:
+    """The least allowed size by which it may grow."""
+    size = find_next(standing.job, standing.size)
+    while not _is_worth(draft, standing, size) and size < standing.most:
+        size = find_next(standing.job, size)
+    return size
 
 
 def fill_from_least(draft: Draft, standings: Mapping[str, Standing]) -> Mapping[str, int]:

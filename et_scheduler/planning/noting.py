@@ -10,7 +10,7 @@ from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Admission, Gift, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import find_seats
+from et_scheduler.planning.fitting import Gang, find_seats
 from et_scheduler.planning.sizes import find_allowed
 from et_scheduler.planning.standings import Standing
 
@@ -174,7 +174,8 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
     """
     rules = draft.rules
     newest = max((pod.created for pod in standing.unbound), default=None)
-    if draft.served and draft.has_passed(newest, rules.given_back):
+    is_taken = bool(draft.served) or _has_no_room(draft, standing)
+    if is_taken and draft.has_passed(newest, rules.given_back):
         wait = rules.given_back
     elif draft.has_passed(standing.admission.short_since, rules.grown_within):
         wait = rules.grown_within
@@ -190,6 +191,24 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
     standing.has_lost = not standing.admission.grown_from
     draft.shrink(standing, (), None, text)
     draft.change(standing, Step.GIVE, **fields)
+
+
+def _has_no_room(draft: Draft, standing: Standing) -> bool:
+    """Whether its pods without a node have none where they look, now or later.
+
+    What it has lost it could get again by growth alone: of that it keeps what is too little for
+    one. Where an autoscaler is to see pods, they are to be seen.
+    """
+    rules, unbound, told = draft.rules, len(standing.unbound), draft.find_told(standing)
+    queue = draft.queues.get(draft.get_queue(standing))
+    if not unbound or (queue is not None and queue.is_autoscaled):
+        return False
+    if not standing.admission.grown_from:
+        if unbound * 100 < rules.worth * standing.size:
+            return False
+        told = None
+    lacking = Gang(None, standing.coming, unbound)
+    return find_seats(draft.room, lacking, told, later=True) is None
 
 
 def _judge_growth(draft: Draft, standing: Standing, *, is_created: bool) -> dict[str, Any]:

@@ -22,6 +22,8 @@ LAUNCHER = make_shape({CPU: 20, MEMORY: GIB // 16})
 """What its broker requests."""
 COMPANIONS = 10
 TIDES = (300, 200, 100, 200, 300, 400)
+TURN = 4 * SECOND
+"""In so long a tide turns: pods of a service come and go one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +100,9 @@ def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1, delay: int
     )
 
 
-def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome:
+def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1, delay: int = 0) -> Outcome:
     """400 service pods of higher priority, 6 jobs; then the tide goes out and comes in."""
-    simulation = build_simulation(policy, drains=drains, seed=seed)
+    simulation = build_simulation(policy, drains=drains, seed=seed, delay=delay)
     simulation.add_services(400, SERVICE, priority=1)
     for index in range(6):
         at = index * 5 * SECOND
@@ -111,12 +113,9 @@ def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1) -> Outcome
     numbers = outcome.numbers
     before = 400
     for number, wanted in enumerate(TIDES):
-        if wanted > before:
-            simulation.add_services(wanted - before, SERVICE, priority=1)
-        else:
-            _remove_tide(simulation, before - wanted)
-        before = wanted
         begun = simulation.clock.now
+        _turn(simulation, wanted - before)
+        before = wanted
         simulation.run(begun + 20 * SECOND)
         soon = look(simulation)
         simulation.run(begun + (120 if number == len(TIDES) - 1 else 90) * SECOND)
@@ -139,12 +138,23 @@ def look(simulation: Simulation) -> Rest:
     return Rest(tuple(sizes), compute_use(simulation), compute_bound(simulation, TRAINER))
 
 
-def _remove_tide(simulation: Simulation, count: int) -> None:
-    """Pods of the tide, none of the companions."""
-    tide = [pod for pod in simulation.services if pod.shape == SERVICE]
-    for pod in simulation.random.sample(tide, count):
-        simulation.services.remove(pod)
-        simulation.binder.remove(pod)
+def _turn(simulation: Simulation, more: int) -> None:
+    """So many pods more, or fewer, of the tide."""
+    begun, count = simulation.clock.now, abs(more)
+    step = _add_one if more > 0 else _remove_one
+    for number in range(count):
+        simulation.clock.at(begun + TURN * number // count, lambda: step(simulation))
+
+
+def _add_one(simulation: Simulation) -> None:
+    simulation.add_services(1, SERVICE, priority=1)
+
+
+def _remove_one(simulation: Simulation) -> None:
+    """One of the tide, none of the companions."""
+    pod = simulation.random.choice([pod for pod in simulation.services if pod.shape == SERVICE])
+    simulation.services.remove(pod)
+    simulation.binder.remove(pod)
     simulation.ask()
 
 

@@ -50,6 +50,16 @@ def test_jobs_fill_the_low_tide_and_leave_the_high_one() -> None:
     assert found["services, max wait s"] <= 65
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("delay", [0, 2000])
+def test_a_tide_that_turns_slowly_leaves_nothing_idle(delay: int) -> None:
+    """Nobody rests from a growth into the first room while the rest of it becomes free."""
+    found = run_case_2(OURS, drains=False, delay=delay).numbers
+    assert min(value for name, value in found.items() if "20 s" in name) >= 98
+    assert min(value for name, value in found.items() if "its end" in name) >= 98
+    assert found["services, max wait s"] <= 5
+
+
 def test_more_workers_are_faster_and_less_efficient() -> None:
     curve = Curve()
     rates = [curve.get_rate(workers) for workers in (0, 1, 2, 8, 32)]

@@ -1,0 +1,198 @@
+"""Gives room out one step of one job after the other: who would have least has the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang, find_seats
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts, Room
+from et_scheduler.planning.sizes import find_next
+from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.waiting import find_owed
+
+_Entry = tuple[int, int, str]
+_Kind = tuple[Shape, bool, int]
+"""A worker, whether it may be on what others hold, and whose promises do not keep it off."""
+
+
+@dataclass(slots=True)
+class Fill:
+    """Fills a room with workers above the least sizes, one step of one job after the other.
+
+    `sizes` are where the jobs begin and, afterwards, what they have; `places` where the new
+    workers are. `more` is what each queue has got of it. What is only tried is not `is_real`: it
+    may use nodes where pods are still to come.
+    """
+
+    draft: Draft
+    room: Room
+    sizes: dict[str, int]
+    is_real: bool = True
+    places: dict[str, list[int]] = field(default_factory=dict)
+    more: dict[str, Counts] = field(default_factory=dict)
+    _heaps: dict[str, list[_Entry]] = field(default_factory=dict)
+    _ratios: dict[str, int] = field(default_factory=dict)
+    _owed: dict[str, Counts] = field(default_factory=dict)
+    _failed: dict[_Kind, int] = field(default_factory=dict)
+    _outside: Mask | None = None
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _owners: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nobody has grown anywhere."""
+        self._owners = np.zeros(len(self.room.nodes), dtype=np.int64)
+
+    def run(self, standings: Iterable[Standing]) -> None:
+        """Until nobody's next step fits. Queues that have least of what they are due go first."""
+        self._outside = _mask_held(self.draft)
+        for standing in standings:
+            queue = self.draft.get_queue(standing)
+            if queue in self.draft.queues:
+                self._push(queue, standing)
+        while self._heaps:
+            queue = min(self._heaps, key=self._rank_queue)
+            heap = self._heaps[queue]
+            *_, uid = heappop(heap)
+            standing = self.draft.standings[uid]
+            if self._grow(queue, standing):
+                self._push(queue, standing)
+            if not heap:
+                del self._heaps[queue]
+
+    def mend(self, standing: Standing) -> None:
+        """Again what it had before this pass, as far as there is room."""
+        uid, queue = standing.job.uid, self.draft.get_queue(standing)
+        while self.sizes[uid] < find_next(standing.job, self.sizes[uid]) <= standing.was_size:
+            if queue not in self.draft.queues or not self._grow(queue, standing, is_again=True):
+                return
+
+    def note_booked(self) -> None:
+        """What was found so far stands in the books of the draft now."""
+        self.more.clear()
+
+    def reach(self, standing: Standing, size: int) -> bool:
+        """Whether it has so many now, or more; if they do not all fit, it keeps what it had."""
+        uid, queue = standing.job.uid, self.draft.get_queue(standing)
+        lacking = size - self.sizes[uid]
+        if self.room.count_all(standing.job.worker) >= lacking:
+            while self.sizes[uid] < size and self._grow(queue, standing):
+                pass
+        if self.sizes[uid] < size:
+            self.give_back(standing)
+        return self.sizes[uid] >= size
+
+    def give_back(self, standing: Standing) -> None:
+        """It keeps what it had before."""
+        uid, queue = standing.job.uid, self.draft.get_queue(standing)
+        places = self.places.pop(uid, [])
+        for place in places:
+            self.room.give_back((place,), (1,), standing.job.worker)
+        self.sizes[uid] = standing.size
+        if places and queue in self.more:
+            less = self.draft.get_amounts(standing, len(places), launcher=False)
+            self.more[queue] = self.more[queue] - less
+            self._ratios.pop(queue, None)
+        self._failed.clear()
+
+    def _push(self, queue: str, standing: Standing) -> None:
+        size = self.sizes[standing.job.uid]
+        following = find_next(standing.job, size)
+        if following > size:
+            entry = (standing.dominate(following), standing.job.created, standing.job.uid)
+            heappush(self._heaps.setdefault(queue, []), entry)
+
+    def _rank_queue(self, queue: str) -> tuple[int, int, int, str]:
+        if len(self._heaps) == 1:
+            return (0, 0, 0, queue)
+        if queue not in self._ratios:
+            self._ratios[queue] = self.draft.ledger.get_ratio(queue, self.more.get(queue))
+        ratio = self._ratios[queue]
+        return (ratio, -self.draft.queues[queue].priority, self._heaps[queue][0][0], queue)
+
+    def _grow(self, queue: str, standing: Standing, *, is_again: bool = False) -> bool:
+        uid, worker = standing.job.uid, standing.job.worker
+        size = self.sizes[uid]
+        step = find_next(standing.job, size) - size
+        more = self.draft.get_amounts(standing, step, launcher=False)
+        if queue in self.more:
+            more = more + self.more[queue]
+        if queue not in self._owed:
+            self._owed[queue] = find_owed(self.draft, queue)
+        if self.draft.ledger.exceeds_limit(queue, more, owed=self._owed[queue]):
+            return False
+        places = self._find(standing, step, is_again=is_again)
+        if places is None:
+            return False
+        for place in places:
+            self.room.take((place,), (1,), worker)
+        self.places.setdefault(uid, []).extend(places)
+        self._owners[places] = self._number(standing)
+        self.sizes[uid] = size + step
+        self.more[queue] = more
+        self._ratios.pop(queue, None)
+        return True
+
+    def _find(self, standing: Standing, step: int, *, is_again: bool) -> list[int] | None:
+        """Places for the step, tightest first; where it keeps its least size off what is held.
+
+        Off nodes where pods of others are to come as well, unless it had them a moment ago. What
+        was searched in vain is not searched again: while a room is filled it only gets less.
+        """
+        allowed = None if standing.outside >= standing.floor else self._outside
+        number = self.draft.promises.get_number(standing.job.uid)
+        kind = (standing.job.worker, allowed is None, number)
+        if step >= self._failed.get(kind, step + 1) and not is_again:
+            return None
+        places = self._search(standing, step, allowed, is_again=is_again)
+        if places is None:
+            self._failed[kind] = step
+        return places
+
+    def _search(
+        self, standing: Standing, step: int, allowed: Mask | None, *, is_again: bool
+    ) -> list[int] | None:
+        if not self.is_real:
+            return self._seat(standing.job.worker, step, allowed)
+        gang = Gang(None, standing.job.worker, step)
+        free = self.draft.promises.leave_out(standing.job.uid, gang, allowed)
+        # Best where nobody else grows in this pass: on shared nodes kube-scheduler may give two
+        # seats to one job, whose own elsewhere the other is not told to look for.
+        apart = (self._owners == 0) | (self._owners == self._number(standing))
+        places = self._seat(standing.job.worker, step, apart if free is None else apart & free)
+        places = places or self._seat(standing.job.worker, step, free)
+        return places or (self._seat(standing.job.worker, step, allowed) if is_again else None)
+
+    def _number(self, standing: Standing) -> int:
+        return self._numbers.setdefault(standing.job.uid, len(self._numbers) + 1)
+
+    def _seat(self, worker: Shape, step: int, allowed: Mask | None) -> list[int] | None:
+        if self.room.count_all(worker) < step:
+            return None
+        if step > 1:
+            seats = find_seats(self.room, Gang(None, worker, step), allowed)
+            if seats is None:
+                return None
+            pairs = zip(seats.places, seats.pods, strict=True)
+            return [place for place, pods in pairs for _ in range(pods)]
+        fits = self.room.count_fits(worker)
+        candidates = np.flatnonzero(fits if allowed is None else fits * allowed)
+        if not candidates.size:
+            return None
+        return [int(candidates[int(np.argmin(fits[candidates]))])]
+
+
+def _mask_held(draft: Draft) -> Mask | None:
+    """Where nobody has reserved nodes; None where nobody has any."""
+    places = [place for hold in draft.holds.values() for place in hold.places]
+    if not places:
+        return None
+    mask = np.ones(len(draft.room.nodes), dtype=np.bool_)
+    mask[places] = False
+    return mask
