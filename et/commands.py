@@ -186,6 +186,10 @@ def restart(
     ctx: typer.Context,
     *,
     job: Job,
+    workers: Annotated[
+        bool,
+        typer.Option("--workers", help="Only these, one after the other, while the job trains."),
+    ] = False,
     timeout: Timeout = "10m",
     namespace: Namespace = None,
     context: Context = None,
@@ -193,11 +197,17 @@ def restart(
 ) -> None:
     """End all pods of a job, and let it go on with new ones from its own checkpoint.
 
-    Suspends it, waits until its pods have ended, and resumes it.
+    Suspends it, waits until its pods have ended, and resumes it. With --workers nothing stops: the
+    operator replaces them, never below the least number.
     """
     limit = parse_duration(timeout)
 
     async def work(cluster: Cluster, screen: Screen) -> None:
+        if workers:
+            from et.renewing import renew
+
+            await renew(cluster, screen, job, limit)
+            return
         from et.restarting import restart as restart_job
 
         await restart_job(cluster, screen, job, limit)

@@ -49,6 +49,7 @@ from et_operator.model.names import (
     ANNOTATION_ELASTIC,
     ANNOTATION_LEAST,
     ANNOTATION_RETRIES,
+    ANNOTATION_TEMPLATE,
     LABEL_EPOCH,
     LABEL_INDEX,
 )
@@ -453,6 +454,8 @@ class ModelWorld:
             is_elastic={"true": True, "false": False}.get(
                 metadata["annotations"].get(ANNOTATION_ELASTIC)
             ),
+            template=metadata["annotations"].get(ANNOTATION_TEMPLATE, ""),
+            image=manifest["spec"]["containers"][0].get("image", ""),
             command_least=int(metadata["annotations"].get(ANNOTATION_LEAST, 0)),
         )
 

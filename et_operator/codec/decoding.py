@@ -36,6 +36,7 @@ from et_operator.model.keys import JobKey
 from et_operator.model.names import (
     ANNOTATION_APPLIED_SCALING,
     ANNOTATION_LAUNCHER,
+    ANNOTATION_RENEWED,
     ANNOTATION_SCRIPTS,
     build_access_name,
 )
@@ -61,6 +62,7 @@ ANNOTATION_SUSPENDED = "job-supervisor.kube-ai.io/job-suspended"
 _READ = (
     ANNOTATION_APPLIED_SCALING,
     ANNOTATION_LAUNCHER,
+    ANNOTATION_RENEWED,
     ANNOTATION_SCRIPTS,
     ANNOTATION_SUSPENDED,
 )

@@ -25,6 +25,7 @@ MAX_WORDS = 1024
 MAX_TERMINATION = 4096
 """A kubelet keeps no more of what a container says when it ends."""
 MAX_REASON = 128
+MAX_IMAGE = 256
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_GRACE = 2**31 - 1
@@ -64,6 +65,7 @@ def decode_pod(obj: Json) -> Pod | None:
         retries=max(_parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0, 0),
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
         is_elastic=_FLAGS.get(str(annotations.get(names.ANNOTATION_ELASTIC))),
+        template=clean(annotations.get(names.ANNOTATION_TEMPLATE), MAX_REASON),
         command_least=_parse_integer(annotations.get(names.ANNOTATION_LEAST)),
         notice=notice,
         misread=misread,
@@ -73,6 +75,7 @@ def decode_pod(obj: Json) -> Pod | None:
         pod,
         is_probed=bool(own.get("livenessProbe") or own.get("startupProbe")),
         has_pre_stop=has_pre_stop(own),
+        image=clean(own.get("image"), MAX_IMAGE),
     )
     return _add_status(pod, spec, obj.get("status") or {})
 

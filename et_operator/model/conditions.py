@@ -18,6 +18,7 @@ USUAL = frozenset(
         "Suspended",
         "Succeeded",
         "Failed",
+        "RestartingWorkers",
         AWAITING,
     }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -40,6 +41,19 @@ class Packed(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Packed({self.text[:100]})"
+
+
+def digest(body: Json) -> str:
+    """A short name of what it holds: the same for equal ones, whatever the order of their keys."""
+    if not isinstance(body, Packed):
+        body = Packed(body)
+    return _digest(body.text)
+
+
+@lru_cache(maxsize=_UNPACKED)
+def _digest(text: str) -> str:
+    canonical = json.dumps(_unpack(text), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=_UNPACKED)

@@ -69,6 +69,10 @@ class Pod:
     """Of a launcher: whether workers may join and leave while it runs; None: it does not say."""
     command_least: int | None = None
     """Of a launcher: with how few workers its command goes on, 0: not known; None: as above."""
+    template: str = ""
+    """Which template it was made from (model/packing, digest); "" where it does not say."""
+    image: str = ""
+    """Of its container, for people."""
     is_probed: bool = False
     """Whether its container has a livenessProbe or a startupProbe, which ends it when it fails."""
     has_pre_stop: bool = False

@@ -29,6 +29,7 @@ from et_operator.planning.forgetting import forget_many_ends
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.naming import reserve_names
 from et_operator.planning.ranking import rank_victims
+from et_operator.planning.renewing import dismiss_outdated, renew_workers
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
@@ -55,6 +56,8 @@ def note_workers(draft: Draft) -> list[Vacancy]:
             vacancies += _note_deletion(draft, pod)
     vacancies += _dismiss_spent(draft)
     vacancies += dismiss_used_up(draft)
+    vacancies += dismiss_outdated(draft)
+    vacancies += renew_workers(draft)
     for member in draft.view.members.values():
         if member.state is MemberState.DRAINING and not draft.view.is_uid_gone(member.uid):
             leave(draft, member.name, member.uid, "Draining")

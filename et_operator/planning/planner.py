@@ -44,6 +44,7 @@ from et_operator.planning.leaving import delete_leavers, delete_old_failures, wa
 from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.publishing import number_config
 from et_operator.planning.queueing import note_admission, try_pods
+from et_operator.planning.renewing import delete_outdated_launcher
 from et_operator.planning.replacing import check_hopeless
 from et_operator.planning.replicas import write_replicas
 from et_operator.planning.restarting import respond_to_failure
@@ -240,6 +241,7 @@ def act(draft: Draft) -> list[Action]:
     return [
         *delete_leavers(draft),
         *delete_old_failures(draft),
+        *delete_outdated_launcher(draft),
         *write_replicas(view),
         *create_all(draft),
         *answer_scalings(draft),

@@ -20,6 +20,7 @@ from et_operator.planning.exhausting import describe_stop
 from et_operator.planning.explaining import describe_scaling, describe_waits
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.refusing import tell_refusals
+from et_operator.planning.renewing import describe_outdated, describe_renewal
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
 from et_operator.planning.stalling import describe_idle, describe_stall
@@ -39,12 +40,12 @@ NAME_TAKEN_AFTER = timedelta(seconds=60)
 LOOK_AT_ACCOUNTS = timedelta(seconds=60)
 """How often it is looked whether an account is another job's no more: its events name that job."""
 _CORRECT_IMAGE = (
-    "the pod starts once the image can be pulled; for another image correct the job's template and "
-    "delete the pod"
+    "the pod starts once the image can be pulled; for another image correct the job's template, "
+    "and the pod is replaced"
 )
 _CORRECT_CONFIG = (
-    "the pod starts once what it refers to is there; else correct the job's template and delete "
-    "the pod"
+    "the pod starts once what it refers to is there; else correct the job's template, and the "
+    "pod is replaced"
 )
 
 
@@ -185,19 +186,21 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
     _show(draft, "DrainHeldUp", "WatchCut", describe_held_drains(draft))
     _show(draft, "NotElastic", "ReplicasHeld", describe_held_number(draft))
+    _show(draft, "TemplateChanged", "Edited", describe_outdated(draft), is_warning=False)
+    _show(draft, "RestartingWorkers", "Asked", describe_renewal(draft), is_warning=False)
     _show(draft, "TooFewWorkers", "BelowLeast", describe_too_few(draft))
     draft.clear_condition("InvalidSpec", "Corrected")
     draft.clear_condition("StatusDamaged", "Corrected")
     _describe_taken_names(draft)
 
 
-def _show(draft: Draft, kind: str, reason: str, message: str) -> None:
+def _show(draft: Draft, kind: str, reason: str, message: str, *, is_warning: bool = True) -> None:
     """A condition that is True with its message, or False once its cause has gone."""
     if not message:
         draft.clear_condition(kind, "Resolved")
         return
     if not is_true(draft.status.conditions, kind):
-        draft.tell(kind, message, is_warning=True)
+        draft.tell(kind, message, is_warning=is_warning)
     draft.set_condition(kind, "True", reason, message)
 
 

@@ -12,7 +12,13 @@ from et_kube.resources import Json
 from et_operator.codec.encoding import encode_owner
 from et_operator.codec.templates import RESTARTING
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.names import ANNOTATION_CONTAINER, LABEL_EPOCH, build_labels
+from et_operator.model.names import (
+    ANNOTATION_CONTAINER,
+    ANNOTATION_TEMPLATE,
+    LABEL_EPOCH,
+    build_labels,
+)
+from et_operator.model.packing import digest
 from et_operator.planning.manifests.runtimes import build_runtime_mount
 
 DEFAULT_GRACE = 30
@@ -33,6 +39,7 @@ def copy_template(
     annotations = {**(metadata.get("annotations") or {})}
     annotations.pop(LEAVING_AT, None)  # of one pod, not of all that are ever made
     annotations[ANNOTATION_CONTAINER] = spec["containers"][0]["name"]
+    annotations[ANNOTATION_TEMPLATE] = digest(template)
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from et.errors import EtError
+from et.renewing import check, renew
 from et.restarting import restart
 from et.screens import Screen
 from et_kube.errors import KubeError, OutcomeUnknown, Refused, Unreachable
 from et_kube.resources import PODS, TRAINING_JOBS
+from et_operator.model.statuses import JobStatus
 from fakes.clients import Call, Moment
+from tests.planning_makers import make_job, make_spec
 from tests.simulation.lives import start
 from tests.simulation.worlds import SimulatedWorld
 from tests.unit.et.rigs import join, make_screen, read
@@ -172,3 +177,78 @@ async def try_to_restart(world: SimulatedWorld, screen: Screen, times: int) -> l
         await let_pass(world, times)
         assert task.done()
     return raised
+
+
+# ------------------------------------------------------------------ the workers alone
+async def try_to_renew(world: SimulatedWorld, screen: Screen, times: int = 40) -> str:
+    """Runs it, and the world beside it; what it failed with."""
+    errors: list[str] = []
+
+    async def run() -> None:
+        try:
+            await renew(join(world), screen, "train", LIMIT)
+        except EtError as error:
+            errors.append(str(error))
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run())
+        for _ in range(times):
+            if task.done():
+                break
+            await let_pass(world, 1)
+        if not task.done():
+            await world.clock.advance(LIMIT)
+    return "; ".join(errors)
+
+
+async def test_workers_alone_are_replaced_while_it_trains():
+    world, screen = SimulatedWorld(), make_screen()
+    await start(world, minReplicas=1)
+    launcher = world.launchers()
+
+    assert not await try_to_renew(world, screen)
+
+    assert world.launchers() == launcher
+    assert world.workers() == ["train-worker-2", "train-worker-3"]
+    assert read(screen.out).splitlines()[0] == (
+        "train: 2 workers to be replaced one after the other while it trains"
+    )
+    assert read(screen.out).splitlines()[-1] == "train has 2 new workers"
+
+
+async def test_workers_that_cannot_be_missed_are_not_replaced_and_it_is_said_what_can_be_done():
+    world = SimulatedWorld()
+    await start(world, minReplicas=2)
+
+    told = await try_to_renew(world, make_screen())
+
+    assert told == (
+        "train has 2 workers and cannot go on with fewer: `et scale train --by +1` first, or "
+        "`et restart train`"
+    )
+    assert not world.get(TRAINING_JOBS, "train")["metadata"].get("annotations")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"spec": make_spec(2, is_elastic=False)}, "starts all its processes at once"),
+        ({"status": JobStatus()}, "has no workers now"),
+        ({"spec": make_spec(2, command_least=2)}, "cannot go on with fewer"),
+    ],
+)
+def test_what_has_none_to_replace_is_told_so(changes: dict[str, Any], words: str):
+    job = replace(make_job(2), **{"status": JobStatus(decided_replicas=2), **changes})
+    with pytest.raises(EtError, match=words):
+        check(job)
+
+
+async def test_who_waits_no_longer_for_new_workers_is_told_that_it_goes_on():
+    world, screen = SimulatedWorld(), make_screen()
+    await start(world, minReplicas=1)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(renew(join(world), screen, "train", LIMIT))
+        await world.clock.settle()
+        task.cancel()
+
+    assert read(screen.err) == "it goes on: condition RestartingWorkers, `et describe train`"
