@@ -30,6 +30,11 @@ specs: $(VENV)/ready up ## thousands of bad manifests on the test cluster (SPECS
 	@$(PY) -m devcluster images --load && $(PY) -m devcluster deploy
 	@$(PY) -m tests.specs --page docs/specs.md
 
+chaos: $(VENV)/ready ## one training, and all that can break, for half an hour (SECONDS=n SEED=n); becomes docs/chaos.md
+	@devcluster/prerequisites.sh && $(PY) -m devcluster up --nodes 3
+	@$(PY) -m devcluster images --load && $(PY) -m devcluster deploy
+	@$(PY) -m tests.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) --page docs/chaos.md
+
 mutants: $(VENV)/ready ## small defects, one at a time: do the tests notice? (MUTANTS=n SEED=n); becomes docs/mutants.md
 	@$(PY) -m tests.mutants $(if $(MUTANTS),--mutants $(MUTANTS)) $(if $(SEED),--seed $(SEED)) --page docs/mutants.md
 
@@ -52,4 +57,4 @@ $(VENV)/ready: requirements.lock
 	@devcluster/prerequisites.sh python
 	@mkdir -p $(CACHE) && exec 9>$(CACHE)/venv.lock && flock 9 && tests/venv.sh $(VENV)
 
-.PHONY: help demo test test-oldest check soak specs mutants bench format lock up down
+.PHONY: help demo test test-oldest check soak specs chaos mutants bench format lock up down

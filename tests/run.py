@@ -112,7 +112,7 @@ SIMULATION_TITLE = "faults at every write and generated clusters, in memory"
 SIMULATION = [
     *("nice", "-n", "19", "env", f"SIMULATE={SIMULATE}", f"CLUSTERS={CLUSTERS}"),
     *(*PYTEST, "-n", "2"),
-    *("tests/simulation", "tests/specs", "tests/unit/scheduler/test_properties.py"),
+    *("tests/simulation", "tests/specs", "tests/chaos", "tests/unit/scheduler/test_properties.py"),
 ]
 SIMULATION_SECONDS = 900.0
 """So long it may take once all else is done."""

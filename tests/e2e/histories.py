@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kubernetes import watch
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from tests.e2e.pools import Pool
-from tests.e2e.world import GROUP, RealWorld
+from tests.e2e.world import GROUP, PAUSE, RealWorld
 
 Json = Mapping[str, Any]
 LONGEST = 400
@@ -20,6 +22,9 @@ LONGEST = 400
 FALLBACK = 75
 """Seconds: after sixty a gang that does not stand is taken back."""
 JOB, POD = "TrainingJob", "Pod"
+SCALINGS = ("ScaleIn", "ScaleOut")
+GONE = 410
+"""What the server says of a version that it does not know any more."""
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -39,16 +44,20 @@ class Version:
 
 
 class History:
-    """What was written in a namespace since this was made, as two watches tell it."""
+    """What was written in a namespace since this was made, as watches tell it, one of each kind."""
 
-    def __init__(self, world: RealWorld) -> None:
+    def __init__(
+        self, world: RealWorld, *, seconds: float = LONGEST, kinds: Iterable[str] = (JOB, POD)
+    ) -> None:
         self._versions: list[Version] = []
+        self._until = time.monotonic() + seconds
         custom = world.custom.list_namespaced_custom_object
-        places: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-            JOB: (custom, (GROUP, "v1alpha1", world.namespace, "trainingjobs")),
-            POD: (world.core.list_namespaced_pod, (world.namespace,)),
-        }
-        for kind, (listing, place) in places.items():
+        for kind in kinds:
+            listing: Callable[..., Any] = world.core.list_namespaced_pod
+            place: tuple[str, ...] = (world.namespace,)
+            if kind != POD:
+                listing = custom
+                place = (GROUP, "v1alpha1", world.namespace, f"{kind.lower()}s")
             threading.Thread(target=self._follow, args=(kind, listing, place), daemon=True).start()
 
     def list_versions(self) -> list[Version]:
@@ -67,10 +76,20 @@ class History:
         return words
 
     def _follow(self, kind: str, listing: Callable[..., Any], place: tuple[str, ...]) -> None:
-        for event in watch.Watch().stream(listing, *place, timeout_seconds=LONGEST):
-            is_gone = event["type"] == "DELETED"
-            now = time.monotonic()
-            self._versions.append(Version(kind, event["raw_object"], now, is_gone))
+        """Until the time is over; where the server was away, from the last version on."""
+        known: dict[str, str] = {}
+        while (left := self._until - time.monotonic()) > 0:
+            try:
+                for event in watch.Watch().stream(
+                    listing, *place, timeout_seconds=int(left) + 1, **known
+                ):
+                    body, now = event["raw_object"], time.monotonic()
+                    known = {"resource_version": body["metadata"]["resourceVersion"]}
+                    self._versions.append(Version(kind, body, now, event["type"] == "DELETED"))
+            except (ApiException, HTTPError) as error:
+                if getattr(error, "status", None) == GONE:
+                    known = {}
+                PAUSE.wait(0.5)
 
 
 @dataclass
