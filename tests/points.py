@@ -161,6 +161,7 @@ POINTS = (
     Point("every-cut", "broker, API server, bridges, kubelet, a node: no line is lost", REAL),
     Point("broken-ring", "a worker killed in the middle of a step costs seconds", TRAINING),
     Point("given-up", "a rank is killed, its pod lives: the worker is replaced", TRAINING),
+    Point("chaos", "fault after fault: no wrong deletion or end, all ranks back", TRAINING),
     Point("dead-containerd-shim", "a worker whose containerd-shim is killed is replaced", REAL),
     Point("lost-node", "a worker's node cut for good: told in 10 s, the rest train on", TRAINING),
     Point("fenced-node", "a launcher alive on a cut node and its successor: never both", REAL),

@@ -3,8 +3,8 @@
     python -m tests.chaos [--seconds N] [--seed N] [--own] [--page docs/chaos.md]
 
 The operator must be deployed, on three nodes for a whole night. One job trains with Horovod while
-faults come as the seed has it; --own leaves out those that others on the cluster would feel. What
-was seen is written to out/chaos, whole, if something did not hold.
+faults come as the seed has it; --own leaves out those that others on the cluster would feel. Logs
+and objects are kept in LOGS_DIR.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from tests.chaos.nights import Night
 from tests.chaos.pages import build_chart, build_page, build_tables
 from tests.chaos.records import Record
 from tests.chaos.schedules import OWN, Kind
-from tests.e2e.world import ROOT, RealWorld
-
-OUT = ROOT / "out" / "chaos"
+from tests.e2e.world import RealWorld
 
 
 def main() -> int:
@@ -54,7 +52,6 @@ def run(seconds: float, seed: int, kinds: tuple[Kind, ...]) -> Record:
             night = Night(world, Path(folder), seconds=seconds, tell=tell)
             return night.live(seed, kinds)
     finally:
-        world.dump(OUT / name)
         world.clear()
 
 

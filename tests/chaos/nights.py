@@ -20,7 +20,7 @@ from tests.e2e.faults import find_processes, get_spec
 from tests.e2e.histories import ENDED, JOB, POD, SCALINGS, History, find_label
 from tests.e2e.operators import Operators
 from tests.e2e.test_troubles import set_quota
-from tests.e2e.world import PAUSE, RealWorld, build_job, train
+from tests.e2e.world import LOGS, PAUSE, RealWorld, build_job, train
 
 NAME = "night"
 STEP_SECONDS = "0.3"
@@ -30,7 +30,8 @@ BOUND = 180.0
 PATIENCE = 420.0
 """Seconds after which a night is over in which something does not become well."""
 START, CLEANING = 180.0, 90.0
-NOT_OURS = frozenset({"kube-root-ca.crt", "default"})
+NOT_ITS_OWN = ("kube-root-ca.crt", "default", "edl-runtime-")
+"""What these begin with belongs to a namespace, or to all jobs there."""
 
 
 class Night:
@@ -55,7 +56,9 @@ class Night:
             world, seconds=seconds + START + patience, kinds=(JOB, POD, *SCALINGS)
         )
         self._uid = world.create(build_training(folder))["metadata"]["uid"]
-        self._telling = Telling(self._list_launchers)
+        self._logs = LOGS / f"{world.namespace}-night"
+        self._logs.mkdir(parents=True)
+        self._telling = Telling(self._list_launchers, self._logs)
         self._striker = Striker(world, NAME)
 
     def live(self, seed: int, kinds: tuple[Kind, ...]) -> Record:
@@ -70,6 +73,7 @@ class Night:
                 break
             PAUSE.wait(one.pause)
         self._telling.close()
+        self._world.dump(self._logs)
         return Record(
             job=NAME,
             maximum=MOST,
@@ -168,7 +172,7 @@ class Night:
             "RoleBinding": rights.list_namespaced_role_binding,
         }.items():
             for item in listing(name).items:
-                if item.metadata.name not in NOT_OURS:
+                if not item.metadata.name.startswith(NOT_ITS_OWN):
                     yield f"{what} {item.metadata.name}"
         yield from (f"process {pid}" for pid in find_processes(self._uid))
 

@@ -47,10 +47,11 @@ class Tail:
 
 
 class Telling:
-    """Follows the launchers of a job for as long as it is open."""
+    """Follows the launchers of a job while it is open, and keeps what they said, with times."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, kept: Path) -> None:
         self._places = places
+        self._kept = kept
         self._steps: list[Step] = []
         self._tail = Tail()
         self._over = threading.Event()
@@ -72,7 +73,10 @@ class Telling:
         while not is_over:
             is_over = self._over.is_set()
             for uid, folder in self._places():
-                self._steps += parse_steps(self._tail.read(folder), uid, self._ahead)
+                text = self._tail.read(folder)
+                self._steps += parse_steps(text, uid, self._ahead)
+                with (self._kept / f"launcher-{uid}.log").open("ab") as stream:
+                    stream.write(text)
             PAUSE.wait(EACH)
 
 
