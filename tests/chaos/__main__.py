@@ -10,6 +10,7 @@ and objects are kept in LOGS_DIR.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import uuid
@@ -34,10 +35,11 @@ def main() -> int:
     parser.add_argument("--own", action="store_true", help="harm nobody else on the cluster")
     parser.add_argument("--page", type=Path, help="write the result there, its picture beside it")
     options = parser.parse_args()
+    load = os.getloadavg()[0]
     record = run(options.seconds, options.seed, OWN if options.own else tuple(Kind))
     print("\n".join(["", *build_tables(record)]))
     if options.page is not None:
-        options.page.write_text(build_page(record, options.seconds, options.seed))
+        options.page.write_text(build_page(record, options.seconds, options.seed, load))
         draw(build_chart(record), options.page.with_suffix(".png"))
     return 1 if list_breaches(record) else 0
 

@@ -24,15 +24,15 @@ All that is written meanwhile, and each step, is recorded and judged. The run wr
 """
 
 
-def build_page(record: Record, seconds: float, seed: int) -> str:
-    """docs/chaos.md."""
+def build_page(record: Record, seconds: float, seed: int, load: float) -> str:
+    """docs/chaos.md; `load` is what else the machine did, its load average before."""
     whole = "a whole night" if seconds >= WHOLE else f"a short one: {seconds:.0f} s, not {WHOLE}"
     steps = f"{len(record.steps):,} steps, {len(record.passages)} rounds"
     return "\n".join(
         [
             HEAD,
-            f"This is {whole}, seed {seed}, on {os.cpu_count()} cores: {steps}.",
-            "`make chaos SECONDS=n SEED=n` runs another one.",
+            f"This is {whole}, seed {seed}: {steps}, on {os.cpu_count()} cores whose load average",
+            f"was {load:.1f} before. `make chaos SECONDS=n SEED=n` runs another one.",
             "",
             "![Ranks that trained, second by second](chaos.png)",
             "",

@@ -24,7 +24,7 @@ RECORD = Record(
 
 
 def test_a_page_has_each_promise_each_kind_and_each_round():
-    page = build_page(RECORD, 1800, 7)
+    page = build_page(RECORD, 1800, 7, 0.5)
     assert "This is a whole night, seed 7" in page
     for promise in JUDGES:
         assert f"| {promise} | yes |" in page
@@ -33,7 +33,7 @@ def test_a_page_has_each_promise_each_kind_and_each_round():
 
 
 def test_what_did_not_hold_is_said():
-    page = build_page(replace(RECORD, left=["Secret key"]), 60, 7)
+    page = build_page(replace(RECORD, left=["Secret key"]), 60, 7, 0.5)
     assert "This is a short one: 60 s, not 1800" in page
     assert "| nothing is left behind | **no**: Secret key was left behind |" in page
 
