@@ -11,6 +11,7 @@ from et_operator.model.admissions import Admission
 
 _PATH = "status.admission"
 _MAX_MESSAGE = 1024
+_MAX_QUEUE = 63
 
 
 def decode_admission(body: object) -> tuple[Admission | None, str]:
@@ -38,6 +39,7 @@ def _decode(fields: Fields) -> Admission:
             avoid=_read_nodes(placement, "avoid", is_needed_whole=False),
         ),
         message=clean(fields.get_text("message") or "", _MAX_MESSAGE),
+        queue=clean(fields.get_text("queue") or "", _MAX_QUEUE),
     )
 
 

@@ -13,7 +13,7 @@ class Admission:
     """`status.admission`, as far as it is carried out.
 
     `number` rises with each admission: one that was spent starts nothing any more. `leaving` are
-    names of workers that go first.
+    names of workers that go first. `queue` is the one by which the job counts; "": not known.
     """
 
     number: int
@@ -23,6 +23,7 @@ class Admission:
     leaving: tuple[str, ...] = ()
     placement: Placement = ANYWHERE
     message: str = ""
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,16 @@ def note_admission(draft: Draft) -> None:
         )
     else:
         message = f"the job may have {draft.spec.worker.replicas} workers"
-        draft.set_condition(ADMITTED, "True", ADMITTED, message)
+        draft.set_condition(ADMITTED, "True", ADMITTED, message + _describe_edit(draft))
+
+
+def _describe_edit(standing: Standing) -> str:
+    """That another queue in the spec changes nothing yet: its author may wait for an effect."""
+    admission, asked = standing.view.snapshot.job.admission, standing.spec.queue
+    if admission is None or admission.queue in {"", asked}:
+        return ""
+    edit = f"spec.queue {asked}" if asked else "that spec.queue is left out"
+    return f"; it stays in queue {admission.queue}: {edit} counts from its next admission"
 
 
 def try_pods(standing: Standing) -> list[Action]:

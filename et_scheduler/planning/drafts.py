@@ -145,7 +145,11 @@ class Draft:
         return amounts
 
     def get_queue(self, standing: Standing) -> str:
-        """By which queue the job counts: what was fixed at its start, as long as it runs."""
+        """By which queue the job counts: what was fixed at its start, as long as it runs.
+
+        Nothing else here reads a queue of a job: what `spec.queue` says may be anybody's, and is
+        looked at by nobody before the next admission.
+        """
         return standing.admission.queue if standing.is_admitted else standing.job.queue
 
     def wake(self, at: int) -> None:
@@ -315,7 +319,7 @@ class Draft:
 
     def rank_priority(self, standing: Standing) -> tuple[int, int]:
         """Whose reservation yields to whose: by the queue, then by the job."""
-        queue = self.queues.get(standing.job.queue)
+        queue = self.queues.get(self.get_queue(standing))
         return (queue.priority if queue else 0, standing.job.priority)
 
     def build_placement(
@@ -334,7 +338,7 @@ class Draft:
 
     def name_for_others(self, standing: Standing) -> str:
         """How sentences name a job: by its queue, for its namespace is nobody else's business."""
-        return f"a job of queue {standing.job.queue}"
+        return f"a job of queue {self.get_queue(standing)}"
 
     def note_parts(self, standing: Standing, there: Sequence[Piece]) -> None:
         """Compute the shares of the cluster of its launcher and of each worker, on average."""

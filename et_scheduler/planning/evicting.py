@@ -151,8 +151,8 @@ def _was_evicted(draft: Draft, waiter: Standing, victim: Standing) -> bool:
     """For this queue, within the hour."""
     queue = draft.get_queue(waiter)
     return any(
-        one.queue == queue and draft.now - one.at < draft.rules.evicted_again
-        for one in victim.admission.evictions
+        eviction.queue == queue and draft.now - eviction.at < draft.rules.evicted_again
+        for eviction in victim.admission.evictions
     )
 
 

@@ -24,9 +24,10 @@ def find_obstacle(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
 def explain_strays(draft: Draft) -> None:
     """Who names a queue that does not exist is in no line, and is told here."""
     for standing in draft.list_waiting():
-        if draft.get_queue(standing) not in draft.queues:
+        queue = draft.get_queue(standing)
+        if queue not in draft.queues:
             text = (
-                f"there is no queue {standing.job.queue}: create a TrainingQueue of that name, or "
+                f"there is no queue {queue}: create a TrainingQueue of that name, or "
                 "name another one in spec.queue"
             )
             draft.explain(standing, Reason.NO_QUEUE, text)

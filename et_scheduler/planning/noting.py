@@ -69,12 +69,12 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
     """A place in line begins when the job is first held, in its queue, and at each suspension."""
     admission = standing.admission
     is_spent = admission.state is AdmissionState.ADMITTED
-    if is_spent or admission.queue != standing.job.queue:
+    if is_spent or admission.queue != draft.get_queue(standing):
         draft.change(
             standing,
             Step.TELL,
             state=AdmissionState.WAITING,
-            queue=standing.job.queue,
+            queue=draft.get_queue(standing),
             workers=0,
             queued_at=draft.now,
             unfit_since=None,
@@ -138,7 +138,7 @@ def _check_start(draft: Draft, standing: Standing) -> None:
     wait for, and there may be room elsewhere.
     """
     rules, admission = draft.rules, standing.admission
-    queue = draft.queues.get(admission.queue)
+    queue = draft.queues.get(draft.get_queue(standing))
     is_autoscaled = queue is not None and queue.is_autoscaled
     wait = rules.autoscaled_within if is_autoscaled else rules.bound_within
     gang = sorted(pod.created for pod in (*standing.workers, *standing.unbound))[: standing.floor]

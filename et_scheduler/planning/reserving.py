@@ -79,7 +79,7 @@ def _has_equal(draft: Draft, queue: str, standing: Standing) -> bool:
     """One at a time: another of this queue, or it itself, holds nodes already."""
     mine = draft.rank_priority(standing)
     return any(
-        hold.standing.job.queue == queue
+        draft.get_queue(hold.standing) == queue
         and (hold.standing is standing or draft.rank_priority(hold.standing) >= mine)
         for hold in draft.holds.values()
     )

@@ -48,10 +48,10 @@ def _share_evenly(total: int, claims: Sequence[Claim]) -> dict[str, int]:
             deserved[claim.queue] = claim.request
         left -= sum(claim.request for claim in full)
         weights -= sum(claim.weight for claim in full)
-        open_claims = [one for one in open_claims if one.queue not in deserved]
+        open_claims = [claim for claim in open_claims if claim.queue not in deserved]
     for claim in open_claims:
         deserved[claim.queue] = left * claim.weight // weights
     rest = left - sum(deserved[claim.queue] for claim in open_claims)
-    for claim in sorted(open_claims, key=lambda one: one.queue)[: max(rest, 0)]:
+    for claim in sorted(open_claims, key=lambda claim: claim.queue)[: max(rest, 0)]:
         deserved[claim.queue] += 1
     return deserved

@@ -145,7 +145,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     """It may have pods, on these nodes."""
     is_new = not standing.is_admitted
     end_hold(draft, standing)
-    queue = standing.job.queue if is_new else standing.admission.queue
+    queue = draft.get_queue(standing)
     amounts = draft.get_amounts(standing, gang.workers, launcher=is_new)
     draft.ledger.book(queue, amounts, amounts)
     standing.gang_seats = seats

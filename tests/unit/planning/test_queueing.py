@@ -754,3 +754,25 @@ def test_who_was_refused_is_in_line_again_where_the_server_may_not_be_asked_any_
     world.go_on()
     assert find_admitted(world)[1] == "Waiting"
     assert list_priorities(world) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("queue", "edit"), [("prod", "spec.queue prod"), ("", "that spec.queue is left out")]
+)
+def test_who_edits_the_queue_of_a_job_that_runs_is_told_when_that_counts(
+    queue: str, edit: str
+) -> None:
+    world = make_world()
+    world.settle()
+    answer(world, 1, 2, queue="vision")
+    world.start()
+    admitted = find_condition(world.status.conditions, "Admitted")
+    assert admitted is not None
+    assert admitted.message == "the job may have 2 workers"
+    world.edit(queue=queue)
+    world.go_on()
+    admitted = find_condition(world.status.conditions, "Admitted")
+    assert admitted is not None
+    assert admitted.message.endswith(
+        f"; it stays in queue vision: {edit} counts from its next admission"
+    )
