@@ -65,6 +65,14 @@ Volumes = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be sent, and send nothing.")
 ]
+Update = Annotated[
+    bool,
+    typer.Option(
+        "--update",
+        help="Change a job that is there, or create it; its number of workers stays, "
+        "unless --replicas sets it.",
+    ),
+]
 Watch = Annotated[bool, typer.Option("-w", "--watch", help="Then watch the job.")]
 
 
@@ -96,6 +104,7 @@ def submit(
             "the launcher has the volumes too.",
         ),
     ] = False,
+    is_update: Update = False,
     dry_run: DryRun = False,
     watch: Watch = False,
     output: Format = Output.TEXT,
@@ -107,13 +116,18 @@ def submit(
 
     et submit job.yaml
 
+    et submit --update job.yaml
+
     et submit --name first --image IMAGE --replicas 2 --max 4 -- python3 train.py
     """
     from et.manifests import collect
     from et.quickjobs import QuickJob
     from et.running import run_alone
-    from et.submitting import show_manifests, submit_and_watch
+    from et.submitting import Change, Manner, show_manifests, submit_and_watch
 
+    source = ctx.get_parameter_source("replicas")
+    is_said = source is not None and source.name != "DEFAULT"
+    change = Change(replicas if is_said else None) if is_update else None
     as_json = output is Output.JSON
     bounds = (replicas, minimum, maximum, gpus, slots)
     others = (env or (), env_from or (), secret_env or (), volumes or ())
@@ -121,10 +135,8 @@ def submit(
 
     async def work(cluster: Cluster, screen: Screen) -> bool:
         objects: Objects = collect(quick)
-        place = namespace or ""
-        return await submit_and_watch(
-            cluster, screen, objects, namespace=place, as_json=as_json, is_watching=watch
-        )
+        manner = Manner(namespace or "", as_json, watch, change)
+        return await submit_and_watch(cluster, screen, objects, manner)
 
     if dry_run:
         run_alone(ctx, lambda screen: show_manifests(screen, collect(quick), as_json=as_json))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import yaml
 
@@ -10,9 +11,16 @@ from et.clusters import Cluster, get_meta
 from et.errors import EtError
 from et.manifests import Objects
 from et.screens import Screen
+from et.updating import update
 from et.watching import watch
 from et_kube.resources import TRAINING_JOBS, Json
 from et_operator.codec.decoding import decode_job
+
+
+class Change(NamedTuple):
+    """That jobs which are there are changed; None: their number of workers stays."""
+
+    replicas: int | None = None
 
 
 class PlainDumper(yaml.SafeDumper):
@@ -23,23 +31,35 @@ class PlainDumper(yaml.SafeDumper):
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How objects are submitted: to which namespace ("" for their own), or as a change."""
+
+    namespace: str = ""
+    as_json: bool = False
+    is_watching: bool = False
+    change: Change | None = None
+
+
 async def submit_and_watch(
-    cluster: Cluster,
-    screen: Screen,
-    objects: Objects,
-    *,
-    namespace: str,
-    as_json: bool,
-    is_watching: bool,
+    cluster: Cluster, screen: Screen, objects: Objects, manner: Manner
 ) -> bool:
-    """Submit, and with `is_watching` watch the one job until its end; whether it succeeded."""
+    """Submit or change them, and watch the one job until its end; whether it succeeded."""
     jobs = [manifest for resource, manifest in objects if resource is TRAINING_JOBS]
-    if is_watching and len(jobs) != 1:
+    if manner.is_watching and len(jobs) != 1:
         raise EtError(f"--watch is for one TrainingJob, there are {len(jobs)}")
-    created = await submit(cluster, screen, objects, namespace=namespace, as_json=as_json)
-    if not is_watching:
+    namespace, as_json = manner.namespace, manner.as_json
+    if manner.change is None:
+        stored = await submit(cluster, screen, objects, namespace=namespace, as_json=as_json)
+    else:
+        quiet = Screen(screen.err, screen.err) if as_json else screen
+        number = manner.change.replicas
+        stored = await update(cluster, quiet, objects, namespace=namespace, replicas=number)
+        if as_json:
+            screen.show_json(stored[0] if len(stored) == 1 else stored)
+    if not manner.is_watching:
         return True
-    job = next(obj for obj in created if obj["kind"] == TRAINING_JOBS.kind)
+    job = next(obj for obj in stored if obj["kind"] == TRAINING_JOBS.kind)
     there = replace(cluster, namespace=get_meta(job, "namespace"))
     return await watch(there, screen, get_meta(job, "name"))
 

@@ -97,7 +97,8 @@ class Api(Protocol):
     ) -> Json:
         """The object as stored; NotFound, Conflict, Refused.
 
-        Put metadata.resourceVersion and metadata.uid into a merge patch to pin it.
+        Put metadata.resourceVersion and metadata.uid into a merge patch to pin it. An apply takes
+        over what others have written, and creates what is not there and not pinned.
         """
         ...
 

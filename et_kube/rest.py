@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from et_kube.api import MERGE_PATCH, Listing, WatchEvent
+from et_kube.api import APPLY_PATCH, MERGE_PATCH, Listing, WatchEvent
 from et_kube.connecting import Connection
 from et_kube.errors import ApiError, Expired, NotLeader, Refused
 from et_kube.parsing import (
@@ -207,9 +207,11 @@ class Rest:
         content_type: str = MERGE_PATCH,
     ) -> Json:
         """See Api.patch."""
-        path = build_ref_path(ref, subresource)
+        path, params = build_ref_path(ref, subresource), dict(self._writing)
+        if content_type == APPLY_PATCH:
+            params["force"] = "true"
         return await self._call(
-            Request("patch", "PATCH", ref.resource, path, self._writing, body, content_type)
+            Request("patch", "PATCH", ref.resource, path, params, body, content_type)
         )
 
     async def delete(

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from et_kube.api import JSON_PATCH, MERGE_PATCH
+from et_kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
 from et_kube.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
 from fakes import kinds
-from fakes.documents import copy_json, copy_stored, json_patch, merge_patch
+from fakes.documents import apply_patch, copy_json, copy_stored, json_patch, merge_patch
 from fakes.histories import Change, History
 from fakes.selectors import parse_field_selector, parse_label_selector
 
@@ -55,6 +55,8 @@ class FakeCluster:
         self.history = History(FIRST_REVISION)
         self.seed = seed
         self._objects: dict[Ref, Document] = {}
+        self._applied: dict[str, Json] = {}
+        """By uid: what a server-side apply had in it last, whoever's it was."""
         self._made = 0
         self._clean_at = 0
 
@@ -149,6 +151,8 @@ class FakeCluster:
         content_type: str = MERGE_PATCH,
     ) -> Document:
         """Change an object, its `status` or its `scale`; the answer is what was asked about."""
+        if content_type == APPLY_PATCH and ref not in self._objects:
+            return self._create_applied(ref, body)
         old = self._find(ref)
         if subresource == "scale":
             return self._patch_scale(ref, old, body)
@@ -343,7 +347,19 @@ class FakeCluster:
             return merge_patch(copy_stored(old), body)  # type: ignore[no-any-return]
         if content_type == JSON_PATCH:
             return json_patch(old, body)  # type: ignore[no-any-return]
+        if content_type == APPLY_PATCH:
+            uid = old["metadata"]["uid"]
+            last, self._applied[uid] = self._applied.get(uid, {}), copy_json(body)
+            return apply_patch(copy_stored(old), last, body)  # type: ignore[no-any-return]
         raise Refused(415, "UnsupportedMediaType", f"{content_type} is not supported here")
+
+    def _create_applied(self, ref: Ref, body: Any) -> Document:
+        if body["metadata"].get("uid"):
+            message = f'Operation cannot be fulfilled on {ref.resource.plural} "{ref.name}": '
+            raise Conflict(409, "Conflict", f"{message}uid mismatch")
+        stored = self.create(ref.resource, ref.namespace, body)
+        self._applied[stored["metadata"]["uid"]] = copy_json(body)
+        return stored
 
     def _check_identity(
         self, ref: Ref, old: Document, new: Document, *, is_uid_checked: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from et_kube.api import JSON_PATCH
+from et_kube.api import APPLY_PATCH, JSON_PATCH
 from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
 from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS, Json
 from tests.contract.conftest import Site
@@ -134,6 +134,32 @@ async def test_a_json_patch_applies_when_its_test_holds(site: Site):
         await site.api.patch(ref, operations, content_type=JSON_PATCH)
     assert caught.value.status == 422
     assert (await site.api.get(ref))["data"] == {"a": "2", "b": "3"}
+
+
+async def test_an_apply_creates_and_holds_what_it_names_and_takes_back_what_it_brought(site: Site):
+    def make(**data: str) -> Json:
+        manifest = make_config_map("box", data)
+        return manifest | {"metadata": {**manifest["metadata"], "namespace": site.namespace}}
+
+    ref = site.ref(CONFIG_MAPS, "box")
+    made = await site.api.patch(ref, make(a="1", b="2"), content_type=APPLY_PATCH)
+    assert made["data"] == {"a": "1", "b": "2"}
+    await site.api.patch(ref, {"data": {"c": "others"}})
+    changed = await site.api.patch(ref, make(a="3"), content_type=APPLY_PATCH)
+    assert changed["data"] == {"a": "3", "c": "others"}
+
+
+async def test_an_apply_from_an_old_version_or_of_another_uid_is_a_conflict(site: Site):
+    stored = await site.create(CONFIG_MAPS, make_config_map("box", {"a": "1"}))
+    ref, metadata = site.ref(CONFIG_MAPS, "box"), stored["metadata"]
+    body = make_config_map("box", {"a": "2"})
+    pin = {k: metadata[k] for k in ("name", "namespace", "uid", "resourceVersion")}
+    await site.api.patch(ref, {"data": {"a": "3"}})
+    with pytest.raises(Conflict):
+        await site.api.patch(ref, body | {"metadata": pin}, content_type=APPLY_PATCH)
+    await site.api.delete(ref, uid=metadata["uid"])
+    with pytest.raises(Conflict):
+        await site.api.patch(ref, body | {"metadata": pin}, content_type=APPLY_PATCH)
 
 
 async def test_an_immutable_config_map_keeps_its_data(site: Site):

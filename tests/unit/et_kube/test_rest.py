@@ -165,13 +165,14 @@ async def test_writes_say_what_they_are():
         await api.delete(POD, uid="u", resource_version="5", grace_seconds=0)
         await api.delete(POD, uid="u", propagation="Background")
     manager = {"fieldManager": "et-operator"}
+    forced = {**manager, "force": "true"}
     options = {"kind": "DeleteOptions", "apiVersion": "v1"}
     pinned = {"preconditions": {"uid": "u", "resourceVersion": "5"}, "gracePeriodSeconds": 0}
     merge = "application/merge-patch+json"
     assert seen == [
         ("POST", ["team", "pods"], "application/json", manager, {"a": 1}),
         ("PATCH", ["w-1", "status"], merge, manager, {"b": 2}),
-        ("PATCH", ["pods", "w-1"], "application/apply-patch+yaml", manager, {"c": 3}),
+        ("PATCH", ["pods", "w-1"], "application/apply-patch+yaml", forced, {"c": 3}),
         ("DELETE", ["pods", "w-1"], "application/json", {}, {**options, **pinned}),
         (
             "DELETE",

@@ -1,0 +1,136 @@
+"""`et submit --update`: a job as its file says, without what others decide of it.
+
+Server-side apply: what the file has holds, whoever else wrote it; what an earlier update brought
+and the file has no more goes; all else stays. The number of workers is the scalings' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from datetime import timedelta
+from typing import Any
+
+from et.clusters import Cluster, get_meta
+from et.errors import EtError
+from et.manifests import Objects
+from et.reading import explain_end, has_ended
+from et.screens import Screen
+from et_kube.api import APPLY_PATCH
+from et_kube.errors import Conflict, NotFound
+from et_kube.resources import TRAINING_JOBS, Json, Ref
+from et_operator.codec.decoding import decode_job
+from et_operator.model.texts import count
+
+TRIES = 8
+"""So often a job may change between our look and our write: its status does while it starts."""
+PAUSE = timedelta(milliseconds=250)
+
+
+async def update(
+    cluster: Cluster, screen: Screen, objects: Objects, *, namespace: str, replicas: int | None
+) -> list[Json]:
+    """Apply jobs, or create them; their number of workers becomes `replicas`, or stays.
+
+    Raises:
+        EtError: something in the file cannot be updated.
+    """
+    for resource, manifest in objects:
+        if resource is not TRAINING_JOBS:
+            raise EtError(f"--update is for TrainingJobs: a {resource.kind} is never changed")
+        if not get_meta(manifest, "name"):
+            raise EtError("--update needs a job with a name (metadata.name)")
+    stored = []
+    for _, manifest in objects:
+        place = namespace or get_meta(manifest, "namespace") or cluster.namespace
+        stored.append(await _apply(cluster, screen, manifest, place, replicas))
+    return stored
+
+
+async def _apply(
+    cluster: Cluster, screen: Screen, manifest: Json, place: str, replicas: int | None
+) -> Json:
+    ref = Ref(TRAINING_JOBS, place, get_meta(manifest, "name"))
+    for _ in range(TRIES):
+        before = await _find(cluster, ref)
+        body = build_update(manifest, place, before, replicas)
+        try:
+            after = await cluster.api.patch(ref, body, content_type=APPLY_PATCH)
+        except Conflict:
+            await cluster.clock.sleep(PAUSE)
+            continue
+        tell(screen, before, after)
+        return after
+    raise EtError(f"{ref.name} changes all the time: it was not updated, try again")
+
+
+async def _find(cluster: Cluster, ref: Ref) -> Json | None:
+    try:
+        found = await cluster.api.get(ref)
+    except NotFound as error:
+        if ref.name not in error.message:
+            raise  # the kind is missing, or the namespace
+        return None
+    job = decode_job(found)
+    if has_ended(job):
+        raise EtError(
+            f"{ref.name} has ended ({job.status.phase}): {explain_end(job)}; nothing of it changes "
+            f"any more. `et delete {ref.name}`, and submit it again"
+        )
+    return found
+
+
+def build_update(
+    manifest: Json, place: str, before: Json | None, replicas: int | None
+) -> dict[str, Any]:
+    """What is applied: the file, with the number that the job has, of the version that was read.
+
+    A number that is left out would be taken away where an earlier update brought it.
+    """
+    body: dict[str, Any] = deepcopy(dict(manifest))
+    body.pop("status", None)
+    body["metadata"] = {**body["metadata"], "namespace": place}
+    number = replicas if replicas is not None else count_replicas(before)
+    roles = (body.get("spec") or {}).get("etReplicaSpecs") or {}
+    if number is not None and isinstance(roles.get("worker"), dict):
+        roles["worker"]["replicas"] = number
+    if before is not None:
+        body["metadata"]["resourceVersion"] = get_meta(before, "resourceVersion")
+        body["metadata"]["uid"] = get_meta(before, "uid")
+    return body
+
+
+def count_replicas(job: Json | None) -> int | None:
+    """How many workers the stored job asks for; None where it says none."""
+    worker = _find_worker(job)
+    number = worker.get("replicas")
+    return number if type(number) is int else None
+
+
+def tell(screen: Screen, before: Json | None, after: Json) -> None:
+    """What has become of the job, and what its pods have of it."""
+    name, place = get_meta(after, "name"), get_meta(after, "namespace")
+    where = f"TrainingJob {name} in namespace {place}"
+    if before is None:
+        screen.say(f"{where} is created")
+        return
+    if before.get("spec") == after.get("spec"):
+        screen.say(f"{where} is as the file says already")
+        return
+    workers = count(count_replicas(after), "worker")
+    screen.say(f"{where} is updated; it has {workers} (--replicas sets another number)")
+    if _find_templates(before) != _find_templates(after):
+        screen.hint(
+            f"pods that run keep the old template: `et restart {name} -n {place}` for all, with "
+            "--workers for the workers while it trains"
+        )
+
+
+def _find_templates(job: Json) -> list[Any]:
+    roles = (job.get("spec") or {}).get("etReplicaSpecs") or {}
+    return [(roles.get(role) or {}).get("template") for role in ("launcher", "worker")]
+
+
+def _find_worker(job: Json | None) -> Mapping[str, Any]:
+    roles = ((job or {}).get("spec") or {}).get("etReplicaSpecs") or {}
+    return roles.get("worker") or {}

@@ -1,0 +1,164 @@
+"""`et submit --update` against the whole operator, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from et.errors import EtError
+from et.screens import Screen
+from et.updating import build_update, update
+from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Json
+from fakes.clients import Call, Moment
+from fakes.clock import FakeClock
+from fakes.cluster import FakeCluster
+from tests.makers import make_job, make_scale_out
+from tests.simulation.lives import start
+from tests.simulation.worlds import NAMESPACE, SimulatedWorld
+from tests.unit.et.rigs import join, make_cluster, make_screen, read
+from tests.unit.et.test_commands import Desk
+
+
+@pytest.fixture
+async def world() -> SimulatedWorld:
+    world = SimulatedWorld()
+    await start(world, minReplicas=1, maxReplicas=4)
+    return world
+
+
+async def run(
+    world: SimulatedWorld, manifest: Json, screen: Screen | None = None, replicas: int | None = None
+) -> Json:
+    objects = [(TRAINING_JOBS, manifest)]
+    screen = screen or make_screen()
+    [stored] = await update(join(world), screen, objects, namespace="", replicas=replicas)
+    return stored
+
+
+def make(**fields: Any) -> dict[str, Any]:
+    return make_job(**{"minReplicas": 1, "maxReplicas": 4, **fields})
+
+
+def count(job: Json) -> int:
+    return int(job["spec"]["etReplicaSpecs"]["worker"]["replicas"])
+
+
+async def test_a_change_comes_and_a_scaling_is_not_undone(world: SimulatedWorld):
+    world.cluster.patch(
+        world.ref(TRAINING_JOBS, "train"), {"spec": {"replicas": 3}}, subresource="scale"
+    )
+    screen = make_screen()
+
+    stored = await run(world, make(maxReplicas=8), screen)
+
+    assert count(stored) == 3
+    assert stored["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] == 8
+    assert read(screen.out) == (
+        f"TrainingJob train in namespace {NAMESPACE} is updated; it has 3 workers (--replicas sets "
+        "another number)"
+    )
+
+
+async def test_the_number_that_is_said_is_set(world: SimulatedWorld):
+    assert count(await run(world, make(), replicas=4)) == 4
+
+
+async def test_what_an_update_brought_and_the_file_has_no_more_goes(world: SimulatedWorld):
+    brought = await run(world, make(drainTimeoutSeconds=90, ttlSecondsAfterFinished=60))
+    assert brought["spec"]["ttlSecondsAfterFinished"] == 60
+
+    stored = await run(world, make(drainTimeoutSeconds=90))
+
+    assert "ttlSecondsAfterFinished" not in stored["spec"]
+    assert stored["spec"]["drainTimeoutSeconds"] == 90
+    assert count(stored) == 2
+
+
+async def test_what_others_have_decided_stays(world: SimulatedWorld):
+    await run(world, make())
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
+
+    assert (await run(world, make(backoffLimit=9)))["spec"]["suspend"] is True
+
+
+async def test_a_template_that_changes_is_told_with_what_to_type(world: SimulatedWorld):
+    manifest, screen = make(), make_screen()
+    template = manifest["spec"]["etReplicaSpecs"]["worker"]["template"]
+    template["spec"]["containers"][0]["image"] = "trainer:2"
+
+    await run(world, manifest, screen)
+
+    assert "`et restart train -n team-a` for all, with --workers" in read(screen.err)
+
+
+async def test_what_is_so_already_is_said_to_be(world: SimulatedWorld):
+    await run(world, make())
+    screen = make_screen()
+
+    await run(world, make(), screen)
+
+    assert read(screen.out).endswith("is as the file says already")
+
+
+async def test_a_job_that_is_not_there_is_created():
+    screen, clock = make_screen(), FakeClock()
+    cluster = make_cluster(FakeCluster(clock.now), clock)
+
+    [stored] = await update(cluster, screen, [(TRAINING_JOBS, make())], namespace="", replicas=None)
+
+    assert count(stored) == 2
+    assert read(screen.out) == f"TrainingJob train in namespace {NAMESPACE} is created"
+
+
+async def test_one_that_changes_meanwhile_is_looked_at_again(world: SimulatedWorld):
+    scaled: list[int] = []
+
+    def scale_between(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "patch", Moment.BEFORE) and not scaled:
+            scaled.append(4)
+            ref = world.ref(TRAINING_JOBS, "train")
+            world.cluster.patch(ref, {"spec": {"replicas": 4}}, subresource="scale")
+
+    world.log.faults.append(scale_between)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run(world, make(maxReplicas=8)))
+        await world.clock.advance(timedelta(seconds=1))
+    assert count(task.result()) == 4
+    assert scaled
+
+
+async def test_a_job_that_has_ended_or_something_else_is_not_updated(world: SimulatedWorld):
+    with pytest.raises(EtError, match="a ScaleOut is never changed"):
+        await update(
+            join(world),
+            make_screen(),
+            [(SCALE_OUTS, make_scale_out("more"))],
+            namespace="",
+            replicas=None,
+        )
+    world.end_command(0)
+    await world.until(lambda: world.phase() == "Succeeded")
+    with pytest.raises(EtError, match=r"train has ended .*`et delete train`, and submit it again"):
+        await run(world, make())
+
+
+def test_what_is_applied_leaves_the_file_as_it_is():
+    manifest = make(workers=2)
+    body = build_update(manifest, "team", None, 7)
+    assert count(body) == 7
+    assert count(manifest) == 2
+
+
+def test_replicas_count_where_they_are_said(tmp_path: Path):
+    desk, path = Desk(), tmp_path / "job.yaml"
+    path.write_text(json.dumps(make(workers=2)), encoding="utf-8")
+    numbers = []
+    for words in ((), ("--replicas", "3"), ()):
+        assert desk.type("submit", "--update", str(path), *words) == 0
+        numbers.append(count(desk.cluster.list(TRAINING_JOBS)[0]))
+    assert numbers == [2, 3, 3]
