@@ -19,14 +19,18 @@ from et_process.watches import Watches
 from et_scheduler.acting.observing import Observer
 from et_scheduler.acting.publishing import Publisher
 from et_scheduler.acting.writing import Writer
+from et_scheduler.codec.headroom import read_headroom
 from et_scheduler.codec.snapshots import Snapshot
 from et_scheduler.deciding import Decider, Plan, plan_apart
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Decision
+from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import SECOND
 from et_scheduler.replaying import Recording
 from et_scheduler.settings import Settings
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
+from et_scheduler.state.surveying import Surveyor
 
 CONTROLLER = f"{GROUP}/et-scheduler"
 """Who reports, in Events."""
@@ -78,6 +82,7 @@ class Scheduler:
         writer = Writer(guarded, self._ingest, sink, clock, metrics)
         scribe = observer if settings.is_observing else writer
         self._recording = Recording(Path(settings.record)) if settings.record else None
+        headroom = read_headroom(settings.service_headroom)
         self._decider = Decider(
             self.store,
             scribe,
@@ -85,7 +90,8 @@ class Scheduler:
             clock,
             metrics,
             plan=self._plan,
-            pool_label=settings.pool_label,
+            surveyor=Surveyor(self.store, settings.pool_label, headroom),
+            rules=Rules(level_quiet=settings.level_quiet * SECOND),
         )
         for resource in self.store.tables:
             self._watches.add(resource, None, self._build_reflector(api, resource))

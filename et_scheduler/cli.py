@@ -12,6 +12,8 @@ from pathlib import Path
 from et_kube.errors import KubeError
 from et_process.settings import add_process_flags, read_process_settings
 from et_scheduler.assembly import run
+from et_scheduler.codec.headroom import read_headroom
+from et_scheduler.model.shapes import HOUR, SECOND
 from et_scheduler.replaying import replay
 from et_scheduler.settings import Settings
 
@@ -38,6 +40,21 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="what nodes with another value of this label have are other resources for queues",
     )
     parser.add_argument(
+        "--service-headroom",
+        type=_check_headroom,
+        metavar="PODS*SIZE",
+        default=environ.get("SERVICE_HEADROOM", ""),
+        help="room that is kept for pods without a queue, as 20*cpu=3,memory=3Gi",
+    )
+    parser.add_argument(
+        "--level-quiet-seconds",
+        type=_read_seconds,
+        metavar="SECONDS",
+        dest="level_quiet",
+        default=environ.get("LEVEL_QUIET_SECONDS", "0"),
+        help="after a start: so long nobody who runs shrinks for the level of all",
+    )
+    parser.add_argument(
         "--record",
         metavar="FILE",
         default=environ.get("RECORD", ""),
@@ -62,9 +79,26 @@ def build_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Sett
     return Settings(
         is_observing=args.observe,
         pool_label=args.pool_label,
+        service_headroom=args.service_headroom,
+        level_quiet=args.level_quiet,
         record=args.record,
         **read_process_settings(args, environ),
     )
+
+
+def _check_headroom(text: str) -> str:
+    try:
+        read_headroom(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"(or SERVICE_HEADROOM): {error}") from error
+    return text
+
+
+def _read_seconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text[:5]) > HOUR // SECOND or text[5:]:
+        what = f"(or LEVEL_QUIET_SECONDS): 0 to {HOUR // SECOND} seconds"
+        raise argparse.ArgumentTypeError(what)
+    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

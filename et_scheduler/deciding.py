@@ -28,6 +28,7 @@ from et_scheduler.acting.writing import Entries, EventSink
 from et_scheduler.codec.snapshots import Snapshot
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change, Decision
+from et_scheduler.model.rules import Rules
 from et_scheduler.planning.passing import decide
 from et_scheduler.state.store import Store
 from et_scheduler.state.surveying import Survey, Surveyor
@@ -47,7 +48,7 @@ Plan = Callable[[Snapshot], Awaitable[Decision]]
 
 async def plan_apart(snapshot: Snapshot) -> Decision:
     """A pass, in a thread."""
-    given = (snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now)
+    given = (snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now, snapshot.rules)
     return await asyncio.to_thread(decide, *given)
 
 
@@ -77,7 +78,8 @@ class Decider:
         clock: for pauses; its time of day is what decisions are made by.
         metrics: counts passes.
         plan: makes a pass.
-        pool_label: see Settings.
+        surveyor: looks at the store for a pass.
+        rules: what passes are made by.
     """
 
     def __init__(  # noqa: PLR0913 (its parts, wired in assembly)
@@ -89,7 +91,8 @@ class Decider:
         metrics: Metrics,
         *,
         plan: Plan = plan_apart,
-        pool_label: str = "",
+        surveyor: Surveyor | None = None,
+        rules: Rules | None = None,
     ) -> None:
         self._store = store
         self._scribe = scribe
@@ -97,7 +100,8 @@ class Decider:
         self._clock = clock
         self._metrics = metrics
         self._plan = plan
-        self._surveyor = Surveyor(store, pool_label)
+        self._surveyor = surveyor or Surveyor(store)
+        self._rules = rules or Rules()
         self._wanted = asyncio.Event()
         self._told: dict[str, str] = {}  # troubles by uid
         self._failures = 0
@@ -147,7 +151,8 @@ class Decider:
         self._tell_troubles(survey)
         began = self._clock.monotonic()
         now = round(self._clock.now().timestamp() * 1000)
-        decision = await self._plan(Snapshot(survey.cluster, survey.queues, survey.jobs, now))
+        given = (survey.cluster, survey.queues, survey.jobs, now, self._rules)
+        decision = await self._plan(Snapshot(*given))
         self._metrics.pass_seconds.observe(self._clock.monotonic() - began)
         self._metrics.show_queues(decision.queues)
         self._metrics.passes.labels("changed" if decision.changes else "unchanged").inc()

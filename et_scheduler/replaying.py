@@ -45,7 +45,8 @@ def replay(lines: Iterable[str], out: TextIO | None = None) -> None:
     out = out or sys.stdout
     for number, line in enumerate(lines, 1):
         snapshot = decode_snapshot(line)
-        decision = decide(snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now)
+        given = (snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now, snapshot.rules)
+        decision = decide(*given)
         sizes = f"{len(snapshot.jobs)} jobs, {len(snapshot.cluster.nodes)} nodes"
         out.write(f"pass {number} at {snapshot.now}: {sizes}\n")
         out.writelines(f"  {text}\n" for text in describe(snapshot, decision))

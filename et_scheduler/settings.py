@@ -17,5 +17,9 @@ class Settings(ProcessSettings):
     """Decide and show, and write nothing: no admission, no status, no Event, no lease."""
     pool_label: str = ""
     """What nodes with another value of this label have are other resources; empty: all the same."""
+    service_headroom: str = ""
+    """Room that is kept for pods of others, as codec/headroom reads it; empty: none."""
+    level_quiet: int = 0
+    """Seconds after a start in which nobody shrinks for the level of all."""
     record: str = ""
     """File that passes are kept in; empty: none."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -17,6 +17,7 @@ from et_contract.texts import parse_json
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
+from et_scheduler.model.rules import Rules
 
 MAX_LINE = 2**28
 
@@ -29,6 +30,7 @@ class Snapshot:
     queues: tuple[Queue, ...]
     jobs: tuple[Job, ...]
     now: int
+    rules: Rules = field(default_factory=Rules)
 
 
 def encode_snapshot(snapshot: Snapshot) -> str:

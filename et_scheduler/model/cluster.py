@@ -46,8 +46,17 @@ class PendingPod:
 
 
 @dataclass(frozen=True, slots=True)
+class Headroom:
+    """Room for so many pods of others that are yet to come."""
+
+    shape: Shape
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """What there is to share. Names of nodes and uids of pods are unique."""
 
     nodes: tuple[Node, ...] = ()
     pending: tuple[PendingPod, ...] = ()
+    headroom: Headroom | None = None

@@ -21,6 +21,7 @@ class Rules:
     `short_most`: a job below its least size is evicted then. `coming_most`: after it, room that
     comes is not relied on, who was evicted waits for nobody, and who could not be written holds no
     nodes; a worker has ten minutes to leave, unless its job says otherwise.
+    `level_quiet`: so long after a start nobody shrinks for the level of all.
     `worth`: no growth by less of what the job has; `level_worth`: nobody shrinks for the level of
     all by less. `looks`: so many workers are looked at in a pass in search of room for pods of
     others, and as many for gangs, some twenty microseconds each; with `Turns`, twice as many.
@@ -40,6 +41,7 @@ class Rules:
     grown_together: int = 10 * SECOND
     short_most: int = 10 * MINUTE
     coming_most: int = 12 * MINUTE
+    level_quiet: int = 0
     worth: int = 10
     level_worth: int = 20
     looks: int = 50_000

@@ -55,6 +55,8 @@ class Draft:
         shapes = {shape for job in found for shape in (job.launcher, job.worker)}
         shapes |= {pod.shape for job in found for pod in job.pods if pod.shape is not None}
         shapes |= {pod.shape for pod in cluster.pending}
+        if cluster.headroom is not None:
+            shapes.add(cluster.headroom.shape)
         limited = {name for queue in self.queues.values() for name in queue.limits}
         self.room = Room(cluster.nodes, shapes, limited)
         self.pools = Pools(self.room)

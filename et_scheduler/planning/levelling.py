@@ -95,10 +95,17 @@ def _is_busy(draft: Draft) -> bool:
 
     A donor of the level gives nothing to a gang or a service until all that it gave is gone.
     """
-    if draft.served or is_room_coming(draft):
+    if draft.served or is_room_coming(draft) or _has_just_started(draft):
         return True
     changed = (one.step for one in draft.standings.values())
     return is_levelling(draft) or any(step not in (None, Step.TELL) for step in changed)
+
+
+def _has_just_started(draft: Draft) -> bool:
+    """Whether some job began so short a time ago that others may well follow it."""
+    quiet = draft.rules.level_quiet
+    since = max((one.admission.since for one in draft.list_admitted()), default=draft.now)
+    return bool(quiet) and not draft.has_passed(since, quiet)
 
 
 def _takes_part(draft: Draft, standing: Standing) -> bool:

@@ -19,7 +19,7 @@ from et_scheduler.planning.noting import note_all
 from et_scheduler.planning.ordering import list_lines
 from et_scheduler.planning.reserving import reserve_all
 from et_scheduler.planning.seating import book, restore_holds, seat_bound, seat_unbound
-from et_scheduler.planning.services import serve
+from et_scheduler.planning.services import keep_headroom, serve
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.starting import start_all
 
@@ -45,6 +45,7 @@ def decide(
     note_all(draft)
     book(draft)
     serve(draft)
+    keep_headroom(draft)
     seat_unbound(draft)
     restore_holds(draft)
     lines = list_lines(draft)

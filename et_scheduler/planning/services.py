@@ -11,11 +11,14 @@ from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import rank_for_gang
-from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.fitting import Gang, find_seats
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns
+
+_ANY = 2**31
+"""Above the priority of any pod."""
 
 
 def serve(draft: Draft) -> None:
@@ -41,6 +44,23 @@ def serve(draft: Draft) -> None:
             gift = Gift(Purpose.SERVICE, first.uid)
             text = f"gives workers for pods of priority {first.priority} that have no room"
             search.commit(gift, text)
+
+
+def keep_headroom(draft: Draft) -> None:
+    """Keep room free for pods of others that are yet to come.
+
+    Nobody starts or grows there, and where some have taken it, workers shrink until it is there
+    again. It is all one to it whose: administrators have said that they go first.
+    """
+    headroom = draft.cluster.headroom
+    if headroom is None or not headroom.pods:
+        return
+    gang = Gang(None, headroom.shape, headroom.pods)
+    search = Search(draft, _rank_donors(draft, _ANY), avoided=_list_reserved(draft))
+    if find_seats(draft.room, gang, later=True) is None:
+        search.collect()
+    search.find(gang, is_whole=False)
+    search.commit(Gift(Purpose.SERVICE), "gives workers for room that is kept for others' pods")
 
 
 def _list_groups(draft: Draft) -> list[list[PendingPod]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from et_scheduler.model.cluster import Node
+from et_scheduler.model.cluster import Headroom, Node
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import CPU, MEMORY, PODS, SECOND, make_shape
@@ -100,9 +100,15 @@ def run_case_1(policy: Policy, *, drains: bool = True, seed: int = 1, delay: int
     )
 
 
-def run_case_2(policy: Policy, *, drains: bool = True, seed: int = 1, delay: int = 0) -> Outcome:
-    """400 service pods of higher priority, 6 jobs; then the tide goes out and comes in."""
+def run_case_2(
+    policy: Policy, *, drains: bool = True, seed: int = 1, delay: int = 0, headroom: int = 0
+) -> Outcome:
+    """400 service pods of higher priority, 6 jobs; then the tide goes out and comes in.
+
+    `headroom`: room for so many pods of the service is kept.
+    """
     simulation = build_simulation(policy, drains=drains, seed=seed, delay=delay)
+    simulation.headroom = Headroom(SERVICE, headroom)
     simulation.add_services(400, SERVICE, priority=1)
     for index in range(6):
         at = index * 5 * SECOND

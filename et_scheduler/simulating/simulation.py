@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 
 from et_contract.admissions import AdmissionState, Placement
-from et_scheduler.model.cluster import Cluster, Node, PendingPod
+from et_scheduler.model.cluster import Cluster, Headroom, Node, PendingPod
 from et_scheduler.model.decisions import Change, Decision
 from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.queues import Queue
@@ -46,6 +46,7 @@ class Simulation:
         self.service_waits: list[int] = []
         self.random, self.delay = Random(seed), 0
         self.passes = 0
+        self.headroom: Headroom | None = None
         self.checks: list[Callable[[Simulation, Decision], None]] = []
         self._pass_at: int | None = None
 
@@ -98,7 +99,7 @@ class Simulation:
             for pod in self.binder.pending
             if not pod.owner
         )
-        return Cluster(nodes, pending)
+        return Cluster(nodes, pending, self.headroom)
 
     def show_jobs(self) -> list[Job]:
         """As the planner sees them."""

@@ -11,7 +11,7 @@ from et_kube.tables import Entry
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.codec.pods import Tenant
 from et_scheduler.codec.queues import open_queue
-from et_scheduler.model.cluster import Cluster, Node, PendingPod
+from et_scheduler.model.cluster import Cluster, Headroom, Node, PendingPod
 from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import PODS, make_shape
@@ -35,9 +35,12 @@ class Survey:
 class Surveyor:
     """Looks at a store, and remembers what it has looked at until that changes."""
 
-    def __init__(self, store: Store, pool_label: str = "") -> None:
+    def __init__(
+        self, store: Store, pool_label: str = "", headroom: Headroom | None = None
+    ) -> None:
         self._store = store
         self._pool_label = pool_label
+        self._headroom = headroom
         self._nodes: dict[str, Node] = {}
         self._jobs: dict[str, Job] = {}
         self._given: dict[str, str] = {}  # namespaces of jobs by their uids
@@ -53,7 +56,8 @@ class Surveyor:
         self._given = given
         self._renew_nodes()
         self._renew_jobs(entries)
-        cluster = Cluster(tuple(self._nodes.values()), tuple(self._list_pending()))
+        nodes = tuple(self._nodes.values())
+        cluster = Cluster(nodes, tuple(self._list_pending()), self._headroom)
         queues = tuple(self._list_queues())
         jobs = tuple(
             replace(job, frozen_since=frozen[uid]) if uid in frozen else job

@@ -69,7 +69,8 @@ class Rig:
 
     async def plan(self, snapshot: Snapshot) -> Decision:
         """A pass in no time: a thread would not wait for the clock."""
-        return decide(snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now)
+        given = (snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now, snapshot.rules)
+        return decide(*given)
 
     def create_queue(self, name: str, **spec: Any) -> None:
         manifest = {"metadata": {"name": name}, "spec": spec}

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from et_scheduler.cli import main, read_settings
 from et_scheduler.codec.snapshots import Snapshot, decode_snapshot, encode_snapshot
-from et_scheduler.model.cluster import Cluster, PendingPod
+from et_scheduler.model.cluster import Cluster, Headroom, PendingPod
 from et_scheduler.model.jobs import Admission, Pod
 from et_scheduler.model.queues import Queue
+from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Effect, Operator, Requirement, Shape, Taint, Toleration
 from et_scheduler.replaying import Recording
 from tests.unit.scheduler.makers import make_job, make_node
@@ -89,9 +90,9 @@ def test_a_snapshot_is_read_as_it_was_written(now: int, admission: Admission) ->
     node = make_node("n", taints=(Taint("k", "v", Effect.NO_EXECUTE),), ports=frozenset({"TCP/1"}))
     pods = (Pod("w", "n", 5, is_draining=True, shape=shape), Pod("l", is_launcher=True))
     job = replace(make_job("j", sizes=(1, 2)), worker=shape, pods=pods, admission=admission)
-    cluster = Cluster((node,), (PendingPod("u", shape, -5, now),))
+    cluster = Cluster((node,), (PendingPod("u", shape, -5, now),), Headroom(shape, 3))
     queue = Queue("q", limits={"cpu": 0}, namespaces=frozenset({"a"}))
-    snapshot = Snapshot(cluster, (queue,), (job,), now)
+    snapshot = Snapshot(cluster, (queue,), (job,), now, Rules(level_quiet=5))
     assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
 
 

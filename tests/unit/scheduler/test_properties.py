@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et_contract.admissions import AdmissionState
-from et_scheduler.model.cluster import Cluster, Node
+from et_scheduler.model.cluster import Cluster, Headroom, Node
 from et_scheduler.model.decisions import Decision, Step
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
@@ -81,6 +81,7 @@ def draw_simulations(draw: st.DrawFn) -> tuple[Simulation, list[Job], tuple[Queu
     queues = draw(draw_queues())
     jobs = draw(draw_jobs(queues))
     simulation = make_simulation(nodes, jobs, queues)
+    simulation.headroom = draw(st.sampled_from([None, None, Headroom(cpus(3), 1)]))
     for time in draw(st.lists(st.integers(0, 600), max_size=3)):
         count = draw(st.integers(1, 4))
         simulation.clock.at(
@@ -191,7 +192,8 @@ def test_order_of_what_is_given_does_not_matter(drawn: Any, seconds: int, seed: 
         random.shuffle(things)
     pods = {job.uid: random.sample(job.pods, len(job.pods)) for job in others}
     others = [replace(job, pods=tuple(pods[job.uid])) for job in others]
-    assert decide(Cluster(tuple(nodes), tuple(pending)), mixed, others, now) == first
+    given = Cluster(tuple(nodes), tuple(pending), cluster.headroom)
+    assert decide(given, mixed, others, now) == first
 
 
 def scale(shape: Shape, factor: int) -> Shape:
@@ -212,9 +214,11 @@ def test_amounts_times_k_change_nothing_but_scale(drawn: Any, seconds: int, fact
     simulation.run(seconds * SECOND)
     cluster, jobs, now = simulation.show_cluster(), simulation.show_jobs(), simulation.clock.now
     first = decide(cluster, queues, jobs, now)
+    kept = cluster.headroom
     scaled = Cluster(
         tuple(scale_node(node, factor) for node in cluster.nodes),
         tuple(replace(pod, shape=scale(pod.shape, factor)) for pod in cluster.pending),
+        kept and replace(kept, shape=scale(kept.shape, factor)),
     )
     larger = [
         replace(queue, limits={name: n * factor for name, n in queue.limits.items()})

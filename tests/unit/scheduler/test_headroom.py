@@ -1,0 +1,149 @@
+"""Room that is kept for pods of others: nobody has it but these, and it is made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from et_scheduler.cli import main, read_settings
+from et_scheduler.codec.headroom import read_headroom
+from et_scheduler.model.cluster import Cluster, Headroom, Node, PendingPod
+from et_scheduler.model.jobs import Admission, Job
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import CPU, MEMORY, MINUTE, SECOND, make_shape
+from et_scheduler.planning.passing import decide
+from et_scheduler.simulating.cases import run_case_2
+from et_scheduler.simulating.policies import POLICIES
+from tests.unit.scheduler.makers import (
+    LONG_AGO,
+    MAIN,
+    NOW,
+    cpus,
+    decide_on,
+    make_job,
+    make_node,
+    make_nodes,
+    run_on,
+)
+from tests.unit.scheduler.rigs import Rig, make_held
+
+NODE = make_node("node-00", 8)
+
+
+def pass_over(
+    headroom: Headroom, *jobs: Job, nodes: tuple[Node, ...] = (NODE,), pending: int = 0
+) -> dict[str, Admission]:
+    pods = tuple(PendingPod(f"s{i}", cpus(1), 0, NOW) for i in range(pending))
+    decision = decide(Cluster(nodes, pods, headroom), MAIN, jobs, NOW)
+    return {change.uid: change.admission for change in decision.changes}
+
+
+def test_nobody_grows_into_it() -> None:
+    job = run_on(make_job("a", 1, 8), "node-00", "node-00")
+    assert pass_over(Headroom(cpus(3), 1), job)["a"].workers == 5
+
+
+@pytest.mark.parametrize(("pods", "reason"), [(4, Reason.STARTED), (5, Reason.NO_ROOM)])
+def test_nobody_starts_in_it(pods: int, reason: Reason) -> None:
+    assert pass_over(Headroom(cpus(1), pods), make_job("a", 4, 4))["a"].reason is reason
+
+
+@pytest.mark.parametrize(
+    ("least", "left"), [pytest.param(1, 5, id="all of it"), pytest.param(7, 7, id="their least")]
+)
+def test_workers_leave_where_others_have_taken_it(least: int, left: int) -> None:
+    job = run_on(make_job("a", least, 8, priority=1000), *["node-00"] * 8)
+    told = pass_over(Headroom(cpus(1), 3), job)["a"]
+    assert (told.workers, len(told.leaving)) == (left, 8 - left)
+
+
+def test_pods_that_wait_have_theirs_first_and_it_is_made_again() -> None:
+    job = run_on(make_job("a", 1, 8), *["node-00"] * 6)
+    assert pass_over(Headroom(cpus(1), 2), job) == {}
+    assert pass_over(Headroom(cpus(1), 2), job, pending=2)["a"].workers == 4
+
+
+def test_it_is_whole_places_for_pods_not_crumbs() -> None:
+    """Two nodes have a CPU each left: a pod of two has no place."""
+    nodes = make_nodes(2, 4)
+    jobs = [
+        run_on(make_job(name, 1, 4), *[node.name] * 3)
+        for name, node in zip("ab", nodes, strict=True)
+    ]
+    told = pass_over(Headroom(cpus(2), 1), *jobs, nodes=nodes)
+    assert sum(len(one.leaving) for one in told.values()) == 1
+
+
+@pytest.mark.long
+def test_with_room_for_a_tide_its_pods_wait_for_no_drain() -> None:
+    found = run_case_2(POLICIES[0], headroom=100).numbers
+    assert found["services, max wait s"] <= 1
+    assert found["5: 400, at its end, %"] >= 85
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_level"),
+    [pytest.param(59, False, id="just started"), pytest.param(60, True, id="a while ago")],
+)
+def test_after_a_start_nobody_is_evened_out_for_a_while(seconds: int, *, is_level: bool) -> None:
+    rich = run_on(make_job("rich", 1, 8), *["node-00"] * 7)
+    since = NOW - seconds * SECOND
+    poor = run_on(make_job("poor", 1, 8), "node-00", since=since)
+    decision = decide(Cluster((NODE,)), MAIN, [rich, poor], NOW, Rules(level_quiet=MINUTE))
+    assert bool(decision.changes) is is_level
+    if not is_level:
+        assert decision.wake_at == NOW + SECOND
+    assert decide_on((NODE,), [rich, poor]), "by default they are at once"
+    assert since > LONG_AGO
+
+
+def test_it_is_written_as_pods_of_one_size() -> None:
+    shape = make_shape({CPU: 3000, MEMORY: 3 * 2**30})
+    assert read_headroom("20*cpu=3,memory=3Gi") == Headroom(shape, 20)
+    assert read_headroom(" 1 * cpu=500m ") == Headroom(make_shape({CPU: 500}), 1)
+    assert read_headroom("") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["20", "0*cpu=1", "99999*cpu=1", "3*", "3*cpu", "3*cpu=x", "3*=1", "3*cpu=0", "-1*cpu=1"],
+)
+def test_what_is_no_headroom_is_refused_with_the_name_of_the_setting(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([f"--service-headroom={text}"])
+    told = capsys.readouterr().err
+    assert "SERVICE_HEADROOM" in told
+    assert "20*cpu=3,memory=3Gi" in told
+
+
+@pytest.mark.parametrize("text", ["", "-1", "3601", "1.5", "x", "99999999999"])
+def test_what_is_no_quiet_time_is_refused_with_its_bounds(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([f"--level-quiet-seconds={text}"])
+    told = capsys.readouterr().err
+    assert "LEVEL_QUIET_SECONDS" in told
+    assert "0 to 3600" in told
+
+
+def test_both_are_settings() -> None:
+    environ = {"SERVICE_HEADROOM": "1*cpu=1", "LEVEL_QUIET_SECONDS": "60"}
+    found = read_settings([], environ)
+    assert (found.service_headroom, found.level_quiet) == ("1*cpu=1", 60)
+    found = read_settings([], {})
+    assert (found.service_headroom, found.level_quiet) == ("", 0)
+
+
+async def test_the_program_keeps_what_it_was_told_to(quiet_logs: None) -> None:
+    rig = Rig(nodes=1, cpu=8, service_headroom="3*cpu=1", level_quiet=3600)
+    rig.create(make_held("one", least=1, most=8))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count("one") == 5
+        rig.create(make_held("two", least=1, most=8))
+        await rig.advance(60)
+        assert rig.count("one") == 4
+        assert rig.count("two") == 1, "in the hour after a start nobody is evened out"
