@@ -15,7 +15,7 @@ export PYTHON
 version=$("$PYTHON" -c 'import platform; print(platform.python_version())')
 echo "the oldest Python of this machine is $version"
 started=$(date +%s)
-"$PY" -m pytest -q -p no:cacheprovider tests/unit/launcher/agent tests/unit/launcher/test_boot.py \
+"$PY" -m pytest -q -p no:cacheprovider -n 2 tests/unit/launcher/agent tests/unit/launcher/test_boot.py \
     tests/unit/launcher/shim tests/unit/launcher/ssh tests/unit/launcher/ranks tests/unit/hostdiscovery \
     tests/unit/et_contract/test_frames.py tests/unit/et_contract/test_hosts.py \
     tests/unit/et_contract/test_scripts.py tests/unit/et_contract/test_starters.py tests/unit/et_contract/test_texts.py

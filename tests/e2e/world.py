@@ -29,6 +29,8 @@ PLANTS = "planted"
 """The file there that has what else must be found in none of them, one a line."""
 T = TypeVar("T")
 PAUSE = threading.Event()
+OFTEN, SELDOM, SOON = 0.25, 0.5, 2.0
+"""Seconds between two looks, at first and once a wait lasts: looks cost the cluster."""
 _TIME = re.compile(r"step=.* t=(\d+\.\d\d)$")
 
 
@@ -120,10 +122,18 @@ class RealWorld:
         That of the times they tell: the last line of a rank 0 that left may come after the first
         of the next one, who is another worker.
         """
-        own = (p for p in self.pods("launcher") if p.metadata.labels["training-job-name"] == job)
-        lines = "".join(self.log(p.metadata.name) for p in own).splitlines()
+        lines = "".join(map(self.log, self.launchers(job))).splitlines()
         found = parse_steps("\n".join(sorted(lines, key=_read_time)))
         return [step for step in found if None not in (step.number, step.loss, step.size)]
+
+    def launchers(self, job: str) -> list[str]:
+        """The names of its launchers' pods, read without making objects of them: often asked."""
+        raw = self.core.list_namespaced_pod(
+            self.namespace,
+            label_selector=f"training-job-name={job},training-job-role=launcher",
+            _preload_content=False,
+        ).data
+        return sorted(pod["metadata"]["name"] for pod in json.loads(raw)["items"])
 
     def sizes(self, job: str) -> list[int]:
         """World sizes in the order in which the training saw them, repetitions dropped."""
@@ -165,14 +175,15 @@ class RealWorld:
 
     def wait(self, look: Callable[[], T], what: str, timeout: float = 120) -> T:
         """Until `look` returns something true; AssertionError with `what` after `timeout` s."""
-        end = time.monotonic() + timeout
+        began = time.monotonic()
         while True:
             found = look()
             if found:
                 return found
-            if time.monotonic() > end:
+            waited = time.monotonic() - began
+            if waited > timeout:
                 raise AssertionError(f"not within {timeout:.0f} s: {what}")
-            PAUSE.wait(0.25)
+            PAUSE.wait(OFTEN if waited < SOON else SELDOM)
 
     def describe(self, job: str) -> str:
         """The job's status and Events for a failure message."""
