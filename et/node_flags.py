@@ -29,7 +29,7 @@ def leaving(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Say that a node ends, at once unless it is said when.
+    """Say that a node ends, at once unless it is said when: its workers are moved before.
 
     Where you may not change nodes, the workers of the namespace that are there are told instead.
     """

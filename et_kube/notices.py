@@ -23,6 +23,7 @@ LEAVING_REASON = f"{GROUP}/leaving-reason"
 """Annotation beside it: why, in words."""
 MAX_WORDS = 128
 """Characters of a reason, and of a bad value, that are shown."""
+_UNEXPLAINED = "somebody says that it ends"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIX_SECONDS = re.compile(r"[0-9]{9,10}")
 
@@ -80,7 +81,7 @@ class Notice:
 def _list_rows() -> Iterator[Row]:
     firm, soft = NoticeKind.FIRM, NoticeKind.SOFT
     aws = "aws-node-termination-handler"
-    yield Row(Sign.ANNOTATION, LEAVING_AT, "it leaves", firm)
+    yield Row(Sign.ANNOTATION, LEAVING_AT, _UNEXPLAINED, firm)
     for key, reason, kind, lead in (
         (f"{aws}/spot-itn", "AWS takes the spot instance back", firm, 120),
         (f"{aws}/asg-lifecycle-termination", "the auto-scaling group ends it", firm, None),
@@ -138,7 +139,7 @@ def read_annotation(metadata: Json, key: str = LEAVING_AT) -> tuple[Notice | Non
     if deadline is None:
         told = clean(value, MAX_WORDS)
         return None, f"annotation {key} is {told!r}, which is no time as 2026-01-31T12:00:00Z"
-    reason = " ".join(clean(annotations.get(LEAVING_REASON), MAX_WORDS).split()) or "it leaves"
+    reason = " ".join(clean(annotations.get(LEAVING_REASON), MAX_WORDS).split()) or _UNEXPLAINED
     return Notice(reason, f"annotation {key}", NoticeKind.FIRM, deadline), ""
 
 

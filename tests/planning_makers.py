@@ -46,6 +46,7 @@ from et_operator.model.actions import (
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.keys import JobKey
 from et_operator.model.names import (
+    ANNOTATION_AVOIDS,
     ANNOTATION_ELASTIC,
     ANNOTATION_LEAST,
     ANNOTATION_RETRIES,
@@ -185,6 +186,8 @@ class ModelWorld:
             network_policy=self.children.get("NetworkPolicy"),
             runtimes=self.runtimes,
             nodes=self.nodes,
+            firm_nodes=self._select_said(NoticeKind.FIRM),
+            soft_nodes=self._select_said(NoticeKind.SOFT),
             taken=self.taken,
             borrowed=self.borrowed,
             keys_secret=self.made_keys,
@@ -192,6 +195,10 @@ class ModelWorld:
             proofs=dict(self.proofs),
             complete_since=self.complete_since,
         )
+
+    def _select_said(self, kind: NoticeKind) -> frozenset[str]:
+        found = self.nodes.values()
+        return frozenset(n.name for n in found if n.notice is not None and n.notice.kind is kind)
 
     def step(self) -> Plan:
         """One pass: plan, check, apply."""
@@ -451,6 +458,9 @@ class ModelWorld:
                 "",
             ),
             retries=int(metadata["annotations"].get(ANNOTATION_RETRIES, 0)),
+            avoids=frozenset(
+                filter(None, metadata["annotations"].get(ANNOTATION_AVOIDS, "").split(","))
+            ),
             is_elastic={"true": True, "false": False}.get(
                 metadata["annotations"].get(ANNOTATION_ELASTIC)
             ),

@@ -48,6 +48,7 @@ from et_operator.model.specs import (
     JobSpec,
     LauncherCreation,
     LossRecovery,
+    NoticePolicy,
     RestartPolicy,
     ScriptRight,
     StallPolicy,
@@ -204,6 +205,7 @@ def _decode_spec(job: Fields, annotations: Json) -> tuple[JobSpec, starters.Choi
         "drain_timeout": spec.get_seconds("drainTimeoutSeconds", minimum=1),
         "stall_policy": spec.get_choice("driverStalledPolicy", StallPolicy),
         "loss_recovery": spec.get_choice("lossRecovery", LossRecovery),
+        "notice_policy": spec.get_choice("noticePolicy", NoticePolicy),
         "queue": spec.get_text("queue"),
         "elasticity": spec.get_choice("elasticity", Elasticity),
     }

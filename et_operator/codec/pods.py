@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from et_contract import paths
+from et_contract.admissions import MAX_NODES
 from et_contract.pods import LABEL_ROLE, Role, read_launcher_epoch, read_worker_index
 from et_contract.texts import clean
 from et_kube.notices import read_annotation
@@ -29,6 +30,7 @@ MAX_IMAGE = 256
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_GRACE = 2**31 - 1
+_MAX_AVOIDED = MAX_NODES * 254
 _FLAGS = {"true": True, "false": False}
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _WAITS_FOR_OTHERS = frozenset({"PodInitializing", "ContainerCreating"})
@@ -68,6 +70,7 @@ def decode_pod(obj: Json) -> Pod | None:
         template=clean(annotations.get(names.ANNOTATION_TEMPLATE), MAX_REASON),
         command_least=_parse_integer(annotations.get(names.ANNOTATION_LEAST)),
         notice=notice,
+        avoids=_find_avoided(annotations),
         misread=misread,
     )
     own = _find_by_name(spec.get("containers") or (), pod.container)
@@ -120,6 +123,12 @@ def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
 def _find_keys(spec: Json) -> str:
     volume = _find_by_name(spec.get("volumes") or (), paths.KEYS_VOLUME)
     return str((volume.get("secret") or {}).get("secretName") or "")
+
+
+def _find_avoided(annotations: Json) -> frozenset[str]:
+    """As the operator has written them; a text that is too long for that says nothing."""
+    text = str(annotations.get(names.ANNOTATION_AVOIDS) or "")
+    return frozenset(text.split(",")) if 0 < len(text) <= _MAX_AVOIDED else frozenset()
 
 
 def _find_deletion(metadata: Json) -> datetime | None:

@@ -31,6 +31,7 @@ _BOUNDS: dict[tuple[type, str], tuple[int, int]] = {
     (JobStatus, "last_worker_index"): (-1, MAX_INDEX),
     (JobStatus, "epoch"): (0, MAX_EPOCH),
     (JobStatus, "generation"): (0, _LARGEST),
+    (JobStatus, "slowest_drain"): (0, _LARGEST),
     (ScalingRecord, "base"): (0, MAX_WORKERS),
     (ScalingRecord, "target"): (0, MAX_WORKERS),
     (ScalingRecord, "final"): (0, MAX_WORKERS),

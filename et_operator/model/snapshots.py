@@ -84,7 +84,9 @@ class Snapshot:
     `bindings` those of its Role, with the accounts that each gives it to,
     `keys_secret` a Secret of ssh keys that was made for it and is not recorded yet. `proofs` say as
     what the server would create its pods.
-    `are_nodes_known` says that a node which is missing in `nodes` is not there.
+    `nodes` are those that its pods are on or keep off, and those of `status.notices`; `firm_nodes`
+    and `soft_nodes` are all of the cluster of whose end something is said. `are_nodes_known` says
+    that a node which is missing in `nodes` is not there.
     `config` and `report` are the decoded ConfigMaps with their identity. `complete_since` is when
     the lists behind this view were first complete; it is None while they are not, and then nothing
     may be concluded from something being absent.
@@ -106,6 +108,8 @@ class Snapshot:
     network_policy: Child | None = None
     runtimes: frozenset[str] = frozenset()
     nodes: Mapping[str, Node] = field(default_factory=dict)
+    firm_nodes: frozenset[str] = frozenset()
+    soft_nodes: frozenset[str] = frozenset()
     are_nodes_known: bool = True
     taken: frozenset[str] = frozenset()
     borrowed: frozenset[str] = frozenset()

@@ -57,6 +57,13 @@ class LossRecovery(StrEnum):
     WAIT = "Wait"
 
 
+class NoticePolicy(StrEnum):
+    """For which notices a worker is moved: those of nodes that surely end, or all of them."""
+
+    FIRM = "Firm"
+    EAGER = "Eager"
+
+
 class ScriptRight(StrEnum):
     """What the authors of scalings may have run in a job's launcher: its own author says."""
 
@@ -99,6 +106,7 @@ class JobSpec:
     drain_timeout: timedelta = timedelta(seconds=600)
     stall_policy: StallPolicy = StallPolicy.IGNORE
     loss_recovery: LossRecovery = LossRecovery.FAST
+    notice_policy: NoticePolicy = NoticePolicy.FIRM
     scripts: ScriptRight = ScriptRight.FILES
     launcher: str = "other"
     """Which one its command starts, as et_contract/starters.py names it."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from et_operator.model.admissions import Shapes
 from et_operator.model.blacklists import GivenUp
 from et_operator.model.conditions import Condition, is_true
+from et_operator.model.notices import NoticeRecord
 from et_operator.model.phases import JobPhase
 from et_operator.model.shortages import Shortage
 
@@ -194,7 +195,8 @@ class JobStatus:
     for, `lost_launchers` what the limit of those is about that the platform ended.
     `admitted_number` is that of the newest admission that was carried out, or spent, and `shapes`
     what the pods of a job with a queue ask of nodes; `resize_seconds` is how long the last times
-    took that it grew, the newest last.
+    took that it grew, the newest last. `slowest_drain` is how long the slowest worker has taken to
+    leave by itself, in seconds, 0 before any has.
     """
 
     phase: JobPhase | None = None
@@ -228,6 +230,8 @@ class JobStatus:
     admitted_number: int = 0
     shapes: Shapes | None = None
     resize_seconds: tuple[int, ...] = ()
+    notices: tuple[NoticeRecord, ...] = ()
+    slowest_drain: int = 0
 
     @property
     def has_finished(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from datetime import timedelta
 
+from et_contract.admissions import Placement
 from et_contract.names import build_config_name, build_report_name
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -20,6 +21,7 @@ from et_kube.resources import (
 from et_operator.model.actions import Action, Create, CreateKeys
 from et_operator.model.conditions import is_true
 from et_operator.model.names import (
+    ANNOTATION_AVOIDS,
     ANNOTATION_RETRIES,
     LABEL_INDEX,
     build_access_name,
@@ -40,14 +42,17 @@ from et_operator.planning.manifests.access import (
 from et_operator.planning.manifests.keys import build_keys, has_keys
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
-from et_operator.planning.manifests.placement import place
+from et_operator.planning.manifests.placement import dislike, place
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, read_index
+from et_operator.planning.noticing import find_avoided, find_disliked
 from et_operator.planning.publishing import write_config
 from et_operator.planning.replacing import is_due, was_due
 from et_operator.planning.views import View
 from et_operator.planning.yielding import count_waits
 
+_OF_ONE = frozenset({ANNOTATION_AVOIDS, ANNOTATION_RETRIES})
+"""Annotations that a template cannot give: each worker has its own."""
 PROMISING = timedelta(seconds=60)
 """So long a new worker is taken for one that will run."""
 
@@ -203,9 +208,10 @@ def _build_launcher(view: View, runtime: Runtime) -> Create:
         runtime=runtime,
         pull_secrets=view.snapshot.shipped.pull_secrets,
     )
-    placement = find_placement(view.job)
+    placement = _place(view)
     is_chosen = bool(placement.launcher) and not _is_restart(view)
-    return Create(PODS, place(launcher, [placement.launcher] if is_chosen else (), placement.avoid))
+    only = [placement.launcher] if is_chosen else ()
+    return Create(PODS, dislike(place(launcher, only, placement.avoid), find_disliked(view)))
 
 
 def _needs_launcher(draft: Draft) -> bool:
@@ -234,7 +240,9 @@ def _create_workers(
     chosen, anywhere = _place_workers(view, common)
     awaited = _select_awaited(view)
     metadata = common["metadata"]
-    others = {k: v for k, v in metadata["annotations"].items() if k != ANNOTATION_RETRIES}
+    others = {k: v for k, v in metadata["annotations"].items() if k not in _OF_ONE}
+    avoided = ",".join(find_avoided(view))
+    others |= {ANNOTATION_AVOIDS: avoided} if avoided else {}
     for record in records:
         index = read_index(job.key.name, record.name)
         retries = {ANNOTATION_RETRIES: str(record.retries)} if record.retries else {}
@@ -249,9 +257,21 @@ def _create_workers(
 
 def _place_workers(view: View, worker: Json) -> tuple[Json, Json]:
     """The worker on the nodes that were chosen for a start or a growth, and as a replacement."""
-    placement = find_placement(view.job)
+    placement, worker = _place(view), dislike(worker, find_disliked(view))
     chosen = place(worker, placement.only, placement.avoid)
     return chosen, place(worker, (), placement.avoid)
+
+
+def _place(view: View) -> Placement:
+    """What et-scheduler has chosen, without what was said to end since, and with all that is."""
+    placement, avoided = find_placement(view.job), find_avoided(view)
+    if not avoided:
+        return placement
+    return Placement(
+        "" if placement.launcher in avoided else placement.launcher,
+        tuple(name for name in placement.only if name not in avoided),
+        tuple(dict.fromkeys((*placement.avoid, *avoided))),
+    )
 
 
 def _is_restart(view: View) -> bool:

@@ -28,6 +28,7 @@ from et_operator.planning.exhausting import dismiss_used_up
 from et_operator.planning.forgetting import forget_many_ends
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.naming import reserve_names
+from et_operator.planning.noticing import dismiss_noticed, note_drain, note_notices
 from et_operator.planning.ranking import rank_victims
 from et_operator.planning.renewing import dismiss_outdated, renew_workers
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
@@ -56,6 +57,8 @@ def note_workers(draft: Draft) -> list[Vacancy]:
             vacancies += _note_deletion(draft, pod)
     vacancies += _dismiss_spent(draft)
     vacancies += dismiss_used_up(draft)
+    note_notices(draft)
+    vacancies += dismiss_noticed(draft)
     vacancies += dismiss_outdated(draft)
     vacancies += renew_workers(draft)
     for member in draft.view.members.values():
@@ -120,6 +123,7 @@ def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | No
     end: WorkerOutcome | Vacancy | None = None
     if record is not None and record.state is WorkerState.LEAVING:
         end = _describe_outcome(draft, record, reason)
+        note_drain(draft, record, end)
     elif not draft.view.status.is_suspended:  # what suspension ended is no loss
         end = judge_loss(draft, name, pod, reason)
     reason = cut(reason, _find_reason_limit(draft))

@@ -19,6 +19,7 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.exhausting import describe_stop
 from et_operator.planning.explaining import describe_scaling, describe_waits
 from et_operator.planning.leaving import describe_held_drains
+from et_operator.planning.noticing import describe_notices
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.renewing import describe_outdated, describe_renewal
 from et_operator.planning.replacing import describe_failing
@@ -188,6 +189,7 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "NotElastic", "ReplicasHeld", describe_held_number(draft))
     _show(draft, "TemplateChanged", "Edited", describe_outdated(draft), is_warning=False)
     _show(draft, "RestartingWorkers", "Asked", describe_renewal(draft), is_warning=False)
+    _show(draft, "NodesLeaving", "Notice", describe_notices(draft))
     _show(draft, "TooFewWorkers", "BelowLeast", describe_too_few(draft))
     draft.clear_condition("InvalidSpec", "Corrected")
     draft.clear_condition("StatusDamaged", "Corrected")

@@ -22,12 +22,14 @@ PAUSE = timedelta(seconds=10)
 """Between attempts of a scaling's script."""
 _PLANNED = {"next_at": PAUSE}
 """Times that lie ahead rightly, and by how much at most."""
+_SAID = "deadline"
+"""A time of others', and no wait is counted from it."""
 
 
 def set_clocks_right(status: JobStatus, now: datetime) -> JobStatus:
     """The status without times that lie ahead of `now`; the very same where none does."""
     changes: dict[str, Any] = {}
-    for name in ("conditions", "workers"):
+    for name in ("conditions", "workers", "notices"):
         records = getattr(status, name)
         new = tuple(_set_right(record, now) for record in records)
         changes[name] = new if new != records else records
@@ -70,4 +72,5 @@ def _list_times(kind: type) -> tuple[str, ...]:
     """The fields of a dataclass that hold a time."""
     hints = get_type_hints(kind)
     times = (datetime, datetime | None)
-    return tuple(field.name for field in fields(kind) if hints[field.name] in times)
+    found = (field.name for field in fields(kind) if hints[field.name] in times)
+    return tuple(name for name in found if name != _SAID)

@@ -187,8 +187,8 @@ DECODERS: dict[Resource, Callable[[Json], object | None]] = {
 }
 """What is watched, and how each kind becomes a noun; None: not one of ours. See Store.decode."""
 
-LEAVING = "leaving"
-"""Index of the nodes that are said for sure to end (True)."""
+SAID = "said"
+"""Index of the nodes of whose end something is said, by its kind."""
 
 
 class Store:
@@ -208,7 +208,7 @@ class Store:
             lambda pod: build_owner_index(pod.namespace, pod.owner), node=lambda pod: pod.node
         )
         self.nodes: Table[Node] = Table(
-            lambda _: None, leaving=lambda node: True if node.is_leaving else None
+            lambda _: None, said=lambda node: node.notice.kind if node.notice else None
         )
         self.config_maps: Table[Piece] = Table(get_piece_index, lambda piece: piece.is_partial)
         self.tables: dict[Resource, Table[Any]] = {

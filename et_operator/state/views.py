@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from et_contract.names import build_config_name, build_report_name
+from et_kube.notices import NoticeKind
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -19,7 +20,7 @@ from et_operator.model.keys import JobKey
 from et_operator.model.names import build_access_name, build_network_name
 from et_operator.model.pods import Node, Pod
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
-from et_operator.state.store import Piece, Store
+from et_operator.state.store import SAID, Piece, Store
 
 
 def build_snapshot(
@@ -62,7 +63,9 @@ def build_snapshot(
         runtimes=frozenset(
             piece.child.name for piece in store.config_maps.select(("runtime", key.namespace))
         ),
-        nodes=select_nodes(store, pods),
+        nodes=select_nodes(store, job, pods),
+        firm_nodes=select_said(store, NoticeKind.FIRM),
+        soft_nodes=select_said(store, NoticeKind.SOFT),
         are_nodes_known=store.coverage.are_nodes_known,
         taken=frozenset(ref.name for ref in answers.taken),
         borrowed=frozenset(select_borrowed(store, job)),
@@ -111,8 +114,18 @@ def get_child(piece: Piece | None) -> Child | None:
     return piece.child if piece else None
 
 
-def select_nodes(store: Store, pods: tuple[Pod, ...]) -> dict[str, Node]:
-    """The nodes on which these pods are; one that is absent is missing here."""
+def select_said(store: Store, kind: NoticeKind) -> frozenset[str]:
+    """Names of all nodes of whose end this is said."""
+    return frozenset(node.name for node in store.nodes.select(kind, SAID))
+
+
+def select_nodes(store: Store, job: TrainingJob, pods: tuple[Pod, ...]) -> dict[str, Node]:
+    """The nodes that these pods are on or keep off, and those of which it was noted that they end.
+
+    One that is absent is missing here.
+    """
     names = {pod.node for pod in pods if pod.node}
+    names |= {name for pod in pods if pod.node is None for name in pod.avoids}
+    names |= {record.node for record in job.status.notices if record.node}
     found = {name: store.nodes.find(("", name)) for name in names}
     return {name: node for name, node in found.items() if node is not None}

@@ -315,6 +315,7 @@ BAD_CHOICES = [
         ("drainTimeoutSeconds", 0, "greater than or equal to 1", "must be 1 or more"),
         ("driverStalledPolicy", "Wait", "Unsupported value", "must be one of Ignore, Restart"),
         ("lossRecovery", "Slow", "Unsupported value", "must be one of Fast, Wait"),
+        ("noticePolicy", "Soft", "Unsupported value", "must be one of Firm, Eager"),
         ("suspend", "yes", "must be of type boolean", "must be true or false"),
     ]
 ]

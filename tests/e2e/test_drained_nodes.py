@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 from kubernetes import client
 
+from et_kube.clock import SystemClock
+from et_kube.notices import LEAVING_AT
+from et_kube.times import format_time
 from tests.e2e.light_jobs import find_pods
 from tests.e2e.world import RealWorld, build_job, devcluster, train
 
@@ -62,23 +66,57 @@ def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after
     assert status["epoch"] == 1 + failures["infrastructure"]
 
 
-def assert_it_trains_on(world: RealWorld, nodes: set[str]) -> None:
+def test_a_worker_is_moved_before_its_node_ends_and_no_step_is_lost(world: RealWorld) -> None:
+    job = build_job("noticed", command=train("--steps", "2000", "--step-seconds", "0.2", minimum=1))
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+    template["spec"]["topologySpreadConstraints"] = [SPREAD]
+    world.create(job)
+    world.wait_for_size("noticed", 2)
+    nodes = list_nodes(world, "noticed")
+    home = nodes["noticed-launcher"]
+    [(moved, away)] = [(name, node) for name, node in nodes.items() if node != home]
+
+    with leaving(away, timedelta(seconds=60)):
+        assert_it_trains_on(world, {home}, "noticed")
+    numbers = [step.number for step in world.steps("noticed")]
+    assert numbers == list(range(1, len(numbers) + 1))
+    status = world.status("trainingjobs", "noticed")
+    assert (status["epoch"], status.get("failures", {}).get("infrastructure")) == (1, 0)
+    assert [notice["node"] for notice in status["notices"]] == [away]
+    told = {reason: words for _, reason, words in world.events()}
+    assert "WorkerLost" not in told
+    assert f"worker {moved} left: graceful, " in told["WorkerMoved"]
+    assert "s before its end" in told["WorkerMoved"]
+
+
+def assert_it_trains_on(world: RealWorld, nodes: set[str], job: str = "moving") -> None:
     """With as many workers as before, all of them on these nodes."""
     world.wait(
-        lambda: len(pods := list_nodes(world)) == 3 and set(pods.values()) == nodes,
+        lambda: len(pods := list_nodes(world, job)) == 3 and set(pods.values()) == nodes,
         f"all pods are on {nodes}",
     )
-    before = len(world.steps("moving"))
+    before = len(world.steps(job))
     world.wait(
-        lambda: (steps := world.steps("moving"))[before:] and steps[-1].size == 2,
+        lambda: (steps := world.steps(job))[before:] and steps[-1].size == 2,
         "two workers train again",
         timeout=240,
     )
 
 
-def list_nodes(world: RealWorld) -> dict[str, str]:
+def list_nodes(world: RealWorld, job: str = "moving") -> dict[str, str]:
     """Where the job's pods are; those that are going are left out."""
-    return {name: pod.spec.node_name for name, pod in find_pods(world, "moving").items()}
+    return {name: pod.spec.node_name for name, pod in find_pods(world, job).items()}
+
+
+@contextmanager
+def leaving(node: str, span: timedelta) -> Iterator[None]:
+    """Said to end so soon, inside; said to stay afterwards."""
+    moment = format_time((SystemClock().now() + span).replace(microsecond=0))
+    try:
+        devcluster("kubectl", "annotate", "node", node, f"{LEAVING_AT}={moment}")
+        yield
+    finally:
+        devcluster("kubectl", "annotate", "node", node, f"{LEAVING_AT}-")
 
 
 def create_budget(world: RealWorld) -> None:

@@ -24,6 +24,7 @@ from et_operator.model.specs import (
     JobSpec,
     LauncherCreation,
     LossRecovery,
+    NoticePolicy,
     RestartPolicy,
     StallPolicy,
 )
@@ -123,6 +124,7 @@ def test_nothing_that_the_operator_writes_is_kept_unchecked():
         ("restartPolicy", RestartPolicy),
         ("driverStalledPolicy", StallPolicy),
         ("lossRecovery", LossRecovery),
+        ("noticePolicy", NoticePolicy),
     ],
 )
 def test_the_choices_are_those_of_the_model(field: str, kind: type[StrEnum]):
@@ -139,6 +141,7 @@ def test_the_defaults_are_those_of_the_model():
     assert spec["restartPolicy"]["default"] == defaults["restart_policy"]
     assert spec["driverStalledPolicy"]["default"] == defaults["stall_policy"]
     assert spec["lossRecovery"]["default"] == defaults["loss_recovery"]
+    assert spec["noticePolicy"]["default"] == defaults["notice_policy"]
     assert spec["backoffLimit"]["default"] == defaults["backoff_limit"]
     assert spec["drainTimeoutSeconds"]["default"] == defaults["drain_timeout"].total_seconds()
 

@@ -11,6 +11,24 @@ _HOSTNAME = "kubernetes.io/hostname"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_HEAVIEST = 100
+
+
+def dislike(pod: Json, nodes: Iterable[str]) -> Json:
+    """The same pod, which goes to one of these nodes only where no other has room."""
+    values = sorted(nodes)
+    if not values:
+        return pod
+    affinity: dict[str, Any] = {**(pod["spec"].get("affinity") or {})}
+    node: dict[str, Any] = {**(affinity.get("nodeAffinity") or {})}
+    term = {"matchExpressions": [{"key": _HOSTNAME, "operator": "NotIn", "values": values}]}
+    own = node.get(_PREFERRED) or []
+    node[_PREFERRED] = [*own, {"weight": _HEAVIEST, "preference": term}]
+    affinity["nodeAffinity"] = node
+    return {**pod, "spec": {**pod["spec"], "affinity": affinity}}
+
+
 def place(pod: Json, only: Iterable[str] = (), avoid: Iterable[str] = ()) -> Json:
     """The same pod, bound to the nodes in `only`, and kept off those in `avoid`.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from et_kube.notices import NoticeKind
 from et_operator.model.admissions import Shapes
 from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
+from et_operator.model.notices import NoticeRecord
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.shortages import Shortage
@@ -88,6 +90,8 @@ FULL_JOB_STATUS = JobStatus(
     given_up=GivenUp(5, (Moment(NOON, 2),), NOON),
     admitted_number=2,
     resize_seconds=(12, 9),
+    notices=(NoticeRecord("it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON),),
+    slowest_drain=7,
     shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),
 )
 

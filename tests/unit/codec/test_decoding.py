@@ -18,6 +18,7 @@ from et_operator.model.specs import (
     CleanPodPolicy,
     LauncherCreation,
     LossRecovery,
+    NoticePolicy,
     RestartPolicy,
     StallPolicy,
 )
@@ -79,6 +80,7 @@ def test_every_field_is_read():
         drainTimeoutSeconds=30,
         driverStalledPolicy="Restart",
         lossRecovery="Wait",
+        noticePolicy="Eager",
     )
     spec = decode_spec(manifest)
     assert (spec.worker.min_replicas, spec.worker.max_replicas) == (2, 5)
@@ -92,6 +94,7 @@ def test_every_field_is_read():
     assert spec.drain_timeout == timedelta(seconds=30)
     assert spec.stall_policy is StallPolicy.RESTART
     assert spec.loss_recovery is LossRecovery.WAIT
+    assert spec.notice_policy is NoticePolicy.EAGER
 
 
 def test_the_identity_is_read_even_of_an_invalid_job():

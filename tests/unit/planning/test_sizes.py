@@ -19,11 +19,13 @@ from et_contract.documents import (
     encode_report,
 )
 from et_contract.pods import MAX_INDEX, MAX_JOB_NAME, build_worker_name
+from et_kube.notices import NoticeKind
 from et_operator.codec.decoding import MAX_ENV, MAX_SLOTS
 from et_operator.codec.encoding import encode_config_data, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
 from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
+from et_operator.model.notices import NoticeRecord
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.shortages import Shortage
 from et_operator.model.statuses import (
@@ -40,6 +42,7 @@ from et_operator.model.statuses import (
 )
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
 from et_operator.planning.forgetting import MANY_ENDS
+from et_operator.planning.noticing import MAX_WORDS, MOST
 from et_operator.state.store import MOST_BESIDE
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 
@@ -108,6 +111,10 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
         launch_backoff=Backoff(1, START),
         lost_launchers=Backoff(1, START),
         shortage=Shortage(1, START, START),
+        notices=tuple(
+            NoticeRecord("r" * MAX_WORDS, NoticeKind.FIRM, START, "n" * 253, "", START, START)
+            for _ in range(MOST)
+        ),
         given_up=GivenUp(1, (Moment(START, 3 * MAX_WORKERS),) * 62, START),
     )
 

@@ -37,7 +37,7 @@ def test_every_recorded_time_that_lies_ahead_is_set_right() -> None:
     right = list_times(set_clocks_right(FULL_JOB_STATUS, now))
     assert set(right) == set(recorded)
     late = {path for path, moment in right.items() if moment > now}
-    assert late == {".scaling.script.next_at"}
+    assert late == {".scaling.script.next_at", ".notices[0].deadline"}
     assert right[".scaling.script.next_at"] == now + PAUSE
 
 

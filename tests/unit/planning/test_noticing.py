@@ -1,0 +1,363 @@
+"""Workers are moved before their node ends, and nothing new is put there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from et_kube.notices import Notice, NoticeKind
+from et_kube.resources import PODS, Json
+from et_operator.model.actions import Create
+from et_operator.model.plans import Plan
+from et_operator.model.pods import Node
+from et_operator.model.specs import NoticePolicy
+from et_operator.model.statuses import WorkerState
+from et_operator.planning.manifests.placement import dislike
+from et_operator.planning.noticing import MOST
+from tests.planning_makers import CORDON, ModelWorld, make_job
+
+AT_ONCE = Notice("Karpenter drains it", "taint karpenter.sh/disrupted", NoticeKind.FIRM)
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def start(workers: int = 3, **spec: Any) -> ModelWorld:
+    """A job that has trained for an hour, its newest worker on n2, the others on n1."""
+    world = ModelWorld(make_job(workers, **({"minimum": 1} | spec)))
+    world.nodes["n3"] = Node("n3")
+    world.start()
+    world.put(f"job-worker-{workers - 1}", node="n2")
+    world.wait(3600)
+    world.settle()
+    return world
+
+
+def say(world: ModelWorld, node: str, notice: Notice | None) -> None:
+    world.nodes[node] = replace(world.nodes[node], notice=notice)
+
+
+def leave_in(world: ModelWorld, seconds: float) -> Notice:
+    moment = world.now + timedelta(seconds=seconds)
+    return Notice("it leaves", "annotation leaving-at", NoticeKind.FIRM, moment)
+
+
+def find_state(world: ModelWorld, name: str) -> tuple[str, str, bool] | None:
+    found = [r for r in world.status.workers if r.name == name]
+    return (found[0].state.value, found[0].reason, found[0].taken) if found else None
+
+
+def told(world: ModelWorld, reason: str) -> list[str]:
+    return [event.message for event in world.events if event.reason == reason]
+
+
+def find_created(plan: Plan) -> list[Json]:
+    return [a.manifest for a in plan.actions if isinstance(a, Create) and a.resource == PODS]
+
+
+def run_until_created(world: ModelWorld) -> list[Json]:
+    """Passes until pods are created; their manifests."""
+    for _ in range(20):
+        created = find_created(world.step())
+        if created:
+            return created
+    raise AssertionError("none was created")
+
+
+def list_kept_off(manifest: Json) -> list[list[str]]:
+    """By term: the nodes that a pod keeps off, whatever happens."""
+    node = ((manifest["spec"].get("affinity") or {}).get("nodeAffinity")) or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = [term["matchExpressions"] for term in required.get("nodeSelectorTerms") or ()]
+    return [[v for e in term if e["operator"] == "NotIn" for v in e["values"]] for term in terms]
+
+
+# ------------------------------------------------------------------ when
+def test_a_worker_leaves_shortly_before_its_node_as_one_that_is_taken_and_another_comes() -> None:
+    world = start()
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    assert world.condition("NodesLeaving") == "True"
+    [record] = world.status.notices
+    assert (record.node, record.kind, record.since) == ("n2", NoticeKind.FIRM, world.now)
+    assert world.requeue_after == timedelta(seconds=100)
+    world.wait(100)
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+    assert world.states()["job-worker-2"] == "draining"
+    assert not world.pods["job-worker-2"].is_deleting, "its agent is asked first"
+    assert "job-worker-3" in world.pods, "nobody waits for it to have left"
+    [message] = told(world, "WorkerLeaving")
+    assert "job-worker-2 on n2: it leaves (annotation leaving-at)" in message
+    world.serve()
+    world.settle()
+    world.end("job-worker-2", 143)
+    world.settle()
+    [message] = told(world, "WorkerMoved")
+    assert message == "worker job-worker-2 left: graceful, 20 s before its end"
+    world.go_on()
+    assert world.workers == ["job-worker-0", "job-worker-1", "job-worker-3"]
+    assert told(world, "WorkerLost") == []
+    assert world.condition("NodesLeaving") == "False"
+
+
+@pytest.mark.parametrize("seconds", [-60, 0, 30])
+def test_where_the_time_is_short_it_leaves_at_once(seconds: float) -> None:
+    world = start()
+    say(world, "n2", leave_in(world, seconds))
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+
+
+def test_and_so_it_does_where_nobody_says_when() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+
+
+def test_a_lead_counts_from_when_the_sign_was_first_seen() -> None:
+    world = start()
+    notice = Notice("spot", "taint itn", NoticeKind.FIRM, lead=timedelta(seconds=120))
+    say(world, "n2", notice)
+    world.settle()
+    world.wait(99)
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    world.wait(1)
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+
+
+def test_nobody_is_moved_for_what_is_long_over_or_was_withdrawn_in_time() -> None:
+    world = start()
+    say(world, "n2", leave_in(world, -601))
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    say(world, "n2", None)
+    world.wait(60)
+    world.settle()
+    [record] = world.status.notices
+    assert record.withdrawn == world.now
+    world.wait(60)
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    world.wait(3600)
+    world.settle()
+    assert world.status.notices == ()
+
+
+def test_a_job_that_has_taken_long_to_drain_begins_earlier() -> None:
+    world = start()
+    world.job = replace(world.job, status=replace(world.status, slowest_drain=45))
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    assert world.requeue_after == timedelta(seconds=210)
+
+
+def test_how_long_a_worker_takes_to_leave_is_remembered() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    world.wait(33)
+    world.serve()
+    world.settle()
+    world.reap()
+    world.settle()
+    assert world.status.slowest_drain == 34
+
+
+# ------------------------------------------------------------------ who
+def test_a_soft_notice_moves_nobody_unless_the_author_wants_that() -> None:
+    world = start()
+    say(world, "n2", CORDON)
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    assert world.condition("NodesLeaving") is None
+    world.edit(notice_policy=NoticePolicy.EAGER)
+    [created] = run_until_created(world)
+    assert list_kept_off(created) == [["n2"]]
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+
+
+def test_a_word_about_a_pod_moves_that_pod_and_keeps_nobody_off_its_node() -> None:
+    world = start()
+    world.put("job-worker-0", notice=leave_in(world, 10))
+    [created] = run_until_created(world)
+    assert list_kept_off(created) == []
+    assert find_state(world, "job-worker-0") == ("Leaving", "Noticed", True)
+    assert find_state(world, "job-worker-1") is None
+
+
+def test_a_word_about_a_pod_holds_up_none_about_its_node() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.put("job-worker-2", notice=leave_in(world, 10**6))
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+
+
+def test_the_last_host_stays_until_another_one_trains() -> None:
+    world = start()
+    for node in ("n1", "n2"):
+        say(world, node, AT_ONCE)
+    world.settle()
+    left = [r.name for r in world.status.workers if r.state is WorkerState.LEAVING]
+    assert len(left) == 2
+    [stays] = {"job-worker-0", "job-worker-1", "job-worker-2"} - set(left)
+    world.run(node="n3")
+    world.settle()
+    world.serve()
+    world.settle()
+    assert find_state(world, stays) is None, "those that came have no state of the training yet"
+    world.wait(60)
+    world.settle()
+    assert find_state(world, stays) == ("Leaving", "Noticed", True)
+
+
+def test_a_job_with_one_host_keeps_it_and_says_so() -> None:
+    world = start(1)
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert find_state(world, "job-worker-0") is None
+    [condition] = [c for c in world.status.conditions if c.type == "NodesLeaving"]
+    assert "it stays until another host is listed" in condition.message
+
+
+def test_a_command_that_needs_each_worker_keeps_them_and_says_so() -> None:
+    world = start(is_elastic=False)
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    [condition] = [c for c in world.status.conditions if c.type == "NodesLeaving"]
+    assert "its command cannot do without it" in condition.message
+
+
+def test_that_a_launcher_is_not_moved_is_said_and_so_is_what_cannot_be_read() -> None:
+    world = start()
+    world.put("job-launcher", node="n3")
+    say(world, "n3", AT_ONCE)
+    world.nodes["n2"] = replace(world.nodes["n2"], misread="annotation leaving-at is 'soon'")
+    world.settle()
+    [condition] = [c for c in world.status.conditions if c.type == "NodesLeaving"]
+    assert "job-launcher on n3: Karpenter drains it" in condition.message
+    assert "n2: annotation leaving-at is 'soon'" in condition.message
+
+
+# ------------------------------------------------------------------ where
+def test_every_new_pod_keeps_off_all_nodes_that_end_wherever_the_job_is() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    say(world, "n3", leave_in(world, 10**6))
+    [created] = run_until_created(world)
+    assert list_kept_off(created) == [["n2", "n3"]]
+
+
+def test_a_node_that_stays_after_all_is_used_where_no_other_has_room() -> None:
+    world = start()
+    say(world, "n2", leave_in(world, 10**4))
+    world.settle()
+    say(world, "n2", None)
+    world.settle()
+    world.end("job-worker-0", 1)
+    [created] = run_until_created(world)
+    assert list_kept_off(created) == []
+    affinity = created["spec"]["affinity"]["nodeAffinity"]
+    [preferred] = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    [expression] = preferred["preference"]["matchExpressions"]
+    assert expression == {"key": HOSTNAME, "operator": "NotIn", "values": ["n2"]}
+
+
+def test_what_the_template_prefers_stays() -> None:
+    own = {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+    key = "preferredDuringSchedulingIgnoredDuringExecution"
+    pod = {"spec": {"affinity": {"nodeAffinity": {key: [own]}, "podAffinity": {}}}}
+    found = dislike(pod, ["n"])["spec"]["affinity"]
+    assert found["podAffinity"] == {}
+    assert found["nodeAffinity"][key][0] == own
+    assert dislike(pod, []) is pod
+
+
+def test_a_worker_without_a_node_is_made_anew_once_one_stays_that_it_keeps_off() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert world.pods["job-worker-3"].avoids == {"n2"}
+    world.wait(60)
+    world.settle()
+    assert "job-worker-3" in world.pods
+    assert world.requeue_after is not None, "who waits for a node hears of one that is back"
+    say(world, "n2", None)
+    world.wait(30)
+    world.settle()
+    world.wait(10)
+    world.settle()
+    assert "job-worker-3" not in world.pods
+    assert world.pods["job-worker-4"].avoids == frozenset()
+
+
+# ------------------------------------------------------------------ whatever is said
+WORDS = st.tuples(
+    st.sampled_from(["n1", "n2", "n3", "job-worker-0", "job-worker-2", "job-launcher"]),
+    st.sampled_from(["firm", "soft", "none"]),
+    st.one_of(st.none(), st.sampled_from([-(10**9), -1, 0, 25, 90, 700, 10**11])),
+    st.integers(0, 200),
+)
+
+
+@pytest.mark.long
+@settings(max_examples=25, deadline=None)
+@given(st.lists(WORDS, max_size=8), st.sampled_from(NoticePolicy))
+def test_whatever_is_said_in_whatever_order_a_host_stays_and_the_number_comes_back(
+    words: list[tuple[str, str, int | None, int]], policy: NoticePolicy
+) -> None:
+    world = start(notice_policy=policy)
+    for name, kind, seconds, pause in words:
+        moment = None if seconds is None else world.now + timedelta(seconds=seconds)
+        known = {"firm": NoticeKind.FIRM, "soft": NoticeKind.SOFT}
+        notice = Notice("w", "s", known[kind], moment) if kind in known else None
+        if name in world.nodes:
+            say(world, name, notice)
+        elif name in world.pods and (notice is None or notice.is_firm):
+            world.put(name, notice=notice)
+        world.settle()
+        assert any(state == "active" for state in world.states().values())
+        world.wait(pause)
+        if pause > 50:  # others come, and who leaves has left
+            world.run(node="n3")
+            world.settle()
+            world.serve()
+            world.settle()
+            world.reap()
+    for node in list(world.nodes):
+        say(world, node, None)
+    for name in list(world.pods):
+        world.put(name, notice=None)
+    for _ in range(4):
+        world.wait(60)
+        world.go_on(2)
+    assert len(world.workers) == 3
+    assert world.status.epoch == 1
+    writes = world.writes
+    world.settle()
+    assert world.writes == writes
+
+
+def test_many_nodes_are_remembered_within_bounds_and_those_that_speak_now_first() -> None:
+    world = start(MOST + 10)
+    for number in range(MOST + 10):
+        world.nodes[f"m{number}"] = Node(f"m{number}", notice=leave_in(world, 10**5))
+        world.put(f"job-worker-{number}", node=f"m{number}")
+    world.settle()
+    assert len(world.status.notices) == MOST
+    assert not [r for r in world.status.workers if r.state is WorkerState.LEAVING]
+    world.wait(10**5)
+    world.settle()
+    leaving = [r for r in world.status.workers if r.state is WorkerState.LEAVING]
+    assert len(leaving) == MOST + 9, "also those that were not"
