@@ -185,6 +185,8 @@ class Search:
     def _choose(self, place: int, shape: Shape) -> list[_Pick]:
         """The victims on that node without which one more pod does not fit; none if it cannot."""
         room = self.draft.room
+        if not room.has_ports(place, shape):
+            return []
         left = room.later[place].tolist()
         wanted = enumerate(room.get_amounts(shape))
         lacking = [(column, n - left[column]) for column, n in wanted if n > max(left[column], 0)]

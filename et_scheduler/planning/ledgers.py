@@ -38,6 +38,7 @@ class Ledger:
         self.least = {name: np.zeros_like(self.total) for name in self.queues}
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}
         self.deserved = {name: np.zeros_like(self.total) for name in self.queues}
+        self.coming = {name: np.zeros_like(self.total) for name in self.queues}
         self._is_contended = np.zeros(len(self.total), dtype=np.bool_)
         self.changes = 0
 
@@ -50,6 +51,10 @@ class Ledger:
             self.allocated[queue] += amounts
             if least is not None:
                 self.least[queue] += least
+
+    def expect(self, queue: str, amounts: Counts) -> None:
+        """Others leave so much room for somebody of the queue who waits."""
+        self.coming[queue] += amounts
 
     def settle(self) -> None:
         """Compute what each deserves from what all request."""
@@ -103,11 +108,13 @@ class Ledger:
     def is_in_share(self, queue: str, gang: Counts) -> bool:
         """Whether its jobs at their least, with this gang, are within what it is due.
 
-        A queue that has nothing may exceed by one gang, or it could never begin.
+        So are those for which others leave room already. A queue that has nothing may exceed by one
+        gang, or it could never begin.
         """
-        if not self.allocated[queue].any():
+        coming = self.coming[queue]
+        if not (self.allocated[queue].any() or coming.any()):
             return True
-        over = (self.least[queue] + gang > self.deserved[queue]) & (gang > 0)
+        over = (self.least[queue] + coming + gang > self.deserved[queue]) & (gang > 0)
         return not over.any()
 
     def exceeds_limit(

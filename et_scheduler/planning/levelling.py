@@ -84,8 +84,10 @@ class _Batch:
         def rank(donor: Standing, left: int) -> int | None:
             if left <= self.donors.get(donor.job.uid, left):
                 return None
-            is_same = self.draft.get_queue(donor) == mine
-            return None if is_same and donor.dominate(left - 1) < goal else 0
+            theirs = self.draft.get_queue(donor)
+            if theirs != mine:
+                return 0 if self.draft.queues[theirs].is_reclaimable else None
+            return None if donor.dominate(left - 1) < goal else 0
 
         return rank
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import find_asked
@@ -12,26 +15,36 @@ from et_scheduler.planning.waiting import find_asked
 def keep_limits(draft: Draft) -> None:
     """Shrink jobs, those with most first, until each queue is within its limits.
 
-    So it is too where somebody of the same queue waits at the limit with his least size.
+    So it is too where somebody of the same queue waits at the limit with his least size: for him
+    those who are of no higher priority.
     """
     for queue in draft.queues:
-        wanted = find_asked(draft, queue)
-        surplus = draft.ledger.find_surplus(queue, wanted)
-        if not (surplus > 0).any():
+        _keep_within(draft, queue, np.zeros_like(draft.ledger.total), UNLIMITED)
+        asked = find_asked(draft, queue)
+        if asked is not None:
+            standing, wanted = asked
+            _keep_within(draft, queue, wanted, standing.job.priority)
+
+
+def _keep_within(draft: Draft, queue: str, wanted: Counts, priority: int) -> None:
+    """Jobs of no higher priority shrink until there is room for this within the limits."""
+    surplus = draft.ledger.find_surplus(queue, wanted)
+    if not (surplus > 0).any():
+        return
+    willing = (one for one in draft.list_admitted() if one.job.priority <= priority)
+    donors = [one for one in willing if _may_give(draft, one, queue)]
+    given: dict[str, int] = {one.job.uid: 0 for one in donors}
+    while (surplus > 0).any() and donors:
+        donor = max(donors, key=lambda one: (_rank(one, given), one.job.uid))
+        worker = _find_next(draft, donor, given[donor.job.uid])
+        if not ((surplus > 0) & (worker > 0)).any():
+            donors.remove(donor)
             continue
-        donors = [one for one in draft.list_admitted() if _may_give(draft, one, queue)]
-        given: dict[str, int] = {one.job.uid: 0 for one in donors}
-        while (surplus > 0).any() and donors:
-            donor = max(donors, key=lambda one: (_rank(one, given), one.job.uid))
-            worker = _find_next(draft, donor, given[donor.job.uid])
-            if not ((surplus > 0) & (worker > 0)).any():
-                donors.remove(donor)
-                continue
-            given[donor.job.uid] += 1
-            surplus = surplus - worker
-        for uid, count in given.items():
-            if count:
-                _shrink(draft, draft.standings[uid], count, queue)
+        given[donor.job.uid] += 1
+        surplus = surplus - worker
+    for uid, count in given.items():
+        if count:
+            _shrink(draft, draft.standings[uid], count, queue)
 
 
 def _rank(standing: Standing, given: dict[str, int]) -> int:

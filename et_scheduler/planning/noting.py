@@ -11,7 +11,7 @@ from et_scheduler.model.jobs import Admission, Gift, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, find_seats
-from et_scheduler.planning.sizes import find_allowed
+from et_scheduler.planning.sizes import find_allowed, find_floor
 from et_scheduler.planning.standings import Standing
 
 SPREAD = 5
@@ -181,6 +181,8 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
         wait = rules.grown_within
     else:
         return
+    if _costs_others(draft, standing):
+        return
     lacking = standing.size - len(standing.workers)
     text = f"{lacking} workers had no node in {wait // 1000} s"
     fields: dict[str, Any] = {"reason": Reason.NOT_GROWN, "short_since": None, "grown_from": 0}
@@ -191,6 +193,17 @@ def _check_growth(draft: Draft, standing: Standing) -> None:
     standing.has_lost = not standing.admission.grown_from
     draft.shrink(standing, (), None, text)
     draft.change(standing, Step.GIVE, **fields)
+
+
+def _costs_others(draft: Draft, standing: Standing) -> bool:
+    """Whether workers that are there would go for those that were lost, and nobody waits for room.
+
+    Between two of its sizes the lower counts: of eight, four would go for one.
+    """
+    there = len(standing.workers)
+    if standing.admission.grown_from or find_floor(standing.job, there) >= there:
+        return False
+    return not draft.served and not any(one.lacks_room for one in draft.standings.values())
 
 
 def _has_no_room(draft: Draft, standing: Standing) -> bool:

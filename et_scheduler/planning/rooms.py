@@ -54,6 +54,7 @@ class Room:
         self._amounts: dict[Shape, list[int]] = {}
         self._changed: list[int] = []
         self._caps: dict[_Key, _Caps] = {}
+        self._ports: dict[str, Counts] = {}
 
     def copy(self) -> Self:
         """The same room to try things in."""
@@ -61,6 +62,7 @@ class Room:
         other.__dict__.update(self.__dict__)
         other.now, other.later = self.now.copy(), self.later.copy()
         other._changed, other._caps = [], {}
+        other._ports = {port: counts.copy() for port, counts in self._ports.items()}
         return other
 
     def get_vector(self, shape: Shape) -> Counts:
@@ -149,20 +151,24 @@ class Room:
 
     def take(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """So many pods of the shape are on these nodes, each named once, from now on."""
+        self._note_ports(places, pods, shape)
         amounts = np.outer(pods, self.get_vector(shape))
         self.now[list(places)] -= amounts
         self._add(places, -amounts)
 
     def hold(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """What will be free there is kept for so many pods of the shape."""
+        self._note_ports(places, pods, shape)
         self._add(places, -np.outer(pods, self.get_vector(shape)))
 
     def expect(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """So many pods of the shape will go from these nodes; also the opposite of `hold`."""
+        self._note_ports(places, pods, shape, -1)
         self._add(places, np.outer(pods, self.get_vector(shape)))
 
     def give_back(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """The opposite of `take`."""
+        self._note_ports(places, pods, shape, -1)
         amounts = np.outer(pods, self.get_vector(shape))
         self.now[list(places)] += amounts
         self._add(places, amounts)
@@ -175,6 +181,33 @@ class Room:
         self._add(places, -coming[places])
         yield
         self._add(places, coming[places])
+
+    def _note_ports(
+        self, places: Sequence[int], pods: Sequence[int], shape: Shape, sign: int = 1
+    ) -> None:
+        """Whose ports are there besides those of pods that were on the nodes before."""
+        for port in shape.host_ports:
+            if port not in self._ports:
+                self._ports[port] = np.zeros(len(self.nodes), dtype=np.int64)
+            self._ports[port][list(places)] += sign * np.array(pods, dtype=np.int64)
+
+    def has_ports(self, place: int, shape: Shape) -> bool:
+        """Whether nobody has, or is kept, one of its ports on that node."""
+        return not shape.host_ports or not self._are_ports_taken(shape)[place]
+
+    def _are_ports_taken(self, shape: Shape) -> Mask:
+        taken = np.zeros(len(self.nodes), dtype=np.bool_)
+        for port in shape.host_ports & self._ports.keys():
+            taken |= self._ports[port] > 0
+        return taken
+
+    def _leave_out_ports(
+        self, rows: _Rows, fits: Counts, shape: Shape, beside: Shape | None
+    ) -> Counts:
+        """None where one of its ports is taken, held, or that of the pod beside it."""
+        if beside is not None and not shape.host_ports.isdisjoint(beside.host_ports):
+            return np.zeros_like(fits)
+        return np.where(self._are_ports_taken(shape)[rows], 0, fits)
 
     def _add(self, places: Sequence[int], amounts: Counts) -> None:
         self.later[list(places)] += amounts
@@ -192,7 +225,8 @@ class Room:
             amounts = np.minimum(amounts, self.now[rows])
         if beside is not None:
             amounts = amounts - self.get_vector(beside)
-        return self._cap(rows, self.divide(amounts, shape), shape)
+        fits = self._cap(rows, self.divide(amounts, shape), shape)
+        return self._leave_out_ports(rows, fits, shape, beside) if shape.host_ports else fits
 
     def _cap(self, rows: _Rows, fits: Counts, shape: Shape) -> Counts:
         """A port of a node is there once, whatever else is free."""

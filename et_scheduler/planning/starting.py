@@ -110,6 +110,9 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
     if not is_asked:
         hold_seats(draft.room, gang, seats)
     standing.held = (gang, seats)
+    is_led = gang.launcher is not None
+    coming = draft.get_amounts(standing, gang.workers, launcher=is_led)
+    draft.ledger.expect(draft.get_queue(standing), coming)
     if is_asked or standing.job.uid in draft.holds:
         draft.reserve(standing, seats.list_places())
     draft.explain(standing, *tell_room_comes(draft, standing, gang))

@@ -38,11 +38,10 @@ def find_owed(draft: Draft, queue: str) -> Counts:
     return next((more for _, more in _list_owed(draft, queue)), np.zeros_like(draft.ledger.total))
 
 
-def find_asked(draft: Draft, queue: str) -> Counts:
-    """The same of the first who may ask others of the queue to give."""
+def find_asked(draft: Draft, queue: str) -> tuple[Standing, Counts] | None:
+    """The same of the first who may ask others of the queue to give, and who that is."""
     owed = _list_owed(draft, queue)
-    asked = (more for standing, more in owed if standing.job.preempts)
-    return next(asked, np.zeros_like(draft.ledger.total))
+    return next((one for one in owed if one[0].job.preempts), None)
 
 
 def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
