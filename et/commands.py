@@ -190,6 +190,7 @@ def restart(
         bool,
         typer.Option("--workers", help="Only these, one after the other, while the job trains."),
     ] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     timeout: Timeout = "10m",
     namespace: Namespace = None,
     context: Context = None,
@@ -197,8 +198,9 @@ def restart(
 ) -> None:
     """End all pods of a job, and let it go on with new ones from its own checkpoint.
 
-    Suspends it, waits until its pods have ended, and resumes it. With --workers nothing stops: the
-    operator replaces them, never below the least number.
+    Suspends it, waits until its pods have ended, and resumes it; asks where a place in a queue
+    goes with that. With --workers nothing stops: the operator replaces them, never below the least
+    number.
     """
     limit = parse_duration(timeout)
 
@@ -210,7 +212,7 @@ def restart(
             return
         from et.restarting import restart as restart_job
 
-        await restart_job(cluster, screen, job, limit)
+        await restart_job(cluster, screen, job, limit, is_sure=yes)
 
     run_command(ctx, work, namespace, context, kubeconfig)
 

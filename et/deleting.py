@@ -10,15 +10,13 @@ from et.clusters import Cluster
 from et.errors import EtError
 from et.reading import read_job, read_pods, read_scalings
 from et.screens import Screen
+from et.waiting import wait_until
 from et_kube.errors import Conflict, NotFound
-from et_kube.racing import run_within
 from et_kube.resources import PODS, TRAINING_JOBS
-from et_kube.retrying import ask_again
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.texts import count
 
-LOOK = timedelta(seconds=1)
 STAYS = (
     "what stays: claims and their volumes, and the Secrets and ConfigMaps that were not made for it"
 )
@@ -76,7 +74,7 @@ async def wait_until_gone(cluster: Cluster, jobs: Sequence[TrainingJob], limit: 
     """Until neither they nor their pods are there; EtError after so long, with what still is."""
     remains = Remains(cluster, jobs)
     try:
-        await run_within(cluster.clock, limit, remains.watch(limit))
+        await wait_until(cluster.clock, remains.look, limit)
     except TimeoutError as error:
         raise EtError(
             f"deleted, and not gone after {limit.total_seconds():.0f} s: {', '.join(remains.found)}"
@@ -91,17 +89,10 @@ class Remains:
     jobs: Sequence[TrainingJob]
     found: list[str] = field(default_factory=list)
 
-    async def watch(self, limit: timedelta) -> None:
-        """Look again and again; ends when nothing is found."""
-        clock = self.cluster.clock
-        while True:
-            await ask_again(clock, LOOK, limit)(self._look)
-            if not self.found:
-                return
-            await clock.sleep(LOOK)
-
-    async def _look(self) -> None:
+    async def look(self) -> bool:
+        """Whether nothing is."""
         self.found = [words for job in self.jobs for words in await self._find(job)]
+        return not self.found
 
     async def _find(self, job: TrainingJob) -> list[str]:
         found = [

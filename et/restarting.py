@@ -7,36 +7,41 @@ from datetime import timedelta
 
 from et.clusters import Cluster
 from et.errors import REFUSALS, EtError
-from et.reading import explain_end, has_ended, read_job, read_pods
+from et.reading import explain_end, find_queue, has_ended, read_admission, read_job, read_pods
 from et.screens import Screen
-from et.suspending import resume, suspend
-from et_contract.pods import Role
+from et.suspending import check_annotation, resume, suspend
+from et.waiting import wait_until
 from et_kube.errors import Conflict, NotFound
-from et_kube.racing import run_within
-from et_kube.retrying import ask_again
+from et_kube.resources import Json
 from et_operator.codec.decoding import decode_job
+from et_operator.model.conditions import STOPPED, find_condition
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 
-LOOK = timedelta(seconds=1)
+ANSWER = timedelta(seconds=15)
+"""So long it is waited for what becomes of a job that was resumed."""
 
 
-async def restart(cluster: Cluster, screen: Screen, name: str, limit: timedelta) -> None:
-    """Suspend the job, wait until its pods have ended, and resume it.
+async def restart(
+    cluster: Cluster, screen: Screen, name: str, limit: timedelta, *, is_sure: bool = False
+) -> None:
+    """Suspend the job, wait until it has stopped, resume it, and say what it does then.
 
     Of a job that is suspended already only the rest is done: who was interrupted types it again.
+    Who would lose a place in a queue is asked before.
 
     Raises:
-        EtError: the job has ended, or its pods have not within `limit`; it stays suspended then.
+        EtError: the job cannot be restarted, or somebody says no; or it has not stopped within
+            `limit`, and stays suspended.
     """
     stored = await read_job(cluster, name)
     job = decode_job(stored)
-    if has_ended(job):
-        raise EtError(f"{name} has ended ({job.status.phase}): {explain_end(job)}; submit it again")
-    if job.status.phase == "Waiting":
-        raise EtError(f"{name} waits in a queue and has no pods: `et why {name}` says for what")
+    _check(job)
     stop = Stop(cluster, job)
     await stop.look()  # who may not list pods hears so before anything ends
+    queue = find_queue(job, read_admission(stored))
+    if queue and not job.status.is_suspended and not is_sure:
+        _ask(screen, name, queue)
     with screen.telling(f"{name} may be suspended: `et restart {name}` goes on", unless=REFUSALS):
         await suspend(cluster, stored)
     screen.say(f"{name} is suspended: its pods end, each has its grace to save")
@@ -44,19 +49,60 @@ async def restart(cluster: Cluster, screen: Screen, name: str, limit: timedelta)
     with screen.telling(left, unless=(EtError, NotFound, Conflict)):  # or it is there no more
         await _wait(cluster, stop, limit)
         await resume(cluster, stored)
-    screen.say(f"{name} goes on with new pods, from its own checkpoint if it wrote one")
+    with screen.telling(f"{name} is resumed: `et watch {name}` shows what it does"):
+        screen.say(await _find_outcome(cluster, stored))
+
+
+def _check(job: TrainingJob) -> None:
+    name = job.key.name
+    if has_ended(job):
+        raise EtError(f"{name} has ended ({job.status.phase}): {explain_end(job)}; submit it again")
+    if job.status.phase == "Waiting":
+        raise EtError(f"{name} waits in a queue and has no pods: `et why {name}` says for what")
+    check_annotation(job)
+
+
+def _ask(screen: Screen, name: str, queue: str) -> None:
+    screen.hint(
+        f"{name} has its place in queue {queue} as long as it runs: suspended, it gives that back, "
+        "and then waits in line for room again, which others may have taken"
+    )
+    if not screen.ask("Suspend it?"):
+        raise EtError(f"nothing was done: {name} goes on as it is")
 
 
 async def _wait(cluster: Cluster, stop: Stop, limit: timedelta) -> None:
     name = stop.job.key.name
     try:
-        await run_within(cluster.clock, limit, stop.wait(limit))
+        await wait_until(cluster.clock, stop.look, limit)
     except TimeoutError as error:
         names = ", ".join(stop.left) or "the operator has not answered"
         raise EtError(
             f"{name} has not stopped after {limit.total_seconds():.0f} s ({names}) and stays "
             f"suspended: `et restart {name}` goes on"
         ) from error
+
+
+async def _find_outcome(cluster: Cluster, stored: Json) -> str:
+    """What a job that was resumed does, once the operator has looked at it."""
+    name, seen = decode_job(stored).key.name, stored
+
+    async def goes_on() -> bool:
+        nonlocal seen
+        seen = await read_job(cluster, name)
+        return not decode_job(seen).status.is_suspended
+
+    try:
+        await wait_until(cluster.clock, goes_on, ANSWER)
+    except TimeoutError:
+        job = decode_job(seen)
+        if job.status.phase == "Waiting":
+            where = find_queue(job, read_admission(seen))
+            return f"{name} waits for room in queue {where}: `et why {name}` says behind whom"
+        told = find_condition(job.status.conditions, "Suspended")
+        why = f" ({told.message})" if told else ""
+        return f"{name} is resumed, and does not go on yet{why}: `et why {name}` says more"
+    return f"{name} goes on with new pods, from its own checkpoint if it wrote one"
 
 
 @dataclass(slots=True)
@@ -67,24 +113,23 @@ class Stop:
     job: TrainingJob
     left: list[str] = field(default_factory=list)
 
-    async def wait(self, limit: timedelta) -> None:
-        """Until the suspension is recorded and no pod of it runs; one ended launcher may stay."""
-        clock = self.cluster.clock
-        while not await ask_again(clock, LOOK, limit)(self.look):
-            await clock.sleep(LOOK)
-
     async def look(self) -> bool:
-        """Whether all has stopped; EtError where nothing is left to be stopped."""
+        """Whether it has stopped, which the operator says; EtError where nothing is left to be.
+
+        Pods may be there still: on a node that is lost, or held by a finalizer.
+        """
         job = decode_job(await read_job(self.cluster, self.job.key.name))
         if job.uid != self.job.uid:
             raise EtError(f"{job.key.name} was deleted and made anew meanwhile")
         if has_ended(job):
             raise EtError(f"{job.key.name} has ended meanwhile: {explain_end(job)}")
         pods = await read_pods(self.cluster, job)
-        self.left = [pod.name for pod in pods if not _is_over(pod)]
-        return job.status.is_suspended and not self.left
+        self.left = [pod.name for pod in pods if not pod.has_ended]
+        told = find_condition(job.status.conditions, "Suspended")
+        has_stopped = told is not None and (told.status, told.reason) == ("True", STOPPED)
+        return has_stopped and all(map(_is_asked, pods))
 
 
-def _is_over(pod: Pod) -> bool:
-    """Its log may keep a launcher; a worker has ended when it is not there."""
-    return pod.role is Role.LAUNCHER and pod.is_terminal
+def _is_asked(pod: Pod) -> bool:
+    """Whether it will not stay: an older operator says that all has stopped before it is asked."""
+    return pod.is_deleting or pod.has_ended

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from et.clusters import Cluster
+from et.errors import EtError
+from et.waiting import LOOK
 from et_kube.resources import Json
 from et_kube.retrying import ask_again
-from et_operator.codec.decoding import decode_job
+from et_operator.codec.decoding import ANNOTATION_SUSPENDED, decode_job
+from et_operator.model.jobs import TrainingJob
 
-LOOK = timedelta(seconds=1)
 LASTING = timedelta(minutes=1)
 """So long a server that does not answer is asked again to let a job go on."""
 
@@ -26,6 +28,16 @@ async def resume(cluster: Cluster, stored: Json) -> Json:
         return await _patch(cluster, stored, is_wanted=False)
 
     return await ask_again(cluster.clock, LOOK, LASTING)(ask)
+
+
+def check_annotation(job: TrainingJob) -> None:
+    """EtError where `spec.suspend` alone lets it go on no more: others may hold it for theirs."""
+    if job.annotations.get(ANNOTATION_SUSPENDED) == "true":
+        name, place = job.key.name, job.key.namespace
+        raise EtError(
+            f"{name} is suspended by an annotation, perhaps for a queue of others: `kubectl "
+            f"annotate trainingjob {name} -n {place} {ANNOTATION_SUSPENDED}-` lets it go on"
+        )
 
 
 async def _patch(cluster: Cluster, stored: Json, *, is_wanted: bool) -> Json:

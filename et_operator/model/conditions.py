@@ -8,6 +8,8 @@ from datetime import datetime
 
 AWAITING = "Awaiting"
 """Type of the condition that says what a job waits for, and until when."""
+STOPPED = "JobSuspended"
+"""Reason of `Suspended` once nothing of a job that its author has suspended is awaited any more."""
 USUAL = frozenset(
     {
         "Created",

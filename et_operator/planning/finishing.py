@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from et_contract.admissions import WAITING
 from et_contract.pods import Role
 from et_operator.model.actions import Action, Delete
-from et_operator.model.conditions import is_true
+from et_operator.model.conditions import STOPPED, is_true
 from et_operator.model.pods import Pod
 from et_operator.model.specs import CleanPodPolicy
 from et_operator.model.statuses import WorkerState
@@ -129,8 +129,11 @@ def _note_why(draft: Draft) -> None:
     """A job that waits may be suspended, and one that is resumed may have to wait."""
     if is_held(draft.view.snapshot.job):
         draft.set_condition("Suspended", "True", WAITING, "waits in a queue")
+    elif any(map(draft.view.is_awaited, draft.view.own_pods)):
+        message = "suspended by spec.suspend; its pods end, each has its grace to save"
+        draft.set_condition("Suspended", "True", "Stopping", message)
     else:
-        draft.set_condition("Suspended", "True", "JobSuspended", "suspended by spec.suspend")
+        draft.set_condition("Suspended", "True", STOPPED, "suspended by spec.suspend")
 
 
 def _are_keys_doubtful(standing: Standing) -> bool:

@@ -9,18 +9,23 @@ from typing import Any
 
 import pytest
 
+from et.clusters import Cluster
 from et.errors import EtError
 from et.renewing import check, renew
-from et.restarting import restart
+from et.restarting import Stop, restart
 from et.screens import Screen
 from et_kube.errors import KubeError, OutcomeUnknown, Refused, Unreachable
 from et_kube.resources import PODS, TRAINING_JOBS
+from et_operator.codec.decoding import decode_job
 from et_operator.model.statuses import JobStatus
-from fakes.clients import Call, Moment
+from fakes.clients import Call, FakeApi, Moment
 from tests.planning_makers import make_job, make_spec
 from tests.simulation.lives import start
 from tests.simulation.worlds import SimulatedWorld
-from tests.unit.et.rigs import join, make_screen, read
+from tests.unit.et.rigs import FakeLogs, join, make_screen, read
+from tests.unit.et.test_deleting import Answering
+from tests.unit.scheduler.rigs import make_held
+from tests.unit.scheduler.test_both import Trained
 
 LIMIT = timedelta(minutes=5)
 SECOND = timedelta(seconds=1)
@@ -60,35 +65,125 @@ async def test_a_job_goes_on_with_new_pods(world: SimulatedWorld):
     ]
 
 
+@pytest.mark.parametrize("what", ["its node is lost", "a finalizer holds it"])
+async def test_a_pod_that_stays_though_nothing_runs_in_it_is_not_waited_for(
+    world: SimulatedWorld, what: str
+):
+    if what == "its node is lost":
+        world.kubelet.lose_node(world.get(PODS, "train-worker-1")["spec"]["nodeName"])
+    else:
+        world.change(PODS, "train-worker-1", {"metadata": {"finalizers": ["corp.example/x"]}})
+    screen = make_screen()
+
+    assert await try_to_restart(world, screen, times=10) == []
+    await world.until(lambda: world.phase() == "Running")
+
+    assert world.get(PODS, "train-worker-1")["metadata"]["deletionTimestamp"]
+    assert "train-worker-1" not in world.workers()
+    assert read(screen.out).endswith("from its own checkpoint if it wrote one")
+
+
 async def test_one_that_does_not_stop_stays_suspended_and_the_next_try_goes_on(
     world: SimulatedWorld,
 ):
-    world.change(PODS, "train-worker-1", {"metadata": {"finalizers": ["corp.example/x"]}})
-    errors: list[EtError] = []
-
-    async def run() -> None:
-        try:
-            await restart(join(world), make_screen(), "train", LIMIT)
-        except EtError as error:
-            errors.append(error)
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(run())
-        await let_pass(world)
-        await world.clock.advance(LIMIT)
-    assert str(errors[0]) == (
-        "train has not stopped after 300 s (train-worker-1) and stays suspended: "
-        "`et restart train` goes on"
+    world.kubelet.lost |= {"node-1", "node-2"}  # which are in order, as far as anybody says
+    screen = make_screen()
+    (error,) = await try_to_restart(world, screen, times=10, limit=20 * SECOND)
+    assert str(error) == (
+        "train has not stopped after 20 s (train-launcher, train-worker-0, train-worker-1) and "
+        "stays suspended: `et restart train` goes on"
     )
-    world.change(PODS, "train-worker-1", {"metadata": {"finalizers": None}})
+    world.kubelet.lost.clear()
 
-    async with asyncio.TaskGroup() as group:
-        group.create_task(run())
-        await let_pass(world)
+    assert await try_to_restart(world, screen, times=10) == []
     await world.until(lambda: world.phase() == "Running")
 
-    assert len(errors) == 1
     assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is False
+
+
+async def test_pods_that_nobody_has_asked_to_go_are_waited_for_whatever_the_operator_says(
+    world: SimulatedWorld,
+):
+    stopped = {"type": "Suspended", "status": "True", "reason": "JobSuspended"}
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
+    status = {"status": {"conditions": [stopped]}}
+    world.change(TRAINING_JOBS, "train", status, "status")
+
+    assert not await Stop(join(world), decode_job(world.get(TRAINING_JOBS, "train"))).look()
+
+
+async def test_what_others_hold_suspended_is_not_said_to_go_on(world: SimulatedWorld):
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
+    held = {"annotations": {"job-supervisor.kube-ai.io/job-suspended": "true"}}
+    world.change(TRAINING_JOBS, "train", {"metadata": held})
+
+    with pytest.raises(EtError, match=r"annotate trainingjob train .*-suspended-` lets it go"):
+        await restart(join(world), make_screen(), "train", LIMIT)
+
+    assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is True
+
+
+async def test_one_that_the_operator_does_not_resume_is_not_said_to_go_on(world: SimulatedWorld):
+    held = {"annotations": {"job-supervisor.kube-ai.io/job-suspended": "true"}}
+
+    def hold(call: Call, when: Moment) -> None:
+        is_resume = (call.user, call.verb) == ("et", "patch") and not call.body["spec"]["suspend"]
+        if is_resume and when is Moment.BEFORE:
+            world.change(TRAINING_JOBS, "train", {"metadata": held})
+
+    world.log.faults.append(hold)
+    screen = make_screen()
+    assert await try_to_restart(world, screen, times=20) == []
+
+    said = "train is resumed, and does not go on yet (suspended by spec.suspend"
+    assert read(screen.out).splitlines()[-1].startswith(said)
+
+
+# ------------------------------------------------------------------ in a queue
+async def run_in_a_queue(screen: Screen, *, is_sure: bool) -> tuple[Trained, list[EtError]]:
+    """A job that fills the cluster and is restarted, while another one waits."""
+    pair = Trained(nodes=2, cpu=4)
+    raised: list[EtError] = []
+    pair.create(make_held("one", least=5, most=5))
+    async with pair.running():
+        await pair.train(20)
+        pair.create(make_held("theirs", least=5, most=5))
+        await pair.train(15)
+        cluster = Cluster(FakeApi(pair.cluster, pair.log, "et"), FakeLogs(), pair.clock, "team")
+
+        async def go() -> None:
+            try:
+                await restart(cluster, screen, "one", LIMIT, is_sure=is_sure)
+            except EtError as error:
+                raised.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(go())
+            while not task.done():
+                await pair.train(1)
+    return pair, raised
+
+
+@pytest.mark.usefixtures("quiet_logs")
+async def test_who_has_a_place_in_a_queue_is_asked_before_it_is_given_back():
+    screen = Answering(says=False)
+    pair, (error,) = await run_in_a_queue(screen, is_sure=False)
+
+    assert str(error) == "nothing was done: one goes on as it is"
+    assert read(screen.err).startswith("one has its place in queue main as long as it runs")
+    assert pair.find_status("one").get("phase") == "Running"
+
+
+@pytest.mark.usefixtures("quiet_logs")
+async def test_of_one_that_waits_behind_others_then_it_is_said_that_it_waits():
+    screen = make_screen()
+    pair, raised = await run_in_a_queue(screen, is_sure=True)
+
+    assert raised == []
+    assert read(screen.out).splitlines()[-1] == (
+        "one waits for room in queue main: `et why one` says behind whom"
+    )
+    assert pair.find_status("theirs").get("phase") == "Running"
 
 
 async def test_one_that_has_ended_is_not_begun_again(world: SimulatedWorld):
@@ -163,13 +258,15 @@ async def test_a_lost_answer_of_the_resume_is_asked_for_again(world: SimulatedWo
     assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is False
 
 
-async def try_to_restart(world: SimulatedWorld, screen: Screen, times: int) -> list[KubeError]:
-    raised: list[KubeError] = []
+async def try_to_restart(
+    world: SimulatedWorld, screen: Screen, times: int, limit: timedelta = LIMIT
+) -> list[Exception]:
+    raised: list[Exception] = []
 
     async def go() -> None:
         try:
-            await restart(join(world), screen, "train", LIMIT)
-        except KubeError as error:
+            await restart(join(world), screen, "train", limit)
+        except (EtError, KubeError) as error:
             raised.append(error)
 
     async with asyncio.TaskGroup() as group:

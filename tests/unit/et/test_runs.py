@@ -293,7 +293,9 @@ async def test_who_may_not_let_it_begin_is_told_how_it_will(script: str):
 
         async with asyncio.TaskGroup() as group:
             group.create_task(restart(join(world), make_screen(), "train", LIMIT))
-            await world.settle(timedelta(minutes=1))
+            for _ in range(3):
+                await world.settle(timedelta(minutes=1))
+                await world.clock.advance(SECOND)
         await world.until(lambda: world.phase() == "Running")
 
     assert read(screen.err) == "train may be suspended still: `et restart train` lets it begin"

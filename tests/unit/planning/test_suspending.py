@@ -83,6 +83,24 @@ def test_resume_half_way_keeps_the_workers_that_were_not_ended_yet() -> None:
     assert world.status.failures.infrastructure == 0
 
 
+def test_it_has_stopped_once_nobody_is_awaited_though_a_pod_stays_on_a_lost_node() -> None:
+    world = start()
+    node = world.pods["job-worker-0"].node
+    world.edit(suspend=True)
+    world.settle()
+    assert world.reason("Suspended") == "Stopping"
+    world.reap("job-launcher")
+    world.settle()
+    world.reap("job-worker-1", "job-worker-2")
+    world.settle()
+    assert world.reason("Suspended") == "Stopping"
+    assert node is not None
+    del world.nodes[node]
+    world.settle()
+    assert "job-worker-0" in world.pods
+    assert world.reason("Suspended") == "JobSuspended"
+
+
 def resume_while_it_saves() -> ModelWorld:
     world = start()
     world.edit(suspend=True)
@@ -122,7 +140,7 @@ def test_a_job_that_is_suspended_again_while_it_waits_stays_so() -> None:
     world = resume_while_it_saves()
     world.edit(suspend=True)
     world.settle()
-    assert world.reason("Suspended") == "JobSuspended"
+    assert world.reason("Suspended") == "Stopping"
     world.reap()
     world.settle()
     assert all(world.pods[name].is_deleting for name in world.workers)
