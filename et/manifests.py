@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from et.documents import read_documents
 from et.errors import EtError
 from et.quickjobs import QuickJob, build_job
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Resource
@@ -51,16 +50,13 @@ def read_manifests(source: str) -> Objects:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise EtError(f"{source} cannot be read: {reason}") from error
-    try:
-        found = list(_find_objects(source, yaml.safe_load_all(text)))
-    except yaml.YAMLError as error:
-        raise EtError(f"{source} is not YAML: {' '.join(str(error).split())}") from error
+    found = list(_find_objects(source, read_documents(source, text)))
     if not found:
         raise EtError(f"{source} is empty")
     return found
 
 
-def _find_objects(source: str, documents: Iterator[Any]) -> Iterator[tuple[Resource, Json]]:
+def _find_objects(source: str, documents: Iterable[Any]) -> Iterator[tuple[Resource, Json]]:
     for document in documents:
         if document is None:
             continue

@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from et.commands import app
+from et.documents import read_documents
 from et.screens import Screen
 from et_kube.resources import TRAINING_JOBS, Ref
 from fakes.clients import CallLog
@@ -210,6 +211,13 @@ BAD_FILES = {
     "kind: TrainingJob\napiVersion: v1": "apiVersion of a TrainingJob must be kai.alibabacloud",
     "kind: TrainingJob\napiVersion: kai.alibabacloud.com/v1alpha1": "without metadata.name",
     "just words": "has an object of kind None",
+    "a: 1\nb: {c: 1, d: 2,\n  c: 3}": "'c' is there twice in line 3, column 3",
+    "a: !!binary aGk=": "has what JSON cannot hold",
+    "a: !!set {b}": "has what JSON cannot hold",
+    "a: !!timestamp 2026-01-01": "has what JSON cannot hold",
+    "a: &a [*a]": "has what JSON cannot hold",
+    "a: .nan": "has what JSON cannot hold",
+    "[" * 2000: "is nested too deeply",
 }
 
 
@@ -310,6 +318,26 @@ def test_a_cluster_that_cannot_be_asked_is_one_sentence(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(complaint)
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_manifest_means_what_it_means_to_kubectl(desk: Desk):
+    """No dates, no numbers to the base of 60; what is merged may be overridden."""
+    labels = "{day: 2026-01-01, at: 2026-01-01 10:00:00, pace: 1:30, lap: 1:30.5, n: 5}"
+    documents = list(read_documents("-", f"a: {labels}\nb: &b {{x: 1}}\nc: {{<<: *b, x: 2}}"))
+
+    assert documents[0]["a"] == {
+        "day": "2026-01-01",
+        "at": "2026-01-01 10:00:00",
+        "pace": "1:30",
+        "lap": "1:30.5",
+        "n": 5,
+    }
+    assert documents[0]["c"] == {"x": 2}
+    dated = make_job("train")
+    dated["metadata"]["annotations"] = {"began": "DATE"}
+    assert desk.type("submit", "-", stdin=yaml.safe_dump(dated).replace("DATE", "2026-01-01")) == 0
+    (job,) = desk.cluster.list(TRAINING_JOBS)
+    assert job["metadata"]["annotations"] == {"began": "2026-01-01"}
 
 
 # ------------------------------------------------------------------ Tab
