@@ -242,12 +242,12 @@ def logs(
     """Show the logs of the launcher and all workers, in one stream."""
     span = parse_duration(since) if since else None
 
-    async def work(cluster: Cluster, screen: Screen) -> None:
+    async def work(cluster: Cluster, screen: Screen) -> bool:
         from et.logs import Beginning
         from et.tailing import follow_logs, show_logs
 
         show = follow_logs if follow else show_logs
-        await show(cluster, screen, job, Beginning(tail, span), tuple(workers or ()))
+        return await show(cluster, screen, job, Beginning(tail, span), tuple(workers or ()))
 
     run_command(ctx, work, namespace, context, kubeconfig)
 

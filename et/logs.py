@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from et.clusters import Cluster
 from et.reading import read_log_lines
-from et_kube.errors import NotFound
+from et_kube.errors import KubeError, NotFound
 from et_kube.times import format_time, parse_time
 from et_operator.model.pods import Pod
 
@@ -50,6 +50,8 @@ class PodLog:
     at: datetime | None = None
     taken: int = 0
     is_gone: bool = False
+    trouble: KubeError | None = None
+    """Why its end is missing: its node may be lost."""
     notes: set[str] = field(default_factory=set)
     """What the kubelet itself said in place of a line, as `too many open files`: told once."""
 
@@ -99,10 +101,10 @@ def parse_line(pod: str, text: str) -> LogLine | None:
 
 
 async def merge(logs: Sequence[PodLog]) -> AsyncGenerator[LogLine, None]:
-    """What the logs have now, in the order of time."""
+    """What the logs have now, in the order of time; one that cannot be read says so (`trouble`)."""
     async with AsyncExitStack() as stack:
         streams = [
-            await stack.enter_async_context(aclosing(log.read(is_following=False))) for log in logs
+            await stack.enter_async_context(aclosing(_read_what_can_be(log))) for log in logs
         ]
         heads: list[tuple[datetime, int, LogLine]] = []
         for index, stream in enumerate(streams):
@@ -117,3 +119,13 @@ async def merge(logs: Sequence[PodLog]) -> AsyncGenerator[LogLine, None]:
                 break
             else:
                 heapq.heappop(heads)
+
+
+async def _read_what_can_be(log: PodLog) -> AsyncGenerator[LogLine, None]:
+    log.trouble = None
+    try:
+        async with aclosing(log.read(is_following=False)) as lines:
+            async for line in lines:
+                yield line
+    except KubeError as error:
+        log.trouble = error

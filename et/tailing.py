@@ -11,7 +11,7 @@ from datetime import timedelta
 from rich.text import Text
 
 from et.clusters import Cluster
-from et.errors import EtError
+from et.errors import EtError, explain
 from et.following import GIVE_UP
 from et.logs import Beginning, LogLine, Place, PodLog, merge
 from et.missing import LAUNCHER, explain_absent, has_started, is_wanted, list_notes
@@ -25,28 +25,32 @@ from et_operator.model.pods import Pod
 
 LOOK = timedelta(seconds=2)
 """How often a follower looks for new workers, and opens a log again that broke off."""
+PATIENCE = timedelta(minutes=1)
+"""So long a log is asked for that cannot be read, when its job has ended."""
 COLORS = ("cyan", "green", "yellow", "blue", "magenta", "bright_cyan", "bright_green", "bright_red")
 
 
 async def show_logs(
     cluster: Cluster, screen: Screen, name: str, beginning: Beginning, only: Sequence[str] = ()
-) -> None:
-    """What the job's containers have printed, in the order of time.
+) -> bool:
+    """What the job's containers have printed, in the order of time; whether nothing is missing.
 
     Raises:
         EtError: what was asked for is not there, or not any more.
     """
     tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
     await tail.show(await tail.begin(is_following=False))
+    return tail.is_whole
 
 
 async def follow_logs(
     cluster: Cluster, screen: Screen, name: str, beginning: Beginning, only: Sequence[str] = ()
-) -> None:
+) -> bool:
     """The same, and then every line when it is printed, until the job has ended."""
     tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
     await tail.show(await tail.begin(is_following=True))
     await tail.follow()
+    return tail.is_whole
 
 
 @dataclass(slots=True)
@@ -97,12 +101,22 @@ class Tail:
                 self.logs[pod.uid].pod = pod
         return [pod for pod in wanted if has_started(pod)]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether each log could be read to its end."""
+        return not any(log.trouble for log in self.logs.values())
+
     async def show(self, pods: Sequence[Pod]) -> None:
-        """Print what these pods have printed so far."""
+        """Print what these pods have printed so far; KubeError where no log can be read."""
         logs = [self._open(pod) for pod in pods]
         async with aclosing(merge(logs)) as lines:
             async for line in lines:
                 self._print(line)
+        troubles = [log.trouble for log in logs if log.trouble is not None]
+        if logs and len(troubles) == len(logs):
+            raise troubles[0]
+        for log in logs:
+            self._tell_missing(log)
 
     async def follow(self) -> None:
         """Print what is printed from now on, by workers that are yet to come too."""
@@ -131,18 +145,30 @@ class Tail:
         self.left = places
 
     async def _follow(self, log: PodLog) -> None:
-        """One log to its end, opened again where it broke off while `follow` has patience."""
+        """One log to its end, opened again where it broke off; not for ever once the job ended."""
+        clock, broken = self.cluster.clock, None
         while True:
             was_over = log.pod.is_terminal or log.pod.termination is not None
             try:
                 async with aclosing(log.read(is_following=True)) as lines:
                     async for line in lines:
                         self._print(line)
+                log.trouble = broken = None
                 if was_over or log.is_gone or self.has_ended:
                     return
-            except TRANSIENT:
-                pass
-            await self.cluster.clock.sleep(LOOK)
+            except TRANSIENT as error:
+                broken = clock.monotonic() if broken is None else broken
+                is_lasting = clock.monotonic() - broken >= PATIENCE.total_seconds()
+                if self.has_ended and is_lasting:
+                    log.trouble = error
+                    self._tell_missing(log)
+                    return
+            await clock.sleep(LOOK)
+
+    def _tell_missing(self, log: PodLog) -> None:
+        if log.trouble is not None:
+            what = f"the log of {self._shorten(log.pod.name)} is missing, or its end"
+            self.screen.warn(f"{what}: {explain(log.trouble)}")
 
     def _open(self, pod: Pod) -> PodLog:
         self.width = max(self.width, len(self._shorten(pod.name)))

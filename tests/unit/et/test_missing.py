@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Mapping
 from datetime import timedelta
 
 import pytest
@@ -10,13 +11,27 @@ import pytest
 from et.errors import EtError
 from et.logs import Beginning
 from et.tailing import follow_logs, show_logs
-from et_kube.resources import PODS, SCALE_INS, TRAINING_JOBS
+from et_kube.errors import ServerFailed
+from et_kube.resources import PODS, SCALE_INS, TRAINING_JOBS, Ref
 from tests.makers import make_job, make_scale_in
 from tests.simulation.lives import scale, start
 from tests.simulation.worlds import SimulatedWorld
 from tests.unit.et.rigs import FakeLogs, join, make_screen, read
 
 SECOND = timedelta(seconds=1)
+UNHEARD = "dial tcp 10.0.0.7:10250: connect: no route to host"
+
+
+class LostLogs(FakeLogs):
+    """Of pods some of which are on a node that does not answer."""
+
+    lost: frozenset[str] = frozenset()
+
+    async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        if ref.name in self.lost:
+            raise ServerFailed(500, "InternalError", UNHEARD)
+        async for line in FakeLogs.read_log(self, ref, params):
+            yield line
 
 
 @pytest.fixture
@@ -123,3 +138,59 @@ async def test_pods_that_have_not_started_are_no_error():
     await show_logs(join(world), screen, "train", Beginning())
 
     assert "`et describe train` says what it waits for" in read(screen.err)
+
+
+# ------------------------------------------------------------------ one that cannot be read
+MISSING = "warning: the log of worker-1 is missing, or its end: the API server cannot answer now"
+
+
+def write_logs(world: SimulatedWorld) -> LostLogs:
+    logs = LostLogs()
+    for pod in world.cluster.list(PODS):
+        logs.write(pod["metadata"]["name"], "hello")
+    return logs
+
+
+async def test_a_log_that_cannot_be_read_is_named_and_the_others_are_shown(world: SimulatedWorld):
+    logs, screen = write_logs(world), make_screen()
+    logs.lost = frozenset({"train-worker-1"})
+
+    assert not await show_logs(join(world, logs), screen, "train", Beginning())
+
+    shown = sorted(line.split()[0] for line in read(screen.out).splitlines())
+    assert shown == ["launcher", "worker-0"]
+    assert read(screen.err).startswith(MISSING)
+
+
+async def test_where_no_log_can_be_read_that_is_the_error(world: SimulatedWorld):
+    logs = write_logs(world)
+    logs.lost = frozenset(logs.lines)
+
+    with pytest.raises(ServerFailed):
+        await show_logs(join(world, logs), make_screen(), "train", Beginning())
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+async def test_a_follower_ends_though_a_log_stays_unread(world: SimulatedWorld, *, is_back: bool):
+    logs, screen, answers = write_logs(world), make_screen(), []
+    logs.lost = frozenset({"train-worker-1"})
+
+    async def follow() -> None:
+        answers.append(await follow_logs(join(world, logs), screen, "train", Beginning()))
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(follow())
+        await world.clock.settle()
+        if is_back:
+            logs.lost = frozenset()
+        for name in list(logs.lines):
+            logs.end(name)
+        world.end_command(0)
+        await world.until(lambda: world.phase() == "Succeeded")
+        for _ in range(40):
+            await world.clock.advance(2 * SECOND)
+        assert task.done()
+
+    assert answers == [is_back]
+    assert ("worker-1 | hello" in read(screen.out)) == is_back
+    assert read(screen.err).startswith(MISSING)
