@@ -31,6 +31,13 @@ CREDENTIALS_AGE = 60.0
 MAX_REASON = 2**16
 
 Authorize = Callable[[], Awaitable[Mapping[str, str]]]
+Replace = Callable[[Mapping[str, str]], Awaitable[bool]]
+"""Told of headers that were refused; whether there are others now."""
+
+
+async def keep(_: Mapping[str, str]) -> bool:
+    """A Replace for those whose file is read again whenever it changes."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class Connection:
     authorize: Authorize
     options: Mapping[str, Any] = field(default_factory=dict)
     trust: Trust | None = None
+    replace: Replace = keep
 
     def choose_options(self) -> dict[str, Any]:
         """What goes with the next request, besides its headers."""
@@ -63,6 +71,7 @@ class Access:
     trust: Trust
     authorize: Authorize
     options: Mapping[str, Any] = field(default_factory=dict)
+    replace: Replace = keep
 
 
 @asynccontextmanager
@@ -84,7 +93,13 @@ async def connect(
         access = await load_kubeconfig_access(path or DEFAULT_KUBECONFIG, context)
     async with open_session(program) as session:
         yield Connection(
-            session, access.url, access.namespace, access.authorize, access.options, access.trust
+            session,
+            access.url,
+            access.namespace,
+            access.authorize,
+            access.options,
+            access.trust,
+            access.replace,
         )
 
 
@@ -210,12 +225,14 @@ async def load_kubeconfig_access(path: str, context: str | None) -> Access:
         raise Unreachable(f"kubeconfig {path} cannot be used: {error}") from error
     chosen = (loader.current_context or {}).get("context", {})
     options = {"proxy": settings.proxy, "server_hostname": settings.tls_server_name}
+    credentials = LoadedCredentials(loader, settings)
     return Access(
         settings.host or "https://localhost:443",
         chosen.get("namespace") or "default",
         trust,
-        LoadedCredentials(loader, settings).authorize,
+        credentials.authorize,
         {name: value for name, value in options.items() if value},
+        credentials.replace,
     )
 
 
@@ -231,7 +248,7 @@ def build_tls(settings: Any) -> ssl.SSLContext:
 
 
 class LoadedCredentials:
-    """A kubeconfig's token, from wherever it says; loaded again each minute of use."""
+    """A kubeconfig's token, from wherever it says; loaded again each minute, and when refused."""
 
     def __init__(self, loader: Any, settings: Any) -> None:
         self._loader = loader
@@ -246,12 +263,28 @@ class LoadedCredentials:
             Unreachable: the plugin or file that gives the token failed.
         """
         async with self._lock:
-            now = asyncio.get_running_loop().time()
-            if now - self._loaded > CREDENTIALS_AGE:
-                try:
-                    await self._loader.load_and_set(self._settings)
-                except Exception as error:
-                    raise Unreachable(f"no fresh credentials: {error}") from error
-                self._loaded = now
+            if asyncio.get_running_loop().time() - self._loaded > CREDENTIALS_AGE:
+                await self._load()
+            return self._build()
+
+    async def replace(self, refused: Mapping[str, str]) -> bool:
+        """See Replace: loads them anew, but for what somebody else has loaded meanwhile.
+
+        Raises:
+            Unreachable: as authorize.
+        """
+        async with self._lock:
+            if self._build() == refused:
+                await self._load()
+            return self._build() != refused
+
+    async def _load(self) -> None:
+        try:
+            await self._loader.load_and_set(self._settings)
+        except Exception as error:
+            raise Unreachable(f"no fresh credentials: {error}") from error
+        self._loaded = asyncio.get_running_loop().time()
+
+    def _build(self) -> Mapping[str, str]:
         token = self._settings.api_key.get("BearerToken")
         return {"Authorization": token} if token else {}

@@ -1,6 +1,7 @@
 """et_kube/api on HTTP: plain JSON, one answer per question, no retries and no models.
 
-A write is sent at most once. Whether it may have happened when no answer comes is told by the kind
+A write is sent at most once, but for one that was refused because nobody knew who asked, when there
+are other credentials now. Whether it may have happened when no answer comes is told by the kind
 of error (see translating).
 """
 
@@ -19,7 +20,7 @@ import aiohttp
 
 from et_kube.api import APPLY_PATCH, MERGE_PATCH, Listing, WatchEvent
 from et_kube.connecting import Connection
-from et_kube.errors import ApiError, Expired, NotLeader, Refused
+from et_kube.errors import ApiError, Expired, NotLeader, Refused, Unauthorized
 from et_kube.parsing import (
     MAX_LOG_LINE,
     TooLarge,
@@ -316,24 +317,37 @@ class Rest:
             sock_read=None if total else self._limits.silence.total_seconds(),
         )
         with self._observed(request) as sighting, translated(describe(request)):
-            headers = {"Accept": "application/json", **await self._connection.authorize()}
-            if request.body is not None:
-                headers["Content-Type"] = request.content_type
-            data = None if request.body is None else json.dumps(request.body).encode()
-            if request.is_write and self._guard is not None:
-                self._guard()
-            async with self._connection.session.request(
-                request.method,
-                self._connection.url + request.path,
-                params={key: value for key, value in request.params.items() if value},
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                **self._connection.choose_options(),
-            ) as response:
+            who = await self._connection.authorize()
+            try:
+                response = await self._open(request, who, timeout)
+            except Unauthorized:
+                # nothing was done: a token may have run out before it was looked at again
+                if not await self._connection.replace(who):
+                    raise
+                response = await self._open(request, await self._connection.authorize(), timeout)
+            async with response:
                 sighting.code = response.status
                 yield response
+
+    async def _open(
+        self, request: Request, who: Mapping[str, str], limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": "application/json", **who}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        data = None if request.body is None else json.dumps(request.body).encode()
+        if request.is_write and self._guard is not None:
+            self._guard()
+        return await self._connection.session.request(
+            request.method,
+            self._connection.url + request.path,
+            params={key: value for key, value in request.params.items() if value},
+            data=data,
+            headers=headers,
+            timeout=limits,
+            allow_redirects=False,
+            **self._connection.choose_options(),
+        )
 
     @contextmanager
     def _observed(self, request: Request) -> Iterator[Sighting]:

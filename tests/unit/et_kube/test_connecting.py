@@ -91,7 +91,15 @@ async def test_an_exec_plugin_gives_the_token(tmp_path: Path):
         }
     }
     access = await load_kubeconfig_access(make_kubeconfig(tmp_path / "config", user), None)
-    assert await access.authorize() == {"Authorization": "Bearer from-plugin"}
+    who = {"Authorization": "Bearer from-plugin"}
+    assert await access.authorize() == who
+
+    assert not await access.replace(who)
+    plugin.write_text(plugin.read_text().replace("from-plugin", "newer"))
+    assert await access.authorize() == who
+    assert await access.replace(who)
+    assert await access.authorize() == {"Authorization": "Bearer newer"}
+    assert await access.replace(who)  # somebody else has loaded them
 
 
 async def test_the_servers_name_and_proxy_go_with_every_request(tmp_path: Path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -26,6 +26,7 @@ from et_kube.errors import (
     ServerFailed,
     Throttled,
     Truncated,
+    Unauthorized,
     Unreachable,
 )
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, ROLES, TRAINING_JOBS, Json, Ref
@@ -524,3 +525,31 @@ async def test_what_would_be_the_path_of_something_else_is_never_sent(name: str)
         with pytest.raises(Refused):
             await api.list(PODS, name or ".")
     assert seen == []
+
+
+@pytest.mark.parametrize("is_known_then", [True, False])
+async def test_who_is_not_known_any_more_asks_once_more_as_he_is_called_now(*, is_known_then: bool):
+    names, seen = ["Bearer old", "Bearer new"], []
+
+    async def handle(request: web.Request) -> web.Response:
+        who = request.headers["Authorization"]
+        seen.append((who, await request.json()))
+        return web.json_response({}, status=200 if who == "Bearer new" and is_known_then else 401)
+
+    async def tell() -> dict[str, str]:
+        return {"Authorization": names[0]}
+
+    async def replace_them(refused: Mapping[str, str]) -> bool:
+        assert refused == {"Authorization": "Bearer old"}
+        del names[0]
+        return True
+
+    async with serving(handle) as there:
+        api = Rest(replace(there, authorize=tell, replace=replace_them))
+        if is_known_then:
+            await api.patch(POD, {"a": 1})
+        else:
+            with pytest.raises(Unauthorized):
+                await api.patch(POD, {"a": 1})
+
+    assert seen == [("Bearer old", {"a": 1}), ("Bearer new", {"a": 1})]
