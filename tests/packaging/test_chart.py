@@ -19,6 +19,7 @@ import yaml
 
 import et_kube
 from devcluster import building, settings
+from et_process.noticing import read_rows
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -399,6 +400,27 @@ def test_a_packaged_chart_holds_what_the_links_lead_to(helm: Path, tmp_path: Pat
     assert plain.stdout == again.stdout != ""
 
 
+@pytest.mark.point("chart")
+def test_both_programs_read_the_rows_of_notices(helm: Path, tmp_path: Path) -> None:
+    row = {"taint": "example.com/gone", "reason": "the rack", "kind": "Firm", "leadSeconds": 9}
+    values: Object = {"notices": [row], "scheduler": {"enabled": True}}
+    found = render_chart(helm, values, tmp_path)
+    [text] = [v["data"]["notices.yaml"] for key, v in found.items() if "-notices-" in key[3]]
+    [name] = [key[3] for key in found if "-notices-" in key[3]]
+    path = tmp_path / "notices.yaml"
+    path.write_text(text, "utf-8")
+    assert read_rows(str(path))[0].key == "example.com/gone"
+    for value in (value for key, value in found.items() if key[1] == "Deployment"):
+        pod = value["spec"]["template"]["spec"]
+        [program] = pod["containers"]
+        [mount], [volume] = program["volumeMounts"], pod["volumes"]
+        variables = {one["name"]: one.get("value") for one in program["env"]}
+        assert variables["NOTICES_FILE"] == f"{mount['mountPath']}/notices.yaml"
+        assert volume == {"name": mount["name"], "configMap": {"name": name}}
+    again = render_chart(helm, values | {"notices": [row | {"kind": "Soft"}]}, tmp_path)
+    assert name not in {key[3] for key in again}, "they read it once: another one starts them anew"
+
+
 @pytest.mark.point("chart-errors")
 @pytest.mark.parametrize(
     ("values", "place", "words"),
@@ -408,6 +430,7 @@ def test_a_packaged_chart_holds_what_the_links_lead_to(helm: Path, tmp_path: Pat
         ({"image": {"name": "x"}}, "/image", "'name' not allowed"),
         ({"namespaces": "default"}, "/namespaces", "want array"),
         ({"settings": {"LOG_LEVEL": "loud"}}, "/settings/LOG_LEVEL", "must be one of"),
+        ({"notices": [{"taint": "a", "reason": "b"}]}, "/notices/0", "missing property 'kind'"),
         ({"settings": {"QUEUEING": "required"}}, "/settings/QUEUEING", "must be one of"),
         ({"serviceAccount": {"create": False}}, "/serviceAccount/name", "minLength"),
         ({"image": {"digest": "sha256:1"}}, "/image/digest", "does not match pattern"),

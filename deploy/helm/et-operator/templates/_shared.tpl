@@ -116,3 +116,9 @@ spec:
 {{- end }}
 {{- with merge (dict) .Values.podAnnotations $annotations }}{{ toYaml . }}{{ end }}
 {{- end }}
+
+{{- /* The ConfigMap of notices; other rows are another object, so that the pods are started anew: they
+read it once. */}}
+{{- define "et-operator.notices" -}}
+{{ include "et-operator.name" . }}-notices-{{ .Values.notices | toYaml | sha256sum | trunc 8 }}
+{{- end }}
