@@ -19,6 +19,7 @@ from et_contract.pods import Role
 from et_kube.resources import Json
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.model.conditions import AWAITING, Condition, find_condition
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 from et_operator.model.statuses import WorkerState
@@ -56,7 +57,7 @@ async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    for label, value in _list_facts(account.job, now):
+    for label, value in list_facts(account.job, now):
         facts.add_row(label, value)
     screen.show(facts)
     if account.pods:
@@ -104,7 +105,8 @@ def _tell(entry: Entry) -> Text:
     return text
 
 
-def _list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Text]]:
+def list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    """What the job is and how it is, a label and words each."""
     status, worker = job.status, job.spec.worker if job.spec else None
     yield "job", Text(f"{job.key.name}  (namespace {job.key.namespace})")
     phase = style_phase(status.phase or "")
@@ -117,13 +119,23 @@ def _list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Te
         yield "workers", f"{running} running, {count_wanted(job)} wanted, {least}{most}"
         yield "command", _find_command(job)
     if describe_scaling(job) != "-":
-        yield "scaling", describe_scaling(job)
+        told = find_condition(status.conditions, "Scaling")
+        yield "scaling", f"{describe_scaling(job)}{_find_wait(told)}"
     if status.restart_count:
         failures = status.failures
         detail = f"{failures.user} by the command, {failures.infrastructure} by the cluster"
         yield "restarts", f"{status.restart_count} (failures: {detail})"
+    waits = find_condition(status.conditions, AWAITING)
+    if waits is not None and waits.status == "True":
+        yield "waits", waits.message
     for trouble in (*([job.invalid] if job.invalid else []), *list_troubles(job)):
         yield "trouble", Text(trouble, style="yellow")
+
+
+def _find_wait(told: Condition | None) -> str:
+    """What a scaling waits for, as the condition says it after how far it is to go."""
+    _, sign, wait = (told.message if told is not None else "").partition("; waits: ")
+    return sign and f"  ({wait})"
 
 
 def _find_command(job: TrainingJob) -> str:

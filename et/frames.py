@@ -11,7 +11,13 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from et.reading import describe_workers, explain_end, has_ended, list_troubles
+from et.reading import (
+    describe_workers,
+    explain_end,
+    explain_silence,
+    has_ended,
+    list_troubles,
+)
 from et.screens import format_duration, style_phase
 from et.steps import Progress, Step
 from et.stories import describe_outcomes, name_scaling
@@ -118,7 +124,7 @@ def list_scalings(view: View, now: datetime, *, is_over: bool = False) -> list[s
 def _list_facts(view: View, now: datetime, shown: int) -> Iterator[tuple[str, str | Text]]:
     job = view.job
     yield "workers", _describe_workers(job)
-    yield from _list_training(view)
+    yield from _list_training(view, now)
     lines = list_scalings(view, now)
     left_out = len(lines) - shown
     if left_out > 0:
@@ -135,11 +141,13 @@ def _list_facts(view: View, now: datetime, shown: int) -> Iterator[tuple[str, st
         yield "end", Text(explain_end(job), style=style)
 
 
-def _list_training(view: View) -> Iterator[tuple[str, str | Text]]:
+def _list_training(view: View, now: datetime) -> Iterator[tuple[str, str | Text]]:
     newest = view.progress.newest
     facts = _list_progress(newest)
     if not facts:
-        yield "training", Text("no step was seen in the launcher's log yet", style="dim")
+        silence = explain_silence(view.job, now)
+        quiet = Text("no step was seen in the launcher's log yet", style="dim")
+        yield "training", Text(silence, style="yellow") if silence else quiet
         return
     if newest.total and newest.number is not None:
         full = round(BAR * min(newest.number / newest.total, 1.0))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from datetime import datetime, timedelta
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et.steps import find_cause, has_no_cause
+from et.steps import find_cause, has_no_cause, parse_step
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import KubeError, NotFound
@@ -27,6 +28,7 @@ from et_operator.codec.pods import decode_pod
 from et_operator.model.conditions import find_condition, find_troubles, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
+from et_operator.model.texts import count
 from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.model.jobs import Admission
 
@@ -36,6 +38,8 @@ SCALINGS = (SCALE_INS, SCALE_OUTS)
 ENDED = frozenset({"Succeeded", "Failed"})
 CAUSE_TAIL = "500"
 """Lines at the end of a log among which an error is looked for."""
+SILENT_AFTER = timedelta(minutes=3)
+"""A training that tells of its steps has told of one by then, most often."""
 _EXIT = re.compile(r"[^:\n]* ended with exit code \d+(?: \([^)]*\))?(?=: )")
 """How the operator begins what it says of a command that has failed: its output follows."""
 
@@ -173,6 +177,40 @@ async def read_cause(cluster: Cluster, job: TrainingJob) -> str:
             return find_cause("\n".join([line async for line in lines]))
     except KubeError:
         return ""
+
+
+async def read_silence(cluster: Cluster, job: TrainingJob) -> str:
+    """That a job runs, and its log tells of no step; "" where it does, or cannot be read."""
+    silence = explain_silence(job, cluster.clock.now())
+    if not silence:
+        return ""
+    try:
+        launcher = find_launcher(await read_pods(cluster, job), job)
+        if launcher is None:
+            return ""
+        async with aclosing(read_log_lines(cluster, launcher, {"tailLines": CAUSE_TAIL})) as lines:
+            is_told = any([parse_step(line) is not None async for line in lines])
+    except KubeError:
+        return ""
+    return "" if is_told else silence
+
+
+def explain_silence(job: TrainingJob, now: datetime) -> str:
+    """What a job may wait for that runs and tells of no step; "" where it is early to ask.
+
+    Nobody but the script knows how far its processes are: they print what they like.
+    """
+    running = find_condition(job.status.conditions, "Running")
+    since = running.last_transition_time if running and running.status == "True" else None
+    if since is None or now - since < SILENT_AFTER:
+        return ""
+    name, number = job.key.name, len(job.status.current_workers)
+    minutes = int((now - since).total_seconds() // 60)
+    return (
+        f"no step was seen in the launcher's log, and its command and {count(number, 'worker')} "
+        f"run for {minutes} min: a script that waits before hvd.init(), for data or for another "
+        f"rank looks so; `et logs {name}` has what it printed last"
+    )
 
 
 def find_launcher(pods: list[Pod], job: TrainingJob) -> Pod | None:

@@ -21,13 +21,14 @@ from et.reading import (
     read_cause,
     read_events,
     read_job,
+    read_silence,
 )
 from et.screens import Screen, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.admissions import ADMITTED, REFUSED, AdmissionState
 from et_kube.errors import Refused
 from et_operator.codec.decoding import decode_job
-from et_operator.model.conditions import find_condition
+from et_operator.model.conditions import AWAITING, find_condition
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.texts import count
 from et_scheduler.model.jobs import Admission
@@ -50,6 +51,8 @@ async def explain(cluster: Cluster, screen: Screen, name: str, *, as_json: bool)
     facts = list(list_reasons(job, admission, line, story, now))
     cause = await read_cause(cluster, job)
     facts += [("error", cause)] if cause else []
+    silence = await read_silence(cluster, job)
+    facts += [("training", silence)] if silence else []
     if as_json:
         reasons = [{"about": label, "text": text} for label, text in facts]
         screen.show_json({"job": name, "phase": job.status.phase, "reasons": reasons})
@@ -89,8 +92,16 @@ def list_reasons(
         yield "next", f"et-scheduler answers for queue {queue}; does it run?"
     for trouble in list_troubles(job):
         yield "trouble", trouble
+    yield from _list_waits(job)
     yield from _list_warnings(story, now)
     yield "workers", _describe_workers(job)
+
+
+def _list_waits(job: TrainingJob) -> Iterator[Fact]:
+    for kind, label in (("Scaling", "scaling"), (AWAITING, "waits")):
+        found = find_condition(job.status.conditions, kind)
+        if found is not None and found.status == "True":
+            yield label, found.message
 
 
 def _list_of_queue(

@@ -9,12 +9,17 @@ from itertools import pairwise
 
 import pytest
 
+from et.describing import list_facts
 from et.logs import Beginning
 from et.tailing import follow_logs, show_logs
 from et.watching import watch
-from et.whys import explain
+from et.whys import explain, list_reasons
 from et_kube.errors import OutcomeUnknown, Refused
 from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Ref
+from et_operator.codec.decoding import decode_job
+from et_operator.codec.statuses import encode_status
+from et_operator.model.conditions import Condition
+from et_operator.model.statuses import JobStatus, ScalingKind, ScalingRecord
 from fakes.clients import Call, Moment
 from tests.makers import make_scale_out
 from tests.simulation.lives import start
@@ -222,3 +227,36 @@ async def test_why_a_job_has_failed_is_read_in_its_log(world: SimulatedWorld):
     await explain(join(world, logs), screen, "train", as_json=False)
 
     assert read(screen.out).splitlines()[-1].split(maxsplit=1) == ["error", "ValueError: no data"]
+
+
+async def test_a_job_that_runs_for_minutes_without_a_step_is_told_of(world: SimulatedWorld):
+    async def ask(*lines: str) -> str:
+        logs, screen = FakeLogs(), make_screen()
+        logs.write(LAUNCHER, *lines)
+        await explain(join(world, logs), screen, "train", as_json=False)
+        return " ".join(read(screen.out).split())
+
+    assert "no step was seen" not in await ask("hello")
+    await world.clock.advance(timedelta(minutes=4))
+    words = await ask("hello")
+    assert "training" in words
+    assert "2 workers run for 4 min: a script that waits before hvd.init()" in words
+    assert "no step was seen" not in await ask("hello", "[0]<stdout>:step 3 loss 0.1")
+
+
+async def test_what_a_job_and_its_scaling_wait_for_is_shown(world: SimulatedWorld):
+    waits = "train-worker-2: Unschedulable: no node"
+    now = world.clock.now()
+    told = (
+        Condition("Scaling", "True", "ScaleOut", f"2 -> 3 workers; waits: {waits}", now),
+        Condition("Awaiting", "True", "Awaiting", "the next launcher is created at", now),
+    )
+    record = ScalingRecord(ScalingKind.OUT, "more", "u", 2, 3, now)
+    status = encode_status(JobStatus(conditions=told, scaling=record, decided_replicas=2))
+    job = decode_job(world.get(TRAINING_JOBS, "train") | {"status": status})
+    reasons = list(list_reasons(job, None, [], [], now))
+    assert ("scaling", f"2 -> 3 workers; waits: {waits}") in reasons
+    assert ("waits", "the next launcher is created at") in reasons
+    facts = dict(list_facts(job, now))
+    assert facts["waits"] == "the next launcher is created at"
+    assert str(facts["scaling"]) == f"ScaleOut 2 -> 3  ({waits})"
