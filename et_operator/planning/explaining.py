@@ -17,7 +17,7 @@ from et_operator.model.statuses import ScalingKind, ScalingRecord, WorkerRecord,
 from et_operator.model.texts import count, cut, name_some, show_time
 from et_operator.planning.admitting import awaits_room
 from et_operator.planning.concluding import MOST_UNTOLD
-from et_operator.planning.drafts import LONGEST_WAIT, Draft, find_pause
+from et_operator.planning.drafts import LONGEST_REFUSAL_WAIT, LONGEST_WAIT, Draft, find_pause
 from et_operator.planning.leaving import FORCED
 from et_operator.planning.replacing import find_spacing
 from et_operator.planning.stopping import name_scaling
@@ -142,10 +142,12 @@ def _list_unborn(draft: Draft, unborn: Sequence[WorkerRecord]) -> Iterator[str]:
             yield f"{name_some(sorted(names))}: created at {show_time(moment)}"
     if not unborn or refusal is None or refusal.generation != draft.view.job.generation:
         return
-    if (pause := find_pause(refusal)) > timedelta():
+    if find_pause(refusal) > timedelta():
         who = name_some(sorted(record.name for record in unborn))
         words = cut(refusal.message, MOST_WORDS)
-        yield f"{who}: refused ({words}), next try at {show_time(refusal.at + pause)}"
+        most = int(LONGEST_REFUSAL_WAIT.total_seconds() // 60)
+        # without the time of the next try, which would be news with each of them
+        yield f"{who}: refused ({words}), tried again within {most} min each time"
 
 
 def _list_pods(draft: Draft, pods: Sequence[Pod]) -> Iterator[str]:
