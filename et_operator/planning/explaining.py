@@ -6,7 +6,7 @@ and no more than before where all goes well.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from et_kube.resources import PODS
@@ -21,9 +21,10 @@ from et_operator.planning.drafts import LONGEST_REFUSAL_WAIT, LONGEST_WAIT, Draf
 from et_operator.planning.leaving import FORCED
 from et_operator.planning.replacing import find_spacing
 from et_operator.planning.stopping import name_scaling
-from et_operator.planning.troubles import MOST_WORDS, SLOW, find_trouble, tell_groups
+from et_operator.planning.troubles import MOST_WORDS, SLOW, Trouble, find_trouble, tell_groups
 from et_operator.planning.turns import is_part_admitted
 
+Tell = Callable[[Trouble], str]
 SLOW_START = timedelta(seconds=60)
 """A start without a trouble that takes longer is worth a word."""
 
@@ -38,7 +39,7 @@ def describe_scaling(draft: Draft, scaling: ScalingRecord) -> str:
     added = frozenset(worker.name for worker in scaling.added)
     victims = frozenset(victim.uid or "" for victim in scaling.victims)
     leaving = [r for r in draft.select_records(WorkerState.LEAVING) if r.uid in victims]
-    waits = [*_list_starts(draft, added), *_list_drains(draft, leaving)]
+    waits = [*_list_starts(draft, added, str), *_list_drains(draft, leaving)]
     waits += _list_script(draft, scaling)
     live = draft.view.find_scaling(scaling)
     if waits and added and live is not None and live.timeout is not None:
@@ -75,13 +76,13 @@ def describe_waits(draft: Draft) -> str:
     roster = {pod.name for pod in draft.select_roster()}
     unborn = {record.name for record in draft.select_unborn()}
     drains = [r for r in draft.select_records(WorkerState.LEAVING) if r.uid not in victims]
-    return "; ".join(
-        [
-            *_list_launcher(draft),
-            *_list_starts(draft, (roster | unborn) - added),
-            *_list_drains(draft, drains),
-        ]
-    )
+    starts = _list_starts(draft, (roster | unborn) - added, _name)
+    return "; ".join([*_list_launcher(draft), *starts, *_list_drains(draft, drains)])
+
+
+def _name(trouble: Trouble) -> str:
+    """Without the words of it, which a condition of its own has."""
+    return trouble.reason
 
 
 def _find_bar(draft: Draft, turns: Sequence[Scaling]) -> str:
@@ -105,7 +106,7 @@ def _list_launcher(draft: Draft) -> Iterator[str]:
     pod = view.pods.get(draft.status.launcher_uid)
     if pod is not None:
         if not pod.is_container_running and not pod.has_ended and not pod.is_deleting:
-            yield from _list_pods(draft, [pod])
+            yield from _list_pods(draft, [pod], _name)
         return
     if draft.status.launcher_uid:
         return
@@ -121,12 +122,12 @@ def _list_launcher(draft: Draft) -> Iterator[str]:
             yield f"the next launcher is created at {show_time(end)}"
 
 
-def _list_starts(draft: Draft, names: Collection[str]) -> Iterator[str]:
+def _list_starts(draft: Draft, names: Collection[str], tell: Tell) -> Iterator[str]:
     """Of workers that are to come: who is not there, does not run, or is not listed."""
     if not names:
         return
     born = [draft.view.names[name] for name in names if name in draft.view.names]
-    yield from _list_pods(draft, [p for p in born if p.uid not in draft.view.listed])
+    yield from _list_pods(draft, [p for p in born if p.uid not in draft.view.listed], tell)
     unborn = [record for record in draft.select_unborn() if record.name in names]
     yield from _list_unborn(draft, unborn)
 
@@ -150,18 +151,18 @@ def _list_unborn(draft: Draft, unborn: Sequence[WorkerRecord]) -> Iterator[str]:
         yield f"{who}: refused ({words}), tried again within {most} min each time"
 
 
-def _list_pods(draft: Draft, pods: Sequence[Pod]) -> Iterator[str]:
+def _list_pods(draft: Draft, pods: Sequence[Pod], tell: Tell) -> Iterator[str]:
     ordered = sorted(pods, key=lambda pod: (pod.index or 0, pod.name))
-    told = [(pod.name, pod.created, why) for pod in ordered if (why := _explain(draft, pod))]
+    told = [(pod.name, pod.created, why) for pod in ordered if (why := _explain(draft, pod, tell))]
     if told:
         yield tell_groups(told)
 
 
-def _explain(draft: Draft, pod: Pod) -> str:
+def _explain(draft: Draft, pod: Pod, tell: Tell) -> str:
     """Why this pod is not of use yet; "" where it may just need a moment."""
     trouble = find_trouble(draft, pod)
     if trouble is not None:
-        return str(trouble)
+        return tell(trouble)
     if pod.is_deleting or pod.has_ended or draft.must_wait(pod.created, SLOW_START):
         return ""
     if not pod.is_container_running:

@@ -9,6 +9,7 @@ clock has a say in which workers are meant.
 
 from __future__ import annotations
 
+from et_kube.resources import Json
 from et_operator.model.actions import Action
 from et_operator.model.names import ANNOTATION_RENEWED
 from et_operator.model.packing import digest
@@ -118,17 +119,16 @@ def describe_outdated(standing: Standing) -> str:
     )
 
 
-def _describe(template: object, pods: list[Pod]) -> str:
+def _describe(template: Json, pods: list[Pod]) -> str:
     if not pods:
         return ""
     images = sorted({pod.image for pod in pods if pod.image})
     verb = "runs" if len(pods) == 1 else "run"
-    what = f" (image {name_some(images)})" if images else ""
-    now = template["spec"]["containers"][0].get("image", "")  # type: ignore[index]
-    return (
-        f"{name_some([pod.name for pod in pods])} {verb} an older template{what} than the job has "
-        f"(image {now})"
-    )
+    now = str(template["spec"]["containers"][0].get("image", ""))
+    told = f"{name_some([pod.name for pod in pods])} {verb} an older template"
+    if images == [now]:
+        return f"{told} than the job has"
+    return f"{told} (image {name_some(images)}) than the job has (image {now})"
 
 
 def _list_outdated_workers(standing: Standing) -> list[Pod]:

@@ -191,6 +191,8 @@ def test_a_launcher_that_waits_for_workers_and_their_trouble_are_told() -> None:
     stick(world, "job-worker-1")
     told = read_job(world, "Awaiting")
     assert told.startswith("the launcher is created once 2 workers run; job-worker-1: Unschedul")
+    assert WORDS not in told
+    assert WORDS in read_job(world, "Unschedulable")
     assert world.status.trouble == "Unschedulable"
     world.go_on()
     assert not read_job(world, "Awaiting")

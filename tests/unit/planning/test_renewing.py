@@ -72,6 +72,16 @@ def test_pods_of_an_older_template_are_named_with_what_they_run_and_told_once() 
     assert count_events(world) == 1
 
 
+def test_an_image_that_is_the_same_is_not_named() -> None:
+    world = start(2)
+    template = make_template(env=[{"name": "A", "value": "2"}])
+    spec = world.job.spec
+    assert spec is not None
+    world.edit(worker=replace(spec.worker, template=template))
+    world.settle()
+    assert read(world).startswith("job-worker-0, job-worker-1 run an older template than the job ")
+
+
 def test_workers_that_come_later_run_the_new_one_and_are_not_named() -> None:
     world = start(2)
     edit_workers(world)
