@@ -89,6 +89,11 @@ class Draft:
         waits = (pod for pod in pending if not self.has_passed(pod.since, rules.service_counts))
         return [pod for pod in waits if self.room.could_hold(pod.shape)]
 
+    @cached_property
+    def is_room_wanted(self) -> bool:
+        """Whether anybody waits for room alone: a pod of others, or who was told so last."""
+        return bool(self.served) or any(one.lacks_room for one in self.standings.values())
+
     def get_amounts(self, standing: Standing, workers: int, *, launcher: bool = True) -> Counts:
         """What so many new workers of the job would take of what is shared."""
         amounts: Counts = self.pools.get_vector(standing.job.worker) * workers

@@ -203,7 +203,7 @@ def _costs_others(draft: Draft, standing: Standing) -> bool:
     there = len(standing.workers)
     if standing.admission.grown_from or find_floor(standing.job, there) >= there:
         return False
-    return not draft.served and not any(one.lacks_room for one in draft.standings.values())
+    return not draft.is_room_wanted
 
 
 def _has_no_room(draft: Draft, standing: Standing) -> bool:
