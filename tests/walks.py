@@ -16,7 +16,7 @@ ENDLESS = re.compile(
 """What goes on until it is told to end: it is for a second terminal."""
 LOOKS = re.compile(r"^(kubectl (get|logs|describe)|et (describe|list|logs|queue|why)) ?")
 """What may be typed as often as somebody likes."""
-MOST_LOOKS = 60
+MOST_LOOKS = 300
 
 
 class WalkError(Exception):

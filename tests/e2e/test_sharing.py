@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.pools import create_queue, delete_queue, find_admission
-from tests.e2e.world import RealWorld, build_job, find_condition, scale_out, train
+from tests.e2e.world import RealWorld, build_job, find_condition, train
 
 pytestmark = pytest.mark.cluster
 
@@ -32,52 +32,6 @@ def build_member(name: str, queue: str, *, least: int, most: int, steps: int) ->
     [container] = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
     container["resources"] = {"requests": {"cpu": "100m"}}
     return job
-
-
-@pytest.mark.point("shares")
-def test_a_job_takes_what_is_idle_gives_it_back_and_takes_it_again(
-    world: RealWorld, queue: str
-) -> None:
-    world.create(build_member("large", queue, least=1, most=4, steps=100_000))
-    world.wait_for_size("large", 4)
-
-    world.create(build_member("small", queue, least=2, most=2, steps=60))
-    world.wait_for_size("small", 2, 120)
-    world.wait_for_size("large", 2)
-    assert find_admission(world, "large")["workers"] == 2
-
-    world.wait_for_phase("small", "Succeeded", timeout=120)
-    world.wait_for_size("large", 4, 120)
-    numbers = [step.number for step in world.steps("large")]
-    assert numbers == list(range(1, len(numbers) + 1)), "a resize costs no step"
-    assert world.status("trainingjobs", "large")["epoch"] == 1
-    assert world.get("trainingjobs", "large")["spec"]["etReplicaSpecs"]["worker"]["replicas"] == 1
-
-
-@pytest.mark.point("gang")
-def test_a_gang_waits_whole_and_says_for_what(world: RealWorld, queue: str) -> None:
-    world.create(build_member("first", queue, least=3, most=3, steps=100_000))
-    world.wait_for_size("first", 3)
-    world.create(build_member("second", queue, least=2, most=2, steps=20))
-    world.wait(
-        lambda: find_admission(world, "second").get("reason") == "AtLimit",
-        "et-scheduler says why the second job waits",
-    )
-
-    def find_answer() -> str:
-        told = find_condition(world.status("trainingjobs", "second"), "Admitted")
-        return told["message"] if told["status"] == "False" and queue in told["message"] else ""
-
-    assert world.wait(find_answer, "the operator passes its sentence on")
-    assert world.phase("second") == "Waiting"
-    assert [p.metadata.name for p in world.pods() if "second" in p.metadata.name] == []
-
-    world.create(scale_out("wish", "first", 1))
-    refused = world.wait_for_scaling("scaleouts", "wish")
-    assert refused["conditions"][-1]["reason"] == "InQueue"
-
-    world.delete("trainingjobs", "first")
-    world.wait_for_phase("second", "Succeeded", timeout=180)
 
 
 @pytest.mark.point("line")

@@ -72,23 +72,6 @@ def find_rank_zero(world: RealWorld, job: str) -> str:
     return ""
 
 
-@pytest.mark.point("kubectl-scale")
-def test_kubectl_scale_grows_and_shrinks_the_job(world: RealWorld) -> None:
-    from tests.e2e.world import devcluster
-
-    world.create(build_job("plain", command=train("--steps", "120", "--step-seconds", "0.3")))
-    world.wait_for_size("plain", 2)
-
-    devcluster("kubectl", "-n", world.namespace, "scale", "trainingjob/plain", "--replicas=3")
-    world.wait_for_size("plain", 3)
-    devcluster("kubectl", "-n", world.namespace, "scale", "trainingjob/plain", "--replicas=1")
-    world.wait_for_size("plain", 1)
-    world.wait(lambda: len(world.worker_names()) == 1, "one worker is left")
-    world.wait_for_phase("plain", "Succeeded", timeout=180)
-    assert world.sizes("plain") == [2, 3, 1]
-    assert_no_step_was_repeated(world, "plain", 120)
-
-
 @pytest.mark.point("slow-commit")
 def test_a_script_that_commits_every_twenty_seconds_lets_its_worker_go(world: RealWorld) -> None:
     command = train("--steps", "150", "--step-seconds", "0.3", "--commit-seconds", "20")
