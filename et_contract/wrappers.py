@@ -17,19 +17,26 @@ _Wrapper = namedtuple(
     [
         "valued",  # options whose value is the next word
         "operands",  # how many words come before the command
+        "way",  # what it does with the command: EXECUTES, READS or GUARDS
     ],
 )
+EXECUTES = "executes"
+"""It has whatever the word names executed, as a shell would."""
+READS = "reads"
+"""It looks at the word, or into the file, by itself: another program in its place is another."""
+GUARDS = "guards"
+"""It may allow no other program, or has it look for its files elsewhere."""
 
 
-def _wrap(valued: str = "", operands: int = 0) -> _Wrapper:
-    return _Wrapper(frozenset(valued.split()), operands)
+def _wrap(valued: str = "", operands: int = 0, way: str = EXECUTES) -> _Wrapper:
+    return _Wrapper(frozenset(valued.split()), operands, way)
 
 
 _WRAPPERS = {
     "builtin": _wrap(),
     "busybox": _wrap(),
     "catatonit": _wrap(),
-    "chroot": _wrap(operands=1),
+    "chroot": _wrap(operands=1, way=GUARDS),
     "chrt": _wrap("-T -P -D", operands=1),
     "command": _wrap("-v -V -pv -pV"),  # which only say what it would be
     "conda run": _wrap("-n --name -p --prefix --cwd"),
@@ -47,8 +54,9 @@ _WRAPPERS = {
     "numactl": _wrap(
         "-i --interleave -p --preferred -m --membind -N --cpunodebind -C --physcpubind"
     ),
-    "pipenv run": _wrap(),
-    "poetry run": _wrap("-C --directory -P --project"),
+    "pdm run": _wrap("-p --project --venv", way=READS),  # a script of the project; a .py by itself
+    "pipenv run": _wrap(way=READS),  # a script of the project
+    "poetry run": _wrap("-C --directory -P --project", way=READS),  # the same
     "set": _wrap("-o"),  # set -- PROGRAM ...; "$@"
     "setsid": _wrap(),
     "stdbuf": _wrap("-i --input -o --output -e --error"),
@@ -56,14 +64,21 @@ _WRAPPERS = {
     "su-exec": _wrap(operands=1),
     "sudo": _wrap(
         "-u --user -g --group -h --host -p --prompt -C -r --role -t --type -T -D --chdir -R -U "
-        "-l --list"  # which only say what may be run
+        "-l --list",  # which only say what may be run
+        way=GUARDS,
     ),
     "taskset": _wrap(operands=1),
     "time": _wrap("-f --format -o --output"),
     "timeout": _wrap("-k --kill-after -s --signal", operands=1),
     "tini": _wrap("-p -e"),
     "unbuffer": _wrap(),
-    "uv run": _wrap("--with --python -p --extra --group --project --directory --env-file"),
+    "uv run": _wrap(  # a .py by itself, under its own Python
+        "--with --with-editable --with-requirements --python -p --extra --no-extra --group "
+        "--no-group --only-group --package --project --directory --env-file --index "
+        "--default-index --index-url -i --extra-index-url --find-links -f --cache-dir "
+        "--config-file",
+        way=READS,
+    ),
     "xargs": _wrap("-a -d -E -I -L -n -P -s"),
     "{": _wrap(),
 }
@@ -79,7 +94,17 @@ def name_of(word: str) -> str:
 
 def find_program(words: Sequence[str]) -> int:
     """The index of the program that is run in the end, past assignments and wrappers."""
+    return _walk(words)[0]
+
+
+def find_ways(words: Sequence[str]) -> Set[str]:
+    """What the wrappers before that program do with what they run."""
+    return _walk(words)[1]
+
+
+def _walk(words: Sequence[str]) -> Tuple[int, Set[str]]:
     place = 0
+    ways: Set[str] = set()
     while place < len(words):
         if _ASSIGNMENT.match(words[place]):
             place += 1
@@ -88,10 +113,11 @@ def find_program(words: Sequence[str]) -> int:
         both = name + " " + words[place + 1] if place + 1 < len(words) else name
         wrapper = _WRAPPERS.get(both) or _WRAPPERS.get(name)
         if wrapper is None:
-            return place
+            break
+        ways.add(wrapper.way)
         place = _skip(words, place + (2 if both in _WRAPPERS else 1), wrapper.valued)
         place += wrapper.operands
-    return place
+    return place, ways
 
 
 def _skip(words: Sequence[str], place: int, valued: FrozenSet[str]) -> int:

@@ -124,9 +124,12 @@ class Blacklist:
         self._failures[uid] = _Failure(code, frozenset(islice(beside, BESIDE)))
 
     def _end_training(self) -> None:
-        """No host is given up for good: the next horovodrun knows of none."""
+        """No host is given up for good: the next horovodrun knows of none.
+
+        But who is on his way out for that stays so: the operator asks whether anything runs there.
+        """
         self._failures.clear()
-        self._ledger.use_again(self._ledger.report.used_up)
+        self._ledger.use_again(set(filter(self._is_wanted, self._ledger.report.used_up)))
 
     def _follow(self, uid: str, failure: _Failure, now: float, *, has_asked: bool) -> bool:
         """Whether it has been without a process for long enough at this read of the list."""

@@ -326,8 +326,10 @@ class Broker:
         if session is None:
             return
         ended = read_exit(frame)
+        if not self.ledger.end_session(uid, ended):
+            return  # told again: others may have begun meanwhile
         self._blacklist.note_end(session, ended.code)
-        if self.ledger.end_session(uid, ended) and self._tells(session.ranks):
+        if self._tells(session.ranks):
             self._departures.note_end(uid)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:

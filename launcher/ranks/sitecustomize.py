@@ -28,11 +28,11 @@ OLDEST, NEWEST = (0, 20), (0, 28)
 _said = set()  # type: Set[str]
 
 
-def say_once(text: str) -> None:
-    """Tell people on stderr, in what becomes the launcher's log; only the first time."""
-    if _said:
+def say_once(kind: str, text: str) -> None:
+    """Tell people on stderr, in what becomes the launcher's log; only the first of its kind."""
+    if kind in _said:
         return
-    _said.add(text)
+    _said.add(kind)
     try:
         sys.stderr.write("edl: %s\n" % text)
         sys.stderr.flush()
@@ -46,7 +46,7 @@ def attempt(function: "Callable[..., Any]", *args: "Any") -> "Any":
         return function(*args)
     except Exception as error:  # noqa: BLE001 (a rank never fails of us)
         reason = "%s: %s" % (type(error).__name__, error)
-        say_once("broken rings are left to Horovod in this rank: " + reason)
+        say_once("error", "broken rings are left to Horovod in this rank: " + reason)
         return None
 
 
@@ -156,7 +156,9 @@ def is_known() -> bool:
 def tell_unknown(what: str) -> None:
     """It is the same in all ranks: one says it."""
     if os.environ.get("HOROVOD_RANK", "0") == "0":
-        say_once("this Horovod is not known (%s), its broken rings are left to it" % what)
+        say_once(
+            "unknown", "this Horovod is not known (%s), its broken rings are left to it" % what
+        )
 
 
 def wrap(module: "Any") -> None:

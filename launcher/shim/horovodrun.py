@@ -74,11 +74,11 @@ def prepare_ranks(words: Sequence[str], path: str) -> Sequence[str]:
 
 def is_python(program: str, path: str) -> bool:
     """Whether a command of this name is Python, or a program that runs under it here."""
-    if ranks.PYTHON.fullmatch(os.path.basename(program)):
+    if ranks.is_named_python(program):
         return True
     is_path = "/" in program
     file = program if is_path else programs.find_program(program, path, paths.BIN_DIR)
-    return bool(file and programs.find_interpreter(file))
+    return bool(file and programs.is_program(file) and programs.find_interpreter(file))
 
 
 def find_changed(given: Sequence[str], words: Sequence[str]) -> Sequence[str]:

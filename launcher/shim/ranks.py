@@ -42,19 +42,30 @@ def prepare(
 ) -> Optional[List[str]]:
     """The words for horovodrun with ours before the Python of its ranks; None: that is not there.
 
-    Programs that run another one (`nice`, `numactl`, `conda run`) stay before it. A worker that
-    lacks the folder goes without it, and so does Python that would not look there.
+    Programs that run another one (`nice`, `numactl`, `conda run`) stay before it. Some would do
+    other things with another one: `uv run train.py` starts a Python of its own, which finds
+    nothing of ours. A worker that lacks the folder goes without it, and so does Python that would
+    not look there.
     """
     _, place = options.read(words, options.HOROVODRUN)
     if words[place : place + 1] == ["--"]:
         place += 1
+    ways = wrappers.find_ways(words[place:])
     place += wrappers.find_program(words[place:])
-    if place >= len(words) or not is_python(words[place]):
+    if place >= len(words) or wrappers.GUARDS in ways:
         return None
-    if PYTHON.fullmatch(os.path.basename(words[place])) and is_isolated(words[place + 1 :]):
+    is_asked = is_python if wrappers.READS not in ways else is_named_python
+    if not is_asked(words[place]):
+        return None
+    if is_named_python(words[place]) and is_isolated(words[place + 1 :]):
         return list(words)
     enter = ["/bin/sh", "-c", _ENTER.format(folder), "sh"]
     return [*words[:place], *enter, *words[place:]]
+
+
+def is_named_python(program: str) -> bool:
+    """Whether a command of this name is Python, wherever it runs."""
+    return PYTHON.fullmatch(os.path.basename(program)) is not None
 
 
 def is_isolated(words: Sequence[str]) -> bool:

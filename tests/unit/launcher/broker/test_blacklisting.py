@@ -127,9 +127,34 @@ def test_a_training_that_begins_after_one_that_has_succeeded_is_judged_again():
     for index in range(3):
         end(rig, index, 0)
     for index in range(3):
-        start(rig, index)
+        start(rig, index, 1)
+    end(rig, 1, 137, slot=1)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_an_end_with_0_that_is_told_again_ends_no_training_that_has_begun_since():
+    """Its acknowledgement was lost in a cut."""
+    rig = make_trained()
+    rig.hear(0, frames.EXIT, name_session(0), code=0, produced=[0, 0], reason="")
+    for index in (1, 2):
+        end(rig, index, 0)
+        start(rig, index, 1)
+    rig.hear(0, frames.EXIT, name_session(0), code=0, produced=[0, 0], reason="")
+    end(rig, 1, 137, slot=1)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_who_leaves_for_it_stays_so_until_something_runs_there():
+    """The operator asks whether it ends anything by force."""
+    rig = make_trained()
     end(rig, 1, 137)
     read(rig)
+    rig.configure({1: DRAINING}, replicas=3)
+    for index in (0, 2):
+        end(rig, index, 0)
+    read(rig, 3)
     assert rig.report.used_up == {"uid-1": 137}
 
 

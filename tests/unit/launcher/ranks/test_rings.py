@@ -180,6 +180,15 @@ def test_of_what_is_unknown_rank_0_speaks_for_all(tmp_path: Path):
     ]
 
 
+def test_what_goes_wrong_is_told_though_something_unknown_was(tmp_path: Path):
+    folder = install(tmp_path, version="__version__ = '2.0'")
+    breaks = "HorovodBasics.is_initialized = lambda self: {}['gone']; "
+    done = train(folder, f"{LEAVE} {breaks} horovod.init(); horovod.init()")
+    unknown, error = done.stderr.splitlines()
+    assert "version 2.0" in unknown
+    assert error == "edl: broken rings are left to Horovod in this rank: KeyError: 'gone'"
+
+
 def test_a_horovod_that_lacks_what_is_used_is_left_alone(tmp_path: Path):
     basics = BASICS.replace("def is_initialized", "def is_ready")
     done = train(install(tmp_path, basics), f"{LEAVE} {AGAIN} print(look())")

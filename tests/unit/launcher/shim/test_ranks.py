@@ -27,6 +27,8 @@ def is_python(name: str) -> bool:
         ("env A=1 PYTHONPATH=/own python train.py", "env A=1 PYTHONPATH=/own"),
         ("conda run -n x python train.py", "conda run -n x"),
         ("-- python train.py", "--"),
+        ("uv run --with-requirements r.txt python train.py", "uv run --with-requirements r.txt"),
+        ("poetry run python3 -m train", "poetry run"),
     ],
 )
 def test_a_line_of_sh_stands_directly_before_the_python_of_the_ranks(command: str, before: str):
@@ -41,10 +43,37 @@ def test_a_line_of_sh_stands_directly_before_the_python_of_the_ranks(command: st
 
 @pytest.mark.parametrize(
     "command",
-    ["bash run.sh", "sh -c 'python train.py'", "./train", "python.sh train.py", "", "nice"],
+    [
+        *("bash run.sh", "sh -c 'python train.py'", "./train", "python.sh train.py", "", "nice"),
+        # These may allow nothing else, or have it nowhere.
+        *("sudo -E python train.py", "chroot /image python train.py"),
+    ],
 )
 def test_what_is_no_python_is_left_alone(command: str):
     assert ranks.prepare([*OPTIONS, *shlex.split(command)], is_python, "/ranks") is None
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    ["uv run", "nice uv run --no-project", "pdm run", "poetry run", "pipenv run", "uv run -s"],
+)
+def test_who_reads_the_word_itself_gets_to_see_it(tmp_path: Path, wrapper: str):
+    """`uv run train.py` is no `train.py` that a shell would execute, whatever its first line is."""
+    script = tmp_path / "train.py"
+    script.write_text("#!/usr/bin/env python3\n")
+    for mode in (0o644, 0o755):
+        script.chmod(mode)
+        words = [*OPTIONS, *wrapper.split(), str(script)]
+        assert ranks.prepare(words, is_python, "/ranks") is None
+
+
+def test_a_file_that_nobody_can_execute_is_no_program(tmp_path: Path):
+    script = tmp_path / "train.py"
+    script.write_text("#!/usr/bin/env python3\n")
+    script.chmod(0o644)
+    assert not horovodrun.is_python(str(script), "")
+    script.chmod(0o755)
+    assert horovodrun.is_python(str(script), "")
 
 
 def test_a_program_that_runs_under_python_here_is_python(tmp_path: Path):
