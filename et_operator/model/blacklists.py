@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+USED_UP = "UsedUp"
+"""Reason of a worker that leaves for that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:

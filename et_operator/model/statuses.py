@@ -136,6 +136,12 @@ class WorkerRecord:
     served: bool = False
     taken: bool = False
     """Whether the platform ended it, or somebody through it, or we by force, its time over."""
+    ours: bool | None = None
+    """Whether that was our doing for the job's own sake, so that what it explains has a limit.
+
+    Of a JOINING one: whether the worker in whose place it comes was used up.
+    None: no, which needs no room in the status of a large job.
+    """
     retries: int = 0
     """Of a JOINING one: as its pod's. Its place is counted from `since` (planning/replacing.py)."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 MAX_MESSAGE = 2048
 """Bytes of one condition's message, as JSON."""
-MAX_REASONS = 32 * 1024
+MAX_REASONS = 24 * 1024
 """Bytes, as JSON, of what is remembered of why workers ended: of all of a job together."""
 MAX_REASON = 256
 """The same of one worker, where there are few."""

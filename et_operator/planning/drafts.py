@@ -127,9 +127,11 @@ class Draft(Standing):
             self.set_condition(kind, "False", reason, message)
 
 
-def count_failure(backoff: Backoff | None, now: datetime) -> Backoff:
-    """One more failure, or the first one after ten good minutes."""
-    if backoff is None or now - backoff.at >= GOOD_TIME:
+def count_failure(
+    backoff: Backoff | None, now: datetime, good_time: timedelta = GOOD_TIME
+) -> Backoff:
+    """One more failure, or the first one after ten good minutes, or after so long a time."""
+    if backoff is None or now - backoff.at >= good_time:
         return Backoff(1, now)
     return Backoff(backoff.count + 1, now)
 

@@ -77,8 +77,9 @@ def was_short(draft: Draft, launcher: Pod | None) -> bool:
     is_open = known is not None and until is None
     if filled is None and (is_open or _is_by_loss(draft, told)):
         return True
-    if filled is not None and is_open:  # when they were listed nobody knows
-        return end <= filled + BLAMED
+    if filled is not None and is_open and known is not None:  # when they were listed nobody knows
+        # who was there before was given up by the command, which forgets that as it ends
+        return filled < known.since or end <= filled + BLAMED
     return until is not None and end <= until + AFTER
 
 
@@ -113,7 +114,14 @@ def was_taken(record: WorkerRecord | None, pod: Pod | None) -> bool:
 def was_wanted(view: View, lost: WorkerRecord) -> bool:
     """Whether somebody wanted its place. Pods that a kubelet evicted stay, the newest of them."""
     pod = view.pods.get(lost.uid)
-    return lost.taken and (pod is None or is_taken(pod))
+    return lost.taken and not is_ours(lost, pod) and (pod is None or is_taken(pod))
+
+
+def is_ours(record: WorkerRecord | None, pod: Pod | None) -> bool:
+    """Whether we took it for the job's own sake, and nobody else has since."""
+    return (
+        record is not None and bool(record.ours) and not (pod is not None and pod.disruption_reason)
+    )
 
 
 def _find_shortage(standing: Standing) -> Shortage | None:
@@ -125,10 +133,10 @@ def _find_shortage(standing: Standing) -> Shortage | None:
 def _find_filled(draft: Draft, end: datetime) -> datetime | None:
     """Since when so many workers of the list have run as the command goes on with; None: too few.
 
-    They run and stay, or did for as long as the launcher went on.
+    They run and stay, or did for as long as the launcher went on; whom it has given up it lacks.
     """
-    view, staying = draft.view, {pod.uid for pod in draft.select_roster()}
-    listed = (pod for pod in view.workers if pod.uid in view.listed)
+    view, staying = draft.view, {pod.uid for pod in draft.select_usable()}
+    listed = (p for p in view.workers if p.uid in view.listed and p.uid not in draft.spent)
     left = [pod for pod in listed if pod.uid in staying or _is_lost_after(draft, pod, end)]
     least = _find_least(view)
     starts = sorted(pod.started or pod.created for pod in left)[:least]
@@ -147,10 +155,27 @@ def _is_by_loss(draft: Draft, end: datetime | None) -> bool:
     looked since, and the command may have waited all the while.
     """
     view = draft.view
-    if sum(uid in view.listed for uid in list_tracked(draft)) < _find_least(view):
+    if _count_had(draft) < _find_least(view):
         return False
     losses = _select_losses(draft, end)
-    return any(loss.taken and _is_recent(loss.since, end) for loss in losses)
+    return any(
+        loss.taken and not is_ours(loss, view.pods.get(loss.uid)) and _is_recent(loss.since, end)
+        for loss in losses
+    )
+
+
+def _count_had(standing: Standing) -> int:
+    """How many workers the command had, before what was lost lately.
+
+    A place whose worker was used up counts until another one is there, for the platform's loss may
+    have begun it all, and be told later than it: Gloo aborts those beside a worker that is lost.
+    """
+    tracked, listed = list_tracked(standing), standing.view.listed
+    had = [uid for uid in tracked if uid in listed]
+    records = filter(None, (standing.find_record(tracked[uid]) for uid in had))
+    leavers = sum(bool(record.ours) and not record.taken for record in records)
+    heirs = sum(bool(r.ours) for r in standing.select_records(WorkerState.JOINING))
+    return len(had) + max(heirs - leavers, 0)
 
 
 def _find_end(view: View, launcher: Pod | None) -> datetime | None:
@@ -204,7 +229,8 @@ def _find_unnoted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
     if pod is None:
         draft.rest_on(PODS, name)
     if pod is None or draft.view.is_gone(pod):
-        return WorkerRecord(name, uid, WorkerState.GONE, taken=was_taken(record, pod))
+        taken, ours = was_taken(record, pod), is_ours(record, pod) or None
+        return WorkerRecord(name, uid, WorkerState.GONE, taken=taken, ours=ours)
     return WorkerRecord(name, uid, WorkerState.LEAVING, taken=True) if is_disrupted(pod) else None
 
 

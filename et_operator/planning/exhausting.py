@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from et_operator.model.blacklists import GivenUp, Moment
+from et_operator.model.blacklists import USED_UP, GivenUp, Moment
 from et_operator.model.pods import Pod
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
@@ -18,8 +18,6 @@ from et_operator.planning.leaving import leave
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
 
-USED_UP = "UsedUp"
-"""Reason of a leaving worker."""
 MOST = 3
 """So many for each worker that the job wants are replaced within WITHIN."""
 WITHIN = timedelta(hours=1)
@@ -35,7 +33,7 @@ def dismiss_used_up(draft: Draft) -> list[Vacancy]:
     _tell(draft, used_up)
     vacancies = [judge_loss(draft, p.name, p, USED_UP, Cause.RANK) for p in used_up]
     for pod in used_up:
-        leave(draft, pod.name, pod.uid, USED_UP)
+        leave(draft, pod.name, pod.uid, USED_UP, ours=True)
     return vacancies
 
 
@@ -54,7 +52,7 @@ def describe_stop(standing: Standing) -> str:
     return (
         f"processes failed in more than {MOST} workers within an hour for each that the job wants, "
         "and its command went on without them: no more are replaced for that, until another "
-        f"command starts or the job is suspended and resumed{who}"
+        f"command starts after that hour or the job is suspended and resumed{who}"
     )
 
 
@@ -64,8 +62,14 @@ def _list_used_up(standing: Standing) -> list[Pod]:
 
 
 def _find_noted(standing: Standing) -> GivenUp:
+    """What is noted, and of a former epoch how many there were: a launcher that fails is no news.
+
+    A person who suspends the job has it forgotten (planning/finishing.py).
+    """
     noted, epoch = standing.decided.given_up, standing.decided.epoch
-    return noted if noted is not None and noted.epoch == epoch else GivenUp(epoch)
+    if noted is None or noted.epoch == epoch:
+        return noted or GivenUp(epoch)
+    return GivenUp(epoch, noted.moments)
 
 
 def _note(draft: Draft, count: int) -> bool:

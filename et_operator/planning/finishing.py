@@ -129,7 +129,9 @@ def _note_why(draft: Draft) -> None:
     """A job that waits may be suspended, and one that is resumed may have to wait."""
     if is_held(draft.view.snapshot.job):
         draft.set_condition("Suspended", "True", WAITING, "waits in a queue")
-    elif any(map(draft.view.is_awaited, draft.view.own_pods)):
+        return
+    draft.change(given_up=None)  # somebody has looked at it
+    if any(map(draft.view.is_awaited, draft.view.own_pods)):
         message = "suspended by spec.suspend; its pods end, each has its grace to save"
         draft.set_condition("Suspended", "True", "Stopping", message)
     else:

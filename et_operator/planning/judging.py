@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum, auto
@@ -9,10 +10,11 @@ from enum import Enum, auto
 from et_contract.names import build_report_name
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.pods import Pod, Termination
+from et_operator.model.statuses import WorkerRecord
 from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.attributing import TERMINATED, find_own_end, is_done, is_told_to_end
 from et_operator.planning.drafts import Draft
-from et_operator.planning.excusing import find_lost, was_short, was_wanted
+from et_operator.planning.excusing import find_lost, is_ours, was_short, was_wanted
 from et_operator.planning.views import (
     NEEDS_PYTHON,
     View,
@@ -41,6 +43,8 @@ class Ending(Enum):
     """The command hangs: another launcher follows, whatever restartPolicy says."""
     LOST = auto()
     """Through the platform's fault; too many of these in a row, and the job is given up."""
+    FORCED = auto()
+    """Through what we did to its workers for the job's own sake: as LOST, and longer in a row."""
     TAKEN = auto()
     """The platform wanted its place, which says nothing about the job, however often."""
 
@@ -177,8 +181,15 @@ def _judge_end(draft: Draft, pod: Pod | None) -> Verdict:
     were = "was" if len(lost) == 1 else "were"
     why = f"{names} {were} lost" if names else "too few workers were left for its command to go on"
     message = f"{why}, and {verdict.message}"
-    is_wanted = all(was_wanted(draft.view, record) for record in lost)
-    return _lose("WorkerLost", message, is_taken=is_wanted)
+    return Verdict(_judge_losses(draft.view, lost), "WorkerLost", message)
+
+
+def _judge_losses(view: View, lost: Iterable[WorkerRecord]) -> Ending:
+    others = [record for record in lost if not was_wanted(view, record)]
+    if not others:
+        return Ending.TAKEN
+    are_ours = all(is_ours(record, view.pods.get(record.uid)) for record in others)
+    return Ending.FORCED if are_ours else Ending.LOST
 
 
 def _judge_pod(view: View, pod: Pod | None) -> Verdict:

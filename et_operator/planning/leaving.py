@@ -10,9 +10,10 @@ from et_contract.names import build_config_name
 from et_contract.pods import Role
 from et_kube.resources import CONFIG_MAPS, PODS, Ref
 from et_operator.model.actions import Action, Delete
+from et_operator.model.blacklists import USED_UP
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Refusal
-from et_operator.model.statuses import JobStatus, WorkerRecord, WorkerState
+from et_operator.model.statuses import JobStatus, ScalingKind, WorkerRecord, WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.scripting import is_script_done
@@ -47,10 +48,12 @@ HOLDING = timedelta(minutes=2)
 """So long what is being deleted is waited for where room is short: its grace may be an hour."""
 
 
-def leave(draft: Draft, name: str, uid: str, reason: str, *, taken: bool = False) -> None:
+def leave(
+    draft: Draft, name: str, uid: str, reason: str, *, taken: bool = False, ours: bool | None = None
+) -> None:
     """Record that this worker leaves, and in which config it is first named draining.
 
-    `taken`: not by our own decision.
+    `taken`: what the command makes of that is no failure of its own; `ours`: as of a record.
     """
     record = draft.find_record(name)
     if record is not None and record.state in {WorkerState.LEAVING, WorkerState.GONE}:
@@ -71,6 +74,7 @@ def leave(draft: Draft, name: str, uid: str, reason: str, *, taken: bool = False
             generation=generation if held else None,
             waiting_since=draft.now if held else None,
             taken=taken,
+            ours=ours,
         )
     )
 
@@ -269,8 +273,10 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
         return
     if is_time_doubtful(draft):
         return
-    # what the command makes of that is no failure of its own, whoever wanted the worker to leave
-    draft.remember(replace(record, reason=FORCED, taken=True))
+    is_others = record.taken or record.reason == ScalingKind.QUEUE  # another job gets its place
+    ours = record.ours if is_others else True
+    taken = _has_part(draft.view, record)
+    draft.remember(replace(record, reason=FORCED, taken=taken, ours=ours))
     limit = draft.spec.drain_timeout.total_seconds()
     known = (
         f"left the host list {limit:.0f} s ago, and nothing tells that it has no process any more"
@@ -279,6 +285,17 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
     )
     message = f"worker {record.name} {known} (drainTimeoutSeconds): its pod is deleted now"
     draft.tell("DrainTimedOut", message, is_warning=True)
+
+
+def _has_part(view: View, record: WorkerRecord) -> bool:
+    """Whether the command may be hurt where a leaving worker is ended by force.
+
+    It has nothing in one that is used up, unless something was started there since: then its report
+    calls it so no longer.
+    """
+    if record.reason != USED_UP:
+        return True
+    return view.report is not None and record.uid not in view.report.used_up
 
 
 def is_time_doubtful(draft: Draft) -> bool:

@@ -23,7 +23,7 @@ from et_operator.model.statuses import (
 )
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
 from et_operator.planning.drafts import Draft
-from et_operator.planning.excusing import list_tracked, was_taken
+from et_operator.planning.excusing import is_ours, list_tracked, was_taken
 from et_operator.planning.exhausting import dismiss_used_up
 from et_operator.planning.forgetting import forget_many_ends
 from et_operator.planning.leaving import FORCED, leave
@@ -130,8 +130,9 @@ def _note_end(draft: Draft, name: str, uid: str) -> WorkerOutcome | Vacancy | No
     if pod is None and not draft.view.is_held(uid):
         draft.forget(name)
     else:
-        taken = was_taken(record, pod)
-        draft.remember(WorkerRecord(name, uid, WorkerState.GONE, reason, draft.now, taken=taken))
+        taken, ours = was_taken(record, pod), is_ours(record, pod) or None
+        gone = WorkerRecord(name, uid, WorkerState.GONE, reason, draft.now, taken=taken, ours=ours)
+        draft.remember(gone)
     return end
 
 
@@ -171,7 +172,7 @@ def _dismiss_found(draft: Draft) -> None:
             continue
         draft.rest_on(PODS, pod.name)
         draft.forget(record.name)
-        leave(draft, pod.name, pod.uid, "Found", taken=record.taken)
+        leave(draft, pod.name, pod.uid, "Found", taken=record.taken, ours=record.ours)
         message = f"worker {pod.name} was noted as gone and lives: it leaves, for it was replaced"
         draft.tell("WorkerLeaving", message)
 
@@ -189,7 +190,8 @@ def _dismiss_spent(draft: Draft) -> list[Vacancy]:
             continue
         is_closed = pod.uid in draft.view.closed
         vacancies.append(judge_loss(draft, pod.name, pod, "Spent", Cause.TAKEN))
-        leave(draft, pod.name, pod.uid, "Closed" if is_closed else "Unlisted", taken=True)
+        reason = "Closed" if is_closed else "Unlisted"
+        leave(draft, pod.name, pod.uid, reason, taken=True, ours=True)
         why = "takes no process any more" if is_closed else "can never be on the host list again"
         draft.tell("WorkerLeaving", f"worker {pod.name} {why}: it leaves and is replaced")
     return vacancies
@@ -247,7 +249,9 @@ def _fill(draft: Draft, names: Iterable[str], vacancies: Iterable[Vacancy]) -> N
     for name, vacancy in zip(names, vacancies, strict=False):
         record = draft.find_record(name)
         if record is not None:
-            draft.remember(replace(record, since=vacancy.since, retries=vacancy.retries))
+            ours = vacancy.is_of_used_up or None
+            new = replace(record, ours=ours, since=vacancy.since, retries=vacancy.retries)
+            draft.remember(new)
 
 
 def _describe_wait(standing: Standing, names: Iterable[str]) -> str:

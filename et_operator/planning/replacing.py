@@ -48,6 +48,8 @@ class Vacancy:
     cause: Cause
     since: datetime
     retries: int
+    is_of_used_up: bool = False
+    """The last worker in it of which the command had anything was used up."""
 
 
 def judge_loss(
@@ -68,7 +70,8 @@ def judge_loss(
     else:
         retries = max(before, min(before + 1, cause.value))
     since = standing.now - min(life, find_spacing(retries))
-    return Vacancy(name, reason, cause, since, retries)
+    is_heir = is_joining and record is not None and bool(record.ours)
+    return Vacancy(name, reason, cause, since, retries, is_heir or cause is Cause.RANK)
 
 
 def find_spacing(retries: int) -> timedelta:
@@ -117,7 +120,7 @@ def _describe(name: str, reason: str) -> str:
 
 def _is_anyone_well(standing: Standing) -> bool:
     """Whether a worker lives, or is on its way on a node and may."""
-    roster = (pod for pod in standing.select_roster() if pod.node is not None)
+    roster = (pod for pod in standing.select_usable() if pod.node is not None)
     return any(not _is_in_doubt(standing.view, pod) for pod in roster)
 
 

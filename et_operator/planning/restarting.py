@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from et_operator.model.specs import RestartPolicy
-from et_operator.planning.drafts import Draft, count_failure
+from et_operator.planning.drafts import GOOD_TIME, Draft, count_failure
 from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict, rest_on_launcher
 from et_operator.planning.scripting import is_script_done
@@ -13,6 +14,8 @@ from et_operator.planning.stopping import stop_scaling
 
 INFRASTRUCTURE_LIMIT = 20
 """Launchers in a row that may end through no fault of the command before the job is given up."""
+FORCED_APART = timedelta(days=1)
+"""So long apart two of them are no row, where we took workers: their time alone may be hours."""
 TAKEN_LIMIT = 4
 """So far the waits grow (1, 2, 4, 8 s) after launchers that the platform took; see replacing.py."""
 FIRST_SIGNAL_CODE = 128
@@ -27,7 +30,7 @@ def respond_to_failure(draft: Draft, verdict: Verdict) -> None:
     if not verdict.ending.is_failure:
         draft.change(failures=replace(failures, infrastructure=failures.infrastructure + 1))
         if row > INFRASTRUCTURE_LIMIT:
-            message = f"the platform ended {row} launchers in a row: {verdict.message}"
+            message = f"{row} launchers in a row ended for what was done to them: {verdict.message}"
             fail(draft, "InfrastructureFailures", message)
         else:
             _restart(draft, verdict)
@@ -82,6 +85,7 @@ def _count_end(draft: Draft, ending: Ending) -> int:
         most = max(before.count if before else 0, TAKEN_LIMIT)
         draft.change(launch_backoff=replace(backoff, count=min(backoff.count, most)))
         return 0
-    row = count_failure(row, draft.now) if ending is Ending.LOST else None
+    good_time = {Ending.LOST: GOOD_TIME, Ending.FORCED: FORCED_APART}.get(ending)
+    row = count_failure(row, draft.now, good_time) if good_time is not None else None
     draft.change(launch_backoff=backoff, lost_launchers=row)
     return row.count if row else 0

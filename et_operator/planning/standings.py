@@ -61,6 +61,13 @@ class Standing:
         return self.view.used_up if self._is_report_new() else {}
 
     @property
+    def spent(self) -> Mapping[str, int]:
+        """The same, also once the command has ended: it had given them up until then."""
+        view = self.view
+        is_told = view.report is not None and view.is_elastic and self._is_report_new()
+        return view.report.used_up if view.report is not None and is_told else {}
+
+    @property
     def unlisted(self) -> frozenset[str]:
         """By uid: the same of those whom the broker never lists (again)."""
         return self.view.unlisted if self._is_report_new() else frozenset()
@@ -101,6 +108,11 @@ class Standing:
         """The live workers that are not leaving."""
         out = {r.uid for r in self._records.values() if r.state is not WorkerState.JOINING}
         return [pod for pod in self.view.select_live_workers() if pod.uid not in out]
+
+    def select_usable(self) -> list[Pod]:
+        """Those of the roster that the command can use: nothing is ever started in the others."""
+        spent = self.spent
+        return [pod for pod in self.select_roster() if pod.uid not in spent]
 
     def select_unborn(self) -> list[WorkerRecord]:
         """Names that were decided and whose pods are yet to come."""

@@ -79,6 +79,7 @@ FULL_JOB_STATUS = JobStatus(
             waiting_since=NOON,
             served=True,
             taken=True,
+            ours=True,
         ),
         WorkerRecord("train-worker-3", "", WorkerState.JOINING),
     ),

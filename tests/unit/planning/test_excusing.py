@@ -85,6 +85,8 @@ def test_so_does_one_that_we_ended_by_force_whoever_wanted_it_to_leave(
     else:
         assert world.report is not None
         world.report = replace(world.report, used_up={worker.uid: 137})
+        world.settle()
+        world.report = replace(world.report, used_up={})  # something is started there
     world.settle()
     world.wait(world.job.spec.drain_timeout.total_seconds() + 1 if world.job.spec else 0)
     world.settle()

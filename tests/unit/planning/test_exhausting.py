@@ -183,7 +183,9 @@ def test_an_hour_ago_does_not_count() -> None:
     assert len(world.status.given_up.moments) == 3
 
 
-def test_a_new_command_is_given_new_ones() -> None:
+@pytest.mark.parametrize("has_passed", [False, True])
+def test_a_new_command_is_given_new_ones_after_the_hour(*, has_passed: bool) -> None:
+    """It uses those that stay; that its launcher failed is no reason to begin to count anew."""
     world = start(1)
     for _ in range(4):
         fail_again(world, lives=120)
@@ -192,8 +194,12 @@ def test_a_new_command_is_given_new_ones() -> None:
     world.go_on()
     assert world.condition("RanksFailing") == "False"
     [name] = world.workers
+    if has_passed:
+        world.wait(3600)
     use_up(world, name)
-    assert find_reason(world, name) == "UsedUp"
+    reasons = [r.reason for r in world.status.workers if r.name == name]
+    assert reasons == (["UsedUp"] if has_passed else [])
+    assert world.condition("RanksFailing") == ("False" if has_passed else "True")
 
 
 def test_what_the_last_command_gave_up_is_not_for_the_pass_that_begins_the_next() -> None:

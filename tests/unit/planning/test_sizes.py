@@ -72,7 +72,16 @@ def count_bytes(body: Any) -> int:
 def make_leaving(names: tuple[str, ...], uid: str) -> JobStatus:
     """All but one are on their way out, each with all that is ever remembered of it."""
     record = WorkerRecord(
-        "", uid, WorkerState.LEAVING, REASON, START, MAX_INDEX, START, served=True, taken=True
+        "",
+        uid,
+        WorkerState.LEAVING,
+        REASON,
+        START,
+        MAX_INDEX,
+        START,
+        served=True,
+        taken=True,
+        ours=True,
     )
     outcome = WorkerOutcome("", uid, Leaving.GRACEFUL, 123456.789, REASON)
     scaling = ScalingRecord(
@@ -91,8 +100,8 @@ def make_leaving(names: tuple[str, ...], uid: str) -> JobStatus:
 
 def make_growing(names: tuple[str, ...], uid: str) -> JobStatus:
     """All ended just now, and their successors are on their way."""
-    gone = WorkerRecord("", uid, WorkerState.GONE, REASON, START, taken=True)
-    born = WorkerRecord("", uid, WorkerState.JOINING, since=START, retries=1000)
+    gone = WorkerRecord("", uid, WorkerState.GONE, REASON, START, taken=True, ours=True)
+    born = WorkerRecord("", uid, WorkerState.JOINING, since=START, retries=1000, ours=True)
     added = tuple(WorkerId(name, uid) for name in names)
     scaling = ScalingRecord(ScalingKind.OUT, "s" * 253, UID, 1, MAX_WORKERS, START, added=added)
     records = [replace(gone, name=name) for name in (*names, *names[:MANY_ENDS])]
