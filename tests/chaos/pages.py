@@ -112,8 +112,8 @@ def find_beginning(record: Record) -> float:
 
 
 def join(passage: Passage, what: str) -> str:
-    """Of all its faults."""
-    return ", ".join(str(getattr(strike, what)) for strike in passage.strikes)
+    """Of all its faults that have it."""
+    return ", ".join(filter(None, (str(getattr(strike, what)) for strike in passage.strikes)))
 
 
 def spread(seconds: list[float]) -> str:
