@@ -109,7 +109,7 @@ def find_remains(record: Record) -> Iterator[str]:
 def find_restarts(record: Record) -> Iterator[str]:
     """The operator begins anew only where the schedule made it."""
     meant = sum(strike.operators for strike in record.strikes)
-    seen = len(record.operators) - 1
+    seen = len(record.operators)
     if seen > meant:
         yield f"the operator began anew {seen} times, {meant} of them by the schedule"
 

@@ -50,7 +50,8 @@ class Night:
         self._seconds, self._patience = seconds, patience
         self._tell = tell
         self._operators = Operators()
-        self._containers: set[str] = set()
+        self._lives = self._list_lives()
+        self._begun: set[str] = set()
         self._passages: list[Passage] = []
         self._history = History(
             world, seconds=seconds + START + patience, kinds=(JOB, POD, *SCALINGS)
@@ -67,7 +68,6 @@ class Night:
             set_quota(self._world, PLENTY)
         assert self._wait_until_well(FIRST, 0.0, [], START), self._world.describe(NAME)
         until = time.monotonic() + self._seconds
-        self._look_at_operators()
         for one in build_schedule(seed, kinds):
             if time.monotonic() > until or not self._pass(one):
                 break
@@ -83,7 +83,7 @@ class Night:
             steps=self._telling.list_steps(),
             left=[*self._end()],
             versions=self._history.list_versions(),
-            operators=frozenset(self._containers),
+            operators=frozenset(self._begun),
         )
 
     def _pass(self, one: Round) -> bool:
@@ -96,7 +96,7 @@ class Night:
         ended = time.monotonic()
         back = self._wait_until_well(one.faults[-1].wanted, ended, strikes, self._patience)
         self._passages.append(Passage(one, tuple(strikes), ended, back))
-        self._look_at_operators()
+        self._begun |= self._list_lives() - self._lives
         took = "never" if back is None else f"{back - strikes[0].at:.0f} s"
         said = "; ".join(f"{strike.kind} {strike.said}" for strike in strikes)
         self._tell(f"round {one.number}: {said}: {took}")
@@ -145,12 +145,14 @@ class Night:
                 name, uid = metadata["name"], metadata["uid"]
                 yield uid, find_folder(self._world.namespace, name, uid, node)
 
-    def _look_at_operators(self) -> None:
+    def _list_lives(self) -> set[str]:
         """Every life of a container of the operator, also those that nobody looked at."""
-        for pod in self._operators.pods():
-            for status in pod.status.container_statuses or ():
-                lives = range(status.restart_count + 1)
-                self._containers |= {f"{pod.metadata.uid}/{number}" for number in lives}
+        return {
+            f"{pod.metadata.uid}/{number}"
+            for pod in self._operators.pods()
+            for status in pod.status.container_statuses or ()
+            for number in range(status.restart_count + 1)
+        }
 
     def _end(self) -> Iterator[str]:
         """Delete the job; what is there of it in the end."""

@@ -55,7 +55,7 @@ class Record:
     """A whole night of one job.
 
     `commit_every` is how many steps of it lie between two commits, `bound` how many seconds it may
-    take until all is well again; `operators` the containers of the operator that were seen, `left`
+    take until all is well again; `operators` the lives of the operator that began in it, `left`
     what was there of the job after its deletion.
     """
 

@@ -19,7 +19,6 @@ RECORD = Record(
     passages=[Passage(ROUND, (STRIKE,), ended=12.0, back=20.0)],
     steps=[Step(1, 3, 10.0), Step(2, 3, 11.0), Step(3, 4, 17.5), Step(4, 4, 20.0)],
     versions=[],
-    operators=frozenset({"one"}),
 )
 
 
