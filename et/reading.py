@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et.clusters import Cluster, get_meta
@@ -103,11 +104,15 @@ async def read_scalings(cluster: Cluster, job: TrainingJob) -> list[Json]:
 
 async def read_pods(cluster: Cluster, job: TrainingJob) -> list[Pod]:
     """The job's pods: launchers by epoch, then workers by index."""
-    selector = f"{LABEL_JOB}={job.key.name}"
-    listing = await cluster.api.list(PODS, job.key.namespace, label_selector=selector)
-    pods = [pod for item in listing.items if (pod := decode_pod(item)) is not None]
-    mine = [pod for pod in pods if pod.owner == job.owner]
+    there = replace(cluster, namespace=job.key.namespace)
+    mine = [pod for pod in await read_pods_called(there, job.key.name) if pod.owner == job.owner]
     return sorted(mine, key=lambda p: (p.role is Role.WORKER, p.epoch or 0, p.index or 0))
+
+
+async def read_pods_called(cluster: Cluster, job: str) -> list[Pod]:
+    """Pods of whatever job has, or had, this name."""
+    listing = await cluster.api.list(PODS, cluster.namespace, label_selector=f"{LABEL_JOB}={job}")
+    return [pod for item in listing.items if (pod := decode_pod(item)) is not None]
 
 
 async def read_events(cluster: Cluster, namespace: str) -> list[Json]:

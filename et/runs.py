@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,17 +13,25 @@ from et.deleting import delete_job, describe_loss, wait_until_gone
 from et.errors import REFUSALS, EtError
 from et.manifests import Objects
 from et.quickjobs import QuickJob, build_job
-from et.reading import has_ended
+from et.reading import has_ended, read_pods_called
 from et.screens import Screen
 from et.scripts import FOLDER, build_files, name_files, name_job, read_files
 from et.submitting import hint_at_followers
 from et.suspending import resume
-from et_kube.errors import AlreadyExists, NotFound
+from et.waiting import Look, wait_until
+from et_kube.errors import AlreadyExists, NotFound, Refused
 from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job
+from et_operator.model.pods import Pod
 
 ANNOTATION = "kai.alibabacloud.com/et-run"
 """Of a job that was made here: the script's name. Only such a job is replaced."""
+
+
+QUOTA = "exceeded quota"
+"""How the API server says that one is full."""
+LATE = timedelta(minutes=1)
+"""A pod that is there so long after its grace does not go by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +80,14 @@ async def run_script(
     Raises:
         EtError: a job of this name may not be replaced, or does not go within `limit`.
     """
-    await _try(cluster, run)
-    await _make_room(cluster, screen, run, is_sure=is_sure, limit=limit)
+    former = await _find_former(cluster, run.name)
+    is_counted = await _try(cluster, run, is_any_in_the_way=former is not None)
+    if is_counted:
+        screen.hint("a quota has no room beside the one that is in the way, which counts in it")
+    await _make_room(cluster, screen, run.name, former, is_sure=is_sure, limit=limit)
     stored = await _create(cluster, screen, run)
+    for sentence in decode_job(stored).warnings:
+        screen.warn(sentence)
     if as_json:
         screen.show_json(stored)
     else:
@@ -83,27 +96,34 @@ async def run_script(
     return stored
 
 
-async def _try(cluster: Cluster, run: Run) -> None:
-    """Raise what the server has against either."""
+async def _try(cluster: Cluster, run: Run, *, is_any_in_the_way: bool) -> bool:
+    """Raise what the server has against any step; whether a quota may be full of what is to go."""
+    is_counted = False
     for resource, manifest in run.objects:
-        # that the name is held is found last: all the rest was in order
-        with suppress(AlreadyExists):
-            await cluster.api.dry_run(resource, cluster.namespace, manifest)
+        try:
+            # that the name is held is found last: all the rest was in order
+            with suppress(AlreadyExists):
+                await cluster.api.dry_run(resource, cluster.namespace, manifest)
+        except Refused as error:
+            if not is_any_in_the_way or QUOTA not in error.message:
+                raise
+            is_counted = True
+    # who may not let a job begin is refused before it is looked for; nothing is changed
+    with suppress(NotFound):
+        await cluster.api.patch(Ref(TRAINING_JOBS, cluster.namespace, run.name), {})
+    return is_counted
 
 
-async def _make_room(
-    cluster: Cluster, screen: Screen, run: Run, *, is_sure: bool, limit: timedelta
-) -> None:
-    name = run.name
+async def _find_former(cluster: Cluster, name: str) -> Json | None:
+    """The job that is to be replaced, None where there is none; EtError of one that may not be."""
     try:
         stored = await cluster.api.get(Ref(TRAINING_JOBS, cluster.namespace, name))
     except NotFound as error:
         if name not in error.message:
             raise
-        return
+        return None
     job = decode_job(stored)
-    script = (stored["metadata"].get("annotations") or {}).get(ANNOTATION)
-    if script is None:
+    if find_script(stored) is None:
         raise EtError(
             f"there is a TrainingJob {name!r} that et run has not made: choose another --name, or "
             f"`et delete {name}` first"
@@ -113,13 +133,77 @@ async def _make_room(
             f"{name} has not ended ({job.status.phase or 'not begun'}): `et delete {name}` ends "
             "it, then type this again; or choose another --name to run both"
         )
-    if job.deletion_requested is None:
-        screen.hint(f"in the way, of {script}: {await describe_loss(cluster, job)}")
+    return stored
+
+
+async def _make_room(
+    cluster: Cluster,
+    screen: Screen,
+    name: str,
+    former: Json | None,
+    *,
+    is_sure: bool,
+    limit: timedelta,
+) -> None:
+    remains = Pods(cluster, name)
+    job = decode_job(former) if former is not None else None
+    if former is not None and job is not None and job.deletion_requested is None:
+        await remains.are_settled()  # or nobody is asked
+        loss = await describe_loss(cluster, job)
+        screen.hint(f"in the way, of {find_script(former)}: {loss}")
         if not is_sure and not screen.ask("Delete it for the new one?"):
             raise EtError("nothing was deleted, and nothing made: choose another --name")
     with screen.telling(f"the new {name} is not made: type this again"):
-        await delete_job(cluster, job)
-        await wait_until_gone(cluster, [job], limit)
+        if job is not None:
+            await _wait(cluster, remains, remains.are_settled, limit)  # or its logs go in vain
+            await delete_job(cluster, job)
+        await _wait(cluster, remains, remains.are_gone, limit)
+        if job is not None:
+            await wait_until_gone(cluster, [job], limit)
+
+
+async def _wait(cluster: Cluster, remains: Pods, look: Look, limit: timedelta) -> None:
+    try:
+        await wait_until(cluster.clock, look, limit)
+    except TimeoutError as error:
+        raise EtError(remains.describe()) from error
+
+
+def find_script(stored: Json) -> str | None:
+    """The script that a job was made of here, None for one that was not."""
+    script: str | None = (stored["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return script
+
+
+@dataclass(slots=True)
+class Pods:
+    """Those of a former job of this name, whose names the new one needs."""
+
+    cluster: Cluster
+    name: str
+    found: list[Pod] = field(default_factory=list)
+
+    async def are_gone(self) -> bool:
+        """Whether there is none, whether or not the job itself is there."""
+        self.found = await read_pods_called(self.cluster, self.name)
+        return not self.found
+
+    async def are_settled(self) -> bool:
+        """Whether none is on its way out; EtError of one that should have gone by now."""
+        await self.are_gone()
+        self.found = [pod for pod in self.found if pod.is_deleting]
+        now = self.cluster.clock.now()
+        if any(now > pod.grace_end + LATE for pod in self.found if pod.grace_end is not None):
+            raise EtError(self.describe())
+        return not self.found
+
+    def describe(self) -> str:
+        """Why they are in the way, and what to do."""
+        names = ", ".join(f"{pod.name} on {pod.node or 'no node'}" for pod in self.found)
+        return (
+            f"pods of the former {self.name} do not go ({names}), whose node may be lost: choose "
+            "another --name"
+        )
 
 
 async def _create(cluster: Cluster, screen: Screen, run: Run) -> Json:

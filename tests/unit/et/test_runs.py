@@ -219,6 +219,87 @@ async def test_what_is_refused_deletes_nothing_and_leaves_nothing(script: str, r
         assert find_uid(world) == before
 
 
+async def test_who_may_not_let_a_job_begin_loses_none(script: str):
+    refusal = Refused(403, "Forbidden", "cannot patch")
+    async with SimulatedWorld() as world:
+        before = await end(world, script)
+        world.log.faults.append(strike("patch", TRAINING_JOBS, Moment.BEFORE, refusal))
+        with pytest.raises(Refused):
+            await run_once(world, build(script), is_sure=True)
+
+        assert find_uid(world) == before
+
+    async with SimulatedWorld() as world:
+        world.log.faults.append(strike("patch", TRAINING_JOBS, Moment.BEFORE, refusal))
+        with pytest.raises(Refused):
+            await run_once(world, build(script))
+
+        assert world.cluster.list(TRAINING_JOBS) == []
+
+
+async def test_a_quota_that_the_ended_job_fills_is_no_refusal(script: str):
+    def refuse(call: Call, moment: Moment) -> None:
+        is_one_more = call.verb in {"create", "dry-run"} and call.ref.resource == TRAINING_JOBS
+        if is_one_more and moment is Moment.BEFORE and world.cluster.list(TRAINING_JOBS):
+            raise Refused(403, "Forbidden", 'trainingjobs "train" is forbidden: exceeded quota: q')
+
+    async with SimulatedWorld() as world:
+        before = await end(world, script)
+        world.log.faults.append(refuse)
+        screen = Answering(says=True)
+
+        await run(world, script, screen)
+
+        assert find_uid(world) != before
+        assert read(screen.err).startswith("a quota has no room beside the one that is in the way")
+
+
+@pytest.mark.parametrize("ago", [SECOND, timedelta(minutes=5)])
+@pytest.mark.parametrize("is_job_there", [True, False])
+async def test_pods_that_do_not_go_are_named_and_another_name_is_advised(
+    script: str, ago: timedelta, *, is_job_there: bool
+):
+    async with SimulatedWorld() as world:
+        before = await end(world, script)
+        world.change(PODS, "train-launcher", {"metadata": {"finalizers": ["corp.example/x"]}})
+        if is_job_there:
+            world.delete(PODS, "train-launcher")
+        else:
+            world.delete(TRAINING_JOBS, "train")
+        await world.settle(timedelta(minutes=2))
+        await world.clock.advance(ago)
+        raised: list[str] = []
+
+        async def go() -> None:
+            try:
+                await run_once(world, build(script), is_sure=True)
+            except EtError as error:
+                raised.append(str(error))
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(go())
+            await world.settle(timedelta(minutes=1))
+            await world.clock.advance(LIMIT)
+
+        (said,) = raised
+        assert said.startswith("pods of the former train do not go (train-launcher on node-")
+        assert said.endswith("choose another --name")
+        jobs = [job["metadata"]["uid"] for job in world.cluster.list(TRAINING_JOBS)]
+        assert jobs == ([before] if is_job_there else [])
+
+
+async def test_what_is_odd_in_a_job_is_told_as_it_is_made(script: str):
+    screen, odd = make_screen(), build(script)
+    (container,) = odd.job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"]
+    container["command"] = ["horovodrun", "-np", "2", "python3", "x.py"]
+    async with SimulatedWorld() as world:
+        await run_once(world, odd, screen)
+
+    assert read(screen.err).startswith(
+        "warning: the command of the launcher tells horovodrun of no"
+    )
+
+
 SUSPENDED = (
     "train may be left without its script, suspended: it runs nothing; `et delete train`, then "
     "type this again"
@@ -268,7 +349,8 @@ async def test_a_job_with_its_files_is_let_begin_though_an_answer_is_lost(script
     answers = [UNANSWERED]
 
     def fault(call: Call, moment: Moment) -> None:
-        if (call.user, call.verb, moment) == ("et", "patch", Moment.AFTER) and answers:
+        is_patch = (call.user, call.verb, moment) == ("et", "patch", Moment.AFTER)
+        if is_patch and call.body and answers:
             raise answers.pop()
 
     async with SimulatedWorld() as world:
@@ -283,9 +365,13 @@ async def test_a_job_with_its_files_is_let_begin_though_an_answer_is_lost(script
 
 async def test_who_may_not_let_it_begin_is_told_how_it_will(script: str):
     screen = make_screen()
-    refusal = Refused(403, "Forbidden", "may not patch")
+
+    def refusal(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb) == ("et", "patch") and call.body and moment is Moment.BEFORE:
+            raise Refused(403, "Forbidden", "taken away since it was tried")
+
     async with SimulatedWorld() as world:
-        world.log.faults.append(strike("patch", TRAINING_JOBS, Moment.BEFORE, refusal))
+        world.log.faults.append(refusal)
         with pytest.raises(Refused):
             await run_once(world, build(script), screen)
         world.log.faults.clear()
