@@ -57,16 +57,19 @@ class StoredJob:
     that have begun to leave, and since when (0: not known). `priority_class` is what a worker's
     template names ("": none) where the priority itself is not said; None where it is. `trouble`
     says what of a job cannot be read: it is left alone then. If it was admitted, `job` counts by
-    its pods, gives and goes as others do, and grows no more.
+    its pods, gives and goes as others do, and grows no more. `is_free`: it runs, or will,
+    without a queue: its pods are as those of others.
     """
 
     job: Job | None = None
     leaving: Mapping[str, int] = field(default_factory=dict)
     priority_class: str | None = None
     trouble: str = ""
+    is_free: bool = False
 
 
 NOT_OURS = StoredJob()
+FREE = StoredJob(is_free=True)
 
 
 def decode_job(obj: Json) -> StoredJob:
@@ -74,10 +77,12 @@ def decode_job(obj: Json) -> StoredJob:
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
     is_waiting, reason = _is_waiting(status), _find_reason(status)
-    if reason == NO_QUEUE or (not is_waiting and status.get("admission") is None):
-        return NOT_OURS
     if metadata.get("deletionTimestamp") or _has_ended(status):
         return NOT_OURS
+    if reason == NO_QUEUE:
+        return FREE
+    if not is_waiting and status.get("admission") is None:
+        return NOT_OURS if _was_admitted(status) else FREE
     is_silent = status.get("shapes") is None
     if is_silent and (spec.get("suspend") is True or reason in _ASIDE):
         return NOT_OURS  # the operator speaks first: not yet, or its pods would not be created
@@ -237,6 +242,11 @@ def _find_held(status: Json) -> Json:
         if one.get("type") == ADMITTED and one.get("status") == "False"
     )
     return next(held, {})
+
+
+def _was_admitted(status: Json) -> bool:
+    conditions = read_objects(status, "conditions", _MAX_CONDITIONS)
+    return any(one.get("type") == ADMITTED for one in conditions)
 
 
 def _has_ended(status: Json) -> bool:

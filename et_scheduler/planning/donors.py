@@ -60,8 +60,7 @@ class Donors:
                 amounts = draft.get_held(standing, standing.size)
                 least = self.smallest.get(group, amounts)
                 self.smallest[group] = np.minimum(least, amounts)
-                launchers = [pod for pod in standing.job.pods if pod.is_launcher]
-                wholes[group] += entries + self._list(draft, standing, launchers)
+                wholes[group] += entries + self._list(draft, standing, standing.launchers)
         self._workers = {group: self._sum(entries) for group, entries in workers.items()}
         self._wholes = {group: self._sum(entries) for group, entries in wholes.items()}
         self._sums: dict[tuple[frozenset[Group], frozenset[Group]], Counts] = {}

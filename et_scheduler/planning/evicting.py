@@ -8,7 +8,7 @@ from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.donors import Donors, Group, is_evictable
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang, Seats, find_seats
+from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.noting import send_back
 from et_scheduler.planning.standings import Standing
@@ -43,7 +43,7 @@ def find_seats_with_victims(
     draft: Draft, waiter: Standing, gang: Gang, preferred: frozenset[int]
 ) -> tuple[Seats, Search] | None:
     """Seats for which others go, who are to be asked by the search: shrinking before evicting."""
-    if not waiter.job.preempts or waiter.has_failed:
+    if not draft.may_ask(waiter):
         return None
     donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
     allowed = draft.get_allowed(waiter)
@@ -95,11 +95,10 @@ def evict_for(
         spare.clear()
         victims.append(victim)
         search.collect()
-        if find_seats(draft.room, gang, search.allowed, later=True) or _try(search, gang):
+        if _try(search, gang):
             break
     else:
-        for victim in victims:
-            _count_out(draft, victim, -1)
+        _count_in(draft, victims)
         return None
     for victim in tuple(victims[:-1]):
         _count_out(draft, victim, -1)
@@ -107,11 +106,16 @@ def evict_for(
             victims.remove(victim)
         else:
             _count_out(draft, victim, 1)
+    seats = search.find(gang)  # of what was tried, so that nobody goes where there are none
+    _count_in(draft, victims)
+    for victim in victims if seats is not None else ():
+        evict(draft, victim, waiter)
+    return seats
+
+
+def _count_in(draft: Draft, victims: Iterable[Standing]) -> None:
     for victim in victims:
         _count_out(draft, victim, -1)
-        evict(draft, victim, waiter)
-    search.collect()
-    return search.find(gang)
 
 
 def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
@@ -174,12 +178,7 @@ def _count_out(draft: Draft, victim: Standing, sign: int) -> None:
     """As if it had gone, or -1: as if it were there again. It gives no workers meanwhile."""
     victim.leaving += sign
     _book(draft, victim, sign)
-    for pod in victim.workers:
-        draft.expect_worker(victim, pod, sign)
-    for pod in victim.job.pods:
-        place = draft.room.places.get(pod.node)
-        if pod.is_launcher and place is not None:
-            draft.room.expect((place,), (sign,), pod.shape or victim.job.launcher)
+    draft.expect_whole(victim, sign)
 
 
 def _book(draft: Draft, victim: Standing, sign: int) -> None:

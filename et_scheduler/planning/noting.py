@@ -12,7 +12,7 @@ from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, find_seats
 from et_scheduler.planning.sizes import find_allowed, find_floor
-from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.standings import BY_AGE, Standing
 
 SPREAD = 5
 """Retries of jobs that were taken back together are spread over a fifth of the wait."""
@@ -49,20 +49,21 @@ def _note_gone(draft: Draft, standing: Standing) -> None:
 
 
 def _note_most(draft: Draft, standing: Standing) -> None:
-    """An edit has lowered the most that it may have: giving back asks nobody.
+    """An edit has lowered the most that it may have, or taken its size away: it gives back.
 
     Whose replicas are his author's chooses his victims himself.
     """
-    if standing.size <= standing.most or standing.leaving:
+    most = min(standing.most, max(find_allowed(standing.job, standing.size), standing.floor))
+    if standing.size <= most or standing.leaving:
         return
-    text = f"may have {standing.most} workers now"
+    text = f"may have {most} workers now"
     if standing.is_elastic:
-        surplus = standing.workers[standing.most :]
+        surplus = standing.workers[most:]
         for pod in surplus:
             draft.expect_worker(standing, pod)
         draft.shrink(standing, surplus, None, text)
     else:
-        draft.change(standing, Step.GIVE, workers=standing.most, message=text)
+        draft.change(standing, Step.GIVE, workers=most, message=text)
 
 
 def _note_waiting(draft: Draft, standing: Standing) -> None:
@@ -153,7 +154,16 @@ def _check_start(draft: Draft, standing: Standing) -> None:
     else:
         reason, found = Reason.NOT_BOUND, f"{len(standing.workers)} had found a node"
     text = f"of {standing.floor} workers {found} after {wait // 1000} s"
-    take_back(draft, standing, reason, text, is_attempt=True)
+    if standing.job.admitted_number < admission.number and draft.heard_at <= admission.since:
+        _try_again(draft, standing, text)
+    else:
+        take_back(draft, standing, reason, text, is_attempt=True)
+
+
+def _try_again(draft: Draft, standing: Standing, text: str) -> None:
+    """No operator has looked at anything: that is no attempt, and costs no place."""
+    retry_at = draft.now + _spread(standing, draft.rules.retry_least)
+    send_back(draft, standing, Reason.NEVER_CREATED, text, retry_at=retry_at)
 
 
 def _has_lost_seats(draft: Draft, standing: Standing) -> bool:
@@ -281,9 +291,12 @@ def _count_attempt(draft: Draft, standing: Standing) -> dict[str, int]:
     """Each that fails doubles the wait for the next."""
     rules, attempts = draft.rules, standing.admission.attempts
     wait = min(rules.retry_least << min(attempts, 16), rules.retry_most)
+    return {"attempts": attempts + 1, "retry_at": draft.now + _spread(standing, wait)}
+
+
+def _spread(standing: Standing, wait: int) -> int:
     parts = crc32(standing.job.uid.encode()) % 100
-    retry_at = draft.now + wait + wait * parts // 100 // SPREAD
-    return {"attempts": attempts + 1, "retry_at": retry_at}
+    return wait + wait * parts // 100 // SPREAD
 
 
 def send_back(
@@ -316,19 +329,17 @@ def _forget_growth(admission: Admission) -> dict[str, Any]:
 
 
 def _vacate(draft: Draft, standing: Standing) -> None:
-    for pod in standing.workers:
-        draft.expect_worker(standing, pod)
-    for pod in standing.job.pods:
-        place = draft.room.places.get(pod.node)
-        if pod.is_launcher and place is not None and not pod.is_terminating:
-            draft.room.expect((place,), (1,), pod.shape or standing.job.launcher)
+    draft.expect_whole(standing)
     standing.workers, standing.unbound = [], []
     standing.has_launcher = False
     standing.is_admitted = False
 
 
 def _restore_given(draft: Draft, standing: Standing) -> None:
-    """The gang for which it gave waits for room no more: who has not begun to drain stays."""
+    """The gang for which it gave waits for room no more: who has not begun to drain stays.
+
+    As many of them as an allowed size has: the others go on leaving.
+    """
     gift = standing.admission.gave_for
     if gift is None or gift.purpose is not Purpose.GANG or _still_waits(draft, gift):
         return
@@ -338,18 +349,20 @@ def _restore_given(draft: Draft, standing: Standing) -> None:
         for pod in standing.job.pods
         if pod.name in names and pod.node and not pod.is_draining and not pod.is_terminating
     ]
+    stay.sort(key=BY_AGE)
+    workers = find_allowed(standing.job, standing.size + len(stay))
+    stay = stay[: max(workers - standing.size, 0)]
     if not stay:
         return
     kept = {pod.name for pod in stay}
     leaving = tuple(name for name in standing.admission.leaving if name not in kept)
-    workers = standing.size + len(stay)
     text = "the job for which it gave workers does not wait for room any more"
     fields = {"workers": workers, "leaving": leaving, "message": text, "reason": Reason.GROWN}
     draft.change(standing, Step.TAKE, gave_for=gift if leaving else None, **fields)
     awaited = [pod for pod in stay if pod.name not in standing.overdue]
     for pod in awaited:
         draft.expect_worker(standing, pod, -1)
-    standing.workers = sorted((*standing.workers, *stay), key=lambda pod: (pod.created, pod.name))
+    standing.workers = sorted((*standing.workers, *stay), key=BY_AGE)
     standing.leaving -= len(awaited)
     standing.overdue -= kept
 

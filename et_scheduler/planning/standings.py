@@ -105,6 +105,10 @@ class Standing:
             return []
         return [pod for pod in self.job.pods if pod.is_launcher and not pod.is_terminating]
 
+    def list_staying(self) -> list[Pod]:
+        """Those whose room is free only once the whole job goes: what leaves already is not."""
+        return [*self.workers, *self.launchers]
+
     def list_leaving(self) -> list[Pod]:
         """Those whose room is free later: all but who stays, and who should have gone long ago."""
         if len(self.workers) + len(self.unbound) + self.has_launcher == len(self.job.pods):
@@ -179,6 +183,18 @@ class Standing:
     def has_failed(self) -> bool:
         """Whether pods for which it had room did not come last: nobody makes room for more."""
         return self.is_admitted and self.admission.attempts > 0
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether the operator has not begun to do what was asked of it by an earlier pass."""
+        admission, job = self.was, self.job
+        if admission is None or not job.pods or job.is_suspended:
+            return False
+        if admission.state is AdmissionState.WAITING:
+            return not job.is_waiting
+        leavers = self._find_leavers()
+        begun = {pod.name for pod in job.pods if pod.is_draining or pod.is_terminating}
+        return bool(leavers) and leavers.isdisjoint(begun)
 
     @property
     def launcher(self) -> Pod | None:

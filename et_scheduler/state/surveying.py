@@ -137,10 +137,12 @@ class Surveyor:
         )
 
     def _list_pending(self) -> Iterable[PendingPod]:
+        """Pods of others. What a job leaves behind that has ended, or is no more, never starts."""
+        free = {(entry.place[0], entry.uid) for entry in self._store.jobs if entry.value.is_free}
         for entry in self._store.pods.select_entries(True, PENDING):  # noqa: FBT003 (the key)
             pod = entry.value
-            if not self._is_given(entry):
-                namespace = entry.place[0]
+            namespace = entry.place[0]
+            if not pod.owner or (namespace, pod.owner) in free:
                 yield PendingPod(
                     entry.uid, pod.shape, pod.priority, pod.since, pod.preempts, namespace
                 )

@@ -15,7 +15,7 @@ from et_kube.notices import NoticeKind, Row, Sign
 from et_kube.resources import TRAINING_JOBS
 from et_operator.model.names import build_labels
 from et_scheduler.codec.admissions import decode_admission, encode_admission
-from et_scheduler.codec.jobs import NOT_OURS, decode_job
+from et_scheduler.codec.jobs import FREE, NOT_OURS, decode_job
 from et_scheduler.codec.nodes import decode_node
 from et_scheduler.codec.pods import GONE, Tenant, decode_pod
 from et_scheduler.codec.queues import decode_queue, open_queue
@@ -169,7 +169,7 @@ def test_a_job_is_what_its_author_its_operator_and_we_have_said() -> None:
 
 
 def test_only_who_is_held_or_was_answered_is_ours() -> None:
-    assert decode_job(make_stored(conditions=[])) is NOT_OURS
+    assert decode_job(make_stored(conditions=[])) is FREE
     suspended = [{"type": "Admitted", "status": "False", "reason": "Suspended"}]
     assert decode_job(make_stored(conditions=suspended)) is NOT_OURS
     assert decode_job(make_stored(shapes=None)) is NOT_OURS
@@ -177,7 +177,7 @@ def test_only_who_is_held_or_was_answered_is_ours() -> None:
     ended = [{"type": "Succeeded", "status": "True"}]
     assert decode_job(make_stored(conditions=ended, admission=told)) is NOT_OURS
     left = [{"type": "Admitted", "status": "False", "reason": "NoQueue"}]
-    assert decode_job(make_stored(conditions=left, admission=told)) is NOT_OURS
+    assert decode_job(make_stored(conditions=left, admission=told)) is FREE
     gone = make_stored(admission=told)
     gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert decode_job(gone) is NOT_OURS

@@ -121,11 +121,31 @@ def test_pods_of_a_job_come_with_it_and_those_of_others_are_sums() -> None:
 def test_pods_of_jobs_without_a_queue_wait_as_those_of_others() -> None:
     book = Book()
     book.tell(PODS, own(make_service("job-worker-1")), "team")
+    assert book.surveyor.survey().cluster.pending == (), "it may be one that an ended job has left"
+    book.tell(TRAINING_JOBS, make_stored(conditions=[]), "team")
     assert [pod.uid for pod in book.surveyor.survey().cluster.pending] == ["job-worker-1"]
     book.tell(TRAINING_JOBS, make_stored(), "team")
     survey = book.surveyor.survey()
     assert survey.cluster.pending == ()
     assert [pod.name for pod in survey.jobs[0].pods] == ["job-worker-1"]
+
+
+@pytest.mark.parametrize("end", ["gone", "ended", "deleting"])
+def test_nobody_gives_for_what_a_job_leaves_behind(end: str) -> None:
+    book = Book()
+    book.tell(PODS, own(make_service("job-worker-1")), "team")
+    job = book.tell(TRAINING_JOBS, make_stored(conditions=[]), "team")
+    assert len(book.surveyor.survey().cluster.pending) == 1
+    if end == "gone":
+        book.end(TRAINING_JOBS, job)
+    elif end == "ended":
+        ended = [{"type": "Succeeded", "status": "True"}]
+        book.tell(TRAINING_JOBS, make_stored(conditions=ended), "team")
+    else:
+        going = make_stored(conditions=[])
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        book.tell(TRAINING_JOBS, going, "team")
+    assert book.surveyor.survey().cluster.pending == ()
 
 
 def test_a_priority_that_is_not_said_is_that_of_the_class() -> None:
