@@ -39,7 +39,7 @@ class Elasticity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Names of nodes for pods that are made from now on; what is empty binds nobody.
+    """Nodes for pods that are made from now on, by their hostname; what is empty binds nobody.
 
     Workers must be on `only` and not on `avoid`. `launcher` is the node of a launcher that starts:
     were it anywhere on `only`, it could take the place of the last worker.

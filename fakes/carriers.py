@@ -161,12 +161,14 @@ class Carrier:
     # ------------------------------------------------------------ nodes
     def _list_open(self, pod: Document) -> list[str]:
         affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity")
-        names = [node["metadata"]["name"] for node in self._cluster.scan(NODES)]
+        nodes = [node["metadata"] for node in self._cluster.scan(NODES)]
         if not affinity:
-            return names
+            return [node["name"] for node in nodes]
         [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         [rule] = term["matchExpressions"]
-        return [name for name in names if (name in rule["values"]) == (rule["operator"] == "In")]
+        is_in = rule["operator"] == "In"
+        found = [(node["name"], node["labels"].get(rule["key"])) for node in nodes]
+        return [name for name, value in found if (value in rule["values"]) == is_in]
 
     def _has_room(self, name: str, pod: Document) -> bool:
         node = self._cluster.get(Ref(NODES, "", name))

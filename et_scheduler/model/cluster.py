@@ -15,7 +15,9 @@ class Node:
     `taken` is what all pods bound to it request, without those of the jobs that are given to
     `decide`; `leaving` is the part of it whose pods are being terminated: taken still, and free
     later. `has_room` is False for a node that is cordoned, not ready, or said to go. What it has
-    is another resource for queues than the same in another `pool`.
+    is another resource for queues than the same in another `pool`. Pods are bound to it by
+    `hostname`, the value of its label kubernetes.io/hostname: "" where it has none, and None where
+    that is its name.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Node:
     ports: frozenset[str] = frozenset()
     has_room: bool = True
     pool: str = ""
+    hostname: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

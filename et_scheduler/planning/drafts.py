@@ -364,9 +364,9 @@ class Draft:
 
     def find_told(self, standing: Standing) -> Mask | None:
         """Where the pods of its gang were told to look; None: nobody has said."""
-        placement, places = standing.admission.placement, self.room.places
+        placement, named = standing.admission.placement, self.room.named
         names = (*placement.only, placement.launcher) if placement.only else ()
-        told = [places[name] for name in names if name in places]
+        told = [named[name] for name in names if name in named]
         if not told:
             return None
         allowed = np.zeros(len(self.room.nodes), dtype=np.bool_)
@@ -381,14 +381,18 @@ class Draft:
     def build_placement(
         self, standing: Standing, places: Iterable[int], launcher: int | None = None
     ) -> Placement:
-        """Names for the operator: on which nodes new pods must be, and must not be."""
-        chosen = set(places)
-        only = sorted(self.room.nodes[place].name for place in chosen)
+        """Hostnames for the operator: on which nodes new pods must be, and must not be.
+
+        Nobody is bound where one of the nodes has no hostname: to the others alone he might be
+        sent for ever, though they are full.
+        """
+        chosen, hostnames = set(places), self.room.hostnames
+        only = sorted(hostnames[place] for place in chosen)
         avoided = {p for h in self.holds.values() if h.standing is not standing for p in h.places}
-        avoid = sorted(self.room.nodes[place].name for place in avoided - chosen)
+        avoid = sorted(hostnames[place] for place in avoided - chosen if hostnames[place])
         return Placement(
-            "" if launcher is None else self.room.nodes[launcher].name,
-            tuple(only) if len(only) <= MOST_ONLY else (),
+            "" if launcher is None else hostnames[launcher],
+            tuple(only) if all(only) and len(only) <= MOST_ONLY else (),
             tuple(avoid[:MOST_ONLY]),
         )
 

@@ -80,7 +80,7 @@ def _looks_elsewhere(draft: Draft, standing: Standing, fill: Fill) -> bool:
     pods = (pod for pod in standing.job.pods if not (pod.is_launcher or pod.is_terminating))
     if standing.was is None or all(pod.node for pod in pods):
         return False
-    names = {draft.room.nodes[place].name for place in fill.places.get(standing.job.uid, ())}
+    names = {draft.room.hostnames[place] for place in fill.places.get(standing.job.uid, ())}
     return bool(names) and names.issubset(standing.was.placement.avoid)
 
 

@@ -14,6 +14,7 @@ from et_kube.errors import Conflict, OutcomeUnknown, ServerFailed
 from et_kube.resources import (
     EVENTS,
     LEASES,
+    NODES,
     PODS,
     PRIORITY_CLASSES,
     TRAINING_JOBS,
@@ -455,3 +456,23 @@ async def test_a_pass_does_not_keep_the_event_loop() -> None:
     store.note_changed((store.nodes.put(entry)[0], entry.value))
     await Decider(store, Observer(), Observer(), clock, Metrics()).decide_once()
     assert slow.was_free
+
+
+@pytest.mark.parametrize("hostname", ["ip-10-0-0-0", None])
+async def test_a_node_that_is_called_otherwise_than_its_label_says_is_used_like_any_other(
+    hostname: str | None,
+) -> None:
+    rig = Rig(nodes=3, cpu=4)
+    rig.cluster.edit(
+        Ref(NODES, "", "node-0"),
+        lambda node: node["metadata"].update(
+            labels={"kubernetes.io/hostname": hostname} if hostname else {}
+        ),
+    )
+    names = ("one", "two", "three")
+    async with rig.running():
+        for name in names:
+            rig.create(make_held(name, least=4, elasticity="Fixed"))
+            await rig.advance(20)
+    assert [rig.count(name) for name in names] == [4, 4, 4]
+    assert not any(rig.get(name).get("attempts") for name in names)
