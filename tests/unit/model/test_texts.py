@@ -37,7 +37,7 @@ def test_the_end_of_a_text_is_kept_in_so_many_bytes(text: str, limit: int) -> No
 
 def test_the_more_workers_the_shorter_the_reasons() -> None:
     assert find_reason_limit(0) == find_reason_limit(8) == 256
-    assert find_reason_limit(1024) == 32
+    assert find_reason_limit(1024) == 24
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.lists(st.text())))
