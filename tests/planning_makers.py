@@ -188,6 +188,7 @@ class ModelWorld:
             nodes=self.nodes,
             firm_nodes=self._select_said(NoticeKind.FIRM),
             soft_nodes=self._select_said(NoticeKind.SOFT),
+            hostnames={n.name: n.hostname for n in self.nodes.values() if n.hostname is not None},
             taken=self.taken,
             borrowed=self.borrowed,
             keys_secret=self.made_keys,

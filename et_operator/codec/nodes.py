@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from et_kube.notices import ROWS, Row, find_misreading, find_notice
 from et_kube.resources import Json
+from et_operator.model.names import HOSTNAME
 from et_operator.model.pods import Node
 
 _LOST_TAINTS = frozenset(
@@ -22,10 +23,13 @@ def decode_node(obj: Json, rows: Sequence[Row] = ROWS) -> Node:
     }
     taints = {str(taint.get("key")) for taint in spec.get("taints") or ()}
     ready: Json = conditions.get("Ready", {})
+    name = metadata.get("name", "")
+    hostname = (metadata.get("labels") or {}).get(HOSTNAME, "")
     return Node(
-        name=metadata.get("name", ""),
+        name=name,
         is_ready=ready.get("status") == "True",
         is_unreachable=ready.get("status") == "Unknown" or bool(taints & _LOST_TAINTS),
         notice=find_notice(obj, rows),
         misread=find_misreading(obj, rows),
+        hostname=None if hostname == name else str(hostname),
     )

@@ -126,6 +126,8 @@ class Node:
 
     `is_ready`: its kubelet says so. One that says of itself that it is not is heard, and ends its
     pods; `is_unreachable` are those that nobody hears, or that somebody has declared lost.
+    `hostname` is the value of the label by which pods are sent to it: "" where it has none, and
+    None where that is its name.
     """
 
     name: str
@@ -134,6 +136,7 @@ class Node:
     notice: Notice | None = None
     misread: str = ""
     """What is wrong with an annotation that should tell its end."""
+    hostname: str | None = None
 
     @property
     def is_leaving(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
 from et_contract.admissions import Placement
@@ -211,7 +211,8 @@ def _build_launcher(view: View, runtime: Runtime) -> Create:
     placement = _place(view)
     is_chosen = bool(placement.launcher) and not _is_restart(view)
     only = [placement.launcher] if is_chosen else ()
-    return Create(PODS, dislike(place(launcher, only, placement.avoid), find_disliked(view)))
+    disliked = _call(view, find_disliked(view))
+    return Create(PODS, dislike(place(launcher, only, placement.avoid), disliked))
 
 
 def _needs_launcher(draft: Draft) -> bool:
@@ -257,14 +258,14 @@ def _create_workers(
 
 def _place_workers(view: View, worker: Json) -> tuple[Json, Json]:
     """The worker on the nodes that were chosen for a start or a growth, and as a replacement."""
-    placement, worker = _place(view), dislike(worker, find_disliked(view))
+    placement, worker = _place(view), dislike(worker, _call(view, find_disliked(view)))
     chosen = place(worker, placement.only, placement.avoid)
     return chosen, place(worker, (), placement.avoid)
 
 
 def _place(view: View) -> Placement:
     """What et-scheduler has chosen, without what was said to end since, and with all that is."""
-    placement, avoided = find_placement(view.job), find_avoided(view)
+    placement, avoided = find_placement(view.job), _call(view, find_avoided(view))
     if not avoided:
         return placement
     return Placement(
@@ -272,6 +273,12 @@ def _place(view: View) -> Placement:
         tuple(name for name in placement.only if name not in avoided),
         tuple(dict.fromkeys((*placement.avoid, *avoided))),
     )
+
+
+def _call(view: View, nodes: Iterable[str]) -> list[str]:
+    """The hostnames of these nodes. One that has none cannot be named to a pod."""
+    hostnames = view.snapshot.hostnames
+    return [name for node in nodes if (name := hostnames.get(node, node))]
 
 
 def _is_restart(view: View) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from et_contract.names import build_config_name, build_report_name
@@ -39,6 +39,7 @@ def build_snapshot(
     report = find_piece(store, job, CONFIG_MAPS, build_report_name(key.name))
     role, bindings, spare = find_roles(store, job)
     pods = store.find_pods(job)
+    nodes = select_nodes(store, job, pods)
     answers = store.answers.find(key, job.uid)
     numbers = (job.status.epoch, job.status.generation)
     return Snapshot(
@@ -63,9 +64,10 @@ def build_snapshot(
         runtimes=frozenset(
             piece.child.name for piece in store.config_maps.select(("runtime", key.namespace))
         ),
-        nodes=select_nodes(store, job, pods),
+        nodes=nodes,
         firm_nodes=select_said(store, NoticeKind.FIRM),
         soft_nodes=select_said(store, NoticeKind.SOFT),
+        hostnames=select_hostnames(store, nodes.values()),
         are_nodes_known=store.coverage.are_nodes_known,
         taken=frozenset(ref.name for ref in answers.taken),
         borrowed=frozenset(select_borrowed(store, job)),
@@ -117,6 +119,12 @@ def get_child(piece: Piece | None) -> Child | None:
 def select_said(store: Store, kind: NoticeKind) -> frozenset[str]:
     """Names of all nodes of whose end this is said."""
     return frozenset(node.name for node in store.nodes.select(kind, SAID))
+
+
+def select_hostnames(store: Store, nodes: Iterable[Node]) -> dict[str, str]:
+    """How nodes are called that have another hostname than their name: these, and all said ones."""
+    said = (node for kind in NoticeKind for node in store.nodes.select(kind, SAID))
+    return {n.name: n.hostname for n in (*nodes, *said) if n.hostname is not None}
 
 
 def select_nodes(store: Store, job: TrainingJob, pods: tuple[Pod, ...]) -> dict[str, Node]:

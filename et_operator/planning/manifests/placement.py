@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from et_kube.resources import Json
+from et_operator.model.names import HOSTNAME
 
-_HOSTNAME = "kubernetes.io/hostname"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -16,13 +16,13 @@ _HEAVIEST = 100
 
 
 def dislike(pod: Json, nodes: Iterable[str]) -> Json:
-    """The same pod, which goes to one of these nodes only where no other has room."""
+    """The same pod, which goes to a node of these hostnames only where no other has room."""
     values = sorted(nodes)
     if not values:
         return pod
     affinity: dict[str, Any] = {**(pod["spec"].get("affinity") or {})}
     node: dict[str, Any] = {**(affinity.get("nodeAffinity") or {})}
-    term = {"matchExpressions": [{"key": _HOSTNAME, "operator": "NotIn", "values": values}]}
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "NotIn", "values": values}]}
     own = node.get(_PREFERRED) or []
     node[_PREFERRED] = [*own, {"weight": _HEAVIEST, "preference": term}]
     affinity["nodeAffinity"] = node
@@ -30,13 +30,13 @@ def dislike(pod: Json, nodes: Iterable[str]) -> Json:
 
 
 def place(pod: Json, only: Iterable[str] = (), avoid: Iterable[str] = ()) -> Json:
-    """The same pod, bound to the nodes in `only`, and kept off those in `avoid`.
+    """The same pod, bound to nodes by the hostnames in `only`, and kept off those in `avoid`.
 
     Each of the template's own terms has to hold together with ours; those without any requirement
     match no node, and stay so.
     """
     wanted = [
-        {"key": _HOSTNAME, "operator": operator, "values": names}
+        {"key": HOSTNAME, "operator": operator, "values": names}
         for operator, names in (("In", sorted(only)), ("NotIn", sorted(avoid)))
         if names
     ]

@@ -17,7 +17,7 @@ READY = {"type": "Ready", "status": "True"}
 def make_node(*conditions: dict[str, Any], taints: list[str] | None = None, **spec: Any):
     taint_list = [{"key": key, "effect": "NoSchedule"} for key in taints or ()]
     return {
-        "metadata": {"name": "n1"},
+        "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
         "spec": {"taints": taint_list, **spec},
         "status": {"conditions": list(conditions)},
     }
@@ -28,7 +28,13 @@ def test_a_good_node():
 
 
 def test_a_node_that_has_said_nothing_is_not_ready():
-    assert decode_node({"metadata": {"name": "n1"}}) == Node("n1", is_ready=False)
+    assert decode_node({"metadata": {"name": "n1"}}) == Node("n1", is_ready=False, hostname="")
+
+
+def test_a_node_may_be_called_otherwise_than_its_label_says():
+    node = make_node(READY)
+    node["metadata"]["labels"]["kubernetes.io/hostname"] = "ip-10-0-0-1"
+    assert decode_node(node) == Node("n1", hostname="ip-10-0-0-1")
 
 
 @pytest.mark.parametrize("status", ["Unknown", "False"])

@@ -284,6 +284,16 @@ def test_what_the_template_prefers_stays() -> None:
     assert dislike(pod, []) is pod
 
 
+@pytest.mark.parametrize(("hostname", "avoided"), [("ip-10-0-0-2", [["ip-10-0-0-2"]]), ("", [])])
+def test_a_pod_keeps_off_a_node_by_the_value_of_its_label(
+    hostname: str, avoided: list[list[str]]
+) -> None:
+    world = start()
+    world.nodes["n2"] = replace(world.nodes["n2"], hostname=hostname)
+    say(world, "n2", AT_ONCE)
+    assert [list_kept_off(manifest) for manifest in run_until_created(world)] == [avoided]
+
+
 def test_a_worker_without_a_node_is_made_anew_once_one_stays_that_it_keeps_off() -> None:
     world = start()
     say(world, "n2", AT_ONCE)
