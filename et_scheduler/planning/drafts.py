@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from et_contract.admissions import AdmissionState, Placement
+from et_contract.admissions import Placement
 from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Job, Pod
@@ -18,6 +18,7 @@ from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Explanation, Reason
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.hearing import Hearing
 from et_scheduler.planning.ledgers import SCALE, Ledger
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.pools import Piece, Pools
@@ -52,6 +53,7 @@ class Draft:
         known = (job for job in jobs if not self._is_being_tried(job))
         found = sorted(known, key=lambda job: (job.namespace, job.name, job.uid))
         self.standings = {job.uid: Standing(job, now - rules.coming_most) for job in found}
+        self.hearing = Hearing(self.standings, rules, now)
         shapes = {shape for job in found for shape in (job.launcher, job.worker)}
         shapes |= {pod.shape for job in found for pod in job.pods if pod.shape is not None}
         shapes |= {pod.shape for pod in cluster.pending}
@@ -93,49 +95,6 @@ class Draft:
     def is_room_wanted(self) -> bool:
         """Whether anybody waits for room alone: a pod of others, or who was told so last."""
         return bool(self.served) or any(one.lacks_room for one in self.standings.values())
-
-    @cached_property
-    def heard_at(self) -> int:
-        """When an operator has done anything last, as far as one can see.
-
-        It is the only one that makes pods of jobs and begins their leaving, and no job is given
-        here before it has spoken of it.
-        """
-        moments = [one.job.created for one in self.standings.values()]
-        for one in self.standings.values():
-            moments += [pod.created for pod in one.job.pods]
-            moments += [pod.leaving_since for pod in one.job.pods if pod.is_draining]
-        return max(moments, default=0)
-
-    @cached_property
-    def _unheard(self) -> dict[str, int]:
-        """Since when somebody was asked to give or go for these, of which nobody has begun."""
-        found: dict[str, int] = {}
-        for one in self.standings.values():
-            told = one.was
-            if told is None or not one.is_unheard:
-                continue
-            if told.state is AdmissionState.WAITING:
-                uid, since = told.evictions[-1].uid if told.evictions else "", told.since
-            else:
-                uid = told.gave_for.uid if told.gave_for is not None else ""
-                since = told.leaving_since or 0
-            found[uid] = min(since, found.get(uid, since))
-        return found
-
-    def may_ask(self, standing: Standing) -> bool:
-        """Whether others may be asked for room for it.
-
-        Nobody else is where what was asked long ago has not been begun: whom an operator finds
-        named when it is back, it ends, all of them. One that has done other things since leaves
-        that one alone: then it is waited for no longer.
-        """
-        if not standing.job.preempts or standing.has_failed:
-            return False
-        asked_at = self._unheard.get(standing.job.uid)
-        if asked_at is None or self.now < asked_at + self.rules.coming_most:
-            return True
-        return self.heard_at > asked_at + self.rules.bound_within
 
     def get_amounts(self, standing: Standing, workers: int, *, launcher: bool = True) -> Counts:
         """What so many new workers of the job would take of what is shared."""

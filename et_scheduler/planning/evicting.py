@@ -43,7 +43,7 @@ def find_seats_with_victims(
     draft: Draft, waiter: Standing, gang: Gang, preferred: frozenset[int]
 ) -> tuple[Seats, Search] | None:
     """Seats for which others go, who are to be asked by the search: shrinking before evicting."""
-    if not draft.may_ask(waiter):
+    if not draft.hearing.may_ask(waiter):
         return None
     donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
     allowed = draft.get_allowed(waiter)

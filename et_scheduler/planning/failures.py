@@ -47,5 +47,5 @@ class Failures:
             where = (worker.terms, worker.tolerations, worker.host_ports, is_offered)
             self._kinds[worker] = self._numbers.setdefault(where, len(self._numbers))
         queue = self._draft.get_queue(standing)
-        can_ask = self._draft.may_ask(standing)  # else it says nothing of who can
+        can_ask = self._draft.hearing.may_ask(standing)  # else it says nothing of who can
         return (queue, job.priority, can_ask, gang.launcher, self._kinds[worker])

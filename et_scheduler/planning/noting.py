@@ -154,7 +154,10 @@ def _check_start(draft: Draft, standing: Standing) -> None:
     else:
         reason, found = Reason.NOT_BOUND, f"{len(standing.workers)} had found a node"
     text = f"of {standing.floor} workers {found} after {wait // 1000} s"
-    if standing.job.admitted_number < admission.number and draft.heard_at <= admission.since:
+    if (
+        standing.job.admitted_number < admission.number
+        and draft.hearing.heard_at <= admission.since
+    ):
         _try_again(draft, standing, text)
     else:
         take_back(draft, standing, reason, text, is_attempt=True)
