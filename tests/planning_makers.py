@@ -156,6 +156,8 @@ class ModelWorld:
         self.writes = 0
         self.requeue_after: timedelta | None = None
         self.job_is_gone = False
+        self.tick = timedelta()
+        """How far the clock goes on with each pass of `settle`: nothing may follow it."""
         self.on_write: Callable[[str], None] = lambda _: None
         self._version = 1
 
@@ -219,6 +221,7 @@ class ModelWorld:
                 return
             if self.job_is_gone:
                 return
+            self.now += self.tick
         raise AssertionError(f"does not come to rest: {self.log[-8:]}")
 
     def apply(self, result: Plan) -> None:

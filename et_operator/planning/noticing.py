@@ -37,7 +37,10 @@ OVER = timedelta(minutes=10)
 KEPT = timedelta(hours=1)
 """So long a notice is remembered once it is over or withdrawn."""
 MOST = 24
-"""So many are remembered; of more, those that are said now, and of these the newest."""
+"""So many are remembered; of more, those that are said now, and of these who is remembered already.
+
+Never the newest: who was pushed out by them would be new in the next pass, and push out others.
+"""
 LOOK = timedelta(seconds=30)
 """How often it is looked whether a worker that waits for a node might have others by now."""
 SETTLED = timedelta(seconds=60)
@@ -55,14 +58,15 @@ Place = tuple[str, str]
 def note_notices(draft: Draft) -> None:
     """Record what is said by now, and what is not any more."""
     said = dict(_list_said(draft))
-    records = {(record.node, record.uid): record for record in draft.decided.notices}
+    noted = {(record.node, record.uid): record for record in draft.decided.notices}
+    records = dict(noted)
     for place, notice in said.items():
         records[place] = _note(draft.now, place, notice, records.get(place))
     for place in records.keys() - said.keys():
         records[place] = _withdraw(draft, records[place])
-    found = [r for place, r in records.items() if place in said or not _is_old(draft.now, r)]
-    found.sort(key=lambda r: ((r.node, r.uid) not in said, draft.now - r.since, r.node, r.uid))
-    kept = tuple(sorted(found[:MOST], key=lambda r: (r.since, r.node, r.uid)))
+    found = [place for place in records if place in said or not _is_old(draft.now, records[place])]
+    found.sort(key=lambda place: (place not in said, place not in noted, place))
+    kept = tuple(sorted(map(records.__getitem__, found[:MOST]), key=_get_age))
     if kept != draft.decided.notices:
         draft.change(notices=kept)
 
@@ -118,17 +122,24 @@ def describe_notices(standing: Standing) -> str:
     return "; ".join(words[:TOLD]) + more
 
 
+def _get_age(record: NoticeRecord) -> tuple[datetime, str, str]:
+    return record.since, record.node, record.uid
+
+
 def _list_said(standing: Standing) -> Iterator[tuple[Place, Notice]]:
-    """What is said of nodes that its pods are on, or that were noted, and of its pods."""
+    """What counts of what is said: of nodes that its pods are on, or that were noted, and of pods.
+
+    What moves nobody of this job is none of it, be it of a whole pool of nodes.
+    """
     view = standing.view
     pods = [*view.select_live_workers(), *(pod for pod in (view.launcher,) if pod is not None)]
     names = {pod.node for pod in pods if pod.node} | {r.node for r in standing.decided.notices}
     for name in sorted(names):
         node = view.snapshot.nodes.get(name)
-        if node is not None and node.notice is not None:
+        if node is not None and node.notice is not None and _counts(standing, node.notice):
             yield (name, ""), node.notice
     for pod in pods:
-        if pod.notice is not None:
+        if pod.notice is not None and _counts(standing, pod.notice):
             yield ("", pod.uid), pod.notice
 
 
@@ -165,8 +176,10 @@ def _list_movable(standing: Standing) -> Iterator[Pod]:
 
 def _is_acted_on(standing: Standing, pod: Pod) -> bool:
     notice = standing.view.find_notice(pod)
-    if notice is None:
-        return False
+    return notice is not None and _counts(standing, notice)
+
+
+def _counts(standing: Standing, notice: Notice) -> bool:
     return notice.is_firm or standing.spec.notice_policy is NoticePolicy.EAGER
 
 

@@ -371,3 +371,69 @@ def test_many_nodes_are_remembered_within_bounds_and_those_that_speak_now_first(
     world.settle()
     leaving = [r for r in world.status.workers if r.state is WorkerState.LEAVING]
     assert len(leaving) == MOST + 9, "also those that were not"
+
+
+@pytest.mark.parametrize("count", [MOST, MOST + 1, MOST + 10])
+@pytest.mark.parametrize("kind", NoticeKind)
+@pytest.mark.parametrize("is_of_pods", [False, True])
+def test_of_however_many_it_is_said_at_once_all_else_goes_on(
+    count: int, kind: NoticeKind, *, is_of_pods: bool
+) -> None:
+    world = start(MOST + 12, notice_policy=NoticePolicy.EAGER)
+    world.tick = timedelta(milliseconds=100)
+    notice = replace(leave_in(world, 10**4), kind=kind)
+    for number in range(count):
+        world.nodes[f"m{number}"] = Node(f"m{number}", notice=None if is_of_pods else notice)
+        word = notice if is_of_pods else None
+        world.put(f"job-worker-{number}", node=f"m{number}", notice=word)
+    world.end(f"job-worker-{MOST + 11}", 1)
+    world.settle()
+    assert f"job-worker-{MOST + 12}" in world.pods
+    world.wait(10)
+    world.settle()
+    records, writes = world.status.notices, world.writes
+    assert len(records) == MOST
+    world.wait(10)
+    world.settle()
+    assert world.writes == writes
+    for node in list(world.nodes):
+        say(world, node, None)
+    for name in list(world.pods):
+        world.put(name, notice=None)
+    world.settle()
+    assert all(record.withdrawn is not None for record in world.status.notices)
+
+
+def test_who_is_remembered_stays_so_whoever_comes_later() -> None:
+    world = start(MOST + 2)
+    world.tick = timedelta(milliseconds=100)
+    for number in range(MOST + 2):
+        world.nodes[f"m{number}"] = Node(f"m{number}")
+        world.put(f"job-worker-{number}", node=f"m{number}")
+    for number in range(1, MOST + 1):
+        say(world, f"m{number}", leave_in(world, 10**5))
+    world.settle()
+    records = world.status.notices
+    world.wait(60)
+    for number in (0, MOST + 1):
+        say(world, f"m{number}", leave_in(world, 10**5))
+    world.settle()
+    assert world.status.notices == records
+    say(world, "m1", None)
+    world.settle()
+    nodes = {record.node for record in world.status.notices}
+    assert "m1" not in nodes, "what is said goes before what was"
+    assert "m0" in nodes
+
+
+def test_what_moves_nobody_is_not_remembered() -> None:
+    world = start()
+    say(world, "n2", CORDON)
+    world.settle()
+    assert world.status.notices == ()
+    world.edit(notice_policy=NoticePolicy.EAGER)
+    world.settle()
+    world.edit(notice_policy=NoticePolicy.FIRM)
+    world.settle()
+    [record] = world.status.notices
+    assert record.withdrawn == world.now
