@@ -325,7 +325,7 @@ class Draft:
         """Where the pods of its gang were told to look; None: nobody has said."""
         placement, named = standing.admission.placement, self.room.named
         names = (*placement.only, placement.launcher) if placement.only else ()
-        told = [named[name] for name in names if name in named]
+        told = [place for name in names if name for place in named.get(name, ())]
         if not told:
             return None
         allowed = np.zeros(len(self.room.nodes), dtype=np.bool_)

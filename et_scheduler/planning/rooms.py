@@ -39,7 +39,9 @@ class Room:
         self.nodes: Sequence[Node] = sorted(nodes, key=lambda node: node.name)
         self.places = {node.name: place for place, node in enumerate(self.nodes)}
         self.hostnames = [n.name if n.hostname is None else n.hostname for n in self.nodes]
-        self.named = {name: place for place, name in enumerate(self.hostnames) if name}
+        self.named: dict[str, list[int]] = {}
+        for place, name in enumerate(self.hostnames):
+            self.named.setdefault(name, []).append(place)
         requested = {name for shape in shapes for name, _ in shape.requests}
         self._offered = {name for node in self.nodes for name in node.allocatable}
         known = self._offered.union(limited)

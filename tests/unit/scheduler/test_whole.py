@@ -476,3 +476,21 @@ async def test_a_node_that_is_called_otherwise_than_its_label_says_is_used_like_
             await rig.advance(20)
     assert [rig.count(name) for name in names] == [4, 4, 4]
     assert not any(rig.get(name).get("attempts") for name in names)
+
+
+async def test_two_nodes_that_say_they_have_one_hostname_hold_nobody_up() -> None:
+    rig = Rig(nodes=2, cpu=4)
+    rig.cluster.edit(
+        Ref(NODES, "", "node-1"),
+        lambda node: node.update(
+            metadata=node["metadata"] | {"labels": {"kubernetes.io/hostname": "node-0"}},
+            spec={"unschedulable": True},
+        ),
+    )
+    async with rig.running():
+        rig.create(make_held("one", least=2, most=2))
+        for second in range(20):
+            rig.carrier.is_binding = second % 4 == 3
+            await rig.advance(1)
+    assert rig.count("one") == 2
+    assert rig.get("one")["number"] == 1
