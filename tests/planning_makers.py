@@ -462,9 +462,7 @@ class ModelWorld:
                 "",
             ),
             retries=int(metadata["annotations"].get(ANNOTATION_RETRIES, 0)),
-            avoids=frozenset(
-                filter(None, metadata["annotations"].get(ANNOTATION_AVOIDS, "").split(","))
-            ),
+            avoids=metadata["annotations"].get(ANNOTATION_AVOIDS, ""),
             is_elastic={"true": True, "false": False}.get(
                 metadata["annotations"].get(ANNOTATION_ELASTIC)
             ),

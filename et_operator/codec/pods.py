@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from et_contract import paths
-from et_contract.admissions import MAX_NODES
 from et_contract.pods import LABEL_ROLE, Role, read_launcher_epoch, read_worker_index
 from et_contract.texts import clean
 from et_kube.notices import read_annotation
@@ -20,6 +19,7 @@ from et_kube.resources import Json
 from et_kube.times import parse_time
 from et_operator.codec.children import find_owner
 from et_operator.model import names
+from et_operator.model.avoiding import keep_avoided
 from et_operator.model.pods import Pod, Termination
 
 MAX_WORDS = 1024
@@ -30,7 +30,6 @@ MAX_IMAGE = 256
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_GRACE = 2**31 - 1
-_MAX_AVOIDED = MAX_NODES * 254
 _FLAGS = {"true": True, "false": False}
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _WAITS_FOR_OTHERS = frozenset({"PodInitializing", "ContainerCreating"})
@@ -70,9 +69,10 @@ def decode_pod(obj: Json) -> Pod | None:
         template=clean(annotations.get(names.ANNOTATION_TEMPLATE), MAX_REASON),
         command_least=_parse_integer(annotations.get(names.ANNOTATION_LEAST)),
         notice=notice,
-        avoids=_find_avoided(annotations),
         misread=misread,
     )
+    if pod.node is None and pod.owner is not None:  # of all others nobody asks
+        pod = replace(pod, avoids=keep_avoided(annotations.get(names.ANNOTATION_AVOIDS)))
     own = _find_by_name(spec.get("containers") or (), pod.container)
     pod = replace(
         pod,
@@ -123,12 +123,6 @@ def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
 def _find_keys(spec: Json) -> str:
     volume = _find_by_name(spec.get("volumes") or (), paths.KEYS_VOLUME)
     return str((volume.get("secret") or {}).get("secretName") or "")
-
-
-def _find_avoided(annotations: Json) -> frozenset[str]:
-    """As the operator has written them; a text that is too long for that says nothing."""
-    text = str(annotations.get(names.ANNOTATION_AVOIDS) or "")
-    return frozenset(text.split(",")) if 0 < len(text) <= _MAX_AVOIDED else frozenset()
 
 
 def _find_deletion(metadata: Json) -> datetime | None:

@@ -81,8 +81,8 @@ class Pod:
     """What somebody has said of its end, on the pod itself."""
     misread: str = ""
     """What is wrong with an annotation that should tell it."""
-    avoids: frozenset[str] = frozenset()
-    """Of a worker: nodes that it was made to keep off, for they were said to end."""
+    avoids: str = ""
+    """While it has no node: those that it was made to keep off (model/avoiding)."""
 
     @property
     def is_terminal(self) -> bool:

@@ -19,6 +19,7 @@ from et_kube.resources import (
     Json,
 )
 from et_operator.model.actions import Action, Create, CreateKeys
+from et_operator.model.avoiding import pack_avoided
 from et_operator.model.conditions import is_true
 from et_operator.model.names import (
     ANNOTATION_AVOIDS,
@@ -242,7 +243,7 @@ def _create_workers(
     awaited = _select_awaited(view)
     metadata = common["metadata"]
     others = {k: v for k, v in metadata["annotations"].items() if k not in _OF_ONE}
-    avoided = ",".join(find_avoided(view))
+    avoided = pack_avoided(find_avoided(view))
     others |= {ANNOTATION_AVOIDS: avoided} if avoided else {}
     for record in records:
         index = read_index(job.key.name, record.name)

@@ -15,6 +15,7 @@ from et_contract.admissions import MAX_NODES
 from et_kube.notices import Notice
 from et_kube.resources import PODS
 from et_kube.times import format_time
+from et_operator.model.avoiding import list_avoided
 from et_operator.model.notices import NoticeRecord
 from et_operator.model.pods import Pod
 from et_operator.model.specs import NoticePolicy
@@ -246,7 +247,7 @@ def _dismiss_displaced(draft: Draft) -> list[Vacancy]:
     for pod in waiting:
         if draft.must_wait(pod.created, LOOK):
             continue
-        nodes = (draft.view.snapshot.nodes.get(name) for name in pod.avoids)
+        nodes = (draft.view.snapshot.nodes.get(name) for name in list_avoided(pod.avoids))
         if not any(node is not None and node.notice is None for node in nodes):
             draft.wake_at(draft.now + LOOK)
             continue

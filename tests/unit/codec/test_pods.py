@@ -325,3 +325,23 @@ def test_the_end_of_a_pod_was_asked_for_when_somebody_first_did() -> None:
     pod = decode_pod(body)
     assert pod is not None
     assert pod.end_requested == datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_what_a_pod_keeps_off_is_kept_within_bounds_and_of_a_jobs_unplaced_ones_alone() -> None:
+    owner = {"apiVersion": "kai.alibabacloud.com/v1alpha1", "kind": "TrainingJob"}
+    owners = [{**owner, "name": "train", "uid": "o2", "controller": True}]
+
+    def read(text: str, node: str | None, owners: list[dict[str, Any]]) -> str:
+        annotations = {"kai.alibabacloud.com/avoids": text}
+        labels = build_labels("train", Role.WORKER)
+        body = make_pod(annotations=annotations, ownerReferences=owners, labels=labels)
+        body["spec"]["nodeName"] = node
+        pod = decode_pod(body)
+        assert pod is not None
+        return pod.avoids
+
+    assert read("n1,n2", None, owners) == "n1,n2"
+    assert read("n1,n2", "n3", owners) == ""
+    assert read("n1,n2", None, []) == ""
+    assert read(",".join(map(chr, range(0x10000, 0x10000 + 9))), None, owners) == ""
+    assert read("a," * 60_000, None, owners) == ""

@@ -298,7 +298,7 @@ def test_a_worker_without_a_node_is_made_anew_once_one_stays_that_it_keeps_off()
     world = start()
     say(world, "n2", AT_ONCE)
     world.settle()
-    assert world.pods["job-worker-3"].avoids == {"n2"}
+    assert world.pods["job-worker-3"].avoids == "n2"
     world.wait(60)
     world.settle()
     assert "job-worker-3" in world.pods
@@ -309,7 +309,7 @@ def test_a_worker_without_a_node_is_made_anew_once_one_stays_that_it_keeps_off()
     world.wait(10)
     world.settle()
     assert "job-worker-3" not in world.pods
-    assert world.pods["job-worker-4"].avoids == frozenset()
+    assert world.pods["job-worker-4"].avoids == ""
 
 
 # ------------------------------------------------------------------ whatever is said

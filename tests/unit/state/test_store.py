@@ -18,7 +18,7 @@ from et_kube.resources import (
 )
 from et_operator.codec.runtimes import hash_files
 from et_operator.model.keys import JobKey
-from et_operator.model.names import ANNOTATION_SCRIPTS, LABELS_OURS, build_labels
+from et_operator.model.names import ANNOTATION_AVOIDS, ANNOTATION_SCRIPTS, LABELS_OURS, build_labels
 from et_operator.model.names import Role as PodRole
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.model.statuses import Runtime
@@ -104,6 +104,25 @@ def test_a_node_names_the_jobs_that_have_pods_on_it(ingest: Ingest) -> None:
     node = {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "12"}}
 
     assert ingest.upsert(NODES, node) == {KEY}
+
+
+def test_the_nodes_that_the_jobs_own_unplaced_pods_keep_off_are_seen_and_no_others(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    for name in ("n1", "n2", "n3", "n4"):
+        ingest.upsert(NODES, {"metadata": {"name": name, "uid": name, "resourceVersion": "12"}})
+    for name, node, avoids in (
+        ("train-worker-0", "", "n1,N2,?"),
+        ("train-worker-1", "n4", "n2"),
+        ("else", "", "n3"),
+    ):
+        pod = make_pod(name, name, 11, owner="job-1", node=node)
+        pod["metadata"]["annotations"] = {ANNOTATION_AVOIDS: avoids}
+        ingest.upsert(PODS, pod)
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+    assert snapshot is not None
+    assert set(snapshot.nodes) == {"n1", "n4"}
 
 
 def test_a_node_looks_at_no_pod_of_another_one(ingest: Ingest) -> None:
