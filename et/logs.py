@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from et.clusters import Cluster
+from et.clusters import Cluster, get_meta
 from et.reading import read_log_lines
 from et_kube.errors import KubeError, NotFound
+from et_kube.resources import PODS, Ref
 from et_kube.times import format_time, parse_time
 from et_operator.model.pods import Pod
 
@@ -79,8 +80,20 @@ class PodLog:
                     self.taken = self.taken + 1 if line.at == self.at else 1
                     self.at = line.at
                     yield line
+        except NotFound as error:
+            self.is_gone = await self._has_gone()  # the pod, and its log with it
+            if not self.is_gone:
+                raise KubeError(
+                    f"the pod is there, its log is not (now): {error.message}"
+                ) from error
+
+    async def _has_gone(self) -> bool:
+        """Asks for the pod itself: a kubelet that has just started does not know its pods yet."""
+        try:
+            stored = await self.cluster.api.get(Ref(PODS, self.pod.namespace, self.pod.name))
         except NotFound:
-            self.is_gone = True  # the pod, and its log with it
+            return True
+        return get_meta(stored, "uid") != self.pod.uid
 
     def _build_params(self) -> dict[str, str]:
         params = {"timestamps": "true"}

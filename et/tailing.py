@@ -18,7 +18,8 @@ from et.missing import LAUNCHER, explain_absent, has_started, is_wanted, list_no
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
 from et.screens import Screen
-from et_kube.retrying import TRANSIENT, ask_again
+from et_kube.errors import KubeError
+from et_kube.retrying import ask_again
 from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
@@ -26,7 +27,7 @@ from et_operator.model.pods import Pod
 LOOK = timedelta(seconds=2)
 """How often a follower looks for new workers, and opens a log again that broke off."""
 PATIENCE = timedelta(minutes=1)
-"""So long a log is asked for that cannot be read, when its job has ended."""
+"""A log that cannot be read for so long is named; and given up, when its job has ended."""
 COLORS = ("cyan", "green", "yellow", "blue", "magenta", "bright_cyan", "bright_green", "bright_red")
 
 
@@ -67,6 +68,7 @@ class Tail:
     logs: dict[str, PodLog] = field(default_factory=dict)
     left: Mapping[str, Place] = field(default_factory=dict)
     """How far those logs were read, at the last look, whose pods are removed."""
+    told: set[str] = field(default_factory=set)
     width: int = len(LAUNCHER)
 
     async def begin(self, *, is_following: bool) -> list[Pod]:
@@ -141,34 +143,41 @@ class Tail:
         places = {uid: self.logs[uid].place for uid in tasks if uid not in there}
         for uid, place in places.items():
             if self.left.get(uid) == place:
+                self._tell_missing(self.logs[uid])
                 tasks[uid].cancel()
         self.left = places
 
     async def _follow(self, log: PodLog) -> None:
         """One log to its end, opened again where it broke off; not for ever once the job ended."""
-        clock, broken = self.cluster.clock, None
+        clock, broken, is_lasting = self.cluster.clock, None, False
         while True:
             was_over = log.pod.is_terminal or log.pod.termination is not None
             try:
                 async with aclosing(log.read(is_following=True)) as lines:
                     async for line in lines:
                         self._print(line)
-                log.trouble = broken = None
+                if not (log.is_gone and is_lasting):  # else what it printed meanwhile is lost
+                    log.trouble = None
+                broken, is_lasting = None, False
                 if was_over or log.is_gone or self.has_ended:
                     return
-            except TRANSIENT as error:
+            except KubeError as error:
+                log.trouble = error
                 broken = clock.monotonic() if broken is None else broken
                 is_lasting = clock.monotonic() - broken >= PATIENCE.total_seconds()
-                if self.has_ended and is_lasting:
-                    log.trouble = error
+                if is_lasting:
                     self._tell_missing(log)
-                    return
+                    if self.has_ended:
+                        return
             await clock.sleep(LOOK)
 
     def _tell_missing(self, log: PodLog) -> None:
         if log.trouble is not None:
             what = f"the log of {self._shorten(log.pod.name)} is missing, or its end"
-            self.screen.warn(f"{what}: {explain(log.trouble)}")
+            words = f"{what}: {explain(log.trouble)}"
+            if words not in self.told:
+                self.told.add(words)
+                self.screen.warn(words)
 
     def _open(self, pod: Pod) -> PodLog:
         self.width = max(self.width, len(self._shorten(pod.name)))

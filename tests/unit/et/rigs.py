@@ -31,6 +31,7 @@ class FakeLogs:
 
     lines: dict[str, list[tuple[datetime, str]]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
     breaks: int = 0
     requests: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,8 +50,10 @@ class FakeLogs:
     async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """As Rest.read_log."""
         self.requests.append((ref.name, params))
+        if ref.name in self.gone:
+            raise NotFound(404, "NotFound", f'pod "{ref.name}" does not exist')
         if ref.name not in self.lines:
-            raise NotFound(404, "NotFound", f'pods "{ref.name}" not found')
+            return
         since = parse_time(params.get("sinceTime"))
         found = [i for i, (at, _) in enumerate(self.lines[ref.name]) if not since or at >= since]
         if "tailLines" in params:

@@ -78,7 +78,7 @@ async def test_the_beginning_counts_once_and_then_the_place_that_was_reached():
 
 
 async def test_a_pod_that_is_gone_has_no_lines():
-    log = make_log(FakeLogs(), "gone")
+    log = make_log(FakeLogs(gone={"gone"}), "gone")
 
     assert await read_all(log) == []
     assert log.is_gone

@@ -11,7 +11,7 @@ import pytest
 from et.errors import EtError
 from et.logs import Beginning
 from et.tailing import follow_logs, show_logs
-from et_kube.errors import ServerFailed
+from et_kube.errors import KubeError, NotFound, Refused, ServerFailed
 from et_kube.resources import PODS, SCALE_INS, TRAINING_JOBS, Ref
 from tests.makers import make_job, make_scale_in
 from tests.simulation.lives import scale, start
@@ -26,10 +26,11 @@ class LostLogs(FakeLogs):
     """Of pods some of which are on a node that does not answer."""
 
     lost: frozenset[str] = frozenset()
+    error: KubeError = ServerFailed(500, "InternalError", UNHEARD)
 
     async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         if ref.name in self.lost:
-            raise ServerFailed(500, "InternalError", UNHEARD)
+            raise self.error
         async for line in FakeLogs.read_log(self, ref, params):
             yield line
 
@@ -194,3 +195,72 @@ async def test_a_follower_ends_though_a_log_stays_unread(world: SimulatedWorld, 
     assert answers == [is_back]
     assert ("worker-1 | hello" in read(screen.out)) == is_back
     assert read(screen.err).startswith(MISSING)
+
+
+UNKNOWN = NotFound(404, "NotFound", 'pod "train-worker-1" does not exist')
+"""What a kubelet says that has just started, of each of its pods."""
+REFUSED = Refused(400, "BadRequest", "unable to retrieve container logs for containerd://abc")
+
+
+@pytest.mark.parametrize("error", [UNKNOWN, REFUSED])
+async def test_the_log_of_a_pod_that_is_there_is_asked_for_again_whatever_its_node_says(
+    world: SimulatedWorld, error: KubeError
+):
+    logs, screen = write_logs(world), make_screen()
+    logs.lost, logs.error = frozenset({"train-worker-1"}), error
+
+    async with asyncio.TaskGroup() as group:
+        work = follow_logs(join(world, logs), screen, "train", Beginning())
+        task = group.create_task(work)
+        await world.clock.advance(5 * SECOND)
+        assert "worker-1 |" not in read(screen.out)
+        logs.lost = frozenset()
+        for name in list(logs.lines):
+            logs.end(name)
+        await world.clock.advance(5 * SECOND)
+        assert "worker-1 | hello" in read(screen.out)
+        world.end_command(0)
+        await world.until(lambda: world.phase() == "Succeeded")
+        await world.clock.advance(5 * SECOND)
+        assert task.done()
+
+    assert task.result()
+
+
+@pytest.mark.parametrize("error", [UNKNOWN, REFUSED])
+async def test_one_that_stays_unread_is_named_while_the_job_runs_and_is_no_success(
+    world: SimulatedWorld, error: KubeError
+):
+    logs, screen = write_logs(world), make_screen()
+
+    async with asyncio.TaskGroup() as group:
+        work = follow_logs(join(world, logs), screen, "train", Beginning())
+        task = group.create_task(work)
+        await world.clock.advance(SECOND)
+        logs.lost, logs.error = frozenset({"train-worker-1"}), error
+        logs.end("train-worker-1")
+        await world.clock.advance(65 * SECOND)
+        assert read(screen.err).startswith("warning: the log of worker-1 is missing, or its end: ")
+        logs.write("train-launcher", "bye")
+        for name in list(logs.lines):
+            logs.end(name)
+        world.end_command(0)
+        await world.until(lambda: world.phase() == "Succeeded")
+        await world.clock.advance(65 * SECOND)
+        assert task.done()
+
+    assert not task.result()
+    assert "launcher | bye" in read(screen.out)
+    assert read(screen.err).count("warning") == 1
+
+
+async def test_nor_is_a_pod_gone_when_its_log_is_asked_for_once(world: SimulatedWorld):
+    logs, screen = write_logs(world), make_screen()
+    logs.lost, logs.error = frozenset({"train-worker-1"}), UNKNOWN
+
+    assert not await show_logs(join(world, logs), screen, "train", Beginning())
+
+    assert read(screen.err) == (
+        "warning: the log of worker-1 is missing, or its end: the pod is there, its log is not "
+        '(now): pod "train-worker-1" does not exist'
+    )
