@@ -111,14 +111,26 @@ def _has_just_started(draft: Draft) -> bool:
 
 
 def _takes_part(draft: Draft, standing: Standing) -> bool:
-    if not standing.is_elastic or not is_steady(standing):
+    if not standing.is_elastic or draft.get_queue(standing) not in draft.queues:
         return False
-    return draft.get_queue(standing) in draft.queues
+    return is_steady(standing) or _is_maimed(draft, standing)
+
+
+def _is_maimed(draft: Draft, standing: Standing) -> bool:
+    """Whether it has lost what does not come, and keeps the rest: it may give of that.
+
+    Between two of its sizes it gives back nothing by itself while nobody waits (noting.py).
+    """
+    admission = standing.admission
+    if standing.leaving or standing.step not in (None, Step.TELL) or admission.grown_from:
+        return False
+    is_short = admission.bound_at is not None and standing.is_bound and not standing.is_whole
+    return is_short and draft.has_passed(admission.short_since, draft.rules.grown_within)
 
 
 def _may_receive(draft: Draft, standing: Standing) -> bool:
     """Not who could not take the room now: it would be given away again."""
-    return standing.job.preempts and is_rested(draft, standing)
+    return standing.job.preempts and is_steady(standing) and is_rested(draft, standing)
 
 
 def _is_far(draft: Draft, difference: int, standing: Standing, level: int) -> bool:

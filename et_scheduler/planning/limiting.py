@@ -15,8 +15,8 @@ from et_scheduler.planning.waiting import find_asked
 def keep_limits(draft: Draft) -> None:
     """Shrink jobs, those with most first, until each queue is within its limits.
 
-    So it is too where somebody of the same queue waits at the limit with his least size: for him
-    those who are of no higher priority.
+    So it is too where somebody of the same queue waits at the limit with his least size: for the
+    first for whom they suffice those who are of no higher priority.
     """
     for queue in draft.queues:
         _keep_within(draft, queue, np.zeros_like(draft.ledger.total), UNLIMITED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -45,12 +46,44 @@ def find_asked(draft: Draft, queue: str) -> tuple[Standing, Counts] | None:
 
 
 def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
+    """Who is within the limit once all that are of no higher priority have their least.
+
+    For one who is not, nothing is kept and nobody gives: it would be in vain.
+    """
     told_of = draft.explanations if draft.queues[queue].limits else {}
+    kept = _Kept(draft, queue)
     for uid, told in told_of.items():
         standing = draft.standings[uid]
         is_owed = told.reason in _FOR_LIMIT and not standing.has_failed
         if is_owed and draft.get_queue(standing) == queue:
             workers = standing.least - standing.size
             more = draft.get_amounts(standing, workers, launcher=not standing.is_admitted)
-            if not draft.ledger.exceeds_limit(queue, more, at_least=True):
+            above = kept.find(standing.job.priority)
+            if not draft.ledger.exceeds_limit(queue, more, at_least=True, owed=above):
                 yield standing, more
+
+
+class _Kept:
+    """What jobs of a queue have above their least and give to nobody of a lower priority."""
+
+    def __init__(self, draft: Draft, queue: str) -> None:
+        self._draft, self._queue = draft, queue
+        self._found: dict[int, Counts] = {}
+
+    def find(self, priority: int) -> Counts:
+        if priority not in self._found:
+            found = np.zeros_like(self._draft.ledger.total)
+            for one in self._by_priority:
+                if one > priority:
+                    found = found + self._by_priority[one]
+            self._found[priority] = found
+        return self._found[priority]
+
+    @cached_property
+    def _by_priority(self) -> dict[int, Counts]:
+        found: dict[int, Counts] = {}
+        for one in self._draft.list_admitted():
+            if one.size > one.floor and self._draft.get_queue(one) == self._queue:
+                above = self._draft.get_held(one, one.size) - self._draft.get_held(one, one.floor)
+                found[one.job.priority] = found.get(one.job.priority, 0) + above
+        return found

@@ -120,3 +120,64 @@ def test_what_may_not_be_asked_back_is_not_evened_out(*, is_reclaimable: bool) -
     poor = run_on(make_job("poor", 1, 8), "node-00")
     queues = (Queue("main"), Queue("other", is_reclaimable=is_reclaimable))
     assert bool(decide_on((make_node("node-00", 8),), [rich, poor], queues)) is is_reclaimable
+
+
+# ---------------------------------------------------------------- at the limit of a queue
+
+
+def give_at_limit(limit: int, priorities: tuple[int, ...], *waiting: Job) -> dict[str, int]:
+    """How many workers each of those who run, with eight each, has left."""
+    jobs = [
+        run_on(make_job(f"r{n}", 1, 8, priority=n), *["node-00"] * 8, resized_at=0)
+        for n in priorities
+    ]
+    queue = Queue("main", limits={CPU: limit * 1000}, order=("age",))
+    told = decide_on(make_nodes(1, 64), [*jobs, *waiting], (queue,))
+    return {uid: one.workers for uid, one in told.items() if uid.startswith("r")}
+
+
+@pytest.mark.parametrize(
+    ("least", "left"),
+    [pytest.param(7, {"r0": 1}, id="they suffice"), pytest.param(8, {}, id="one too few")],
+)
+def test_at_a_limit_nobody_gives_where_those_who_may_be_asked_do_not_suffice(
+    least: int, left: dict[str, int]
+) -> None:
+    assert give_at_limit(16, (0, 10), make_job("w", least, least)) == left
+
+
+def test_at_a_limit_who_can_be_served_does_not_wait_for_who_cannot() -> None:
+    old, new = (
+        make_job(uid, 4, 4, created=NOW + n, priority=n) for n, uid in ((0, "w0"), (9, "w9"))
+    )
+    assert give_at_limit(9, (5,), old) == {}
+    assert give_at_limit(9, (5,), old, new) == {"r5": 5}
+
+
+def test_at_a_limit_nothing_is_kept_for_whom_nobody_may_give() -> None:
+    runs = run_on(make_job("r", 1, 8, priority=5), *["node-00"] * 4)
+    queue = (Queue("main", limits={CPU: 6000}),)
+    for priority, workers in ((0, 6), (5, 3)):
+        waits = make_job("w", 3, 3, priority=priority)
+        assert decide_on(make_nodes(1, 64), [runs, waits], queue)["r"].workers == workers
+
+
+# ---------------------------------------------------------------- at their level
+
+
+@pytest.mark.parametrize(
+    ("minutes", "gives"),
+    [pytest.param(1, False, id="it may come yet"), pytest.param(3, True, id="for good")],
+)
+def test_who_has_lost_a_worker_gives_for_the_level_as_if_he_were_whole(
+    minutes: int, *, gives: bool
+) -> None:
+    """Between two of its sizes it gives nothing back by itself, as long as nobody waits."""
+    since = NOW - minutes * MINUTE
+    rich = run_on(make_job("rich", 2, 16, sizes=(2, 4, 6, 8, 12, 16)), *["node-00"] * 15)
+    assert rich.admission is not None
+    told = replace(rich.admission, workers=16, short_since=since)
+    rich = replace(rich, admission=told, pods=(*rich.pods, Pod("rich-new", "", since)))
+    poor = run_on(make_job("poor", 1, 16), "node-00")
+    found = decide_on(make_nodes(1, 16), [rich, poor])
+    assert {uid: one.workers for uid, one in found.items()} == ({"rich": 8} if gives else {})
