@@ -209,10 +209,11 @@ def _build_launcher(view: View, runtime: Runtime) -> Create:
         runtime=runtime,
         pull_secrets=view.snapshot.shipped.pull_secrets,
     )
-    placement = _place(view)
-    is_chosen = bool(placement.launcher) and not _is_restart(view)
+    placement, avoided = find_placement(view.job), _call(view, find_avoided(view))
+    is_chosen = placement.launcher not in {"", *avoided} and not _is_restart(view)
     only = [placement.launcher] if is_chosen else ()
-    disliked = _call(view, find_disliked(view))
+    # required of it, this could keep it off its last node for ever: it is not made anew for that
+    disliked = {*avoided, *_call(view, find_disliked(view))}
     return Create(PODS, dislike(place(launcher, only, placement.avoid), disliked))
 
 
@@ -259,18 +260,18 @@ def _create_workers(
 
 def _place_workers(view: View, worker: Json) -> tuple[Json, Json]:
     """The worker on the nodes that were chosen for a start or a growth, and as a replacement."""
-    placement, worker = _place(view), dislike(worker, _call(view, find_disliked(view)))
+    placement, worker = _narrow(view), dislike(worker, _call(view, find_disliked(view)))
     chosen = place(worker, placement.only, placement.avoid)
     return chosen, place(worker, (), placement.avoid)
 
 
-def _place(view: View) -> Placement:
-    """What et-scheduler has chosen, without what was said to end since, and with all that is."""
+def _narrow(view: View) -> Placement:
+    """What was chosen for workers, without what was said to end since, and with all that is."""
     placement, avoided = find_placement(view.job), _call(view, find_avoided(view))
     if not avoided:
         return placement
     return Placement(
-        "" if placement.launcher in avoided else placement.launcher,
+        placement.launcher,
         tuple(name for name in placement.only if name not in avoided),
         tuple(dict.fromkeys((*placement.avoid, *avoided))),
     )

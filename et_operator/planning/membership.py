@@ -22,6 +22,7 @@ from et_operator.model.statuses import (
     WorkerState,
 )
 from et_operator.model.texts import MAX_REASON, cut, find_reason_limit, keep_end, name_some
+from et_operator.planning.displacing import dismiss_displaced
 from et_operator.planning.drafts import Draft
 from et_operator.planning.excusing import is_ours, list_tracked, was_taken
 from et_operator.planning.exhausting import dismiss_used_up
@@ -58,7 +59,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
     vacancies += _dismiss_spent(draft)
     vacancies += dismiss_used_up(draft)
     note_notices(draft)
-    vacancies += dismiss_noticed(draft)
+    vacancies += [*dismiss_displaced(draft), *dismiss_noticed(draft)]
     vacancies += dismiss_outdated(draft)
     vacancies += renew_workers(draft)
     for member in draft.view.members.values():

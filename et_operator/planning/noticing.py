@@ -15,7 +15,6 @@ from et_contract.admissions import MAX_NODES
 from et_kube.notices import Notice
 from et_kube.resources import PODS
 from et_kube.times import format_time
-from et_operator.model.avoiding import list_avoided
 from et_operator.model.notices import NoticeRecord
 from et_operator.model.pods import Pod
 from et_operator.model.specs import NoticePolicy
@@ -29,8 +28,6 @@ from et_operator.planning.views import View
 
 NOTICED = "Noticed"
 """Reason of a worker that leaves for it."""
-DISPLACED = "Displaced"
-"""Reason of one without a node that keeps off a node which stays."""
 MARGIN = timedelta(seconds=20)
 """So long before its end a worker leaves at the latest."""
 OVER = timedelta(minutes=10)
@@ -42,8 +39,6 @@ MOST = 24
 
 Never the newest: who was pushed out by them would be new in the next pass, and push out others.
 """
-LOOK = timedelta(seconds=30)
-"""How often it is looked whether a worker that waits for a node might have others by now."""
 SETTLED = timedelta(seconds=60)
 """A host that came later than those that are to go has joined the training by then."""
 FURTHEST = timedelta(hours=1)
@@ -74,7 +69,7 @@ def note_notices(draft: Draft) -> None:
 
 def dismiss_noticed(draft: Draft) -> list[Vacancy]:
     """Let those leave whose time has come; returns their places."""
-    vacancies = _dismiss_displaced(draft)
+    vacancies: list[Vacancy] = []
     going = _spare_last(draft, [pod for pod in _list_movable(draft) if _is_due(draft, pod)])
     for pod in going:
         notice = draft.view.find_notice(pod)
@@ -238,24 +233,6 @@ def _is_host(standing: Standing, pod: Pod) -> bool:
 
 def _has_settled(draft: Draft, pod: Pod) -> bool:
     return not draft.must_wait(pod.started or pod.created, SETTLED)
-
-
-def _dismiss_displaced(draft: Draft) -> list[Vacancy]:
-    """Workers without a node are made anew once a node stays that they were made to keep off."""
-    vacancies: list[Vacancy] = []
-    waiting = [pod for pod in draft.select_roster() if pod.node is None and pod.avoids]
-    for pod in waiting:
-        if draft.must_wait(pod.created, LOOK):
-            continue
-        nodes = (draft.view.snapshot.nodes.get(name) for name in list_avoided(pod.avoids))
-        if not any(node is not None and node.notice is None for node in nodes):
-            draft.wake_at(draft.now + LOOK)
-            continue
-        vacancies.append(judge_loss(draft, pod.name, pod, DISPLACED, Cause.TAKEN))
-        leave(draft, pod.name, pod.uid, DISPLACED)
-        message = f"worker {pod.name} has no node and keeps off one that stays: it is made anew"
-        draft.tell("WorkerLeaving", message)
-    return vacancies
 
 
 def _describe_workers(standing: Standing) -> Iterator[str]:

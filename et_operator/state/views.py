@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from et_contract.names import build_config_name, build_report_name
-from et_contract.pods import is_called
+from et_contract.pods import Role, is_called
 from et_kube.notices import NoticeKind
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -132,12 +132,12 @@ def select_hostnames(store: Store, nodes: Iterable[Node]) -> dict[str, str]:
 def select_nodes(store: Store, job: TrainingJob, pods: tuple[Pod, ...]) -> dict[str, Node]:
     """The nodes that these pods are on, those of which it was noted that they end, and more.
 
-    That is what the job's own pods keep off that have no node: anybody may have made the others.
+    That is what the job's own workers keep off that have no node: anybody may have made the others.
     One that is absent is missing here.
     """
     names = {pod.node for pod in pods if pod.node}
-    own = (pod for pod in pods if pod.node is None and is_called(pod.name, job.key.name, pod.role))
-    names |= {name for text in {pod.avoids for pod in own} for name in list_avoided(text)}
+    unplaced = (p for p in pods if p.node is None and is_called(p.name, job.key.name, Role.WORKER))
+    names |= {name for text in {pod.avoids for pod in unplaced} for name in list_avoided(text)}
     names |= {record.node for record in job.status.notices if record.node}
     found = {name: store.nodes.find(("", name)) for name in names}
     return {name: node for name, node in found.items() if node is not None}

@@ -251,7 +251,7 @@ def test_that_a_launcher_is_not_moved_is_said_and_so_is_what_cannot_be_read() ->
 
 
 # ------------------------------------------------------------------ where
-def test_every_new_pod_keeps_off_all_nodes_that_end_wherever_the_job_is() -> None:
+def test_every_new_worker_keeps_off_all_nodes_that_end_wherever_the_job_is() -> None:
     world = start()
     say(world, "n2", AT_ONCE)
     say(world, "n3", leave_in(world, 10**6))
@@ -310,6 +310,36 @@ def test_a_worker_without_a_node_is_made_anew_once_one_stays_that_it_keeps_off()
     world.settle()
     assert "job-worker-3" not in world.pods
     assert world.pods["job-worker-4"].avoids == ""
+
+
+def test_and_so_it_is_where_a_word_remains_that_keeps_no_new_one_off() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    say(world, "n2", CORDON)
+    world.wait(30)
+    world.go_on()
+    assert "job-worker-3" not in world.pods
+    assert world.pods["job-worker-4"].avoids == ""
+
+
+@pytest.mark.parametrize("is_restart", [False, True])
+def test_a_launcher_goes_to_a_node_that_ends_where_no_other_has_room(*, is_restart: bool) -> None:
+    world = start() if is_restart else ModelWorld(make_job(2))
+    say(world, "n1", AT_ONCE)
+    say(world, "n2", AT_ONCE)
+    if is_restart:
+        world.end("job-launcher", 143, deletion_requested=world.now)
+    made = []
+    for _ in range(20):
+        made += [m for m in find_created(world.step()) if "launcher" in m["metadata"]["name"]]
+        world.wait(1)
+    [launcher] = made
+    assert list_kept_off(launcher) == []
+    affinity = launcher["spec"]["affinity"]["nodeAffinity"]
+    [preferred] = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    [expression] = preferred["preference"]["matchExpressions"]
+    assert expression == {"key": HOSTNAME, "operator": "NotIn", "values": ["n1", "n2"]}
 
 
 # ------------------------------------------------------------------ whatever is said
