@@ -76,9 +76,10 @@ async def wait_until_gone(cluster: Cluster, jobs: Sequence[TrainingJob], limit: 
     try:
         await wait_until(cluster.clock, remains.look, limit)
     except TimeoutError as error:
-        raise EtError(
-            f"deleted, and not gone after {limit.total_seconds():.0f} s: {', '.join(remains.found)}"
-        ) from error
+        after = f"after {limit.total_seconds():.0f} s"
+        if str(error):
+            raise EtError(f"deleted; whether it is gone is not known {after}: {error}") from error
+        raise EtError(f"deleted, and not gone {after}: {', '.join(remains.found)}") from error
 
 
 @dataclass(slots=True)

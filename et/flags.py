@@ -25,12 +25,19 @@ class Output(StrEnum):
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+LONGEST = timedelta(days=3650)
+"""A date can say that far ahead."""
+
+
 def parse_duration(text: str) -> timedelta:
     """`90`, `90s`, `10m`, `2h`, `1d`."""
     found = re.fullmatch(r"(\d{1,9})([smhd]?)", text)
     if found is None:
         raise typer.BadParameter(f"{text!r} is no time; write 90s, 10m, 2h or 1d")
-    return timedelta(seconds=int(found[1]) * UNITS[found[2] or "s"])
+    span = int(found[1]) * UNITS[found[2] or "s"]
+    if span > LONGEST.total_seconds():
+        raise typer.BadParameter(f"{text!r} is too long; {LONGEST.days}d at most")
+    return timedelta(seconds=span)
 
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Its name.", autocompletion=complete_jobs)]

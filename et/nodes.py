@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from et.clusters import Cluster
-from et.errors import FORBIDDEN, EtError
+from et.errors import FORBIDDEN, EtError, explain
 from et.screens import Screen
 from et_contract.pods import Role
-from et_kube.errors import NotFound, Refused
+from et_kube.errors import Conflict, KubeError, NotFound, Refused
 from et_kube.notices import LEAVING_AT, LEAVING_REASON, MAX_WORDS
 from et_kube.resources import NODES, PODS, Json, Ref, is_name
 from et_kube.times import format_time, parse_time
 from et_operator.codec.pods import decode_pod
 from et_operator.model.names import SELECTOR_OURS
+from et_operator.model.pods import Pod
 from et_operator.model.texts import count
 
 FURTHEST = timedelta(days=30)
@@ -99,10 +100,30 @@ async def _tell_pods(cluster: Cluster, screen: Screen, node: str, body: Json, wh
             f"you may not change nodes, and namespace {cluster.namespace!r} has no worker on "
             f"{node!r}: nobody was told"
         )
-    for pod in workers:
-        await cluster.api.patch(Ref(PODS, pod.namespace, pod.name), body)
-    screen.say(", ".join(f"{pod.name} {what}" for pod in workers))
+    told, missed = await _tell_each(cluster, workers, body)
+    if told:
+        screen.say(", ".join(f"{name} {what}" for name in told))
     screen.hint(
-        f"you may not change nodes: of {node} only {count(len(workers), 'worker')} of namespace "
+        f"you may not change nodes: of {node} only {count(len(told), 'worker')} of namespace "
         f"{cluster.namespace} were told, and others may come there"
     )
+    if missed:
+        raise EtError("not told: " + "; ".join(missed))
+
+
+async def _tell_each(
+    cluster: Cluster, workers: Sequence[Pod], body: Json
+) -> tuple[list[str], list[str]]:
+    """Who was told, and who was not, with why; one that has gone needs to hear nothing."""
+    told, missed = [], []
+    for pod in workers:
+        pinned = {"metadata": {**body["metadata"], "uid": pod.uid}}  # no other of its name
+        try:
+            await cluster.api.patch(Ref(PODS, pod.namespace, pod.name), pinned)
+        except (NotFound, Conflict):
+            continue
+        except KubeError as error:
+            missed.append(f"{pod.name}: {explain(error)}")
+        else:
+            told.append(pod.name)
+    return told, missed

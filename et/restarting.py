@@ -76,9 +76,10 @@ async def _wait(cluster: Cluster, stop: Stop, limit: timedelta) -> None:
     try:
         await wait_until(cluster.clock, stop.look, limit)
     except TimeoutError as error:
-        names = ", ".join(stop.left) or "the operator has not answered"
+        names = str(error) or ", ".join(stop.left) or "the operator has not answered"
+        verb = "was not seen to stop" if str(error) else "has not stopped"
         raise EtError(
-            f"{name} has not stopped after {limit.total_seconds():.0f} s ({names}) and stays "
+            f"{name} {verb} after {limit.total_seconds():.0f} s ({names}) and stays "
             f"suspended: `et restart {name}` goes on"
         ) from error
 
@@ -94,7 +95,9 @@ async def _find_outcome(cluster: Cluster, stored: Json) -> str:
 
     try:
         await wait_until(cluster.clock, goes_on, ANSWER)
-    except TimeoutError:
+    except TimeoutError as error:
+        if str(error):
+            return f"{name} is resumed; what it does now is not known: {error}"
         job = decode_job(seen)
         if job.status.phase == "Waiting":
             where = find_queue(job, read_admission(seen))

@@ -166,6 +166,10 @@ async def _wait(cluster: Cluster, remains: Pods, look: Look, limit: timedelta) -
     try:
         await wait_until(cluster.clock, look, limit)
     except TimeoutError as error:
+        if str(error):
+            raise EtError(
+                f"whether the former {remains.name} is gone is not known: {error}"
+            ) from error
         raise EtError(remains.describe()) from error
 
 

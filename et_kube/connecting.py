@@ -275,6 +275,7 @@ class LoadedCredentials:
         """
         async with self._lock:
             if self._build() == refused:
+                vars(self._loader).pop("exec_plugin_expiry", None)  # it was refused before that
                 await self._load()
             return self._build() != refused
 

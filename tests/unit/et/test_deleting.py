@@ -11,8 +11,10 @@ from et.deleting import delete_job, delete_jobs
 from et.errors import EtError
 from et.reading import read_job
 from et.screens import Screen
+from et_kube.errors import Unreachable
 from et_kube.resources import PODS, SCALE_INS, TRAINING_JOBS
 from et_operator.codec.decoding import decode_job
+from fakes.clients import Call, Moment
 from tests.makers import make_job, make_scale_in
 from tests.simulation.lives import assert_nothing_left, start
 from tests.simulation.worlds import SimulatedWorld
@@ -115,6 +117,37 @@ async def test_what_does_not_go_is_named_when_the_time_is_over(world: SimulatedW
     words = str(error[0])
     assert words.startswith("deleted, and not gone after 300 s: Pod train-worker-1 on ")
     assert words.endswith("TrainingJob train (held by the finalizer corp.example/billing)")
+
+
+async def test_where_the_server_cannot_be_asked_nothing_is_said_of_what_is_there(
+    world: SimulatedWorld,
+):
+    error: list[EtError] = []
+    deleted: list[Call] = []
+
+    def cut_off(call: Call, moment: Moment) -> None:
+        if call.user == "et" and call.verb == "delete" and moment is Moment.AFTER:
+            deleted.append(call)
+        elif call.user == "et" and deleted and moment is Moment.BEFORE:
+            raise Unreachable("no route to host")
+
+    world.log.faults.append(cut_off)
+
+    async def run() -> None:
+        try:
+            await delete_jobs(join(world), make_screen(), ["train"], is_sure=True, limit=LONG)
+        except EtError as found:
+            error.append(found)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run())
+        await world.clock.settle()
+        await world.clock.advance(LONG)
+
+    assert str(error[0]) == (
+        "deleted; whether it is gone is not known after 300 s: the cluster cannot be reached: no "
+        "route to host"
+    )
 
 
 async def test_one_that_was_made_anew_meanwhile_is_left_alone(world: SimulatedWorld):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import typer
 
+from et.flags import parse_duration
 from et_contract.pods import Role
-from et_kube.errors import Refused
+from et_kube.errors import Refused, ServerFailed
 from et_kube.notices import LEAVING_AT, LEAVING_REASON
 from et_kube.resources import NODES, PODS, Ref
 from et_operator.model.names import build_labels
@@ -90,3 +92,31 @@ def test_who_may_not_change_nodes_tells_the_workers_there_and_hears_that_it_is_t
     assert not any(LEAVING_AT in read_marks(desk, pod) for pod in pods)
     assert desk.type("node", "leaving", "n7") == 1
     assert "nobody was told" in desk.err.replace("\n", " ")
+
+
+def test_a_worker_that_has_gone_or_cannot_be_told_keeps_nothing_from_the_others(desk: Desk):
+    names = [f"train-worker-{index}" for index in range(4)]
+    for name in names:
+        put_worker(desk, name, "n1")
+
+    def fail(call: Call, moment: Moment) -> None:
+        if moment is not Moment.BEFORE or call.verb != "patch" or call.ref.resource != PODS:
+            return
+        if call.ref.name == names[0]:
+            desk.cluster.remove(call.ref)
+        if call.ref.name == names[1]:
+            raise ServerFailed(503, "", "busy")
+
+    desk.log.faults += [forbid_nodes, fail]
+    assert desk.type("node", "leaving", "n1") == 1
+    assert "train-worker-2 leaves at" in desk.out
+    assert "train-worker-3 leaves at" in desk.out
+    assert "only 2 workers" in desk.err.replace("\n", " ")
+    assert "not told: train-worker-1: " in desk.err.replace("\n", " ")
+    assert names[0] not in desk.out + desk.err
+
+
+def test_a_time_that_no_date_can_say_is_refused(desk: Desk):
+    assert desk.type("node", "leaving", "n1", "--in", "99999999d") == 2
+    with pytest.raises(typer.BadParameter, match="3650d at most"):
+        parse_duration("99999999d")

@@ -75,12 +75,13 @@ async def test_a_kubeconfig_gives_address_namespace_and_token(tmp_path: Path):
     assert await here.authorize() == {"Authorization": "Bearer planted"}
 
 
-async def test_an_exec_plugin_gives_the_token(tmp_path: Path):
+@pytest.mark.parametrize("until", ["", ', "expirationTimestamp": "2999-01-01T00:00:00Z"'])
+async def test_an_exec_plugin_gives_the_token(tmp_path: Path, until: str):
     plugin = tmp_path / "plugin"
     plugin.write_text(
         "#!/bin/sh\n"
         'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
-        ' "status": {"token": "from-plugin"}}\'\n'
+        f' "status": {{"token": "from-plugin"{until}}}}}\'\n'
     )
     plugin.chmod(0o755)
     user = {
