@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+import numpy as np
+
 from et_scheduler.model.cluster import PendingPod
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import rank_for_gang
-from et_scheduler.planning.fitting import Gang, find_seats
+from et_scheduler.planning.fitting import Gang, count_seats, find_seats, hold_seats
 from et_scheduler.planning.giving import Rank, Search
+from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns
@@ -50,17 +54,44 @@ def keep_headroom(draft: Draft) -> None:
     """Keep room free for pods of others that are yet to come.
 
     Nobody starts or grows there, and where some have taken it, workers shrink until it is there
-    again. It is all one to it whose: administrators have said that they go first.
+    again. It is all one to it whose: administrators have said that they go first. It is chosen anew
+    in each pass, after what was promised and what others leave for a gang: were it there first, the
+    gang would never have it, and others would go in vain.
     """
     headroom = draft.cluster.headroom
-    if headroom is None or not headroom.pods:
+    if headroom is None or not headroom.pods or not draft.room.nodes:
         return
-    gang = Gang(None, headroom.shape, headroom.pods)
-    search = Search(draft, _rank_donors(draft, _ANY), avoided=_list_reserved(draft))
-    if find_seats(draft.room, gang, later=True) is None:
+    left, tiers = headroom.pods, _rank_places(draft, headroom.shape)
+    for tier in np.unique(tiers).tolist():
+        left -= _keep(draft, headroom.shape, left, tiers == tier)
+    if left:
+        avoided = frozenset(np.flatnonzero(tiers > tiers.min()).tolist())
+        search = Search(draft, _rank_donors(draft, _ANY), avoided=avoided)
         search.collect()
-    search.find(gang, is_whole=False)
-    search.commit(Gift(Purpose.SERVICE), "gives workers for room that is kept for others' pods")
+        search.find(Gang(None, headroom.shape, left), is_whole=False)
+        search.commit(Gift(Purpose.SERVICE), "gives workers for room that is kept for others' pods")
+
+
+def _rank_places(draft: Draft, shape: Shape) -> Counts:
+    """By node, where pods that are yet to come cost gangs least: lower is better.
+
+    Last where somebody waits for the node; before, by how many kinds of what they do not ask for
+    it has: who needs its GPUs can be nowhere else.
+    """
+    is_other = draft.room.get_vector(shape) == 0
+    ranks: Counts = (draft.room.allocatable[:, is_other] > 0).sum(axis=1)
+    ranks[list(_list_reserved(draft))] += len(is_other)
+    return ranks
+
+
+def _keep(draft: Draft, shape: Shape, pods: int, allowed: Mask) -> int:
+    """Keep room that is or becomes free there, for so many at most; answers for how many."""
+    found = count_seats(draft.room, Gang(None, shape, pods), allowed, later=True)
+    gang = Gang(None, shape, found)
+    seats = find_seats(draft.room, gang, allowed, later=True)
+    if seats is not None:
+        hold_seats(draft.room, gang, seats)
+    return found
 
 
 def _list_groups(draft: Draft) -> list[list[PendingPod]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from et_scheduler.cli import main, read_settings
@@ -28,6 +30,7 @@ from tests.unit.scheduler.makers import (
 from tests.unit.scheduler.rigs import Rig, make_held
 
 NODE = make_node("node-00", 8)
+GPU = "nvidia.com/gpu"
 
 
 def pass_over(
@@ -72,6 +75,33 @@ def test_it_is_whole_places_for_pods_not_crumbs() -> None:
     ]
     told = pass_over(Headroom(cpus(2), 1), *jobs, nodes=nodes)
     assert sum(len(one.leaving) for one in told.values()) == 1
+
+
+def test_a_cluster_without_nodes_keeps_nothing() -> None:
+    assert pass_over(Headroom(cpus(3), 2), make_job("a"), nodes=())["a"].reason is Reason.TOO_LARGE
+
+
+def test_it_is_kept_where_there_is_nothing_else_that_a_gang_could_need() -> None:
+    nodes = (make_node("gpu", 32, more={GPU: 8}), make_node("plain", 96))
+    gang = make_job("a", 1, 1, worker=make_shape({CPU: 28_000, GPU: 8}))
+    assert pass_over(Headroom(cpus(3), 20), gang, nodes=nodes)["a"].reason is Reason.STARTED
+
+
+@pytest.mark.parametrize("pods", [1, 5, 6])
+def test_it_is_not_kept_where_others_have_left_for_a_gang(pods: int) -> None:
+    """Were it, the next would have to go, one in each pass."""
+    full, free = ([f"{kind}-{n}" for n in range(5)] for kind in ("full", "room"))
+    nodes = tuple(make_node(name, 4) for name in full)
+    nodes += tuple(make_node(name, 8, taken={CPU: 5000}) for name in free)
+    jobs = [run_on(make_job(name, 1, 1, 4), name) for name in full]
+    jobs.append(make_job("gang", 1, 1, 4, priority=5))
+    told = pass_over(Headroom(cpus(3), pods), *jobs, nodes=nodes)
+    [gone] = [uid for uid, one in told.items() if one.evictions]
+    jobs = [replace(job, admission=told.get(job.uid, job.admission)) for job in jobs]
+    jobs = [replace(job, pods=(), is_waiting=True) if job.uid == gone else job for job in jobs]
+    told = pass_over(Headroom(cpus(3), pods), *jobs, nodes=nodes)
+    assert told["gang"].reason is Reason.STARTED
+    assert not [uid for uid, one in told.items() if uid != gone and one.evictions]
 
 
 @pytest.mark.long
