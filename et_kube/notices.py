@@ -23,6 +23,8 @@ LEAVING_REASON = f"{GROUP}/leaving-reason"
 """Annotation beside it: why, in words."""
 MAX_WORDS = 128
 """Characters of a reason, and of a bad value, that are shown."""
+OVER = timedelta(minutes=10)
+"""Nobody is moved for a moment that is over for longer: what was to end then, has not."""
 _UNEXPLAINED = "somebody says that it ends"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIX_SECONDS = re.compile(r"[0-9]{9,10}")
@@ -117,16 +119,31 @@ ROWS: tuple[Row, ...] = tuple(_list_rows())
 
 
 def find_notice(node: Json, rows: Sequence[Row] = ROWS) -> Notice | None:
-    """What weighs most of all that is said of a node; None where nothing is."""
-    return choose_notice([*_find_marked(node, rows), *_find_own(node)])
+    """What weighs most of all that is said of a node, whenever that is; None where nothing is."""
+    return choose_notice(list_notices(node, rows))
 
 
-def choose_notice(found: Iterable[Notice]) -> Notice | None:
+def list_notices(node: Json, rows: Sequence[Row] = ROWS) -> list[Notice]:
+    """All that is said of a node."""
+    return [*_find_marked(node, rows), *_find_own(node)]
+
+
+def choose_notice(found: Iterable[Notice], now: datetime | None = None) -> Notice | None:
     """What is firm before what is not, and of two the one that ends first: without a time at once.
 
-    What stands first in the table wins among equals.
+    What is over for long counts least, for who knows the time. What stands first in the table wins
+    among equals.
     """
-    return min(found, key=lambda one: (not one.is_firm, one.deadline or _EPOCH), default=None)
+
+    def weigh(one: Notice) -> tuple[bool, bool, datetime]:
+        return is_long_over(one.deadline, now), not one.is_firm, one.deadline or _EPOCH
+
+    return min(found, key=weigh, default=None)
+
+
+def is_long_over(deadline: datetime | None, now: datetime | None) -> bool:
+    """Whether what was to end then has not, so that nobody is moved for it any more."""
+    return deadline is not None and now is not None and now >= deadline + OVER
 
 
 def read_annotation(metadata: Json, key: str = LEAVING_AT) -> tuple[Notice | None, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from et_kube.notices import ROWS, Row, find_misreading, find_notice
+from et_kube.notices import ROWS, Row, choose_notice, find_misreading, list_notices
 from et_kube.resources import Json
 from et_operator.model.names import HOSTNAME
 from et_operator.model.pods import Node
@@ -23,13 +23,15 @@ def decode_node(obj: Json, rows: Sequence[Row] = ROWS) -> Node:
     }
     taints = {str(taint.get("key")) for taint in spec.get("taints") or ()}
     ready: Json = conditions.get("Ready", {})
+    notices = list_notices(obj, rows)
     name = metadata.get("name", "")
     hostname = (metadata.get("labels") or {}).get(HOSTNAME, "")
     return Node(
         name=name,
         is_ready=ready.get("status") == "True",
         is_unreachable=ready.get("status") == "Unknown" or bool(taints & _LOST_TAINTS),
-        notice=find_notice(obj, rows),
+        notice=choose_notice(notices),
+        notices=tuple(notices) if len(notices) > 1 else (),
         misread=find_misreading(obj, rows),
         hostname=None if hostname == name else str(hostname),
     )

@@ -137,6 +137,8 @@ class Node:
     misread: str = ""
     """What is wrong with an annotation that should tell its end."""
     hostname: str | None = None
+    notices: tuple[Notice, ...] = ()
+    """All that is said of its end, where that is more than `notice`: by now another may count."""
 
     @property
     def is_leaving(self) -> bool:

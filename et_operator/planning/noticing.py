@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_contract.admissions import MAX_NODES
-from et_kube.notices import Notice
+from et_kube.notices import Notice, is_long_over
 from et_kube.resources import PODS
 from et_kube.times import format_time
 from et_operator.model.notices import NoticeRecord
@@ -30,8 +30,6 @@ NOTICED = "Noticed"
 """Reason of a worker that leaves for it."""
 MARGIN = timedelta(seconds=20)
 """So long before its end a worker leaves at the latest."""
-OVER = timedelta(minutes=10)
-"""Nobody is moved for a moment that is over for longer: what was to end then, has not."""
 KEPT = timedelta(hours=1)
 """So long a notice is remembered once it is over or withdrawn."""
 MOST = 24
@@ -132,8 +130,9 @@ def _list_said(standing: Standing) -> Iterator[tuple[Place, Notice]]:
     names = {pod.node for pod in pods if pod.node} | {r.node for r in standing.decided.notices}
     for name in sorted(names):
         node = view.snapshot.nodes.get(name)
-        if node is not None and node.notice is not None and _counts(standing, node.notice):
-            yield (name, ""), node.notice
+        notice = view.choose_notice(node) if node is not None else None
+        if notice is not None and _counts(standing, notice):
+            yield (name, ""), notice
     for pod in pods:
         if pod.notice is not None and _counts(standing, pod.notice):
             yield ("", pod.uid), pod.notice
@@ -182,7 +181,7 @@ def _counts(standing: Standing, notice: Notice) -> bool:
 def _is_due(draft: Draft, pod: Pod) -> bool:
     """Whether it must leave now; asks to be woken when it must."""
     moment, deadline = _find_moment(draft, pod)
-    if deadline is not None and draft.now >= deadline + OVER:
+    if is_long_over(deadline, draft.now):
         return False
     if draft.now < moment:
         draft.wake_at(min(moment, draft.now + FURTHEST))
@@ -250,7 +249,7 @@ def _describe_fate(standing: Standing, pod: Pod, *, is_movable: bool) -> str:
     record = standing.find_record(pod.name)
     if record is not None and record.state is WorkerState.LEAVING:
         return f"{at}; it leaves"
-    if deadline is not None and standing.now >= deadline + OVER:
+    if deadline is not None and is_long_over(deadline, standing.now):
         return f"{at}, which is over: it stays"
     if not is_movable:
         return f"{at}; its command cannot do without it, so it stays until its node ends"

@@ -11,7 +11,7 @@ from et_contract.documents import Member, MemberState, Report
 from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
 from et_kube.notices import Notice, choose_notice
 from et_operator.model.conditions import is_true
-from et_operator.model.pods import Pod
+from et_operator.model.pods import Node, Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
 from et_operator.model.specs import JobSpec
@@ -297,7 +297,12 @@ class View:
     def find_notice(self, pod: Pod) -> Notice | None:
         """What weighs most of what is said about the end of a pod, or of its node."""
         node = self.snapshot.nodes.get(pod.node or "")
-        return choose_notice(filter(None, (node.notice if node else None, pod.notice)))
+        found = (self.choose_notice(node) if node is not None else None, pod.notice)
+        return choose_notice(filter(None, found), self.now)
+
+    def choose_notice(self, node: Node) -> Notice | None:
+        """What weighs most of what is said about a node by now."""
+        return choose_notice(node.notices, self.now) or node.notice
 
     def select_live_workers(self) -> Iterator[Pod]:
         """Workers that have not ended and that nobody is deleting."""

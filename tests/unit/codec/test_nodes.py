@@ -110,3 +110,14 @@ def test_an_annotation_gives_the_moment_and_one_that_is_no_time_is_said_and_noth
         "annotation kai.alibabacloud.com/leaving-at is 'tomorrow', which is no time as "
         "2026-01-31T12:00:00Z"
     )
+
+
+def test_all_that_is_said_of_a_node_is_kept_where_it_is_more_than_one_word() -> None:
+    taints = [{"key": "karpenter.sh/disrupted"}]
+    annotations = {"kai.alibabacloud.com/leaving-at": "2026-01-01T00:00:00Z"}
+    node = decode_node({"metadata": {"name": "n"}, "spec": {"taints": taints}})
+    assert (node.notice is not None, node.notices) == (True, ())
+    metadata = {"name": "n", "annotations": annotations}
+    node = decode_node({"metadata": metadata, "spec": {"taints": taints}})
+    assert [one.deadline is None for one in node.notices] == [False, True]
+    assert node.notice == node.notices[1]

@@ -250,6 +250,22 @@ def test_that_a_launcher_is_not_moved_is_said_and_so_is_what_cannot_be_read() ->
     assert "n2: annotation leaving-at is 'soon'" in condition.message
 
 
+@pytest.mark.parametrize("is_of_pod", [False, True])
+def test_a_moment_that_is_long_over_hides_nothing_that_is_said_now(*, is_of_pod: bool) -> None:
+    world = start()
+    old, new = leave_in(world, -3600), leave_in(world, 120)
+    if is_of_pod:
+        world.put("job-worker-2", notice=old)
+        say(world, "n2", new)
+    else:
+        world.nodes["n2"] = replace(world.nodes["n2"], notice=old, notices=(old, new))
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    world.wait(100)
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+
+
 # ------------------------------------------------------------------ where
 def test_every_new_worker_keeps_off_all_nodes_that_end_wherever_the_job_is() -> None:
     world = start()
