@@ -1,12 +1,13 @@
 """`et submit --update`: a job as its file says, without what others decide of it.
 
 Server-side apply: what the file has holds, whoever else wrote it; what an earlier update brought
-and the file has no more goes; all else stays. The number of workers is the scalings' own.
+and the file has no more goes; all else stays, and what the job has beyond its file is named. The
+number of workers is the scalings' own, and whether it is suspended stays as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from et.manifests import Objects
 from et.reading import explain_end, has_ended
 from et.screens import Screen
 from et_kube.api import APPLY_PATCH
-from et_kube.errors import Conflict, NotFound
+from et_kube.errors import Conflict, KubeError, NotFound
 from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job
 from et_operator.model.texts import count
@@ -59,7 +60,10 @@ async def _apply(
         except Conflict:
             await cluster.clock.sleep(PAUSE)
             continue
-        tell(screen, before, after)
+        others = [] if before is None else await _list_others(cluster, body, after)
+        tell(screen, before, after, others)
+        if before is not None:
+            _tell_suspended(screen, manifest, after)
         return after
     raise EtError(f"{ref.name} changes all the time: it was not updated, try again")
 
@@ -85,7 +89,8 @@ def build_update(
 ) -> dict[str, Any]:
     """What is applied: the file, with the number that the job has, of the version that was read.
 
-    A number that is left out would be taken away where an earlier update brought it.
+    So is whether it is suspended: the file may be as old as the job, and others have let it go on.
+    What is left out would be taken away where an earlier update brought it.
     """
     body: dict[str, Any] = deepcopy(dict(manifest))
     body.pop("status", None)
@@ -95,9 +100,45 @@ def build_update(
     if number is not None and isinstance(roles.get("worker"), dict):
         roles["worker"]["replicas"] = number
     if before is not None:
+        _keep_suspend(body, before)
         body["metadata"]["resourceVersion"] = get_meta(before, "resourceVersion")
         body["metadata"]["uid"] = get_meta(before, "uid")
     return body
+
+
+def _keep_suspend(body: dict[str, Any], before: Json) -> None:
+    spec, stored = body.get("spec"), before.get("spec") or {}
+    if isinstance(spec, dict):
+        spec.pop("suspend", None)
+        if "suspend" in stored:
+            spec["suspend"] = stored["suspend"]
+
+
+async def _list_others(cluster: Cluster, body: Json, after: Json) -> list[str]:
+    """Fields that the job has and would not have, were it made of the file: not of an update.
+
+    Empty, too, where the server does not say what it would make.
+    """
+    place = get_meta(after, "namespace")
+    metadata = {**body["metadata"], "generateName": f"{get_meta(after, 'name')}-"}
+    for key in ("name", "uid", "resourceVersion"):
+        metadata.pop(key, None)
+    try:
+        alone = await cluster.api.dry_run(TRAINING_JOBS, place, {**body, "metadata": metadata})
+    except KubeError:
+        return []
+    return list(_find_more(after.get("spec"), alone.get("spec"), "spec"))
+
+
+def _find_more(stored: Any, alone: Any, path: str) -> Iterator[str]:
+    if isinstance(stored, Mapping) and isinstance(alone, Mapping):
+        for key, value in stored.items():
+            if key not in alone:
+                yield f"{path}.{key}"
+            else:
+                yield from _find_more(value, alone[key], f"{path}.{key}")
+    elif stored != alone:
+        yield path
 
 
 def count_replicas(job: Json | None) -> int | None:
@@ -107,12 +148,20 @@ def count_replicas(job: Json | None) -> int | None:
     return number if type(number) is int else None
 
 
-def tell(screen: Screen, before: Json | None, after: Json) -> None:
-    """What has become of the job, and what its pods have of it."""
+def tell(screen: Screen, before: Json | None, after: Json, others: Sequence[str]) -> None:
+    """What has become of the job, what its pods have of it, and what of it is not in the file."""
     name, place = get_meta(after, "name"), get_meta(after, "namespace")
     where = f"TrainingJob {name} in namespace {place}"
     if before is None:
         screen.say(f"{where} is created")
+        return
+    if others:
+        screen.hint(
+            f"not as the file has it, and it stays: {', '.join(others)}; it came with the job or "
+            f"by others: `kubectl edit trainingjob {name} -n {place}` takes it away"
+        )
+    if before.get("spec") == after.get("spec") and others:
+        screen.say(f"{where} has what the file says already")
         return
     if before.get("spec") == after.get("spec"):
         screen.say(f"{where} is as the file says already")
@@ -123,6 +172,19 @@ def tell(screen: Screen, before: Json | None, after: Json) -> None:
         screen.hint(
             f"pods that run keep the old template: `et restart {name} -n {place}` for all, with "
             "--workers for the workers while it trains"
+        )
+
+
+def _tell_suspended(screen: Screen, manifest: Json, after: Json) -> None:
+    asked = (manifest.get("spec") or {}).get("suspend")
+    is_so = (after.get("spec") or {}).get("suspend") or False
+    if asked is not None and asked != is_so:
+        name, place = get_meta(after, "name"), get_meta(after, "namespace")
+        stays, wish = ("true", "false") if is_so else ("false", "true")
+        patch = f'{{"spec":{{"suspend":{wish}}}}}'
+        screen.hint(
+            f"spec.suspend stays {stays}, whatever the file says: `kubectl patch trainingjob "
+            f"{name} -n {place} --type merge -p '{patch}'` changes it"
         )
 
 

@@ -86,6 +86,28 @@ async def test_what_others_have_decided_stays(world: SimulatedWorld):
     assert (await run(world, make(backoffLimit=9)))["spec"]["suspend"] is True
 
 
+async def test_a_job_that_was_let_go_on_is_not_suspended_by_its_old_file(world: SimulatedWorld):
+    screen = make_screen()
+
+    stored = await run(world, make(backoffLimit=9, suspend=True), screen)
+
+    assert not stored["spec"].get("suspend")
+    assert stored["spec"]["backoffLimit"] == 9
+    assert "spec.suspend stays false, whatever the file says" in read(screen.err)
+
+
+async def test_what_came_with_the_job_and_is_not_in_the_file_is_named(world: SimulatedWorld):
+    world.change(TRAINING_JOBS, "train", {"spec": {"ttlSecondsAfterFinished": 60}})
+    await run(world, make())
+    screen = make_screen()
+
+    stored = await run(world, make(), screen)
+
+    assert stored["spec"]["ttlSecondsAfterFinished"] == 60
+    assert "and it stays: spec.ttlSecondsAfterFinished; it came" in read(screen.err)
+    assert read(screen.out).endswith("has what the file says already")
+
+
 async def test_a_template_that_changes_is_told_with_what_to_type(world: SimulatedWorld):
     manifest, screen = make(), make_screen()
     template = manifest["spec"]["etReplicaSpecs"]["worker"]["template"]
