@@ -9,6 +9,7 @@ from enum import StrEnum
 from et_operator.model.admissions import Shapes
 from et_operator.model.blacklists import GivenUp
 from et_operator.model.conditions import Condition, is_true
+from et_operator.model.listings import Listing
 from et_operator.model.notices import NoticeRecord
 from et_operator.model.phases import JobPhase
 from et_operator.model.shortages import Shortage
@@ -202,7 +203,8 @@ class JobStatus:
     `admitted_number` is that of the newest admission that was carried out, or spent, and `shapes`
     what the pods of a job with a queue ask of nodes; `resize_seconds` is how long the last times
     took that it grew, the newest last. `slowest_drain` is how long the slowest worker has taken to
-    leave by itself, in seconds, 0 before any has.
+    leave by itself, in seconds, 0 before any has. `listings` are of the list that holds, the oldest
+    first.
     """
 
     phase: JobPhase | None = None
@@ -238,6 +240,7 @@ class JobStatus:
     resize_seconds: tuple[int, ...] = ()
     notices: tuple[NoticeRecord, ...] = ()
     slowest_drain: int = 0
+    listings: tuple[Listing, ...] = ()
 
     @property
     def has_finished(self) -> bool:

@@ -18,6 +18,7 @@ from et_operator.model.texts import count, cut, name_some, show_time
 from et_operator.planning.admitting import awaits_room
 from et_operator.planning.concluding import MOST_UNTOLD
 from et_operator.planning.drafts import LONGEST_REFUSAL_WAIT, LONGEST_WAIT, Draft, find_pause
+from et_operator.planning.holding import must_await_state
 from et_operator.planning.leaving import FORCED
 from et_operator.planning.replacing import find_spacing
 from et_operator.planning.stopping import name_scaling
@@ -91,6 +92,8 @@ def _find_bar(draft: Draft, turns: Sequence[Scaling]) -> str:
         return "the job's start"
     if len(draft.status.untold) >= MOST_UNTOLD:
         return "the ends of others, which the API server lets nobody write"
+    if turns and must_await_state(draft, turns[0]):
+        return "a worker that stays to have the training's state, a minute after it is listed"
     is_held = bool(turns) and turns[0].kind is ScalingKind.OUT and is_part_admitted(draft.view)
     if not is_held:
         return ""

@@ -27,6 +27,7 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.excusing import is_ours, list_tracked, was_taken
 from et_operator.planning.exhausting import dismiss_used_up
 from et_operator.planning.forgetting import forget_many_ends
+from et_operator.planning.holding import note_listings
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.naming import reserve_names
 from et_operator.planning.noticing import dismiss_noticed, note_drain, note_notices
@@ -58,6 +59,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
             vacancies += _note_deletion(draft, pod)
     vacancies += _dismiss_spent(draft)
     vacancies += dismiss_used_up(draft)
+    note_listings(draft)
     note_notices(draft)
     vacancies += [*dismiss_displaced(draft), *dismiss_noticed(draft)]
     vacancies += dismiss_outdated(draft)

@@ -21,6 +21,7 @@ from et_operator.model.specs import NoticePolicy
 from et_operator.model.statuses import Leaving, WorkerOutcome, WorkerRecord, WorkerState
 from et_operator.model.texts import cut
 from et_operator.planning.drafts import Draft
+from et_operator.planning.holding import does_state_stay, select_holders
 from et_operator.planning.leaving import leave
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
@@ -37,8 +38,6 @@ MOST = 24
 
 Never the newest: who was pushed out by them would be new in the next pass, and push out others.
 """
-SETTLED = timedelta(seconds=60)
-"""A host that came later than those that are to go has joined the training by then."""
 FURTHEST = timedelta(hours=1)
 """A later moment is asked for again then."""
 TOLD = 5
@@ -212,26 +211,14 @@ def _find_record(standing: Standing, pod: Pod) -> NoticeRecord | None:
 
 
 def _spare_last(draft: Draft, going: list[Pod]) -> list[Pod]:
-    """Without the one that lasts longest, where no host of the training would remain to go on."""
-    if not going or not draft.view.can_command_run:
+    """Without the one that lasts longest, where no host with the training's state would remain."""
+    uids = {pod.uid for pod in going}
+    if does_state_stay(draft, uids):
         return going
-    uids, newest = {pod.uid for pod in going}, max(pod.created for pod in going)
-    hosts = [pod for pod in draft.select_roster() if _is_host(draft, pod)]
-    others = [pod for pod in hosts if pod.uid not in uids]
-    if any(pod.created <= newest or _has_settled(draft, pod) for pod in others):
-        return going
-    own = [pod for pod in hosts if pod.uid in uids]
+    own = select_holders(draft)
     ends = {pod.uid: _find_moment(draft, pod)[1] or draft.now for pod in own}
-    last = max(own, key=lambda pod: (ends[pod.uid], pod.name), default=None)
+    last = max(own, key=lambda pod: (ends[pod.uid], pod.name))
     return [pod for pod in going if pod is not last]
-
-
-def _is_host(standing: Standing, pod: Pod) -> bool:
-    return pod.uid in standing.view.listed and pod.uid not in standing.used_up
-
-
-def _has_settled(draft: Draft, pod: Pod) -> bool:
-    return not draft.must_wait(pod.started or pod.created, SETTLED)
 
 
 def _describe_workers(standing: Standing) -> Iterator[str]:
@@ -255,7 +242,8 @@ def _describe_fate(standing: Standing, pod: Pod, *, is_movable: bool) -> str:
         return f"{at}; its command cannot do without it, so it stays until its node ends"
     if standing.now < moment:
         return f"{at}; it leaves at {format_time(moment.replace(microsecond=0))}"
-    return f"{at}; it stays until another host is listed, for the command would end without any"
+    needs = "another host is listed for a minute"
+    return f"{at}; it stays until {needs}, for the command would end without any"
 
 
 def _describe_launcher(standing: Standing) -> Iterable[str]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from et_operator.model.pods import Pod
+from et_operator.planning.holding import select_holders
 from et_operator.planning.standings import Standing
 
 
 def rank_victims(standing: Standing) -> list[Pod]:
-    """The roster, best victims first."""
-    return sorted(standing.select_roster(), key=lambda pod: _rank(standing, pod))
+    """The roster, best victims first; at the end one that has the training's state, if one has."""
+    ranked = sorted(standing.select_roster(), key=lambda pod: _rank(standing, pod))
+    if not standing.view.can_command_run:
+        return ranked
+    holders = {pod.uid for pod in select_holders(standing)}
+    last = next((pod for pod in reversed(ranked) if pod.uid in holders), None)
+    return ranked if last is None else [*(pod for pod in ranked if pod is not last), last]
 
 
 def explain_victim(standing: Standing, pod: Pod) -> str:

@@ -17,6 +17,7 @@ from et_operator.model.pods import Pod
 from et_operator.model.statuses import WorkerState
 from et_operator.model.texts import count, name_some
 from et_operator.planning.drafts import Draft
+from et_operator.planning.holding import does_state_stay
 from et_operator.planning.leaving import delete_pod, leave
 from et_operator.planning.ranking import rank_victims
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
@@ -55,9 +56,11 @@ def renew_workers(draft: Draft) -> list[Vacancy]:
     old = list_old_workers(draft)
     if not old or find_bar(draft) or not _is_settled(draft):
         return []
-    wanted = {pod.uid for pod in old}
+    wanted = {pod.uid for pod in _list_spare(draft)}
     pod = next(pod for pod in rank_victims(draft) if pod.uid in wanted)
-    leave(draft, pod.name, pod.uid, RENEWED)
+    if not does_state_stay(draft, {pod.uid}):
+        return []
+    leave(draft, pod.name, pod.uid, RENEWED, taken=True)
     rest = f", {len(old) - 1} more follow" if len(old) > 1 else ", the last one"
     draft.tell("WorkerLeaving", f"worker {pod.name} leaves and is replaced as was asked for{rest}")
     return [Vacancy(pod.name, RENEWED, Cause.TAKEN, draft.now, 0)]
@@ -81,21 +84,23 @@ def describe_renewal(standing: Standing) -> str:
         return ""
     names = name_some([pod.name for pod in old])
     bar = find_bar(standing)
-    waits = bar or "the next one leaves once all workers are hosts and nothing else goes on"
+    waits = bar or (
+        "the next one leaves once all workers are hosts, one that stays for a minute, and nothing "
+        "else goes on"
+    )
     return f"to be replaced one after the other: {names}; {waits}"
 
 
 def find_bar(standing: Standing) -> str:
     """Why none of them can leave while the command runs; "" where one may."""
-    view, decided = standing.view, standing.decided.decided_replicas or 0
-    if not view.is_elastic:
+    if not standing.view.is_elastic:
         return "its command starts all processes at once, suspend and resume the job instead"
-    least = max(view.spec.worker.min_replicas or 1, view.command_least)
-    if decided > least:
+    if _list_spare(standing):
         return ""
+    has = count(_count_of_use(standing), "worker")
     return (
-        f"the job has {count(decided, 'worker')} and cannot go on with fewer: scale it out by one "
-        "first, or suspend and resume it"
+        f"the job has {has} and cannot go on with fewer: scale it out by one first, or suspend and "
+        "resume it"
     )
 
 
@@ -145,6 +150,22 @@ def _is_launcher_outdated(view: View) -> bool:
 
 def _cannot_start(draft: Draft, pod: Pod) -> bool:
     return not pod.has_container_started and find_trouble(draft, pod) is not None
+
+
+def _list_spare(standing: Standing) -> list[Pod]:
+    """Those that are to be new and that the command goes on without, whoever of them it is."""
+    view, old = standing.view, list_old_workers(standing)
+    least = max(view.spec.worker.min_replicas or 1, view.command_least)
+    if _count_of_use(standing) > least:
+        return old
+    return [pod for pod in old if pod.uid in standing.used_up]
+
+
+def _count_of_use(standing: Standing) -> int:
+    """How many workers it is to have without those that stay though they are used up."""
+    roster = standing.select_roster()
+    used_up = sum(pod.uid in standing.used_up for pod in roster)
+    return (standing.decided.decided_replicas or 0) - used_up
 
 
 def _is_settled(standing: Standing) -> bool:

@@ -17,6 +17,7 @@ from et_operator.planning.concluding import (
     put_away,
 )
 from et_operator.planning.drafts import Draft
+from et_operator.planning.holding import must_await_state
 from et_operator.planning.leaving import leave
 from et_operator.planning.naming import reserve_names
 from et_operator.planning.ranking import explain_victim, rank_victims
@@ -102,6 +103,8 @@ def _start_next(draft: Draft) -> None:
         return  # as behind any other growth that goes on
     if find_refusal(draft, scaling, base) is not None:
         return  # its refusal is written to its own status, and then the next one has its turn
+    if must_await_state(draft, scaling):
+        return
     target = find_target(scaling, base)
     draft.rest_on(get_scaling_resource(scaling.kind), scaling.name)
     record = ScalingRecord(scaling.kind, scaling.name, scaling.uid, base, target, draft.now)

@@ -29,7 +29,7 @@ _SAID = "deadline"
 def set_clocks_right(status: JobStatus, now: datetime) -> JobStatus:
     """The status without times that lie ahead of `now`; the very same where none does."""
     changes: dict[str, Any] = {}
-    for name in ("conditions", "workers", "notices"):
+    for name in ("conditions", "workers", "notices", "listings"):
         records = getattr(status, name)
         new = tuple(_set_right(record, now) for record in records)
         changes[name] = new if new != records else records

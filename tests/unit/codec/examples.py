@@ -8,6 +8,7 @@ from et_kube.notices import NoticeKind
 from et_operator.model.admissions import Shapes
 from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
+from et_operator.model.listings import Listing
 from et_operator.model.notices import NoticeRecord
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.scalings import ScalingStatus
@@ -93,6 +94,7 @@ FULL_JOB_STATUS = JobStatus(
     resize_seconds=(12, 9),
     notices=(NoticeRecord("it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON),),
     slowest_drain=7,
+    listings=(Listing(NOON, (0, 2)),),
     shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),
 )
 

@@ -100,6 +100,7 @@ def test_it_grows_and_shrinks_with_its_admission_and_worker_replicas_is_never_wr
     answer(world, 1, 4)
     world.go_on()
     assert count_workers(world) == 4
+    world.wait(60)  # the new ones have the training's state by then
     answer(world, 1, 1, leaving=("job-worker-0", "job-worker-1", "job-worker-2"))
     world.go_on()
     assert [p.name for p in world.pods.values() if p.role is Role.WORKER] == ["job-worker-3"]

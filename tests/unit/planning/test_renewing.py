@@ -168,6 +168,7 @@ def test_workers_are_replaced_one_after_the_other_while_the_others_train() -> No
     least, names = 3, set(world.workers)
     for _ in range(12):
         world.go_on(1)
+        world.wait(10)
         leaving = [r for r in world.status.workers if r.state is WorkerState.LEAVING]
         assert len(leaving) <= 1
         ready = sum(world.pods[name].is_container_running for name in world.workers)
@@ -204,6 +205,8 @@ def test_none_goes_below_the_least_number_and_it_is_said_what_to_do() -> None:
     assert "scale it out by one first" in read(world, "RestartingWorkers")
     world.add(make_scaling(ScalingKind.OUT, "more", count=1))
     world.go_on(14)
+    world.wait(60)
+    world.go_on(3)
     assert world.workers == ["job-worker-2", "job-worker-3", "job-worker-4"]
 
 

@@ -25,6 +25,7 @@ from et_operator.codec.encoding import encode_config_data, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
 from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
+from et_operator.model.listings import Listing
 from et_operator.model.notices import NoticeRecord
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.shortages import Shortage
@@ -95,7 +96,9 @@ def make_leaving(names: tuple[str, ...], uid: str) -> JobStatus:
         choice=LONG,
         workers=tuple(replace(outcome, name=name) for name in names),
     )
-    return make_status(scaling, tuple(replace(record, name=name) for name in names))
+    listing = Listing(START, (MAX_INDEX,) * (MAX_WORKERS // 64 + 1))
+    status = make_status(scaling, tuple(replace(record, name=name) for name in names))
+    return replace(status, listings=(listing,) * 64)
 
 
 def make_growing(names: tuple[str, ...], uid: str) -> JobStatus:
