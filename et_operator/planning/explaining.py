@@ -182,7 +182,7 @@ def _list_drains(draft: Draft, leaving: Sequence[WorkerRecord]) -> Iterator[str]
     gone: dict[str, list[str]] = {}
     for record in leaving:
         pod = view.pods.get(record.uid)
-        if pod is None or draft.must_wait(record.since, SLOW):
+        if pod is None or draft.must_wait(pod.deletion_requested or record.since, SLOW):
             continue
         if pod.is_deleting:
             end = f", until {show_time(pod.grace_end)} at the latest" if pod.grace_end else ""
