@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from benchmarks.findings import Chart
+from benchmarks.findings import Chart, Waterfall
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -37,6 +37,29 @@ def draw(chart: Chart, path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     if len(chart.lines) <= _NAMED:
         axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Software": None})
+    plt.close(figure)
+
+
+def draw_waterfall(waterfall: Waterfall, path: Path) -> None:
+    """Write one waterfall, the first bar on top; the folder must be there."""
+    bars = waterfall.bars
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.36 * len(bars)), dpi=110)
+    colours = dict(zip(dict.fromkeys(bar.whose for bar in bars), _COLOURS, strict=False))
+    for row, bar in enumerate(bars):
+        length = bar.end - bar.begin
+        label = bar.whose if bar is next(b for b in bars if b.whose == bar.whose) else None
+        axes.barh(row, length, left=bar.begin, color=colours.get(bar.whose, "grey"), label=label)
+        axes.text(bar.end, row, f" {length:.2f} s", va="center", fontsize=8)
+    axes.set_yticks(range(len(bars)), [bar.label for bar in bars], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.1 * max(bar.end for bar in bars))
+    axes.set_xlabel("seconds since the creation of the job")
+    axes.set_title(waterfall.title)
+    axes.grid(axis="x", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
     figure.tight_layout()
     figure.savefig(path, metadata={"Software": None})
     plt.close(figure)

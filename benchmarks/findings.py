@@ -92,6 +92,25 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """A piece of a way: what was done, who was at it, from when to when in seconds."""
+
+    label: str
+    whose: str
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """A picture of one way through several hands, a row a piece; `name` becomes the file's name."""
+
+    name: str
+    title: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """All that a figure has to say."""
 
@@ -100,6 +119,7 @@ class Finding:
     notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
+    waterfalls: tuple[Waterfall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

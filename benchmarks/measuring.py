@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.apis import open_api
 from benchmarks.benches import Bench, Site
-from benchmarks.drawing import draw
+from benchmarks.drawing import draw, draw_waterfall
 from benchmarks.findings import Place
 from benchmarks.listing import list_figures
 from benchmarks.machines import Run
@@ -58,5 +58,7 @@ def write_down(record: Record, folder: Path) -> None:
     ordered = {name: records[name] for name in known}
     for chart in record.finding.charts:
         draw(chart, plots / f"{chart.name}.png")
+    for waterfall in record.finding.waterfalls:
+        draw_waterfall(waterfall, plots / f"{waterfall.name}.png")
     save_records(folder / SAMPLES_FILE, ordered)
     (folder / PAGE).write_text(render_results(ordered))

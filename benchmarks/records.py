@@ -8,7 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.findings import Chart, Finding, Goal, Line, Series, Side, Table
+from benchmarks.findings import (
+    Bar,
+    Chart,
+    Finding,
+    Goal,
+    Line,
+    Series,
+    Side,
+    Table,
+    Waterfall,
+)
 from benchmarks.machines import Run
 
 
@@ -74,6 +84,10 @@ def decode_finding(body: Mapping[str, Any]) -> Finding:
             for item in body["tables"]
         ),
         charts=tuple(_decode_chart(item) for item in body["charts"]),
+        waterfalls=tuple(
+            Waterfall(**{**item, "bars": tuple(Bar(**bar) for bar in item["bars"])})
+            for item in body.get("waterfalls", ())
+        ),
     )
 
 

@@ -62,7 +62,9 @@ def render_record(record: Record) -> str:
         wanted, reached, verdict = describe_goal(goal)
         blocks.append(f"Goal: {wanted}. Reached: {reached}, **{verdict}**.")
     blocks += [render_table(table) for table in finding.tables]
-    blocks += [f"![{chart.title}](plots/{chart.name}.png)" for chart in finding.charts]
+    pictures = [(p.title, p.name) for p in finding.charts]
+    pictures += [(p.title, p.name) for p in finding.waterfalls]
+    blocks += [f"![{title}](plots/{name}.png)" for title, name in pictures]
     if finding.notes:
         blocks.append("\n".join(f"- {note}" for note in finding.notes))
     return "\n\n".join(blocks) + "\n"

@@ -118,11 +118,14 @@ def enter(node: Node) -> list[str | Path]:
     raise DevclusterError(message)
 
 
+def build_ctr(node: Node, *arguments: str | Path) -> list[str | Path]:
+    """Return the command that runs containerd's client on the node."""
+    return [*enter(node), "ctr", "--address", manifests.SOCKET, "--namespace", "k8s.io", *arguments]
+
+
 def run_ctr(node: Node, *arguments: str | Path) -> str:
     """Run containerd's client on the node and return its output."""
-    return run(
-        [*enter(node), "ctr", "--address", manifests.SOCKET, "--namespace", "k8s.io", *arguments]
-    )
+    return run(build_ctr(node, *arguments))
 
 
 def _start_runtime(node: Node) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from et import creating, node_flags
+from et import creating, node_flags, rehearse_flags
 from et.completing import complete_jobs, complete_logs, complete_queues, complete_workers
 from et.flags import (
     Context,
@@ -73,6 +73,7 @@ def list_(
 
 app.command()(creating.submit)
 app.command()(creating.run)
+app.command()(rehearse_flags.rehearse)
 app.add_typer(node_flags.app, name="node", help="Say that a node ends, or stays.")
 
 

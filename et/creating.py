@@ -204,7 +204,8 @@ def run(
         stored = await run_script(
             cluster, screen, build(), is_sure=yes, limit=limit, as_json=as_json
         )
-        return not watch or await watch_job(cluster, screen, get_meta(stored, "name"))
+        name = get_meta(stored, "name")
+        return not watch or await watch_job(cluster, screen, name, stored=stored)
 
     if dry_run:
         run_alone(ctx, lambda screen: show_manifests(screen, build().objects, as_json=as_json))

@@ -11,8 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from et.clusters import Cluster
-from et.listing import describe_scaling
-from et.reading import count_wanted, list_troubles, read_events, read_job, read_pods, read_scalings
+from et.listing import describe_scaling, describe_span
+from et.reading import (
+    count_wanted,
+    has_ended,
+    list_troubles,
+    read_events,
+    read_job,
+    read_pods,
+    read_scalings,
+)
 from et.screens import Screen, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.pods import Role
@@ -99,7 +107,7 @@ def show_story(screen: Screen, account: Account, now: datetime) -> None:
 def _tell(entry: Entry) -> Text:
     about = "" if entry.about == JOB else f"{entry.about}: "
     text = Text.assemble((f"{about}{entry.what}", "yellow" if entry.is_warning else "bold"))
-    text.append(f"  {entry.text}")
+    text.append(f"  {entry.show()}")
     if entry.count > 1:
         text.append(f" ({entry.count} times)", style="dim")
     return text
@@ -110,8 +118,7 @@ def list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Tex
     status, worker = job.status, job.spec.worker if job.spec else None
     yield "job", Text(f"{job.key.name}  (namespace {job.key.namespace})")
     phase = style_phase(status.phase or "")
-    began, ended = status.start_time or job.created, status.completion_time or now
-    yield "phase", phase.append(f"  for {format_duration(ended - began)}", style="default")
+    yield "phase", phase.append(f"  {describe_span(job, now)}", style="default")
     if worker is not None:
         most = f", at most {worker.max_replicas}" if worker.max_replicas else ""
         least = f"at least {worker.min_replicas or 1}"
@@ -128,6 +135,8 @@ def list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Tex
     waits = find_condition(status.conditions, AWAITING)
     if waits is not None and waits.status == "True":
         yield "waits", waits.message
+    for warning in job.warnings if has_ended(job) else ():  # their Events are forgotten
+        yield "warning", Text(warning, style="yellow")
     for trouble in (*([job.invalid] if job.invalid else []), *list_troubles(job)):
         yield "trouble", Text(trouble, style="yellow")
 

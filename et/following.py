@@ -10,9 +10,12 @@ from et.clusters import Cluster, get_meta
 from et.errors import EtError
 from et_kube.racing import run_unless, run_within
 from et_kube.resources import Json, Ref
+from et_kube.retrying import ask_again
 from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced, Upserted
 
 LOOK = timedelta(seconds=30)
+AGAIN = timedelta(seconds=2)
+"""How long after a first read that met a transient error the next one is tried."""
 GIVE_UP = timedelta(minutes=5)
 """How long a server may say nothing. It sends a bookmark each minute, if nothing else."""
 
@@ -23,11 +26,13 @@ See = Callable[[Json | None], bool]
 async def follow(cluster: Cluster, ref: Ref, see: See) -> None:
     """Tell `see` of the object now and after each change, until it has seen enough.
 
+    Whoever follows an object has met the server before: it is asked again if it fails at first.
+
     Raises:
         NotFound, Refused: at once, if it cannot be read.
-        EtError: the server has said nothing for five minutes.
+        EtError, or what the first read raised: the server has said nothing for five minutes.
     """
-    first = await cluster.api.get(ref)
+    first: Json = await ask_again(cluster.clock, AGAIN, GIVE_UP)(cluster.api.get, ref)
     if see(first):
         return
     sightings: asyncio.Queue[Sighting] = asyncio.Queue()

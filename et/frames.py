@@ -21,6 +21,7 @@ from et.reading import (
 from et.screens import format_duration, style_phase
 from et.steps import Progress, Step
 from et.stories import describe_outcomes, name_scaling
+from et_operator.model.conditions import AWAITING, find_troubles
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.scalings import Scaling
 from et_operator.model.statuses import ScalingRecord, WorkerState
@@ -100,6 +101,21 @@ def find_stage(view: View) -> tuple[object, ...]:
     status = view.job.status
     is_scaling = status.scaling is not None and status.scaling.outcome is None
     return (status.phase, status.current_workers, is_scaling, view.progress.newest.size)
+
+
+def list_notes(view: View) -> dict[str, str]:
+    """By a word for each: a sentence of every trouble, and of what is waited for."""
+    conditions = view.job.status.conditions
+    notes = {
+        c.type: f"trouble: {c.type}: {c.message or c.reason}" for c in find_troubles(conditions)
+    }
+    found = {c.type: c.message for c in conditions if c.status == "True"}
+    _, sign, wait = found.get("Scaling", "").partition("; waits: ")
+    if sign:
+        notes["the wait of the scaling"] = f"the scaling waits: {wait}"
+    if AWAITING in found:
+        notes["the wait"] = f"waits: {found[AWAITING]}"
+    return notes
 
 
 def list_scalings(view: View, now: datetime, *, is_over: bool = False) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from rich.text import Text
 
 from et.clusters import Cluster
@@ -54,3 +56,11 @@ def describe_scaling(job: TrainingJob) -> str:
     if record is None or record.outcome is not None:
         return "-"
     return f"{record.kind.value} {record.base} -> {record.target}"
+
+
+def describe_span(job: TrainingJob, now: datetime) -> str:
+    """`for 67s`; of a job that has ended how long it took, and how long ago that was."""
+    began, ended = job.status.start_time or job.created, job.status.completion_time
+    if ended is None or not has_ended(job):
+        return f"for {format_duration((ended or now) - began)}"
+    return f"after {format_duration(ended - began)}, {format_duration(now - ended)} ago"

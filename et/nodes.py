@@ -11,7 +11,7 @@ from et.errors import FORBIDDEN, EtError, explain
 from et.screens import Screen
 from et_contract.pods import Role
 from et_kube.errors import Conflict, KubeError, NotFound, Refused
-from et_kube.notices import LEAVING_AT, LEAVING_REASON, MAX_WORDS
+from et_kube.notices import LEAVING_AT, LEAVING_REASON, MAX_WORDS, is_long_over
 from et_kube.resources import NODES, PODS, Json, Ref, is_name
 from et_kube.times import format_time, parse_time
 from et_operator.codec.pods import decode_pod
@@ -21,8 +21,6 @@ from et_operator.model.texts import count
 
 FURTHEST = timedelta(days=30)
 """Nothing new is put on a node that is said to leave, from when that is said."""
-LATE = timedelta(minutes=10)
-"""Nobody is moved for what is over for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def find_moment(wish: Departure, now: datetime) -> datetime:
         moment = found
     else:
         raise EtError(f"--at {wish.at!r} is no time with its zone, as 2026-01-31T12:00:00Z")
-    if moment < now - LATE:
+    if is_long_over(moment, now):
         raise EtError(f"{format_time(moment)} is over: nobody would be moved for it")
     if moment > now + FURTHEST:
         raise EtError(

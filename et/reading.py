@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -10,7 +9,7 @@ from datetime import datetime, timedelta
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et.steps import find_cause, has_no_cause, parse_step
+from et.steps import find_cause, parse_step, tell_cause
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import KubeError, NotFound
@@ -41,8 +40,6 @@ CAUSE_TAIL = "500"
 """Lines at the end of a log among which an error is looked for."""
 SILENT_AFTER = timedelta(minutes=3)
 """A training that tells of its steps has told of one by then, most often."""
-_EXIT = re.compile(r"[^:\n]* ended with exit code \d+(?: \([^)]*\))?(?=: )")
-"""How the operator begins what it says of a command that has failed: its output follows."""
 
 
 async def read_job(cluster: Cluster, name: str) -> Json:
@@ -156,12 +153,7 @@ def explain_end(job: TrainingJob) -> str:
     """Why it ended, in the operator's words; of a long output in these only its error."""
     for condition in job.status.conditions:
         if condition.type in ENDED and condition.status == "True":
-            text = condition.message or condition.reason
-            how = _EXIT.match(text)
-            cause = find_cause(text[how.end() + 2 :]) if how else ""
-            if not cause and has_no_cause(text):
-                cause = "a process in a worker has failed"
-            return f"{how[0]}: {cause}" if how and cause else text
+            return tell_cause(condition.message or condition.reason)
     return ""
 
 
@@ -174,14 +166,13 @@ async def read_cause(cluster: Cluster, job: TrainingJob) -> str:
     """The error in a failed job's own output, "" where there is none or it cannot be read."""
     if job.status.phase != "Failed":
         return ""
-    try:
-        launcher = find_launcher(await read_pods(cluster, job), job)
-        if launcher is None:
-            return ""
-        async with aclosing(read_log_lines(cluster, launcher, {"tailLines": CAUSE_TAIL})) as lines:
-            return find_cause("\n".join([line async for line in lines]))
-    except KubeError:
-        return ""
+    tail = await _read_tail(cluster, job)
+    return find_cause("\n".join(tail)) if tail is not None else ""
+
+
+def names_cause(text: str, cause: str) -> bool:
+    """Whether a text says this error already, in however many lines."""
+    return " ".join(cause.split()) in " ".join(text.split())
 
 
 async def read_silence(cluster: Cluster, job: TrainingJob) -> str:
@@ -189,15 +180,21 @@ async def read_silence(cluster: Cluster, job: TrainingJob) -> str:
     silence = explain_silence(job, cluster.clock.now())
     if not silence:
         return ""
+    tail = await _read_tail(cluster, job)
+    is_told = tail is None or any(parse_step(line) is not None for line in tail)
+    return "" if is_told else silence
+
+
+async def _read_tail(cluster: Cluster, job: TrainingJob) -> list[str] | None:
+    """The end of the launcher's log, None where there is no launcher or it cannot be read."""
     try:
         launcher = find_launcher(await read_pods(cluster, job), job)
         if launcher is None:
-            return ""
+            return None
         async with aclosing(read_log_lines(cluster, launcher, {"tailLines": CAUSE_TAIL})) as lines:
-            is_told = any([parse_step(line) is not None async for line in lines])
+            return [line async for line in lines]
     except KubeError:
-        return ""
-    return "" if is_told else silence
+        return None
 
 
 def explain_silence(job: TrainingJob, now: datetime) -> str:

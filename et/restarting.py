@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from et.clusters import Cluster
+from et.clusters import Cluster, get_meta
 from et.errors import REFUSALS, EtError
 from et.reading import explain_end, find_queue, has_ended, read_admission, read_job, read_pods
 from et.screens import Screen
-from et.suspending import check_annotation, resume, suspend
+from et.suspending import check_annotation, is_suspended, resume, suspend
 from et.waiting import wait_until
 from et_kube.errors import Conflict, NotFound
 from et_kube.resources import Json
@@ -20,6 +21,8 @@ from et_operator.model.pods import Pod
 
 ANSWER = timedelta(seconds=15)
 """So long it is waited for what becomes of a job that was resumed."""
+TRIES = 8
+"""So often a job that has stopped may change between our look and our write."""
 
 
 async def restart(
@@ -32,7 +35,7 @@ async def restart(
 
     Raises:
         EtError: the job cannot be restarted, or somebody says no; or it has not stopped within
-            `limit`, and stays suspended.
+            `limit`, and stays suspended; or somebody has let it go on before it had stopped.
     """
     stored = await read_job(cluster, name)
     job = decode_job(stored)
@@ -43,14 +46,22 @@ async def restart(
     if queue and not job.status.is_suspended and not is_sure:
         _ask(screen, name, queue)
     with screen.telling(f"{name} may be suspended: `et restart {name}` goes on", unless=REFUSALS):
-        await suspend(cluster, stored)
+        stop.seen = await suspend(cluster, stored)
     screen.say(f"{name} is suspended: its pods end, each has its grace to save")
     left = f"{name} stays suspended: `et restart {name}` goes on"
     with screen.telling(left, unless=(EtError, NotFound, Conflict)):  # or it is there no more
-        await _wait(cluster, stop, limit)
-        await resume(cluster, stored)
+        await _let_go_on(cluster, stop, limit)
     with screen.telling(f"{name} is resumed: `et watch {name}` shows what it does"):
-        screen.say(await _find_outcome(cluster, stored))
+        outcome = await _find_outcome(cluster, stored)
+        old = await stop.list_old() if stop.is_let_go else []
+    if old:
+        raise EtError(
+            f"somebody has let {name} go on before it had stopped, and of its pods these are as "
+            f"before: {', '.join(old)}; `et restart {name}` begins again"
+        )
+    if stop.is_let_go:
+        screen.say(f"somebody has let {name} go on meanwhile")
+    screen.say(outcome)
 
 
 def _check(job: TrainingJob) -> None:
@@ -69,6 +80,19 @@ def _ask(screen: Screen, name: str, queue: str) -> None:
     )
     if not screen.ask("Suspend it?"):
         raise EtError(f"nothing was done: {name} goes on as it is")
+
+
+async def _let_go_on(cluster: Cluster, stop: Stop, limit: timedelta) -> None:
+    """Resume it once it has stopped, as it was then; or somebody else has."""
+    for _ in range(TRIES):
+        await _wait(cluster, stop, limit)
+        if stop.is_let_go:
+            return
+        with suppress(Conflict):
+            await resume(cluster, stop.seen, is_pinned=True)
+            return
+    name = stop.job.key.name
+    raise EtError(f"{name} changes all the time and stays suspended: `et restart {name}` goes on")
 
 
 async def _wait(cluster: Cluster, stop: Stop, limit: timedelta) -> None:
@@ -110,27 +134,62 @@ async def _find_outcome(cluster: Cluster, stored: Json) -> str:
 
 @dataclass(slots=True)
 class Stop:
-    """What of a suspended job still runs."""
+    """What of a suspended job still runs, and whether it is suspended still."""
 
     cluster: Cluster
     job: TrainingJob
     left: list[str] = field(default_factory=list)
+    first: frozenset[str] | None = None
+    """Uids of the pods at the first look."""
+    seen: Json = field(default_factory=dict)
+    """The job as it was last seen since we suspended it; empty before."""
+    is_let_go: bool = False
+    """Somebody has resumed it since."""
 
     async def look(self) -> bool:
-        """Whether it has stopped, which the operator says; EtError where nothing is left to be.
+        """Whether it has stopped, which the operator says, or nobody wants that any more.
 
         Pods may be there still: on a node that is lost, or held by a finalizer.
+
+        Raises:
+            EtError: nothing is left that could stop, or that is ours to resume.
         """
-        job = decode_job(await read_job(self.cluster, self.job.key.name))
+        stored = await read_job(self.cluster, self.job.key.name)
+        job = decode_job(stored)
         if job.uid != self.job.uid:
             raise EtError(f"{job.key.name} was deleted and made anew meanwhile")
+        if job.deletion_requested:
+            raise EtError(f"{job.key.name} is being deleted")
         if has_ended(job):
             raise EtError(f"{job.key.name} has ended meanwhile: {explain_end(job)}")
+        if self.seen:
+            self._take(stored)
+            if self.is_let_go:
+                return True
         pods = await read_pods(self.cluster, job)
+        if self.first is None:
+            self.first = frozenset(pod.uid for pod in pods)
         self.left = [pod.name for pod in pods if not pod.has_ended]
         told = find_condition(job.status.conditions, "Suspended")
         has_stopped = told is not None and (told.status, told.reason) == ("True", STOPPED)
         return has_stopped and all(map(_is_asked, pods))
+
+    async def list_old(self) -> list[str]:
+        """Of the pods at the first look those that nobody has asked to go."""
+        pods = await read_pods(self.cluster, self.job)
+        return [pod.name for pod in pods if pod.uid in (self.first or ()) and not _is_asked(pod)]
+
+    def _take(self, stored: Json) -> None:
+        """Each change of the spec counts its generation: one that changed nothing was undone."""
+        before, self.seen = self.seen, stored
+        self.is_let_go = not is_suspended(stored)
+        is_changed = get_meta(before, "generation") != get_meta(stored, "generation")
+        if is_changed and not self.is_let_go and before["spec"] == stored["spec"]:
+            name = self.job.key.name
+            raise EtError(
+                f"somebody has let {name} go on meanwhile and suspended it again: it stays "
+                f"suspended, and `et restart {name}` lets it go on"
+            )
 
 
 def _is_asked(pod: Pod) -> bool:

@@ -15,7 +15,7 @@ from et.manifests import Objects
 from et.quickjobs import QuickJob, build_job
 from et.reading import has_ended, read_pods_called
 from et.screens import Screen
-from et.scripts import FOLDER, build_files, name_files, name_job, read_files
+from et.scripts import ANNOTATION, FOLDER, build_files, name_files, name_job, read_files
 from et.submitting import hint_at_followers
 from et.suspending import resume
 from et.waiting import Look, wait_until
@@ -23,10 +23,6 @@ from et_kube.errors import AlreadyExists, NotFound, Refused
 from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job
 from et_operator.model.pods import Pod
-
-ANNOTATION = "kai.alibabacloud.com/et-run"
-"""Of a job that was made here: the script's name. Only such a job is replaced."""
-
 
 QUOTA = "exceeded quota"
 """How the API server says that one is full."""

@@ -16,7 +16,7 @@ from et.screens import Screen
 from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.conditions import Condition
+from et_operator.model.conditions import Condition, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.scalings import Scaling
 from et_operator.model.statuses import ScalingKind, ScalingRecord, WorkerOutcome
@@ -55,7 +55,7 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
     what = f"{resource.kind} {scaling.name}"
     quiet.say(f"{what} is created for {name}{_describe_limit(scaling)}")
     ref = Ref(resource, cluster.namespace, scaling.name)
-    waiting = ScalingWait(quiet, created)
+    waiting = ScalingWait(quiet, created, is_at_commits=lets_in_at_commits(job))
     if wish.wait is not None:
         limit = wish.wait if scaling.timeout is None else max(wish.wait, scaling.timeout + SPARE)
         end = f"kubectl delete {resource.kind.lower()} {scaling.name} -n {cluster.namespace}"
@@ -141,7 +141,7 @@ async def _set_replicas(
     check_bounds(job, target)
     await cluster.api.patch(ref, {"spec": {"replicas": target}}, subresource="scale")
     quiet.say(f"{job.key.name}: {before} -> {count(target, 'worker')} asked for")
-    waiting = ReplicasWait(quiet, target)
+    waiting = ReplicasWait(quiet, target, is_at_commits=lets_in_at_commits(job))
     if wish.wait is not None:
         what = f"the change to {count(target, 'worker')}"
         name = job.key.name
@@ -179,6 +179,7 @@ class ScalingWait:
     has_succeeded: bool = False
     told: set[str] = field(default_factory=set)
     said: str = ""
+    is_at_commits: bool = False
 
     def see(self, obj: Json | None) -> bool:
         """Take the scaling as it is now; True when it has ended."""
@@ -196,6 +197,7 @@ class ScalingWait:
         if self.has_succeeded:
             for name in status.add_pods:
                 self.screen.say(f"  {name} joined")
+            tell_use(self.screen, status.add_pods, is_at_commits=self.is_at_commits)
         self.screen.say(self._conclude(scaling))
         return True
 
@@ -219,6 +221,7 @@ class ReplicasWait:
     told: set[str] = field(default_factory=set)
     record: ScalingRecord | None = None
     said: str = ""
+    is_at_commits: bool = False
 
     def see(self, obj: Json | None) -> bool:
         """Take the job as it is now; True when the change is over, one way or another."""
@@ -254,8 +257,10 @@ class ReplicasWait:
         reached = job.status.decided_replicas
         self.has_succeeded = outcome.succeeded if outcome else reached == self.target
         if self.has_succeeded:
-            for worker in self.record.added if self.record else ():
-                self.screen.say(f"  {worker.name} joined")
+            added = [worker.name for worker in self.record.added] if self.record else []
+            for name in added:
+                self.screen.say(f"  {name} joined")
+            tell_use(self.screen, added, is_at_commits=self.is_at_commits)
             self.screen.say(f"{job.key.name} has {count(self.target, 'worker')}")
             return True
         there = f"it has {count(reached, 'worker')}, {job.status.phase}"
@@ -271,6 +276,19 @@ def tell_wait(screen: Screen, conditions: Sequence[Condition], said: str) -> str
     if message and message != said:
         screen.say(f"  {message}")
     return message or said
+
+
+def lets_in_at_commits(job: TrainingJob) -> bool:
+    """Whether it trains now, and by a launcher that begins with new hosts at a commit."""
+    is_horovod = job.spec is not None and job.spec.launcher.startswith("horovodrun")
+    return is_horovod and is_true(job.status.conditions, "Running")
+
+
+def tell_use(screen: Screen, added: Sequence[str], *, is_at_commits: bool) -> None:
+    """When those that have joined are trained with: that they are listed is not that yet."""
+    if added and is_at_commits:
+        who = "it" if len(added) == 1 else "them"
+        screen.say(f"  training uses {who} from its next commit on")
 
 
 def tell_outcomes(screen: Screen, workers: Sequence[WorkerOutcome], told: set[str]) -> None:

@@ -13,6 +13,8 @@ from et.errors import EtError
 from et_contract.pods import MAX_JOB_NAME
 from et_kube.resources import CONFIG_MAPS
 
+ANNOTATION = "kai.alibabacloud.com/et-run"
+"""Of a job that was made of a script: the script's name. Only such a job is replaced."""
 FOLDER = "/training"
 """Where they are in a worker; Python finds modules beside the script there."""
 MOST = 1_000_000

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 _NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf)"
 _SEPARATOR = r"['\"]?\s*[=:#]?\s*"
 _COUNT = r"(?:\s*[=:#]\s*|\s+#?)\[?(\d{1,12})(?:\s*/\s*(\d{1,12}))?"
-_PREFIX = re.compile(r"^\[\d+(?:,\d+)?\]<std(?:out|err)>:\s*")
+_PREFIX = re.compile(r"^\[(\d+(?:,\d+)?)\]<std(?:out|err)>:\s*")
 _STEP = re.compile(
     rf"(?<![a-z])(?:global[_ ])?(?:step|iteration|iter)['\"]?{_COUNT}(?!\.?\d)", re.IGNORECASE
 )
@@ -37,6 +37,11 @@ _CAUSE = re.compile(
 
 
 _NO_CAUSE = re.compile(r"RuntimeError: (?:Horovod|Gloo job) detected that")
+_EXIT = re.compile(
+    r"(?:failed more often than backoffLimit \d+ allows: )?"
+    r"[^:\n]* ended with exit code \d+(?: \([^)]*\))?(?=: )"
+)
+"""How the operator begins what it says of a command that has failed: its output follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,12 @@ def parse_step(line: str) -> Step | None:
         loss=float(loss[1]) if loss else None,
         size=int(size[1]) if size else None,
     )
+
+
+def parse_rank(line: str) -> str:
+    """Whose line it is, as horovodrun says before it; "" where it does not."""
+    found = _PREFIX.match(line)
+    return found[1] if found is not None else ""
 
 
 def parse_steps(text: str) -> list[Step]:
@@ -144,3 +155,12 @@ def find_cause(text: str) -> str:
     ranks = [_PREFIX.sub("", line) for line in lines if _PREFIX.match(line)]
     causes = (line for line in (*ranks, *lines) if _CAUSE.fullmatch(line))
     return next((line for line in causes if not _NO_CAUSE.match(line)), "")
+
+
+def tell_cause(text: str) -> str:
+    """What the operator says of an end; of a long output in it only the error, if it has one."""
+    how = _EXIT.match(text)
+    cause = find_cause(text[how.end() + 2 :]) if how else ""
+    if not cause and has_no_cause(text):
+        cause = "a process in a worker has failed"
+    return f"{how[0]}: {cause}" if how and cause else text

@@ -14,10 +14,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 from et.clusters import get_meta
+from et.steps import tell_cause
 from et_kube.resources import Json
 from et_kube.times import parse_time
 from et_operator.model.conditions import Condition
 from et_operator.model.jobs import TrainingJob
+from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.statuses import WorkerOutcome
 from et_operator.model.texts import count, name_some
@@ -44,6 +46,12 @@ class Entry:
     text: str
     is_warning: bool = False
     count: int = 1
+    short: str = ""
+    """The text for people: of a command's output its error alone."""
+
+    def show(self) -> str:
+        """What is shown of the text."""
+        return self.short or self.text
 
 
 def tell_story(
@@ -73,13 +81,15 @@ def read_event(event: Json, job: TrainingJob, scalings: Mapping[str, Scaling]) -
     """An Event of the job or one of its scalings (by uid), or a warning about one of its pods."""
     about: Json = event.get("involvedObject") or {}
     uid, name, kind = about.get("uid"), str(about.get("name") or ""), about.get("kind")
-    reason, text = str(event.get("reason") or ""), " ".join(str(event.get("message")).split())
+    message = str(event.get("message"))
+    reason, text, short = str(event.get("reason") or ""), " ".join(message.split()), ""
     is_warning = event.get("type") == "Warning"
     scaling = scalings.get(str(uid))
     if uid == job.uid:
         named = _SCALING.match(text)
         subject = f"{named[1]} {named[2]}" if named else JOB
         text = text[named.end() :].strip(": ") if named else text
+        short = " ".join(tell_cause(message).split()) if named is None else ""
     elif scaling is not None:
         subject = name_scaling(scaling)
     elif kind == "Pod" and is_warning and name.startswith(f"{job.key.name}-"):
@@ -91,7 +101,23 @@ def read_event(event: Json, job: TrainingJob, scalings: Mapping[str, Scaling]) -
     at = find_time(event)
     if at < job.created:
         return None  # of a former job's pods of the same name
-    return Entry(at, subject, reason, text, is_warning, find_count(event))
+    return Entry(at, subject, reason, text, is_warning, find_count(event), short)
+
+
+def drop_past(events: Iterable[Json], pods: Iterable[Pod] | None) -> list[Json]:
+    """Without those about pods that are gone, and those that tell why one had not started yet."""
+    if pods is None:
+        return list(events)
+    born = {key: pod for pod in pods for key in (pod.uid, pod.name)}
+    return [event for event in events if not _is_past(event, born)]
+
+
+def _is_past(event: Json, pods: Mapping[str, Pod]) -> bool:
+    about: Json = event.get("involvedObject") or {}
+    if about.get("kind") != "Pod":
+        return False
+    pod = pods.get(str(about.get("uid") or about.get("name")))
+    return pod is None or (pod.started is not None and find_time(event) < pod.started)
 
 
 def merge_pods(entries: Iterable[Entry]) -> list[Entry]:
@@ -151,7 +177,8 @@ def _read_job(job: TrainingJob) -> Iterator[Entry]:
             continue
         text = condition.message or condition.reason
         if condition.status == "True":
-            yield Entry(at, JOB, condition.type, text, condition.type == "Failed")
+            is_warning, short = condition.type == "Failed", tell_cause(text)
+            yield Entry(at, JOB, condition.type, text, is_warning, short=short)
         elif condition.reason not in ORDINARY:
             ended = f"no longer {condition.type} ({condition.reason})"
             yield Entry(at, JOB, condition.type, f"{ended}: {text}" if condition.message else ended)

@@ -61,7 +61,7 @@ async def submit_and_watch(
         return True
     job = next(obj for obj in stored if obj["kind"] == TRAINING_JOBS.kind)
     there = replace(cluster, namespace=get_meta(job, "namespace"))
-    return await watch(there, screen, get_meta(job, "name"))
+    return await watch(there, screen, get_meta(job, "name"), stored=job)
 
 
 async def submit(

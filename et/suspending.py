@@ -7,8 +7,9 @@ from datetime import timedelta
 from et.clusters import Cluster
 from et.errors import EtError
 from et.waiting import LOOK
+from et_kube.errors import Conflict
 from et_kube.resources import Json
-from et_kube.retrying import ask_again
+from et_kube.retrying import TRANSIENT, ask_again
 from et_operator.codec.decoding import ANNOTATION_SUSPENDED, decode_job
 from et_operator.model.jobs import TrainingJob
 
@@ -21,13 +22,36 @@ async def suspend(cluster: Cluster, stored: Json) -> Json:
     return await _patch(cluster, stored, is_wanted=True)
 
 
-async def resume(cluster: Cluster, stored: Json) -> Json:
-    """Let it go on; asked again where no answer comes, for that does no harm; as stored."""
+async def resume(cluster: Cluster, stored: Json, *, is_pinned: bool = False) -> Json:
+    """Let it go on; asked again where no answer comes, for that does no harm; as stored.
+
+    With `is_pinned` only the job that was read: Conflict where anybody has written it since.
+    """
+    is_unanswered = False
 
     async def ask() -> Json:
-        return await _patch(cluster, stored, is_wanted=False)
+        nonlocal is_unanswered
+        try:
+            return await _patch(cluster, stored, is_wanted=False, is_pinned=is_pinned)
+        except TRANSIENT:
+            is_unanswered = True
+            raise
+        except Conflict:  # of our own write, whose answer was lost?
+            now = await cluster.api.get(decode_job(stored).key.ref) if is_unanswered else stored
+            is_same = now["metadata"]["uid"] == stored["metadata"]["uid"]
+            if not is_same or is_suspended(now):
+                raise
+            return now
 
     return await ask_again(cluster.clock, LOOK, LASTING)(ask)
+
+
+def is_suspended(stored: Json) -> bool:
+    """Whether it is to be, by `spec.suspend`; what the operator has made of that is in its status.
+
+    The annotation of others is not meant.
+    """
+    return (stored.get("spec") or {}).get("suspend") is True
 
 
 def check_annotation(job: TrainingJob) -> None:
@@ -40,7 +64,10 @@ def check_annotation(job: TrainingJob) -> None:
         )
 
 
-async def _patch(cluster: Cluster, stored: Json, *, is_wanted: bool) -> Json:
-    uid = stored["metadata"]["uid"]
-    body = {"metadata": {"uid": uid}, "spec": {"suspend": is_wanted}}
+async def _patch(
+    cluster: Cluster, stored: Json, *, is_wanted: bool, is_pinned: bool = False
+) -> Json:
+    pins = ("uid", "resourceVersion") if is_pinned else ("uid",)
+    metadata = {key: stored["metadata"][key] for key in pins}
+    body = {"metadata": metadata, "spec": {"suspend": is_wanted}}
     return await cluster.api.patch(decode_job(stored).key.ref, body)

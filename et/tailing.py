@@ -13,8 +13,17 @@ from rich.text import Text
 from et.clusters import Cluster
 from et.errors import EtError, explain
 from et.following import GIVE_UP
+from et.keeping import Kept, read_kept
 from et.logs import Beginning, LogLine, Place, PodLog, merge
-from et.missing import LAUNCHER, explain_absent, has_started, is_wanted, list_notes
+from et.missing import (
+    LAUNCHER,
+    explain_absent,
+    find_gone,
+    has_left,
+    has_started,
+    is_wanted,
+    list_notes,
+)
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
 from et.screens import Screen
@@ -50,7 +59,8 @@ async def follow_logs(
     """The same, and then every line when it is printed, until the job has ended."""
     tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
     await tail.show(await tail.begin(is_following=True))
-    await tail.follow()
+    if not tail.is_over:
+        await tail.follow()
     return tail.is_whole
 
 
@@ -69,30 +79,60 @@ class Tail:
     left: Mapping[str, Place] = field(default_factory=dict)
     """How far those logs were read, at the last look, whose pods are removed."""
     told: set[str] = field(default_factory=set)
+    job_seen: TrainingJob | None = None
+    """At the last look, as its pods."""
+    pods_seen: Sequence[Pod] = ()
     width: int = len(LAUNCHER)
+    kept: set[str] = field(default_factory=set)
+    """Workers whose last lines were shown, as a broker kept them."""
+    is_over: bool = False
+    """All that was asked for has gone: nothing more will come of it."""
+    is_unread: bool = False
+    """A log could not be read in which the last lines of one that has gone may be."""
 
     async def begin(self, *, is_following: bool) -> list[Pod]:
-        """The first look; what it does not find is explained.
+        """The first look; what it does not find is explained, or what is left of it shown.
 
         Raises:
             EtError: it is not there, and who follows would wait for it in vain.
         """
         job, pods = await self._read()
-        troubles = [*explain_absent(job, pods, self.only, is_following=is_following)]
+        gone = find_gone(job, pods, self.only, self.cluster.clock.now())
+        kept = await read_kept(self.cluster, pods, gone) if gone else Kept()
+        self.kept |= kept.logs.keys()
+        left = self.only - kept.logs.keys()
+        is_unread = kept.trouble is not None
+        absent = explain_absent(job, pods, left, is_following=is_following, is_unread=is_unread)
+        troubles = [*absent]
+        if self.only and not left:
+            troubles, self.is_over = [], True
         if troubles:
             there = ", ".join(self._shorten(pod.name) for pod in pods) or "no pod"
-            raise EtError(f"{'; '.join(troubles)} (there is {there})")
-        for text in list_notes(job, pods, self.only):
+            words = f"{'; '.join(troubles)} (there is {there})"
+            raise EtError(f"{words}: {explain(kept.trouble)}" if kept.trouble else words)
+        self._show_kept(kept)
+        for text in [] if self.is_over else list_notes(job, pods, self.only):
             self.screen.hint(text)
         return self._take(job, pods)
+
+    def _show_kept(self, kept: Kept) -> None:
+        there = {pod.name for pod in self.pods_seen}
+        for log in kept.logs.values():
+            self.screen.hint(log.describe(is_there=log.worker in there))
+            for line in log.select(self.beginning, self.cluster.clock.now()):
+                self._print(line)
+        if kept.trouble is not None:
+            self.is_unread = True
+            self.screen.warn(f"the log of a launcher's broker is missing: {explain(kept.trouble)}")
 
     async def look(self) -> list[Pod]:
         """Read the job and its pods; those whose container has started."""
         return self._take(*await self._read())
 
-    async def _read(self) -> tuple[TrainingJob, list[Pod]]:
-        job = decode_job(await read_job(self.cluster, self.job))
-        return job, await read_pods(self.cluster, job)
+    async def _read(self) -> tuple[TrainingJob, Sequence[Pod]]:
+        self.job_seen = job = decode_job(await read_job(self.cluster, self.job))
+        self.pods_seen = await read_pods(self.cluster, job)
+        return job, self.pods_seen
 
     def _take(self, job: TrainingJob, pods: Sequence[Pod]) -> list[Pod]:
         self.has_ended = has_ended(job) or (self.uid not in {"", job.uid})
@@ -106,7 +146,7 @@ class Tail:
     @property
     def is_whole(self) -> bool:
         """Whether each log could be read to its end."""
-        return not any(log.trouble for log in self.logs.values())
+        return not self.is_unread and not any(log.trouble for log in self.logs.values())
 
     async def show(self, pods: Sequence[Pod]) -> None:
         """Print what these pods have printed so far; KubeError where no log can be read."""
@@ -114,11 +154,21 @@ class Tail:
         async with aclosing(merge(logs)) as lines:
             async for line in lines:
                 self._print(line)
+        await self._show_left([log.pod.name for log in logs if log.trouble is not None])
         troubles = [log.trouble for log in logs if log.trouble is not None]
         if logs and len(troubles) == len(logs):
             raise troubles[0]
         for log in logs:
             self._tell_missing(log)
+
+    async def _show_left(self, unread: Sequence[str]) -> None:
+        """Of workers that have left, and whose own logs cannot be read: what a broker has kept."""
+        job = self.job_seen
+        left = [n for n in unread if job and has_left(job, n) and n not in self.kept]
+        if left:
+            kept = await read_kept(self.cluster, self.pods_seen, left)
+            self.kept |= kept.logs.keys()
+            self._show_kept(kept)
 
     async def follow(self) -> None:
         """Print what is printed from now on, by workers that are yet to come too."""

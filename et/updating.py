@@ -1,8 +1,8 @@
 """`et submit --update`: a job as its file says, without what others decide of it.
 
-Server-side apply: what the file has holds, whoever else wrote it; what an earlier update brought
-and the file has no more goes; all else stays, and what the job has beyond its file is named. The
-number of workers is the scalings' own, and whether it is suspended stays as well.
+Server-side apply: what the file has holds, whoever else wrote it; what an earlier file brought and
+this one has no more goes; all else stays, and what the job has beyond its file is named. The number
+of workers is the scalings' own, and whether it is suspended stays as well.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
+from et.handing import hand_over
 from et.manifests import Objects
 from et.reading import explain_end, has_ended
 from et.screens import Screen
@@ -54,8 +55,10 @@ async def _apply(
     ref = Ref(TRAINING_JOBS, place, get_meta(manifest, "name"))
     for _ in range(TRIES):
         before = await _find(cluster, ref)
-        body = build_update(manifest, place, before, replicas)
         try:
+            if before is not None:
+                before = await _hand_over(cluster, ref, before)
+            body = build_update(manifest, place, before, replicas)
             after = await cluster.api.patch(ref, body, content_type=APPLY_PATCH)
         except Conflict:
             await cluster.clock.sleep(PAUSE)
@@ -70,11 +73,17 @@ async def _apply(
 
 async def _find(cluster: Cluster, ref: Ref) -> Json | None:
     try:
-        found = await cluster.api.get(ref)
+        found = await cluster.api.get_managed(ref)
     except NotFound as error:
         if ref.name not in error.message:
             raise  # the kind is missing, or the namespace
         return None
+    if get_meta(found, "deletionTimestamp"):
+        raise EtError(
+            f"{ref.name} is being deleted, and nothing of it changes any more: wait until it is "
+            f"gone (`kubectl wait --for=delete trainingjob {ref.name} -n {ref.namespace}`), then "
+            "submit it again"
+        )
     job = decode_job(found)
     if has_ended(job):
         raise EtError(
@@ -82,6 +91,15 @@ async def _find(cluster: Cluster, ref: Ref) -> Json | None:
             f"any more. `et delete {ref.name}`, and submit it again"
         )
     return found
+
+
+async def _hand_over(cluster: Cluster, ref: Ref, before: Json) -> Json:
+    """The job, once what `et` wrote into it without applying it counts as applied."""
+    entries = hand_over(before["metadata"].get("managedFields") or ())
+    if entries is None:
+        return before
+    pin = {key: get_meta(before, key) for key in ("uid", "resourceVersion")}
+    return await cluster.api.patch(ref, {"metadata": {**pin, "managedFields": entries}})
 
 
 def build_update(
@@ -114,10 +132,10 @@ def _keep_suspend(body: dict[str, Any], before: Json) -> None:
             spec["suspend"] = stored["suspend"]
 
 
-async def _list_others(cluster: Cluster, body: Json, after: Json) -> list[str]:
+async def _list_others(cluster: Cluster, body: Json, after: Json) -> list[str] | None:
     """Fields that the job has and would not have, were it made of the file: not of an update.
 
-    Empty, too, where the server does not say what it would make.
+    None where the server does not say what it would make.
     """
     place = get_meta(after, "namespace")
     metadata = {**body["metadata"], "generateName": f"{get_meta(after, 'name')}-"}
@@ -126,7 +144,7 @@ async def _list_others(cluster: Cluster, body: Json, after: Json) -> list[str]:
     try:
         alone = await cluster.api.dry_run(TRAINING_JOBS, place, {**body, "metadata": metadata})
     except KubeError:
-        return []
+        return None
     return list(_find_more(after.get("spec"), alone.get("spec"), "spec"))
 
 
@@ -148,7 +166,7 @@ def count_replicas(job: Json | None) -> int | None:
     return number if type(number) is int else None
 
 
-def tell(screen: Screen, before: Json | None, after: Json, others: Sequence[str]) -> None:
+def tell(screen: Screen, before: Json | None, after: Json, others: Sequence[str] | None) -> None:
     """What has become of the job, what its pods have of it, and what of it is not in the file."""
     name, place = get_meta(after, "name"), get_meta(after, "namespace")
     where = f"TrainingJob {name} in namespace {place}"
@@ -160,11 +178,14 @@ def tell(screen: Screen, before: Json | None, after: Json, others: Sequence[str]
             f"not as the file has it, and it stays: {', '.join(others)}; it came with the job or "
             f"by others: `kubectl edit trainingjob {name} -n {place}` takes it away"
         )
-    if before.get("spec") == after.get("spec") and others:
-        screen.say(f"{where} has what the file says already")
-        return
+    if others is None:
+        screen.hint(
+            "whether it has more than the file is not known: the API server did not say what it "
+            "would make of the file alone"
+        )
     if before.get("spec") == after.get("spec"):
-        screen.say(f"{where} is as the file says already")
+        is_alike = others is not None and not others
+        screen.say(f"{where} {'is as' if is_alike else 'has what'} the file says already")
         return
     workers = count(count_replicas(after), "worker")
     screen.say(f"{where} is updated; it has {workers} (--replicas sets another number)")

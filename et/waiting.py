@@ -1,4 +1,7 @@
-"""What comes about by others' doing is looked for, again and again, for so long."""
+"""Waiting until something is so: asked each second, and a TimeoutError when it takes too long.
+
+It changes nothing. Who can be told by a watch takes following.py.
+"""
 
 from __future__ import annotations
 

@@ -12,12 +12,13 @@ from rich.live import Live
 from et.clusters import Cluster
 from et.errors import explain
 from et.following import follow
-from et.frames import View, find_stage, fit, list_scalings, summarise
+from et.frames import View, find_stage, fit, list_notes, list_scalings, summarise
 from et.logs import Beginning, PodLog
 from et.reading import (
     explain_end,
     find_launcher,
     has_ended,
+    names_cause,
     read_cause,
     read_job,
     read_pods,
@@ -39,9 +40,13 @@ TAIL = 1000
 """Lines of the log that are read to find the newest step."""
 
 
-async def watch(cluster: Cluster, screen: Screen, name: str) -> bool:
-    """Show the job until it has ended; whether it succeeded."""
-    watcher = Watcher(cluster, screen, View(decode_job(await read_job(cluster, name))))
+async def watch(cluster: Cluster, screen: Screen, name: str, *, stored: Json | None = None) -> bool:
+    """Show the job until it has ended; whether it succeeded.
+
+    Who has just made it gives it as `stored`: where it cannot be read yet, it is asked for again.
+    """
+    first = stored if stored is not None else await read_job(cluster, name)
+    watcher = Watcher(cluster, screen, View(decode_job(first)))
     ref = Ref(TRAINING_JOBS, cluster.namespace, name)
     with watcher.open():
         # The work is over with the job; what only tells of it is then cut short.
@@ -53,7 +58,7 @@ async def watch(cluster: Cluster, screen: Screen, name: str) -> bool:
     elif not screen.is_live:
         screen.say(f"{name} has {str(job.status.phase).lower()}: {explain_end(job)}")
     cause = await read_cause(cluster, job)
-    if cause:
+    if cause and not names_cause(explain_end(job), cause):
         screen.say(f"its error: {cause}   (et logs {name} launcher)")
     return job.status.phase == "Succeeded" and not watcher.view.is_gone
 
@@ -72,6 +77,7 @@ class Watcher:
     stage: object = None
     step: Step | None = None
     told: float = 0.0
+    notes: dict[str, str] = field(default_factory=dict)
 
     def open(self) -> Live | nullcontext[None]:
         """The part of the screen that is drawn again and again, where there can be one."""
@@ -125,12 +131,22 @@ class Watcher:
             if line not in self.said:
                 self.said.add(line)
                 self.screen.say(f"{format_clock(clock.now(), clock.now())}  {line}")
+        self._print_notes()
         stage, seconds = find_stage(view), clock.monotonic()
         is_new_step = view.progress.newest != self.step and seconds - self.told >= QUIET
         if stage == self.stage and not is_new_step:
             return
         self.stage, self.step, self.told = stage, view.progress.newest, seconds
         self.screen.say(f"{format_clock(clock.now(), clock.now())}  {summarise(view)}")
+
+    def _print_notes(self) -> None:
+        """A line for each trouble and wait that is new or told otherwise, or is over."""
+        before, now = self.notes, self.cluster.clock.now()
+        self.notes = list_notes(self.view)
+        said = [text for kind, text in self.notes.items() if before.get(kind) != text]
+        said += [f"{kind} is over" for kind in before if kind not in self.notes]
+        for text in said if not has_ended(self.view.job) else ():
+            self.screen.say(f"{format_clock(now, now)}  {text}")
 
     async def _read_scalings(self) -> None:
         """List them while one goes on, and when one is over."""

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from et.clusters import Cluster
 from et.errors import EtError
+from et.listing import describe_span
 from et.queues import format_since, list_line, name_job, read_queue
 from et.reading import (
     count_wanted,
@@ -17,19 +18,22 @@ from et.reading import (
     find_queue,
     has_ended,
     list_troubles,
+    names_cause,
     read_admission,
     read_cause,
     read_events,
     read_job,
+    read_pods,
     read_silence,
 )
 from et.screens import Screen, format_duration, style_phase
-from et.stories import JOB, Entry, tell_story
+from et.stories import JOB, Entry, drop_past, tell_story
 from et_contract.admissions import ADMITTED, REFUSED, AdmissionState
-from et_kube.errors import Refused
+from et_kube.errors import KubeError, Refused
 from et_operator.codec.decoding import decode_job
 from et_operator.model.conditions import AWAITING, find_condition
 from et_operator.model.jobs import TrainingJob
+from et_operator.model.pods import Pod
 from et_operator.model.texts import count
 from et_scheduler.model.jobs import Admission
 
@@ -46,20 +50,23 @@ async def explain(cluster: Cluster, screen: Screen, name: str, *, as_json: bool)
     stored = await read_job(cluster, name)
     job, admission = decode_job(stored), read_admission(stored)
     line = await _read_line(cluster, find_queue(job, admission))
-    story = tell_story(job, [], await read_events(cluster, job.key.namespace))
+    events = drop_past(
+        await read_events(cluster, job.key.namespace), await _read_pods(cluster, job)
+    )
+    story = tell_story(job, [], events)
     now = cluster.clock.now()
     facts = list(list_reasons(job, admission, line, story, now))
     cause = await read_cause(cluster, job)
-    facts += [("error", cause)] if cause else []
+    if cause and (as_json or not names_cause(explain_end(job), cause)):
+        facts.append(("error", cause))
     silence = await read_silence(cluster, job)
     facts += [("training", silence)] if silence else []
     if as_json:
         reasons = [{"about": label, "text": text} for label, text in facts]
         screen.show_json({"job": name, "phase": job.status.phase, "reasons": reasons})
         return
-    began, ended = job.status.start_time or job.created, job.status.completion_time or now
     title = Text.assemble((name, "bold"), "  ", style_phase(job.status.phase or ""))
-    screen.say(title.append(f"  for {format_duration(ended - began)}", style="dim"))
+    screen.say(title.append(f"  {describe_span(job, now)}", style="dim"))
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -80,6 +87,7 @@ def list_reasons(
         yield "spec", job.invalid
     if has_ended(job):
         yield "end", explain_end(job)
+        yield from (("warning", f"SpecWarning: {warning}") for warning in job.warnings)
         return
     told, queue = find_condition(job.status.conditions, ADMITTED), find_queue(job, admission)
     if told is not None and told.reason == REFUSED:  # et-scheduler says no more of it
@@ -93,7 +101,7 @@ def list_reasons(
     for trouble in list_troubles(job):
         yield "trouble", trouble
     yield from _list_waits(job)
-    yield from _list_warnings(story, now)
+    yield from _list_warnings(job, story, now)
     yield "workers", _describe_workers(job)
 
 
@@ -131,17 +139,31 @@ def _list_of_line(name: str, line: Sequence[str]) -> Iterator[Fact]:
         yield "behind", ", ".join(before) + more
 
 
-def _list_warnings(story: Sequence[Entry], now: datetime) -> Iterator[Fact]:
-    warnings = [one for one in story if one.is_warning and now - one.at <= LATELY]
+def _list_warnings(job: TrainingJob, story: Sequence[Entry], now: datetime) -> Iterator[Fact]:
+    """The newest, without what a condition tells: it is a trouble, and told as such, or over."""
+    told = {condition.type for condition in job.status.conditions}
+    warnings = [
+        one
+        for one in story
+        if one.is_warning and now - one.at <= LATELY and not (one.about == JOB and one.what in told)
+    ]
     for one in warnings[-MOST_WARNINGS:]:
         about = "" if one.about == JOB else f"{one.about}: "
-        yield "warning", f"{about}{one.what}: {one.text} ({format_duration(now - one.at)} ago)"
+        yield "warning", f"{about}{one.what}: {one.show()} ({format_duration(now - one.at)} ago)"
 
 
 def _describe_workers(job: TrainingJob) -> str:
     wanted = count_wanted(job)
     of = "" if wanted is None else f" of {wanted}"
     return f"{len(job.status.current_workers)}{of} run"
+
+
+async def _read_pods(cluster: Cluster, job: TrainingJob) -> list[Pod] | None:
+    """None where they may not be read."""
+    try:
+        return await read_pods(cluster, job)
+    except KubeError:
+        return None
 
 
 async def _read_line(cluster: Cluster, queue: str) -> list[str]:

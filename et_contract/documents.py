@@ -23,6 +23,8 @@ DRIVER_STALLED = "DriverStalled"
 """Key of a report's `problems`: the user's command has stopped asking for hosts."""
 WORKERS_IDLE = "WorkersIdle"
 """Another one: it runs nothing in workers that are listed."""
+NO_RING = "NoRing"
+"""And another: its ranks run, and form no ring."""
 
 
 class MemberState(StrEnum):

@@ -22,6 +22,8 @@ BIN_DIR = LIB_DIR + "/bin"
 """First in the user command's PATH: wrappers named horovodrun and ssh."""
 RANKS_DIR = RUN_DIR + "/ranks"
 """In a worker: what stands first in PYTHONPATH of the ranks of an elastic horovodrun."""
+RANK_STATES_DIR = RUN_DIR + "/rank-states"
+"""In a worker: a file for each of these, with how far it is."""
 
 SSH_DIR = RUN_DIR + "/ssh"
 """In a launcher that reaches its workers by ssh: the private key, and of each worker's agent, which

@@ -43,6 +43,12 @@ def read_worker_index(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def read_own_index(name: str, job: str) -> int | None:
+    """The same of a worker of this job; None for what is no name of one."""
+    index = read_worker_index(name)
+    return index if index is not None and name == build_worker_name(job, index) else None
+
+
 def read_launcher_epoch(name: str) -> int | None:
     """The epoch in a launcher's name (see build_launcher_name); None where it has none."""
     found = _LAUNCHER.fullmatch(name)
@@ -57,8 +63,7 @@ def build_launcher_name(job: str, epoch: int) -> str:
 def is_called(name: str, job: str, role: str) -> bool:
     """Whether a pod of this job and role can be called so."""
     if role == Role.WORKER:
-        index = read_worker_index(name)
-        return index is not None and name == build_worker_name(job, index)
+        return read_own_index(name, job) is not None
     if role == Role.LAUNCHER:
         epoch = read_launcher_epoch(name)
         return epoch is not None and name == build_launcher_name(job, epoch)

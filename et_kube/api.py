@@ -69,6 +69,8 @@ class Api(Protocol):
     ) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, with bookmarks, until `timeout` or the server ends it.
 
+        With "" what is there comes first, as ADDED, and no version is too old.
+
         Raises Expired when it must be listed again; Unreachable or OutcomeUnknown when the stream
         broke or was silent for longer than the inactivity limit. Close it (contextlib.aclosing) to
         stop early.
@@ -77,6 +79,10 @@ class Api(Protocol):
 
     async def get(self, ref: Ref) -> Json:
         """One object; NotFound."""
+        ...
+
+    async def get_managed(self, ref: Ref) -> Json:
+        """The same with its metadata.managedFields, which no other answer has; NotFound."""
         ...
 
     async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:

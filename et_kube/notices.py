@@ -129,16 +129,19 @@ def list_notices(node: Json, rows: Sequence[Row] = ROWS) -> list[Notice]:
 
 
 def choose_notice(found: Iterable[Notice], now: datetime | None = None) -> Notice | None:
+    """The one that weighs most; what stands first in the table wins among equals."""
+    return min(found, key=lambda one: weigh(one.kind, one.deadline, now), default=None)
+
+
+def weigh(
+    kind: NoticeKind, deadline: datetime | None, now: datetime | None = None
+) -> tuple[bool, bool, datetime]:
     """What is firm before what is not, and of two the one that ends first: without a time at once.
 
-    What is over for long counts least, for who knows the time. What stands first in the table wins
-    among equals.
+    What is over for long counts least, for who knows the time. Who compares moments first makes one
+    of each lead: whoever knows since when its sign is there.
     """
-
-    def weigh(one: Notice) -> tuple[bool, bool, datetime]:
-        return is_long_over(one.deadline, now), not one.is_firm, one.deadline or _EPOCH
-
-    return min(found, key=weigh, default=None)
+    return is_long_over(deadline, now), kind is not NoticeKind.FIRM, deadline or _EPOCH
 
 
 def is_long_over(deadline: datetime | None, now: datetime | None) -> bool:

@@ -188,6 +188,11 @@ class Rest:
         """See Api.get."""
         return await self._call(Request("get", "GET", ref.resource, build_ref_path(ref)))
 
+    async def get_managed(self, ref: Ref) -> Json:
+        """See Api.get_managed."""
+        request = Request("get", "GET", ref.resource, build_ref_path(ref))
+        return await self._call(request, is_whole=True)
+
     async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
         """See Api.create."""
         path = build_path(resource, namespace)
@@ -298,12 +303,13 @@ class Rest:
             raise TooLarge(f"{describe(request)}: more than {self._limits.page_values} values")
         return bytes(body)
 
-    async def _call(self, request: Request) -> dict[str, Any]:
+    async def _call(self, request: Request, *, is_whole: bool = False) -> dict[str, Any]:
         """Send a request and read its answer, an object."""
         async with self._send(request, request.timeout or self._limits.call) as response:
             body = await self._read_body(response, request)
         answer = read_object(body, describe(request))
-        trim(answer)
+        if not is_whole:
+            trim(answer)
         return answer
 
     @asynccontextmanager

@@ -15,6 +15,8 @@ from typing import Any
 from et_kube.quantities import MOST, read_amounts
 from et_kube.resources import Json
 
+HOSTNAME = "kubernetes.io/hostname"
+"""The label by which pods are bound to a node; its value need not be the node's name."""
 FIELD = "field:"
 """How the key of a requirement begins that is about a field of the node, not about a label."""
 MAX_TERMS = 64

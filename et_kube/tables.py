@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 Place = tuple[str, str]
 """Namespace ("" for kinds without one) and name."""
@@ -73,6 +74,8 @@ class Table(Generic[T]):
         self._is_partial = is_partial
         self._entries: dict[Place, Entry[T]] = {}
         self._groups: dict[tuple[str, Hashable], dict[Place, Entry[T]]] = {}
+        self._derived: dict[tuple[str, Hashable], dict[Callable[[list[T]], Any], Any]] = {}
+        """What was made of the objects of a group, until one of them changes."""
         self._ends: OrderedDict[str, End] = OrderedDict()
         """Of the uids that were last known to be deleted."""
         self._amended: dict[Place, float] = {}
@@ -116,6 +119,18 @@ class Table(Generic[T]):
         group = self._groups.get((index, key), {})
         return [group[place] for place in sorted(group)]
 
+    def derive(self, key: Hashable, make: Callable[[list[T]], D], index: str = "") -> D:
+        """What `make`, one and the same function, makes of what `select` finds.
+
+        It is made once, and anew when one of them has come, changed or gone: who asks often about
+        many that change seldom pays nothing for them.
+        """
+        made = self._derived.setdefault((index, key), {})
+        if make not in made:
+            made[make] = make(self.select(key, index))
+        found: D = made[make]
+        return found
+
     def put(self, entry: Entry[T]) -> tuple[T | None, bool]:
         """Take what was seen, unless something newer is known or this uid was seen deleted.
 
@@ -128,10 +143,11 @@ class Table(Generic[T]):
         before = old.value if old else None
         if self._is_over(entry) or (old and not self._is_news(entry, old)):
             return before, False
+        is_new = old is None or old.value != entry.value
         self._ends.pop(entry.uid, None)
-        self._drop(entry.place)
-        self._keep(entry)
-        return before, old is None or old.value != entry.value
+        self._drop(entry.place, is_change=is_new)
+        self._keep(entry, is_change=is_new)
+        return before, is_new
 
     def amend(self, place: Place, uid: str, change: Callable[[T], T], at: float) -> bool:
         """Note what a write of ours has done, known since `at`, until its event tells the same."""
@@ -233,16 +249,18 @@ class Table(Generic[T]):
         end = self._ends.get(entry.uid)
         return end is not None and (end.version is None or entry.version <= end.version)
 
-    def _keep(self, entry: Entry[T]) -> None:
+    def _keep(self, entry: Entry[T], *, is_change: bool = True) -> None:
         self._entries[entry.place] = entry
         for key in self._find_keys(entry):
             self._groups.setdefault(key, {})[entry.place] = entry
+            if is_change:
+                self._derived.pop(key, None)
 
     def _find_keys(self, entry: Entry[T]) -> Iterator[tuple[str, Hashable]]:
         found = ((name, index(entry.value)) for name, index in self._indexes.items())
         return ((name, key) for name, key in found if key is not None)
 
-    def _drop(self, place: Place) -> None:
+    def _drop(self, place: Place, *, is_change: bool = True) -> None:
         old = self._entries.pop(place, None)
         if old is None:
             return
@@ -252,3 +270,5 @@ class Table(Generic[T]):
             group.pop(place, None)
             if not group:
                 del self._groups[key]
+            if is_change:
+                self._derived.pop(key, None)

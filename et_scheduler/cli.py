@@ -1,4 +1,4 @@
-"""Flags and environment become Settings; the process's exit code comes from here."""
+"""Flags and environment become Settings, or a file of passes is replayed; exit codes are here."""
 
 from __future__ import annotations
 

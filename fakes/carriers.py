@@ -160,11 +160,12 @@ class Carrier:
 
     # ------------------------------------------------------------ nodes
     def _list_open(self, pod: Document) -> list[str]:
-        affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity")
+        affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
         nodes = [node["metadata"] for node in self._cluster.scan(NODES)]
-        if not affinity:
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        if not required:  # what a pod prefers is left aside
             return [node["name"] for node in nodes]
-        [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        [term] = required["nodeSelectorTerms"]
         [rule] = term["matchExpressions"]
         is_in = rule["operator"] == "In"
         found = [(node["name"], node["labels"].get(rule["key"])) for node in nodes]

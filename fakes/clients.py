@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from et_kube.api import MERGE_PATCH, Listing, WatchEvent
@@ -141,14 +142,14 @@ class FakeApi:
         field_selector: str = "",
         timeout: timedelta,  # noqa: ASYNC109 (the seam's: the server ends the watch)
     ) -> AsyncIterator[WatchEvent]:
-        """As Api.watch; seconds are those of the event loop."""
+        """As Api.watch; seconds are those of the event loop. From nowhere: from what is there."""
         call = await self._open("watch", Ref(resource, namespace or "", ""))
         history = self._cluster.history
-        cursor = int(resource_version)
-        if cursor < history.compacted:
-            message = f"too old resource version: {cursor} ({history.compacted})"
-            raise Expired(410, "Expired", message)
+        cursor = self._find_start(resource_version)
         self._log.close(call)
+        find = partial(self._cluster.list, resource, namespace, label_selector=label_selector)
+        for item in () if resource_version else find(field_selector=field_selector):
+            yield WatchEvent("ADDED", item)
         view = View(namespace, label_selector, field_selector)
         closings, bookmarks = history.closings, history.bookmarks
         loop = asyncio.get_running_loop()
@@ -171,10 +172,24 @@ class FakeApi:
                 return
             await history.sleep(deadline - loop.time(), since=since)
 
+    def _find_start(self, resource_version: str) -> int:
+        history = self._cluster.history
+        cursor = int(resource_version or history.revision)
+        if cursor < history.compacted:
+            message = f"too old resource version: {cursor} ({history.compacted})"
+            raise Expired(410, "Expired", message)
+        return cursor
+
     async def get(self, ref: Ref) -> Json:
         """As Api.get; always the truth."""
         call = await self._open("get", ref)
         stored: Json = self._answer(call, lambda: self._cluster.get(ref))
+        return stored
+
+    async def get_managed(self, ref: Ref) -> Json:
+        """As Api.get_managed."""
+        call = await self._open("get", ref)
+        stored: Json = self._answer(call, lambda: self._cluster.get_managed(ref))
         return stored
 
     async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
@@ -183,7 +198,8 @@ class FakeApi:
         ref = Ref(resource, namespace or "", name)
         call = await self._open("create", ref, body=manifest)
         stored: Json = self._answer(
-            call, lambda: self._cluster.create(resource, namespace, manifest)
+            call,
+            lambda: self._cluster.create(resource, namespace, manifest, manager=self._user),
         )
         return stored
 
@@ -209,7 +225,11 @@ class FakeApi:
         stored: Json = self._answer(
             call,
             lambda: self._cluster.patch(
-                ref, body, subresource=subresource, content_type=content_type
+                ref,
+                body,
+                subresource=subresource,
+                content_type=content_type,
+                manager=self._user,
             ),
         )
         return stored

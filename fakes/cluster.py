@@ -17,9 +17,10 @@ from typing import Any
 from et_kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
 from et_kube.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
-from fakes import kinds
-from fakes.documents import apply_patch, copy_json, copy_stored, json_patch, merge_patch
+from fakes import kinds, ownership
+from fakes.documents import copy_json, copy_stored, json_patch, merge_patch
 from fakes.histories import Change, History
+from fakes.ownership import Birth, Manager, Owners
 from fakes.selectors import parse_field_selector, parse_label_selector
 
 Document = dict[str, Any]
@@ -31,6 +32,8 @@ FIRST_REVISION = 1000
 LONGEST_GRACE = 10**11
 """Seconds that a date can still say; Go's dates go further than Python's."""
 FOREGROUND = "foregroundDeletion"
+SOMEBODY = "somebody"
+"""The field manager of who does not say which he is."""
 _KINDS = {(resource.api_version, resource.kind): resource for resource in ALL}
 
 
@@ -40,6 +43,7 @@ class Backup:
 
     revision: int
     objects: Mapping[Ref, Document]
+    owners: Mapping[str, Owners | Birth]
 
 
 class FakeCluster:
@@ -55,8 +59,8 @@ class FakeCluster:
         self.history = History(FIRST_REVISION)
         self.seed = seed
         self._objects: dict[Ref, Document] = {}
-        self._applied: dict[str, Json] = {}
-        """By uid: what a server-side apply had in it last, whoever's it was."""
+        self._owners: dict[str, Owners | Birth] = {}
+        """By uid; without what was written into a status."""
         self._made = 0
         self._clean_at = 0
 
@@ -68,6 +72,13 @@ class FakeCluster:
     def find(self, ref: Ref) -> Document | None:
         """A copy of one object, or None."""
         return self._copy(self._objects[ref]) if ref in self._objects else None
+
+    def get_managed(self, ref: Ref) -> Document:
+        """The same, with who has which of its fields."""
+        found = self.get(ref)
+        entries = ownership.encode(self._find_owners(ref), ref.resource.api_version)
+        found["metadata"]["managedFields"] = entries
+        return found
 
     def list(
         self,
@@ -102,10 +113,18 @@ class FakeCluster:
         return [document for _, _, document in sorted(found)]
 
     # ------------------------------------------------------------ writes
-    def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Document:
+    def create(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        manifest: Json,
+        *,
+        manager: str = SOMEBODY,
+    ) -> Document:
         """Store a new object."""
         ref, document = self._admit(resource, namespace, manifest)
         self._store(ref, document)
+        self._owners[document["metadata"]["uid"]] = Birth(Manager(manager, "Update"), document)
         return self.get(ref)
 
     def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> Document:
@@ -149,15 +168,28 @@ class FakeCluster:
         *,
         subresource: str = "",
         content_type: str = MERGE_PATCH,
+        manager: str = SOMEBODY,
     ) -> Document:
         """Change an object, its `status` or its `scale`; the answer is what was asked about."""
-        if content_type == APPLY_PATCH and ref not in self._objects:
-            return self._create_applied(ref, body)
+        if content_type == APPLY_PATCH:
+            return self._patch_applied(ref, body, Manager(manager, "Apply"))
         old = self._find(ref)
         if subresource == "scale":
-            return self._patch_scale(ref, old, body)
-        new = self._apply(old, body, content_type)
+            return self._patch_scale(ref, old, body, Manager(manager, "Update", "scale"))
+        return self._patch(ref, old, body, subresource, content_type, Manager(manager, "Update"))
+
+    def _patch(
+        self,
+        ref: Ref,
+        old: Document,
+        body: Json | Operations,
+        subresource: str,
+        content_type: str,
+        who: Manager,
+    ) -> Document:
+        new = self._change(old, body, content_type)
         new["metadata"] = kinds.read_metadata(ref.resource, new)
+        given = new["metadata"].pop("managedFields", None)
         is_metadata_ignored = subresource == "status" and kinds.is_custom(ref.resource)
         self._check_identity(ref, old, new, is_uid_checked=not is_metadata_ignored)
         if subresource == "status":
@@ -166,7 +198,31 @@ class FakeCluster:
             raise NotFound(404, "NotFound", "the server could not find the requested resource")
         else:
             new = kinds.prepare_update(ref, old, new)
-        self._update(ref, old, new)
+        if subresource:
+            self._update(ref, old, new)
+        else:
+            owners = ownership.decode(given) if given else self._find_owners(ref)
+            schema = kinds.build_schema(ref.resource)
+            self._update(ref, old, new, ownership.note_update(owners, who, old, new, schema))
+        return self.find(ref) or self._copy(new)
+
+    def _patch_applied(self, ref: Ref, body: Any, who: Manager) -> Document:
+        metadata, schema = body["metadata"], kinds.build_schema(ref.resource)
+        if metadata.get("managedFields"):
+            raise Refused(400, "BadRequest", "metadata.managedFields must be nil")
+        if ref not in self._objects:
+            if metadata.get("uid"):
+                message = f'Operation cannot be fulfilled on {ref.resource.plural} "{ref.name}": '
+                raise Conflict(409, "Conflict", f"{message}uid mismatch")
+            stored = self.create(ref.resource, ref.namespace, body)
+            _, owners = ownership.apply({}, who, {}, body, schema)
+            self._owners[stored["metadata"]["uid"]] = owners
+            return stored
+        old = self._find(ref)
+        new, owners = ownership.apply(self._find_owners(ref), who, old, body, schema)
+        new["metadata"] = kinds.read_metadata(ref.resource, new)
+        self._check_identity(ref, old, new, is_uid_checked=True)
+        self._update(ref, old, kinds.prepare_update(ref, old, new), owners)
         return self.find(ref) or self._copy(new)
 
     def delete(
@@ -207,6 +263,7 @@ class FakeCluster:
     def remove(self, ref: Ref) -> None:
         """The object is gone, whatever held it."""
         old = self._objects.pop(ref)
+        self._owners.pop(old["metadata"]["uid"], None)
         self._made += 1
         last = copy_stored(old)
         last["metadata"]["resourceVersion"] = str(self.history.revision + 1)
@@ -215,14 +272,14 @@ class FakeCluster:
     # ------------------------------------------------------------ backups
     def back_up(self) -> Backup:
         """Everything as it is now."""
-        return Backup(self.history.revision, dict(self._objects))
+        return Backup(self.history.revision, dict(self._objects), dict(self._owners))
 
     def restore(self, backup: Backup, *, bump: int = 0) -> None:
         """Etcd is set back to a snapshot. Its revision is too, plus `bump`; no uid is made twice.
 
         Objects have their resourceVersions of then, whatever `bump` is.
         """
-        self._objects = dict(backup.objects)
+        self._objects, self._owners = dict(backup.objects), dict(backup.owners)
         self.history.restore(backup.revision, bump)
         self._clean_at = 0
 
@@ -293,10 +350,13 @@ class FakeCluster:
         self._objects[ref] = document
         self.history.append(Change(self.history.revision + 1, ref, old, document, document))
 
-    def _update(self, ref: Ref, old: Document, new: Document) -> None:
+    def _update(self, ref: Ref, old: Document, new: Document, owners: Owners | None = None) -> None:
         metadata = new["metadata"]
         metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if new == old:
+        is_same = owners is None or owners == self._find_owners(ref)
+        if owners is not None:
+            self._owners[metadata["uid"]] = owners
+        if new == old and is_same:
             return
         if "generation" in metadata and not kinds.is_asked_for_the_same(old, new):
             metadata["generation"] = old["metadata"]["generation"] + 1
@@ -318,7 +378,15 @@ class FakeCluster:
             metadata["generation"] += 1
         self._store(ref, new)
 
-    def _patch_scale(self, ref: Ref, old: Document, body: Any) -> Document:
+    def _find_owners(self, ref: Ref) -> Owners:
+        """Who has what of a stored object."""
+        uid = self._objects[ref]["metadata"]["uid"]
+        found = self._owners.get(uid, {})
+        if isinstance(found, Birth):
+            found = self._owners[uid] = found.list_owners(kinds.build_schema(ref.resource))
+        return found
+
+    def _patch_scale(self, ref: Ref, old: Document, body: Any, who: Manager) -> Document:
         path = kinds.find_scale_path(ref)
         replicas = (body.get("spec") or {}).get("replicas")
         version = (body.get("metadata") or {}).get("resourceVersion")
@@ -328,7 +396,7 @@ class FakeCluster:
             for part in path[:-1]:
                 inner = inner.setdefault(part, {})
             inner[path[-1]] = replicas
-        new = self.patch(ref, change)
+        new = self._patch(ref, old, change, "", MERGE_PATCH, who)
         asked: Any = new
         for part in path:
             asked = asked.get(part, {})
@@ -342,24 +410,12 @@ class FakeCluster:
             "status": status | {"selector": new.get("status", {}).get("selector", "")},
         }
 
-    def _apply(self, old: Document, body: Any, content_type: str) -> Document:
+    def _change(self, old: Document, body: Any, content_type: str) -> Document:
         if content_type == MERGE_PATCH:
             return merge_patch(copy_stored(old), body)  # type: ignore[no-any-return]
         if content_type == JSON_PATCH:
             return json_patch(old, body)  # type: ignore[no-any-return]
-        if content_type == APPLY_PATCH:
-            uid = old["metadata"]["uid"]
-            last, self._applied[uid] = self._applied.get(uid, {}), copy_json(body)
-            return apply_patch(copy_stored(old), last, body)  # type: ignore[no-any-return]
         raise Refused(415, "UnsupportedMediaType", f"{content_type} is not supported here")
-
-    def _create_applied(self, ref: Ref, body: Any) -> Document:
-        if body["metadata"].get("uid"):
-            message = f'Operation cannot be fulfilled on {ref.resource.plural} "{ref.name}": '
-            raise Conflict(409, "Conflict", f"{message}uid mismatch")
-        stored = self.create(ref.resource, ref.namespace, body)
-        self._applied[stored["metadata"]["uid"]] = copy_json(body)
-        return stored
 
     def _check_identity(
         self, ref: Ref, old: Document, new: Document, *, is_uid_checked: bool

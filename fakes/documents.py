@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from et_kube.errors import Refused
-from et_kube.resources import Json
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -43,27 +42,6 @@ def merge_patch(target: Any, patch: Any) -> Any:
             result.pop(key, None)
         else:
             result[key] = merge_patch(result.get(key), value)
-    return result
-
-
-def apply_patch(target: Json, last: Json, new: Json) -> Any:
-    """What a server-side apply with force makes of it, by one who applied `last` before.
-
-    What he has left out goes, unless somebody has changed it since. Lists are taken whole, and who
-    else may own a field is not known.
-    """
-    return merge_patch(_prune(target, last, new), new)
-
-
-def _prune(target: Any, last: Any, new: Any) -> Any:
-    if not all(isinstance(part, Mapping) for part in (target, last, new)):
-        return target
-    result = {}
-    for key, value in target.items():
-        if key in new:
-            result[key] = _prune(value, last.get(key), new[key])
-        elif key not in last or last[key] != value:
-            result[key] = value
     return result
 
 

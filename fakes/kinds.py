@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from et_kube.errors import NotFound, Refused
 from et_kube.resources import CONFIG_MAPS, GROUP, NODES, PODS, Ref, Resource
 from fakes.documents import copy_json, copy_stored
+from fakes.ownership import build_schema as build_whole_schema
 from fakes.schemas import Schema, admit, find_definition, find_faults
 
 Document = dict[str, Any]
@@ -113,6 +115,13 @@ def shape(ref: Ref, document: Document) -> Document:
     if faults:
         raise invalid(ref, "; ".join(fault.lstrip(".") for fault in faults))
     return shaped  # type: ignore[no-any-return]
+
+
+@cache
+def build_schema(resource: Resource) -> Schema:
+    """Of whole objects, as far as it says what of them people may share."""
+    definition = find_definition(resource)
+    return build_whole_schema(definition["schema"]["openAPIV3Schema"] if definition else None)
 
 
 def read_metadata(resource: Resource, document: Document) -> Document:

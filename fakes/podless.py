@@ -118,9 +118,10 @@ class PodlessJob:
 
     @property
     def listed(self) -> int:
-        """Hosts on the list that horovodrun would read."""
+        """Hosts with slots on the list that horovodrun would read."""
         path = self.folder / "hosts"
-        return len(path.read_text().splitlines()) if path.exists() else 0
+        lines = path.read_text().splitlines() if path.exists() else []
+        return sum(not line.endswith(":0") for line in lines)
 
     async def start_agent(self, name: str) -> None:
         """PID 1 of a worker."""

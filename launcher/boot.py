@@ -99,20 +99,6 @@ def install(source: str, target: str) -> None:
         remove_tree(fresh)  # another process was first
 
 
-def compile_tree(path: str) -> None:
-    """Compile what will be started often. Not being able to costs time, nothing else."""
-    import py_compile
-
-    for folder, _folders, files in os.walk(path):
-        for name in files:
-            if not name.endswith(".py"):
-                continue
-            try:
-                py_compile.compile(os.path.join(folder, name), doraise=True)
-            except (OSError, py_compile.PyCompileError) as error:
-                sys.stderr.write("edl: cannot compile %s: %s\n" % (name, error))
-
-
 def link_ranks() -> None:
     """Have launcher/ranks where ranks look for it; they go without where that cannot be."""
     try:
@@ -136,7 +122,6 @@ def run(role: str, command: "list[str]") -> int:
         refusing.place_refusal()
         link_ranks()
         return serving.main(command, socket_path=os.path.join(RUN_DIR, "agent.sock"))
-    compile_tree(LIB_DIR)
     from launcher.shim import launching
 
     return int(launching.main(command))

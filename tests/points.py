@@ -126,6 +126,9 @@ POINTS = (
     Point("fuzz", "20,000 hostile inputs for every parser: the promised error or a value", PYTHON),
     Point("garbage", "who sends garbage is dropped with a reason", JOINED),
     # the command line
+    Point("renewed-workers", "new workers one by one while it trains", TRAINING),
+    Point("last-lines", "what a worker printed last is there once it has gone", TRAINING),
+    Point("rehearsed", "et rehearse says what a kill and a notice cost a job", TRAINING),
     Point("cli", "et: a job from submit to its end, with the role edit alone", REAL),
     # e2e: how jobs end, limits, troubles, other people's objects
     Point("clean-pod-policy", "each cleanPodPolicy leaves the pods that it names", REAL),

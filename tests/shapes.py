@@ -16,6 +16,7 @@ _MASKS = (
     (re.compile(r"\b\d{1,3}(\.\d{1,3}){3}\b"), "<address>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
     (re.compile(r"\b(\d+[dhms])+(?=[\s,;)]|$)"), "<age>"),
+    (re.compile(r'(?<="seconds":)\d+(\.\d+)?'), "<number>"),  # without a last zero
     (re.compile(r"\b\d+\.\d+(?= s\b)|\b\d+\.\d{3,}\b|(?<=\bt=)\d+\.\d+"), "<number>"),
     (re.compile(r"(?<=\bstep )\d+|(?<=\bstep=)\d+|(?<=\bepoch=)\d+"), "<count>"),
     (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])"), "-<random>"),

@@ -27,7 +27,8 @@ def main() -> None:
         text = discover.ask(paths.BROKER_SOCKET, nonce, discover.ANSWER_SECONDS)
         now = time.time()
         if text is not None and text != before:
-            hosts = {line.partition(":")[0] for line in text.splitlines()}
+            lines = [line for line in text.splitlines() if not line.endswith(":0")]
+            hosts = {line.partition(":")[0] for line in lines}
             print(f"listed {now:.6f} {','.join(sorted(hosts))}", flush=True)
             for host in hosts - set(running):
                 running[host] = subprocess.Popen([paths.KUBEXEC, host, PROCESS])

@@ -1,4 +1,7 @@
-"""A training that is nothing but its steps: who is lost is lost in the middle of one."""
+"""An elastic Horovod training that is all allreduce: who is lost is lost in the middle of a step.
+
+The user's command of benchmarks, in a pod.
+"""
 
 from __future__ import annotations
 

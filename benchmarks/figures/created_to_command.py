@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,14 @@ from benchmarks import quotes
 from benchmarks.apis import Sightings, build_path
 from benchmarks.audits import read_audit
 from benchmarks.benches import Bench, Site
-from benchmarks.findings import Figure, Finding, Goal, Series, Side
+from benchmarks.containers import Beginnings, follow_beginnings
+from benchmarks.findings import Bar, Figure, Finding, Goal, Series, Side, Waterfall
 from benchmarks.manifests import build_bare_pod, build_job, read_command
 from benchmarks.namespaces import clear_pods, make_namespace
 from benchmarks.podwatching import find_ended, read_stamp, wait_running, watch_pods
 from benchmarks.spreads import measure_spread
 from devcluster.audits import Request
+from et_contract.names import BROKER_CONTAINER
 
 WORKERS = 2
 SAMPLES = 20
@@ -24,22 +26,41 @@ LIMIT = 1.1
 ASIDE = "import time; time.sleep(3600)"
 """What a bare pod's sidecar runs in place of the broker."""
 
-MILESTONES = (
-    "first pod asked for",
-    "last pod created",
-    "broker asks for its config",
-    "workers seen running",
-    "workers named to the broker",
-    "last stream to a worker asked for",
-    "user's command began",
+PLATFORM, OPERATOR, BROKER = "the platform", "the operator", "broker, shim and agents"
+LAUNCHER_WAY = (
+    ("launcher's pod asked for", OPERATOR),
+    ("launcher's pod bound to a node", PLATFORM),
+    ("broker's container begun", PLATFORM),
+    ("broker asks for its config", BROKER),
+    ("last stream to a worker asked for", BROKER),
+    ("user's command began", BROKER),
 )
+WORKERS_WAY = (
+    ("last worker's pod asked for", OPERATOR),
+    ("last worker's pod bound", PLATFORM),
+    ("last worker's container begun", PLATFORM),
+    ("workers seen running", PLATFORM),
+    ("workers named to the broker", OPERATOR),
+)
+SHIM_WAY = (("launcher's container begun", PLATFORM),)
+BARE_WAY = (
+    ("its pod bound", PLATFORM),
+    ("its sidecar begun", PLATFORM),
+    ("its container begun", PLATFORM),
+    ("its command began", PLATFORM),
+)
+"""What each of them ends with, and who was at it until then."""
+
+Times = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """One job's milestones, in seconds since just before its creation was asked for."""
 
-    milestones: tuple[float, ...]
+    launcher: Times
+    workers: Times
+    shim: Times
     pods: tuple[dict[str, Any], ...]
 
 
@@ -47,34 +68,59 @@ async def measure(bench: Bench) -> Finding:
     """A job, then the same pods by themselves, and again; the first pair only warms things up."""
     site = bench.get_site()
     ours: list[Start] = []
-    bare: list[tuple[float, float]] = []
-    async with make_namespace(site, "start") as namespace:
+    bare: list[Times] = []
+    async with (
+        make_namespace(site, "start") as namespace,
+        follow_beginnings(site.cluster) as beginnings,
+    ):
         for number in range(bench.count_samples(SAMPLES) + 1):
-            start = await start_job(site, namespace, f"job-{number}")
-            seconds = await start_bare(site, namespace, start.pods)
+            start = await start_job(site, beginnings, namespace, f"job-{number}")
+            times = await start_bare(site, beginnings, namespace, start.pods)
             if number:
                 ours.append(start)
-                bare.append(seconds)
-    whole = tuple(start.milestones[-1] for start in ours)
-    parts = [
-        Series(f"... until: {title}", "s", tuple(start.milestones[place] for start in ours))
-        for place, title in enumerate(MILESTONES[:-1])
-    ]
-    commands, all_running = zip(*bare, strict=True)
+                bare.append(times)
+    whole = tuple(start.launcher[-1] for start in ours)
+    ways = (
+        ("", LAUNCHER_WAY, [start.launcher for start in ours]),
+        ("", WORKERS_WAY, [start.workers for start in ours]),
+        ("", SHIM_WAY, [start.shim for start in ours]),
+        ("bare pods: ", BARE_WAY, bare),
+    )
     goal = Goal("created to command, median", measure_spread(whole).median, LIMIT, "s")
+    parts = [series for title, way, times in ways for series in list_parts(title, way, times)]
+    bars = tuple(bar for title, way, times in ways for bar in list_bars(title, way, times))
     return Finding(
         series=(
             Series("created to command", "s", whole),
             *parts,
-            Series("bare pods: created to command", "s", commands, Side.BARE),
-            Series("bare pods: created to all seen running", "s", all_running, Side.BARE),
             Series("et-operator", "s", (quotes.START_SECONDS,), Side.PEER, quotes.ORIGIN),
         ),
         goals=(goal,),
+        waterfalls=(
+            Waterfall("created-to-command", "A start of 2 workers, medians, and bare pods", bars),
+        ),
     )
 
 
-async def start_job(site: Site, namespace: str, name: str) -> Start:
+def list_parts(
+    title: str, way: Sequence[tuple[str, str]], starts: Sequence[Times]
+) -> Iterator[Series]:
+    """A series for each milestone."""
+    side = Side.BARE if title else Side.OURS
+    for (end, _), times in zip(way, zip(*starts, strict=True), strict=True):
+        yield Series(f"... until: {title}{end}", "s", times, side)
+
+
+def list_bars(title: str, way: Sequence[tuple[str, str]], starts: Sequence[Times]) -> Iterator[Bar]:
+    """The pieces of a way between the medians of its milestones."""
+    begin = 0.0
+    for (end, whose), times in zip(way, zip(*starts, strict=True), strict=True):
+        median = measure_spread(times).median
+        yield Bar(f"{title}{end}", whose, begin, max(begin, median))
+        begin = median
+
+
+async def start_job(site: Site, beginnings: Beginnings, namespace: str, name: str) -> Start:
     """Create a job, wait for its command, and find out when each part of it was done."""
     selector = f"training-job-name={name}"
     launcher, workers = f"{name}-launcher", [f"{name}-worker-{n}" for n in range(WORKERS)]
@@ -87,20 +133,42 @@ async def start_job(site: Site, namespace: str, name: str) -> Start:
         await seen.wait(lambda: find_ended(seen.lines, launcher), f"{launcher} has ended")
         running = [await wait_running(seen, worker) for worker in workers]
         watch.cancel()
-    pods = await site.api.get(build_path("pods", namespace), labelSelector=selector)
+    listed = await site.api.get(build_path("pods", namespace), labelSelector=selector)
+    pods = {pod["metadata"]["name"]: pod for pod in listed["items"]}
     began = await read_stamp(site.api, namespace, launcher)
-    audit = read_audit(site.cluster.audit_log, namespace)
-    marks = (*find_marks(audit, name, began), began)
+    marks = Marks(read_audit(site.cluster.audit_log, namespace))
     await site.api.delete(build_path("trainingjobs", namespace, name))
     await clear_pods(site, namespace, selector)
-    ordered = (*marks[:3], max(running), *marks[3:])
-    return Start(tuple(mark - created for mark in ordered), tuple(pods["items"]))
+    account = f":{launcher}"
+
+    def since(*marks: float) -> Times:
+        return tuple(mark - created for mark in marks)
+
+    return Start(
+        launcher=since(
+            marks.find_asked(launcher),
+            marks.find_bound(launcher),
+            beginnings.find(pods[launcher], BROKER_CONTAINER),
+            marks.find_config_asked(account),
+            marks.find_last_stream(account, began),
+            began,
+        ),
+        workers=since(
+            max(map(marks.find_asked, workers)),
+            max(map(marks.find_bound, workers)),
+            max(beginnings.find(pods[worker], "worker") for worker in workers),
+            max(running),
+            marks.find_named(f"{name}-config", began),
+        ),
+        shim=since(beginnings.find(pods[launcher], "launcher")),
+        pods=tuple(pods.values()),
+    )
 
 
 async def start_bare(
-    site: Site, namespace: str, pods: Iterable[Mapping[str, Any]]
-) -> tuple[float, float]:
-    """The same pods at once, none waits for another: seconds to the command, and to all running."""
+    site: Site, beginnings: Beginnings, namespace: str, pods: Iterable[Mapping[str, Any]]
+) -> Times:
+    """The same pods at once, none waits for another: what BARE_WAY names, in seconds."""
     manifests = [build_bare_pod(pod, f"bare-{pod['metadata']['name']}") for pod in pods]
     launcher = next(item for item in manifests if item["spec"].get("initContainers"))
     launcher["spec"]["initContainers"][0]["command"] = ["python3", "-c", ASIDE]
@@ -115,27 +183,52 @@ async def start_bare(
             for manifest in manifests:
                 creations.create_task(site.api.create(build_path("pods", namespace), manifest))
         await seen.wait(lambda: find_ended(seen.lines, name), f"{name} has ended")
-        running = [await wait_running(seen, other) for other in others]
+        for other in others:
+            await wait_running(seen, other)
         watch.cancel()
     began = await read_stamp(site.api, namespace, name)
+    pod = await site.api.get(build_path("pods", namespace, name))
+    bound = Marks(read_audit(site.cluster.audit_log, namespace)).find_bound(name)
     await clear_pods(site, namespace, "benchmark=bare")
-    return began - created, max(began, *running) - created
+    sidecar, own = (beginnings.find(pod, each) for each in (BROKER_CONTAINER, "launcher"))
+    return tuple(mark - created for mark in (bound, sidecar, own, began))
 
 
-def find_marks(audit: Sequence[Request], job: str, began: float) -> tuple[float, ...]:
-    """What MILESTONES names, but for what the watch saw and the command said."""
-    ours = [request for request in audit if request.name.startswith(f"{job}-")]
-    creations = [r for r in ours if r.verb == "create" and r.target == "pods"]
-    broker = [r for r in audit if r.account.endswith(f":{job}-launcher")]
-    naming = [r for r in ours if r.verb == "patch" and r.name == f"{job}-config" and r.done < began]
-    streams = [r for r in broker if r.target == "pods/exec" and r.received < began]
-    return (
-        min(r.received for r in creations),
-        max(r.done for r in creations),
-        min(r.received for r in broker),
-        max(r.done for r in naming),
-        max(r.received for r in streams),
-    )
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """When the API server was asked for what, or had done it, by its audit log: UTC seconds."""
+
+    audit: Sequence[Request]
+
+    def find_asked(self, pod: str) -> float:
+        """When the pod's creation was asked for."""
+        return min(r.received for r in self.audit if r.name == pod and _is(r, "create", "pods"))
+
+    def find_bound(self, pod: str) -> float:
+        """When the pod had its node."""
+        return max(r.done for r in self.audit if r.name == pod and _is(r, "create", "pods/binding"))
+
+    def find_config_asked(self, account: str) -> float:
+        """When whoever has this account asked for anything first."""
+        return min(r.received for r in self.audit if r.account.endswith(account))
+
+    def find_last_stream(self, account: str, before: float) -> float:
+        """When it asked for the last exec before that time."""
+        return max(
+            r.received
+            for r in self.audit
+            if r.account.endswith(account) and r.target == "pods/exec" and r.received < before
+        )
+
+    def find_named(self, config: str, before: float) -> float:
+        """When the last names of workers before that time were in its config."""
+        return max(
+            r.done for r in self.audit if r.name == config and r.verb == "patch" and r.done < before
+        )
+
+
+def _is(request: Request, verb: str, target: str) -> bool:
+    return request.verb == verb and request.target == target
 
 
 FIGURE = Figure(
@@ -145,9 +238,10 @@ FIGURE = Figure(
         "creation is sent until the user's command runs, by the command's own word. The image is "
         "the operator's own: small, with python3, nothing in it needs warming. The rows below it "
         "are milestones of the same starts, each counted from the creation; times of requests are "
-        "the API server's (audit log), `seen` is a watch. Beside it the same pods with the same "
-        "images, containers and volumes, created at once by a script; there nothing waits for "
-        "anything: the sidecar sleeps, the command is the container's own."
+        "the API server's (audit log), those of containers containerd's, `seen` is a watch. "
+        "Beside it the same pods with the same images, containers and volumes, created at once by "
+        "a script; there nothing waits for anything: the sidecar sleeps, the command is the "
+        "container's own. The picture has the medians of all, and who was at each piece."
     ),
     measure=measure,
 )

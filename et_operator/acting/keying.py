@@ -1,4 +1,4 @@
-"""The ssh keys of a job: made here, written once, kept nowhere and never read again."""
+"""New ssh keys of a job, as texts: executing writes them once, nobody keeps or reads them again."""
 
 from __future__ import annotations
 

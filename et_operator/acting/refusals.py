@@ -6,7 +6,7 @@ from datetime import datetime
 
 from et_kube.errors import ApiError, Conflict, Expired, NotFound, Refused, Throttled
 from et_kube.resources import SECRETS, TRAINING_JOBS, Ref
-from et_operator.acting.executing import Execution, Failure
+from et_operator.acting.outcomes import Execution, Failure
 from et_operator.model.actions import Create, CreateKeys, Delete, DryRun, Subject
 from et_operator.model.snapshots import Refusal
 

@@ -14,6 +14,7 @@ from et_kube.resources import Json
 from et_operator.codec.fields import dig
 from et_operator.codec.templates import find_restarting
 from et_operator.model.specs import JobSpec
+from et_operator.model.texts import count
 
 _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
 _NEVER_RESTARTED = "pods are never restarted in place: use spec.restartPolicy"
@@ -56,15 +57,27 @@ def _find_contradictions(spec: JobSpec, choice: Choice) -> Iterator[str]:
         )
     allowed = max(spec.worker.max_replicas or 0, spec.worker.replicas)
     if choice.most and choice.most < allowed:
-        yield (
-            f"the command of the launcher lets {choice.most} workers take part at most, and "
-            f"{allowed} are allowed: those above run nothing. Raise the command's own most "
-            "(horovodrun's is --max-np, in processes, torchrun's the second of --nnodes) or lower "
-            "maxReplicas"
-        )
+        yield _describe_most(spec, choice, allowed)
     if choice.is_hostless:
         yield (
             "the command of the launcher tells horovodrun of no hosts: its processes run in the "
             "launcher's own pod, or it ends at once, and workers run nothing. Give it "
             f"--host-discovery-script {DISCOVER_SCRIPT}"
         )
+
+
+def _describe_most(spec: JobSpec, choice: Choice, allowed: int) -> str:
+    """That the command has no room for as many workers as there may be; what would have."""
+    most, slots = choice.most, spec.slots_per_worker
+    if not choice.name.startswith("horovodrun"):
+        return (
+            f"the command of the launcher lets {count(most, 'worker')} take part at most, and "
+            f"{allowed} are allowed: those above run nothing. Raise the command's own most "
+            f"(torchrun's is the second of --nnodes, which would be {allowed}) or lower "
+            "maxReplicas"
+        )
+    size = f"{count(most, 'worker')} of slotsPerWorker {slots}"
+    return (
+        f"the command's --max-np is for {size} at most, and {allowed} are allowed: those above "
+        f"run nothing. Raise it (--max-np {allowed * slots}) or lower maxReplicas"
+    )

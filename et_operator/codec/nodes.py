@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from et_kube.notices import ROWS, Row, choose_notice, find_misreading, list_notices
 from et_kube.resources import Json
-from et_operator.model.names import HOSTNAME
+from et_kube.shaping import HOSTNAME
 from et_operator.model.pods import Node
 
 _LOST_TAINTS = frozenset(

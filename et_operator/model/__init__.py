@@ -1,1 +1,6 @@
-"""The nouns: frozen data that a decision reads or makes. Standard library only, no I/O."""
+"""The nouns: frozen data that a decision reads or makes, and names and texts that are built of it.
+
+Beside the standard library they use words of et_contract (states, names of pods) and nouns of
+et_kube (kinds and references, Events, notices). No I/O, no clock, no decision; what comes from JSON
+is made by the codec, which checks it.
+"""

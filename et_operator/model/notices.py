@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from et_kube.notices import NoticeKind
+from et_kube.notices import Notice, NoticeKind
+from et_operator.model.texts import cut
+
+MAX_REMEMBERED = 96
+"""Bytes of a reason, and of a source, as they are remembered."""
+Place = tuple[str, str]
+"""Of what it is said: a node, or the uid of a pod; the other one is ""."""
+NoticeKey = tuple[str, str, str]
+"""That, and by which sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeRecord:
     """It was said of this node, or of this one pod (`uid`): since when, and when it ends.
 
-    `deadline` None: nobody says when, so at once. `withdrawn`: since when it is said no more,
-    though the node, or the pod, is there.
+    `source` is by which sign: each is remembered by itself. `deadline` None: nobody says when, so
+    at once. `withdrawn`: since when it is said no more, though the node, or the pod, is there.
     """
 
     reason: str
@@ -23,3 +31,14 @@ class NoticeRecord:
     uid: str = ""
     deadline: datetime | None = None
     withdrawn: datetime | None = None
+    source: str = ""
+
+    @property
+    def key(self) -> NoticeKey:
+        """By what it is known again."""
+        return self.node, self.uid, self.source
+
+
+def build_key(place: Place, notice: Notice) -> NoticeKey:
+    """The key of what this notice is remembered as: never of its reason, which anybody words."""
+    return (*place, cut(notice.source, MAX_REMEMBERED))

@@ -141,6 +141,11 @@ class Node:
     """All that is said of its end, where that is more than `notice`: by now another may count."""
 
     @property
+    def said(self) -> tuple[Notice, ...]:
+        """All that is said of its end."""
+        return self.notices or (() if self.notice is None else (self.notice,))
+
+    @property
     def is_leaving(self) -> bool:
         """Whether somebody has said for sure that it ends."""
         return self.notice is not None and self.notice.is_firm

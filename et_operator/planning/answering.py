@@ -18,11 +18,11 @@ from et_operator.model.snapshots import Refusal
 from et_operator.model.statuses import Outcome, ScalingRecord
 from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
-from et_operator.planning.drafts import Draft, find_pause, is_refused
+from et_operator.planning.drafts import Draft, find_pause, respect_refusal
 from et_operator.planning.explaining import describe_scaling, describe_turns
+from et_operator.planning.presence import has_passed
 from et_operator.planning.standings import Standing
 from et_operator.planning.turns import find_base, find_refusal, is_fixed, list_turns
-from et_operator.planning.views import has_passed
 
 MOST_ANSWERS = 64
 """So many writes of a pass are about scalings: whoever makes thousands of them must not keep the
@@ -42,7 +42,7 @@ def answer_scalings(draft: Draft) -> list[Action]:
     turns = list_turns(draft.view)
     waits = describe_turns(draft, turns)
     for scaling in draft.view.snapshot.scalings:
-        if scaling.deletion_requested or is_refused(draft, _build_ref(scaling)):
+        if scaling.deletion_requested or respect_refusal(draft, _build_ref(scaling)):
             continue
         actions += _answer(draft, scaling, turns, waits.get(scaling.uid, ""))
         if len(actions) >= MOST_ANSWERS:

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from et_operator.codec.pods import has_pre_stop
 from et_operator.model.pods import Pod, Termination
-from et_operator.planning.views import View, is_disrupted
+from et_operator.planning.ends import is_disrupted
+from et_operator.planning.views import View
 
 TERMINATED = 128 + 15
 """The exit code of a command that SIGTERM has ended."""

@@ -24,7 +24,7 @@ class _Wait(NamedTuple):
 
 def describe_ends(draft: Draft) -> None:
     """A condition while launchers are awaited, or pods are overdue, and an Event for each."""
-    wait = _find_wait(draft)
+    wait = _judge_ends(draft)
     if wait is None:
         draft.clear_condition(KIND, "Resolved")
         return
@@ -34,7 +34,7 @@ def describe_ends(draft: Draft) -> None:
     draft.set_condition(KIND, "True", wait.reason, wait.message)
 
 
-def _find_wait(draft: Draft) -> _Wait | None:
+def _judge_ends(draft: Draft) -> _Wait | None:
     """The pods that are overdue, else the launchers that are awaited; None where all is quick."""
     view = draft.view
     pods = view.snapshot.pods
@@ -51,7 +51,7 @@ def _find_wait(draft: Draft) -> _Wait | None:
     ends = {
         pod.name: pod.grace_end
         for pod in view.awaited_launchers
-        if pod.is_deleting and not draft.must_wait(pod.deletion_requested, SLOW)
+        if pod.is_deleting and not draft.wait_out(pod.deletion_requested, SLOW)
     }
     if not ends:
         return None

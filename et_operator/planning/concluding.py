@@ -77,7 +77,7 @@ def needs_no_word(live: Scaling) -> bool:
     return live.deletion_requested or (phase is not None and phase.is_final)
 
 
-def find_obstacle(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+def check_obstacle(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """Why none of the victims that are left will go (reason, message); None where one may."""
     leaving = {r.uid for r in draft.select_records(WorkerState.LEAVING)}
     told = [_describe_obstacle(draft, v) for v in scaling.victims if v.uid in leaving]
@@ -93,6 +93,6 @@ def _describe_obstacle(draft: Draft, victim: WorkerId) -> str:
     if pod is None or pod.deletion_grace_seconds is None:
         return ""
     grace = timedelta(seconds=pod.deletion_grace_seconds)
-    if draft.must_wait(pod.deletion_requested, grace + CONFIRMING):
+    if draft.wait_out(pod.deletion_requested, grace + CONFIRMING):
         return ""
     return f"Pod {victim.name} is deleted and does not end"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 
 from et_contract.admissions import Placement
@@ -24,17 +24,15 @@ from et_operator.model.conditions import is_true
 from et_operator.model.names import (
     ANNOTATION_AVOIDS,
     ANNOTATION_RETRIES,
-    LABEL_INDEX,
     build_access_name,
     build_network_name,
     build_runtime_name,
 )
 from et_operator.model.statuses import Runtime, WorkerRecord, WorkerState
 from et_operator.planning.admitting import find_placement
-from et_operator.planning.drafts import Draft, is_refused, is_waiting
+from et_operator.planning.drafts import Draft, back_off, respect_refusal
 from et_operator.planning.granting import grant_rights, withdraw_rights
 from et_operator.planning.launching import can_launch
-from et_operator.planning.leaving import is_room_short, list_holders
 from et_operator.planning.manifests.access import (
     build_report_map,
     build_service_account,
@@ -45,10 +43,11 @@ from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.placement import dislike, place
 from et_operator.planning.manifests.runtimes import build_runtime
-from et_operator.planning.manifests.workers import build_worker, read_index
-from et_operator.planning.noticing import find_avoided, find_disliked
+from et_operator.planning.manifests.workers import build_worker, call_worker
+from et_operator.planning.noticing import find_disliked
 from et_operator.planning.publishing import write_config
-from et_operator.planning.replacing import is_due, was_due
+from et_operator.planning.replacing import check_due, was_due
+from et_operator.planning.trimming import is_room_short, list_holders
 from et_operator.planning.views import View
 from et_operator.planning.yielding import count_waits
 
@@ -81,10 +80,10 @@ def create_all(draft: Draft) -> list[Action]:
     if view.snapshot.pods and (objects or not has_rights):
         # it was there: its job may be gone, and it with it
         draft.rest_on(TRAINING_JOBS, view.job.key.name)
-    if any(is_refused(draft, action.subject) for action in objects):
+    if any(respect_refusal(draft, action.subject) for action in objects):
         objects, config = config, objects
-    pods = create_pods(draft)
-    return [*objects, *config, *pods, *grant_rights(view, pods)]
+    pods, coming = create_pods(draft)
+    return [*objects, *config, *pods, *grant_rights(view, coming)]
 
 
 def create_objects(view: View) -> list[Action]:
@@ -101,8 +100,8 @@ def create_objects(view: View) -> list[Action]:
     return [*actions, *_create_runtime(view)]
 
 
-def create_pods(draft: Draft) -> list[Action]:
-    """The launcher of the recorded epoch first, then workers whose names are recorded.
+def create_pods(draft: Draft) -> tuple[list[Action], list[str]]:
+    """The launcher of the recorded epoch first, then workers; and the recorded names of these.
 
     While the launcher is yet to come, or finds no node for a while, no workers are created but
     those without which it could not start, and where pods were refused it is asked for alone: the
@@ -111,22 +110,23 @@ def create_pods(draft: Draft) -> list[Action]:
     view, status = draft.view, draft.view.status
     runtime = status.runtime
     if runtime is None or not has_runtime(view, runtime):
-        return []
-    if any(is_refused(draft, kind) for kind in (SECRETS, ROLES, ROLE_BINDINGS)):
-        return []
-    if _is_launcher_held_up(draft):
-        return []
+        return [], []
+    if any(respect_refusal(draft, kind) for kind in (SECRETS, ROLES, ROLE_BINDINGS)):
+        return [], []
+    if _check_hold_up(draft):
+        return [], []
     actions: list[Action] = []
     workers = _select_due(draft)
-    if _needs_launcher(draft):
+    if _check_launcher_due(draft):
         actions.append(_build_launcher(view, runtime))
         workers = workers if PODS not in view.snapshot.refusals else []
     elif view.is_launcher_missing or count_waits(draft):
         workers = workers[: max(draft.needed_workers - _count_promising(draft), 0)]
     actions += _create_workers(view, workers, runtime)
     if actions and has_keys(view.job) and not status.keys_secret:
-        return [CreateKeys(build_keys(view.job))]  # the pods mount them by the name that comes back
-    return actions
+        # the pods mount them by the name that comes back
+        return [CreateKeys(build_keys(view.job))], []
+    return actions, [record.name for record in workers]
 
 
 def has_runtime(view: View, runtime: Runtime) -> bool:
@@ -165,7 +165,7 @@ def note_keys(draft: Draft) -> None:
         draft.change(keys_secret=made)
 
 
-def _is_launcher_held_up(draft: Draft) -> bool:
+def _check_hold_up(draft: Draft) -> bool:
     """Whether the launcher waits for room, or for another try: nobody else is to have that room.
 
     A refusal of other pods, as of growth, says nothing of the room that the last launcher has left.
@@ -173,7 +173,7 @@ def _is_launcher_held_up(draft: Draft) -> bool:
     view, refusal = draft.view, draft.view.snapshot.refusals.get(PODS)
     if not view.is_launcher_missing:
         return False
-    if refusal is not None and refusal.name == view.launcher_name and is_refused(draft, PODS):
+    if refusal is not None and refusal.name == view.launcher_name and respect_refusal(draft, PODS):
         return True
     return is_room_short(view) and bool(list_holders(draft))
 
@@ -185,7 +185,7 @@ def _select_due(draft: Draft) -> list[WorkerRecord]:
     its room.
     """
     view, most = draft.view, draft.spec.worker.max_replicas
-    refusal = view.snapshot.refusals.get(PODS) if is_refused(draft, PODS) else None
+    refusal = view.snapshot.refusals.get(PODS) if respect_refusal(draft, PODS) else None
     due = [
         record
         for record in view.status.workers
@@ -193,12 +193,12 @@ def _select_due(draft: Draft) -> list[WorkerRecord]:
         and not record.uid
         and record.name not in view.names
         and record.name not in view.snapshot.taken
-        and is_due(draft, record)
+        and check_due(draft, record)
         and not (refusal is not None and was_due(record, refusal.at))
     ]
     if most is None or not due:
         return due
-    return due[: max(most - sum(1 for _ in view.select_live_workers()), 0)]
+    return due[: max(most - len(view.live_workers), 0)]
 
 
 def _build_launcher(view: View, runtime: Runtime) -> Create:
@@ -209,27 +209,27 @@ def _build_launcher(view: View, runtime: Runtime) -> Create:
         runtime=runtime,
         pull_secrets=view.snapshot.shipped.pull_secrets,
     )
-    placement, avoided = find_placement(view.job), _call(view, find_avoided(view))
-    is_chosen = placement.launcher not in {"", *avoided} and not _is_restart(view)
-    only = [placement.launcher] if is_chosen else ()
+    placement = find_placement(view.job)
+    is_chosen = placement.launcher and not _is_restart(view)
+    only = _select_staying(view, [placement.launcher]) if is_chosen else ()
     # required of it, this could keep it off its last node for ever: it is not made anew for that
-    disliked = {*avoided, *_call(view, find_disliked(view))}
+    disliked = view.call_hosts({*view.avoided_nodes, *find_disliked(view)})
     return Create(PODS, dislike(place(launcher, only, placement.avoid), disliked))
 
 
-def _needs_launcher(draft: Draft) -> bool:
+def _check_launcher_due(draft: Draft) -> bool:
     view, status = draft.view, draft.view.status
     if not view.is_launcher_missing or view.awaited_launchers:
         return False
     if view.launcher_name in view.snapshot.taken or not can_launch(draft):
         return False
-    return not is_waiting(draft, status.launch_backoff)
+    return not back_off(draft, status.launch_backoff)
 
 
 def _count_promising(draft: Draft) -> int:
     """The workers that run or may soon: beside one that does not come to it others are created."""
     roster = draft.select_roster()
-    return sum(p.is_container_running or draft.must_wait(p.created, PROMISING) for p in roster)
+    return sum(p.is_container_running or draft.wait_out(p.created, PROMISING) for p in roster)
 
 
 def _create_workers(
@@ -239,48 +239,41 @@ def _create_workers(
     if not records:
         return
     job, epoch = view.job, view.status.epoch
-    common = build_worker(job, view.spec.worker, 0, epoch=epoch, runtime=runtime)
+    common = build_worker(job, view.spec.worker, epoch=epoch, runtime=runtime)
+    annotations, avoided = common["metadata"]["annotations"], pack_avoided(view.avoided_nodes)
+    shared = {k: v for k, v in annotations.items() if k not in _OF_ONE}
+    shared |= {ANNOTATION_AVOIDS: avoided} if avoided else {}
     chosen, anywhere = _place_workers(view, common)
     awaited = _select_awaited(view)
-    metadata = common["metadata"]
-    others = {k: v for k, v in metadata["annotations"].items() if k not in _OF_ONE}
-    avoided = pack_avoided(find_avoided(view))
-    others |= {ANNOTATION_AVOIDS: avoided} if avoided else {}
     for record in records:
-        index = read_index(job.key.name, record.name)
         retries = {ANNOTATION_RETRIES: str(record.retries)} if record.retries else {}
-        own = {
-            "name": record.name,
-            "labels": {**metadata["labels"], LABEL_INDEX: str(index)},
-            "annotations": {**others, **retries},
-        }
         body = chosen if awaited is None or record.name in awaited else anywhere
-        yield Create(PODS, {**body, "metadata": {**metadata, **own}})
+        yield Create(PODS, call_worker(job, body, record.name, {**shared, **retries}))
 
 
 def _place_workers(view: View, worker: Json) -> tuple[Json, Json]:
     """The worker on the nodes that were chosen for a start or a growth, and as a replacement."""
-    placement, worker = _narrow(view), dislike(worker, _call(view, find_disliked(view)))
+    placement, worker = _narrow(view), dislike(worker, view.call_hosts(find_disliked(view)))
     chosen = place(worker, placement.only, placement.avoid)
     return chosen, place(worker, (), placement.avoid)
 
 
 def _narrow(view: View) -> Placement:
     """What was chosen for workers, without what was said to end since, and with all that is."""
-    placement, avoided = find_placement(view.job), _call(view, find_avoided(view))
+    placement, avoided = find_placement(view.job), view.call_hosts(view.avoided_nodes)
     if not avoided:
         return placement
     return Placement(
         placement.launcher,
-        tuple(name for name in placement.only if name not in avoided),
+        _select_staying(view, placement.only),
         tuple(dict.fromkeys((*placement.avoid, *avoided))),
     )
 
 
-def _call(view: View, nodes: Iterable[str]) -> list[str]:
-    """The hostnames of these nodes. One that has none cannot be named to a pod."""
-    hostnames = view.snapshot.hostnames
-    return [name for node in nodes if (name := hostnames.get(node, node))]
+def _select_staying(view: View, chosen: Sequence[str]) -> tuple[str, ...]:
+    """Those of these hostnames whose nodes stay: of all that end, not of those a pod is told of."""
+    ending = set(view.call_hosts(view.ending_nodes)) if chosen else set()
+    return tuple(name for name in chosen if name not in ending)
 
 
 def _is_restart(view: View) -> bool:

@@ -11,7 +11,6 @@ from et_operator.model.avoiding import list_avoided
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import leave
-from et_operator.planning.noticing import find_avoided
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 
 DISPLACED = "Displaced"
@@ -22,7 +21,7 @@ LOOK = timedelta(seconds=30)
 
 def dismiss_displaced(draft: Draft) -> list[Vacancy]:
     """Let the workers leave that would find more nodes if they were new; returns their places."""
-    going = [pod for pod in draft.select_roster() if _is_displaced(draft, pod)]
+    going = _select_displaced(draft)
     vacancies = [judge_loss(draft, pod.name, pod, DISPLACED, Cause.TAKEN) for pod in going]
     for pod in going:
         leave(draft, pod.name, pod.uid, DISPLACED)
@@ -31,12 +30,20 @@ def dismiss_displaced(draft: Draft) -> list[Vacancy]:
     return vacancies
 
 
-def _is_displaced(draft: Draft, pod: Pod) -> bool:
-    """Whether it waits though a new one might go where it may not; looks again if not."""
-    if pod.node is not None or not pod.avoids or draft.must_wait(pod.created, LOOK):
-        return False
-    avoided, nodes = find_avoided(draft.view), draft.view.snapshot.nodes
-    if any(name in nodes and name not in avoided for name in list_avoided(pod.avoids)):
-        return True
-    draft.wake_at(draft.now + LOOK)
-    return False
+def _select_displaced(draft: Draft) -> list[Pod]:
+    """Those that wait though a new one might go where they may not; looks again at the others.
+
+    All that were made at one time keep off the same nodes. Compared is with all that end: a new
+    one is told of no more than there is room for, and those beyond them do not stay.
+    """
+    unplaced = [pod for pod in draft.select_roster() if pod.node is None and pod.avoids]
+    waiting = [pod for pod in unplaced if not draft.wait_out(pod.created, LOOK)]
+    if not waiting:
+        return []
+    staying = draft.view.snapshot.nodes.keys() - draft.view.ending_nodes
+    texts = {pod.avoids for pod in waiting}
+    too_narrow = {text for text in texts if not staying.isdisjoint(list_avoided(text))}
+    going = [pod for pod in waiting if pod.avoids in too_narrow]
+    if len(going) < len(waiting):
+        draft.wake_at(draft.now + LOOK)
+    return going

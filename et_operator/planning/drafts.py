@@ -32,7 +32,8 @@ FAILURES_TOLD = 5
 class Draft(Standing):
     """Starts as the observed status; each rule changes it and says so.
 
-    Who only reads it takes a Standing.
+    Who only reads it takes a Standing, and alone is called as a question is. Who looks, and records
+    until when that holds or what it rests on, does something: he checks, waits, judges.
     """
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
@@ -57,20 +58,12 @@ class Draft(Standing):
         """Look again then, at the latest."""
         self._wake = moment if self._wake is None else min(self._wake, moment)
 
-    def must_wait(self, since: datetime | None, span: timedelta) -> bool:
-        """Whether a wait of this length, from then on, is not over; asks to be woken when it is.
-
-        Every wait of the planner is judged here, for each has two dangers. `since` may come from a
-        clock that is ahead: one that is ahead of now by more than the wait is long says nothing,
-        and nobody waits for it. What was recorded by us is set right before (see waiting.py).
-        """
-        if since is None:
-            return False
-        end = since + span
-        if self.now >= end or since > self.now + span:
-            return False
-        self.wake_at(end)
-        return True
+    def wait_out(self, since: datetime | None, span: timedelta) -> bool:
+        """Wait so long, from then on, and look again then; whether that is not over yet."""
+        end = self.find_end(since, span)
+        if end is not None:
+            self.wake_at(end)
+        return end is not None
 
     def wake_for_overdue(self) -> None:
         """Look again when the end of a pod that is being deleted is not waited for any more."""
@@ -136,15 +129,15 @@ def count_failure(
     return Backoff(backoff.count + 1, now)
 
 
-def is_waiting(draft: Draft, backoff: Backoff | None) -> bool:
+def back_off(draft: Draft, backoff: Backoff | None) -> bool:
     """Whether the 1, 2, 4 ... 60 s after the last failure are not over; asks to be woken then."""
     if backoff is None:
         return False
     wait = timedelta(seconds=2 ** min(backoff.count - 1, 10))
-    return draft.must_wait(backoff.at, min(wait, LONGEST_WAIT))
+    return draft.wait_out(backoff.at, min(wait, LONGEST_WAIT))
 
 
-def is_refused(draft: Draft, subject: Subject) -> bool:
+def respect_refusal(draft: Draft, subject: Subject) -> bool:
     """Whether the server refused such a write a short while ago: 10, 20 ... 300 s between tries.
 
     One that failed is tried again as fast as the queue does it, and later each minute at most.
@@ -153,7 +146,7 @@ def is_refused(draft: Draft, subject: Subject) -> bool:
     refusal = draft.view.snapshot.refusals.get(subject)
     if refusal is None or refusal.generation != draft.view.job.generation:
         return False
-    return draft.must_wait(refusal.at, find_pause(refusal))
+    return draft.wait_out(refusal.at, find_pause(refusal))
 
 
 def find_pause(refusal: Refusal) -> timedelta:
@@ -181,7 +174,7 @@ def hold_back(draft: Draft, actions: Iterable[Action]) -> tuple[Action, ...]:
         is_number = subject == TRAINING_JOBS and not _has_failed(draft.view, subject)
         if is_stopped and not is_alone:
             continue
-        if is_number or subject == PODS or not is_refused(draft, subject):
+        if is_number or subject == PODS or not respect_refusal(draft, subject):
             kept.append(action)
         else:
             is_stopped |= not is_alone

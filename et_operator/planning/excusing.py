@@ -19,8 +19,9 @@ from et_operator.model.shortages import Shortage
 from et_operator.model.statuses import WorkerRecord, WorkerState
 from et_operator.planning.attributing import CLOCKS
 from et_operator.planning.drafts import Draft
+from et_operator.planning.ends import is_disrupted, is_taken, is_unseen
 from et_operator.planning.standings import Standing
-from et_operator.planning.views import View, is_disrupted, is_taken, is_unseen
+from et_operator.planning.views import View
 
 BLAMED = timedelta(minutes=5)
 """So long after the platform took a worker it is blamed for the failure of an elastic command.
@@ -37,14 +38,14 @@ _WITH_ITS_NODE = frozenset({"DeletionByPodGC", "DeletionByTaintManager"})
 """Reasons of disruptions which say that the node may have been lost long before."""
 
 
-def find_lost(draft: Draft, launcher: Pod | None) -> tuple[WorkerRecord, ...]:
+def excuse_failure(draft: Draft, launcher: Pod | None) -> tuple[WorkerRecord, ...]:
     """The workers of this launcher, which has failed, whose loss explains that.
 
     One that is not elastic ends with any worker that ends or is told to. An elastic one goes on
     without it, but for a moment: where horovodrun is just starting a process in it.
     """
     end = _find_end(draft.view, launcher)
-    return tuple(loss for loss in _select_losses(draft, end) if _explains(draft.view, loss, end))
+    return tuple(loss for loss in _collect_losses(draft, end) if _explains(draft.view, loss, end))
 
 
 def note_shortage(draft: Draft) -> None:
@@ -59,13 +60,13 @@ def note_shortage(draft: Draft) -> None:
         return
     is_open = known is not None and known.until is None
     if _find_filled(draft, draft.now) is None:
-        if not is_open and _is_by_loss(draft, draft.now):
+        if not is_open and _check_loss(draft, draft.now):
             draft.change(shortage=Shortage(draft.status.epoch, draft.now))
     elif known is not None and is_open:
         draft.change(shortage=replace(known, until=draft.now))
 
 
-def was_short(draft: Draft, launcher: Pod | None) -> bool:
+def check_shortage(draft: Draft, launcher: Pod | None) -> bool:
     """Whether this launcher, which has failed, had too few workers to go on, for some were taken.
 
     Or until a moment before: it may have given up just then, or have had nobody left to begin from.
@@ -75,7 +76,7 @@ def was_short(draft: Draft, launcher: Pod | None) -> bool:
     filled = _find_filled(draft, told) if told is not None else None
     until, end = known.until if known is not None else None, told or draft.now
     is_open = known is not None and until is None
-    if filled is None and (is_open or _is_by_loss(draft, told)):
+    if filled is None and (is_open or _check_loss(draft, told)):
         return True
     if filled is not None and is_open and known is not None:  # when they were listed nobody knows
         # who was there before was given up by the command, which forgets that as it ends
@@ -130,14 +131,14 @@ def _find_shortage(standing: Standing) -> Shortage | None:
     return shortage if shortage and shortage.epoch == standing.decided.epoch else None
 
 
-def _find_filled(draft: Draft, end: datetime) -> datetime | None:
+def _find_filled(standing: Standing, end: datetime) -> datetime | None:
     """Since when so many workers of the list have run as the command goes on with; None: too few.
 
     They run and stay, or did for as long as the launcher went on; whom it has given up it lacks.
     """
-    view, staying = draft.view, {pod.uid for pod in draft.select_usable()}
-    listed = (p for p in view.workers if p.uid in view.listed and p.uid not in draft.spent)
-    left = [pod for pod in listed if pod.uid in staying or _is_lost_after(draft, pod, end)]
+    view, staying = standing.view, {pod.uid for pod in standing.select_usable()}
+    listed = (p for p in view.workers if p.uid in view.listed and p.uid not in standing.spent)
+    left = [pod for pod in listed if pod.uid in staying or _is_lost_after(standing, pod, end)]
     least = _find_least(view)
     starts = sorted(pod.started or pod.created for pod in left)[:least]
     return max(starts, default=end) if len(starts) == least else None
@@ -148,7 +149,7 @@ def _find_least(view: View) -> int:
     return max(view.command_least, int(view.is_elastic))
 
 
-def _is_by_loss(draft: Draft, end: datetime | None) -> bool:
+def _check_loss(draft: Draft, end: datetime | None) -> bool:
     """Whether the command, which had enough workers, has too few for the platform has taken some.
 
     A loss counts from when it is known here, however long before the worker had ended: nobody has
@@ -157,7 +158,7 @@ def _is_by_loss(draft: Draft, end: datetime | None) -> bool:
     view = draft.view
     if _count_had(draft) < _find_least(view):
         return False
-    losses = _select_losses(draft, end)
+    losses = _collect_losses(draft, end)
     return any(
         loss.taken and not is_ours(loss, view.pods.get(loss.uid)) and _is_recent(loss.since, end)
         for loss in losses
@@ -186,7 +187,7 @@ def _find_end(view: View, launcher: Pod | None) -> datetime | None:
     return min(told or view.now, view.now)
 
 
-def _select_losses(draft: Draft, end: datetime | None) -> Iterator[WorkerRecord]:
+def _collect_losses(draft: Draft, end: datetime | None) -> Iterator[WorkerRecord]:
     """The workers of the list that were lost before their launcher's end, as far as is known.
 
     `since` is when that was noted, which may be long after, or when it is to be where they are
@@ -199,7 +200,7 @@ def _select_losses(draft: Draft, end: datetime | None) -> Iterator[WorkerRecord]
             continue
         loss = _find_noted(draft, name, uid)
         if loss is None and not may_go_with_job:
-            loss = _find_unnoted(draft, name, uid)
+            loss = _foresee_loss(draft, name, uid)
         pod = view.pods.get(uid)
         is_later = pod is not None and end is not None and _is_lost_after(draft, pod, end)
         if loss is not None and not is_later:
@@ -223,7 +224,7 @@ def _find_noted(standing: Standing, name: str, uid: str) -> WorkerRecord | None:
     return replace(record, since=max(moments, default=None))
 
 
-def _find_unnoted(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
+def _foresee_loss(draft: Draft, name: str, uid: str) -> WorkerRecord | None:
     """What the next pass would record of a loss; None where the worker lives and stays."""
     record, pod = draft.find_record(name), draft.view.pods.get(uid)
     if pod is None:

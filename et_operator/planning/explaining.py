@@ -18,11 +18,11 @@ from et_operator.model.texts import count, cut, name_some, show_time
 from et_operator.planning.admitting import awaits_room
 from et_operator.planning.concluding import MOST_UNTOLD
 from et_operator.planning.drafts import LONGEST_REFUSAL_WAIT, LONGEST_WAIT, Draft, find_pause
-from et_operator.planning.holding import must_await_state
+from et_operator.planning.holding import await_state
 from et_operator.planning.leaving import FORCED
 from et_operator.planning.replacing import find_spacing
 from et_operator.planning.stopping import name_scaling
-from et_operator.planning.troubles import MOST_WORDS, SLOW, Trouble, find_trouble, tell_groups
+from et_operator.planning.troubles import MOST_WORDS, SLOW, Trouble, diagnose, tell_groups
 from et_operator.planning.turns import is_part_admitted
 
 Tell = Callable[[Trouble], str]
@@ -56,7 +56,7 @@ def describe_turns(draft: Draft, turns: Sequence[Scaling]) -> Mapping[str, str]:
     """
     record, told = draft.status.scaling, {}
     begun = record.uid if record is not None else ""
-    before = name_scaling(record) if record is not None else _find_bar(draft, turns)
+    before = name_scaling(record) if record is not None else _explain_bar(draft, turns)
     for scaling in turns:
         if scaling.uid == begun:
             continue
@@ -86,13 +86,13 @@ def _name(trouble: Trouble) -> str:
     return trouble.reason
 
 
-def _find_bar(draft: Draft, turns: Sequence[Scaling]) -> str:
+def _explain_bar(draft: Draft, turns: Sequence[Scaling]) -> str:
     """What the first one waits for that is no other scaling."""
     if draft.status.decided_replicas is None:
         return "the job's start"
     if len(draft.status.untold) >= MOST_UNTOLD:
         return "the ends of others, which the API server lets nobody write"
-    if turns and must_await_state(draft, turns[0]):
+    if turns and await_state(draft, turns[0]):
         return "a worker that stays to have the training's state, a minute after it is listed"
     is_held = bool(turns) and turns[0].kind is ScalingKind.OUT and is_part_admitted(draft.view)
     if not is_held:
@@ -163,15 +163,15 @@ def _list_pods(draft: Draft, pods: Sequence[Pod], tell: Tell) -> Iterator[str]:
 
 def _explain(draft: Draft, pod: Pod, tell: Tell) -> str:
     """Why this pod is not of use yet; "" where it may just need a moment."""
-    trouble = find_trouble(draft, pod)
+    trouble = diagnose(draft, pod)
     if trouble is not None:
         return tell(trouble)
-    if pod.is_deleting or pod.has_ended or draft.must_wait(pod.created, SLOW_START):
+    if pod.is_deleting or pod.has_ended or draft.wait_out(pod.created, SLOW_START):
         return ""
     if not pod.is_container_running:
         return pod.waiting_reason or "Pending"
     launcher = draft.view.launcher if draft.view.is_launcher_running else None
-    if launcher is None or draft.must_wait(launcher.started, SLOW_START):
+    if launcher is None or draft.wait_out(launcher.started, SLOW_START):
         return ""
     return "runs, and is on no list yet"
 
@@ -182,7 +182,7 @@ def _list_drains(draft: Draft, leaving: Sequence[WorkerRecord]) -> Iterator[str]
     gone: dict[str, list[str]] = {}
     for record in leaving:
         pod = view.pods.get(record.uid)
-        if pod is None or draft.must_wait(pod.deletion_requested or record.since, SLOW):
+        if pod is None or draft.wait_out(pod.deletion_requested or record.since, SLOW):
             continue
         if pod.is_deleting:
             end = f", until {show_time(pod.grace_end)} at the latest" if pod.grace_end else ""
@@ -201,7 +201,7 @@ def _list_drains(draft: Draft, leaving: Sequence[WorkerRecord]) -> Iterator[str]
 
 def _list_script(draft: Draft, scaling: ScalingRecord) -> Iterator[str]:
     script = scaling.script
-    if script is None or draft.must_wait(script.started, SLOW):
+    if script is None or draft.wait_out(script.started, SLOW):
         return
     if script.code is None:
         yield f"its script runs since {show_time(script.started)} (attempt {script.number})"

@@ -14,10 +14,12 @@ from et_operator.model.statuses import WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import TOLD_WITHIN, delete_pod, is_outlived, is_time_doubtful
+from et_operator.planning.leaving import delete_pod, doubt_time
+from et_operator.planning.presence import has_passed
 from et_operator.planning.standings import Standing
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
-from et_operator.planning.views import View, has_passed
+from et_operator.planning.trimming import TOLD_WITHIN, check_outlived
+from et_operator.planning.views import View
 
 
 def succeed(draft: Draft, message: str) -> None:
@@ -44,7 +46,7 @@ def check_deadline(draft: Draft) -> bool:
     if not has_passed(draft.now, start, limit):
         draft.wake_at(start + limit)
         return False
-    if is_time_doubtful(draft):
+    if doubt_time(draft):
         return False
     fail(draft, "DeadlineExceeded", f"activeDeadlineSeconds ({limit.total_seconds():.0f}) are over")
     return True
@@ -104,7 +106,7 @@ def delete_job(draft: Draft) -> list[Action]:
     if not has_passed(draft.now, end, ttl):
         draft.wake_at(end + ttl)
         return []
-    if is_time_doubtful(draft):
+    if doubt_time(draft):
         return []
     return [Delete(job.key.ref, job.uid, job.resource_version)]
 
@@ -119,8 +121,10 @@ def _suspend(draft: Draft) -> None:
     if _are_keys_doubtful(draft):
         draft.change(keys_secret="")
     _note_why(draft)
+    has_begun = bool(draft.status.epoch or draft.view.own_pods)
     if not is_held(draft.view.snapshot.job):
-        draft.tell("Suspended", "all pods are ended until the job is resumed")
+        all_end, made_so = "all pods are ended", "made suspended: nothing of it is started"
+        draft.tell("Suspended", f"{all_end if has_begun else made_so} until the job is resumed")
     elif draft.status.epoch:
         draft.tell("Evicted", "all pods are ended until the job is admitted again")
 
@@ -185,13 +189,13 @@ def _select_leftovers(draft: Draft, policy: CleanPodPolicy) -> Iterator[Pod]:
     leaving = {r.uid for r in view.status.workers if r.state is WorkerState.LEAVING}
     for pod in view.snapshot.pods:
         is_over = pod.is_terminal or (pod.role is Role.LAUNCHER and pod.is_over)
-        is_log = is_over and policy is CleanPodPolicy.RUNNING and not is_outlived(draft, pod)
+        is_log = is_over and policy is CleanPodPolicy.RUNNING and not check_outlived(draft, pod)
         is_wanted = policy is CleanPodPolicy.NONE or is_log
-        if not is_wanted or pod.uid in leaving or (not is_over and _is_end_untold(draft)):
+        if not is_wanted or pod.uid in leaving or (not is_over and _await_told_end(draft)):
             yield pod
 
 
-def _is_end_untold(draft: Draft) -> bool:
+def _await_told_end(draft: Draft) -> bool:
     """Whether the launcher never told its end: then processes of its may live on in the workers."""
     view, end = draft.view, draft.view.status.completion_time
     has_told = view.report is not None and view.report.ended is not None

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from et_contract.pods import LABEL_ROLE, Role, build_worker_name, read_worker_index
-from et_kube.resources import PODS, ROLE_BINDINGS, ROLES, Json, Ref
+from et_contract.pods import Role, is_called
+from et_kube.resources import ROLE_BINDINGS, ROLES, Ref
 from et_operator.model.actions import Action, Create, SetAccounts, SetRights
 from et_operator.model.rights import Rights
 from et_operator.model.snapshots import Child
 from et_operator.model.statuses import WorkerState
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import TOLD_WITHIN, has_outlived
 from et_operator.planning.manifests.access import (
     build_no_rights,
     build_rights,
@@ -25,6 +24,7 @@ from et_operator.planning.manifests.access import (
     find_account,
 )
 from et_operator.planning.manifests.keys import has_keys
+from et_operator.planning.trimming import TOLD_WITHIN, check_outlived_by
 from et_operator.planning.views import View
 
 MOST_STALE = 32
@@ -32,8 +32,8 @@ MOST_STALE = 32
 where that does not end, when there are more than so many of them."""
 
 
-def grant_rights(view: View, coming: Iterable[Action] = ()) -> list[Action]:
-    """The Role and its binding, for the workers that are there and those that `coming` creates."""
+def grant_rights(view: View, coming: Iterable[str] = ()) -> list[Action]:
+    """The Role and its binding, for the workers that are there and the names that are `coming`."""
     job, role = view.job, view.snapshot.role
     workers = find_own_workers(view, coming)
     actions: list[Action] = []
@@ -62,21 +62,23 @@ def withdraw_rights(view: View) -> list[Action]:
 def withdraw_unused(draft: Draft) -> list[Action]:
     """The same for a job at rest, once no broker has anything left to tell."""
     launchers = draft.view.launchers
-    is_unused = all(pod.is_terminal or has_outlived(draft, pod, TOLD_WITHIN) for pod in launchers)
+    is_unused = all(
+        pod.is_terminal or check_outlived_by(draft, pod, TOLD_WITHIN) for pod in launchers
+    )
     return withdraw_rights(draft.view) if is_unused else []
 
 
-def find_own_workers(view: View, coming: Iterable[Action] = ()) -> frozenset[str]:
+def find_own_workers(view: View, coming: Iterable[str] = ()) -> frozenset[str]:
     """The workers whose agents the broker may reach; none where ssh does that."""
     if has_keys(view.job):
         return frozenset()
-    made = (a.manifest for a in coming if isinstance(a, Create) and a.resource == PODS)
     records = view.status.workers
     idle = {r.uid for r in records if r.state is WorkerState.LEAVING and r.generation is None}
     # the same plan may delete the others, and then their names are anybody's
     names = {pod.name for pod in view.workers if not pod.has_ended and pod.uid not in idle}
-    names |= {m["metadata"]["name"] for m in made if _is_worker(m)}
-    return frozenset(name for name in names if _is_worker_name(view, name))
+    # a pod that somebody else made and gave to the job may be called like anything
+    job = view.job.key.name
+    return frozenset(name for name in names.union(coming) if is_called(name, job, Role.WORKER))
 
 
 def _bind(view: View) -> list[Action]:
@@ -121,13 +123,3 @@ def _withdraw_spare(view: View) -> list[Action]:
 def _set_rights(view: View, role: Child, rights: Rights) -> SetRights:
     ref = Ref(ROLES, view.job.key.namespace, role.name)
     return SetRights(ref, role.uid, role.resource_version, rights)
-
-
-def _is_worker(manifest: Json) -> bool:
-    return bool(manifest["metadata"]["labels"][LABEL_ROLE] == Role.WORKER.value)
-
-
-def _is_worker_name(view: View, name: str) -> bool:
-    """A pod that somebody else made and gave to the job may be called like anything."""
-    index = read_worker_index(name)
-    return index is not None and name == build_worker_name(view.job.key.name, index)

@@ -29,10 +29,10 @@ def note_listings(draft: Draft) -> None:
     """
     view, known = draft.view, _find_moments(draft)
     is_over = draft.decided.epoch != view.status.epoch  # what this launcher's broker tells
-    listed = {p.index for p in view.select_live_workers() if p.uid in view.listed and not is_over}
+    listed = {p.index for p in view.live_workers if p.uid in view.listed and not is_over}
     if known and not listed:
         draft.change(listings=())
-    if listed <= known.keys() or _must_gather(draft):
+    if listed <= known.keys() or _gather(draft):
         return
     now = draft.now.replace(microsecond=0)
     first = min(known.values(), default=now)
@@ -56,7 +56,7 @@ def select_holders(standing: Standing) -> list[Pod]:
     return [pod for since, pod in hosts if _is_over(standing, since) or since == first]
 
 
-def does_state_stay(draft: Draft, going: Collection[str]) -> bool:
+def check_state_stays(draft: Draft, going: Collection[str]) -> bool:
     """Whether a host with the state stays when those with these uids go; nobody has it: yes.
 
     Asks to be woken when it will be so.
@@ -66,21 +66,21 @@ def does_state_stay(draft: Draft, going: Collection[str]) -> bool:
         return True
     for since, pod in _list_hosts(draft):
         if pod.uid not in going:
-            draft.must_wait(since, SETTLED)
+            draft.wait_out(since, SETTLED)
     return False
 
 
-def must_await_state(draft: Draft, scaling: Scaling) -> bool:
+def await_state(draft: Draft, scaling: Scaling) -> bool:
     """Whether those that a ScaleIn names stay for now, for none that stays has the state yet.
 
     A minute after the others are listed one of them has it; where none is, it is as was asked for,
     a minute later.
     """
     uids = {pod.uid for pod in draft.view.workers if pod.name in scaling.pod_names}
-    if not uids or does_state_stay(draft, uids):
+    if not uids or check_state_stays(draft, uids):
         return False
     is_one_coming = any(pod.uid not in uids for _, pod in _list_hosts(draft))
-    return is_one_coming or draft.must_wait(scaling.created, SETTLED)
+    return is_one_coming or draft.wait_out(scaling.created, SETTLED)
 
 
 def _list_hosts(standing: Standing) -> list[tuple[datetime, Pod]]:
@@ -90,14 +90,14 @@ def _list_hosts(standing: Standing) -> list[tuple[datetime, Pod]]:
     return [(moments.get(pod.index, standing.now), pod) for pod in pods]
 
 
-def _must_gather(draft: Draft) -> bool:
+def _gather(draft: Draft) -> bool:
     """Whether more hosts are about to be listed: until they are recorded, they are new."""
     view, listings = draft.view, draft.decided.listings
     active = (m.uid for m in view.members.values() if m.state is MemberState.ACTIVE)
     if all(uid in view.listed for uid in active):
         return False
     begun = view.launcher.started if view.launcher is not None else None
-    return draft.must_wait(listings[-1].since if listings else begun, GATHERING)
+    return draft.wait_out(listings[-1].since if listings else begun, GATHERING)
 
 
 def _find_moments(standing: Standing) -> dict[int | None, datetime]:

@@ -14,10 +14,8 @@ from et_operator.model.statuses import WorkerRecord
 from et_operator.model.texts import MAX_TAIL, keep_end
 from et_operator.planning.attributing import TERMINATED, find_own_end, is_done, is_told_to_end
 from et_operator.planning.drafts import Draft
-from et_operator.planning.excusing import find_lost, is_ours, was_short, was_wanted
-from et_operator.planning.views import (
+from et_operator.planning.ends import (
     NEEDS_PYTHON,
-    View,
     is_cut_off,
     is_disrupted,
     is_failed_by_node,
@@ -25,6 +23,8 @@ from et_operator.planning.views import (
     is_taken,
     is_unseen,
 )
+from et_operator.planning.excusing import check_shortage, excuse_failure, is_ours, was_wanted
+from et_operator.planning.views import View
 
 TELLING = timedelta(seconds=60)
 """So long after a launcher's container has ended its broker may still tell how the command did."""
@@ -97,7 +97,7 @@ def judge_launcher(draft: Draft) -> Verdict | None:
         return None
     if is_done(view, pod):
         return _SUCCESS
-    if pod is not None and _is_about_to_tell(draft, pod):
+    if pod is not None and _await_report(draft, pod):
         return None  # whether the command had ended before somebody told it to
     verdict = _judge_end(draft, pod)
     if verdict.ending is Ending.SUCCEEDED:
@@ -105,7 +105,7 @@ def judge_launcher(draft: Draft) -> Verdict | None:
     return verdict
 
 
-def is_settling(draft: Draft) -> bool:
+def await_verdict(draft: Draft) -> bool:
     """Whether this epoch's command has ended, and `judge_launcher` is soon to say what that means.
 
     Until then nothing gives the job up or puts the epoch away: it may have ended with 0. An end
@@ -117,13 +117,13 @@ def is_settling(draft: Draft) -> bool:
         return False
     if view.is_awaited(pod):
         return view.report is not None and view.report.is_done
-    return is_untold(draft)
+    return await_told_end(draft)
 
 
-def is_untold(draft: Draft) -> bool:
+def await_told_end(draft: Draft) -> bool:
     """Whether its container has ended, and its broker may still tell how the command did."""
     pod = draft.view.pods.get(draft.view.status.launcher_uid)
-    return pod is not None and not draft.view.is_awaited(pod) and _is_about_to_tell(draft, pod)
+    return pod is not None and not draft.view.is_awaited(pod) and _await_report(draft, pod)
 
 
 def rest_on_launcher(draft: Draft) -> None:
@@ -151,7 +151,7 @@ def _find_vanished_launcher(view: View) -> str:
     return "" if report.listed.isdisjoint(view.members) else report.launcher_uid
 
 
-def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:
+def _await_report(draft: Draft, pod: Pod) -> bool:
     """Whether the broker of a launcher that has ended may still report its command's end.
 
     Not for ever: containers beside it may live on when the broker has gone.
@@ -161,7 +161,7 @@ def _is_about_to_tell(draft: Draft, pod: Pod) -> bool:
     if has_told or draft.view.is_silent(pod):
         return False
     ended = pod.termination.finished if pod.termination else None
-    return draft.must_wait(ended or pod.deletion_requested or pod.created, TELLING)
+    return draft.wait_out(ended or pod.deletion_requested or pod.created, TELLING)
 
 
 def _judge_end(draft: Draft, pod: Pod | None) -> Verdict:
@@ -174,8 +174,8 @@ def _judge_end(draft: Draft, pod: Pod | None) -> Verdict:
     is_by_template = end is None and pod is not None and is_cut_off(pod)
     if not verdict.ending.is_failure or is_by_template:
         return verdict
-    lost = find_lost(draft, pod)
-    if not lost and not was_short(draft, pod):
+    lost = excuse_failure(draft, pod)
+    if not lost and not check_shortage(draft, pod):
         return verdict if end is None else replace(verdict, ending=Ending.FAILED)
     names = ", ".join(record.name for record in lost)
     were = "was" if len(lost) == 1 else "were"

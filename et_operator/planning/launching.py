@@ -56,7 +56,7 @@ def can_launch(standing: Standing) -> bool:
     """Whether the workers that the launcher waits for, if it does, run."""
     if standing.spec.launcher_creation is LauncherCreation.AT_STARTUP:
         return True
-    running = sum(pod.is_container_running for pod in standing.view.select_live_workers())
+    running = sum(pod.is_container_running for pod in standing.view.live_workers)
     return running >= standing.needed_workers
 
 

@@ -66,6 +66,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
     vacancies += renew_workers(draft)
     for member in draft.view.members.values():
         if member.state is MemberState.DRAINING and not draft.view.is_uid_gone(member.uid):
+            # a config that was written without its record, as when somebody removed that
             leave(draft, member.name, member.uid, "Draining")
     return vacancies
 

@@ -7,21 +7,20 @@ other pod: whoever may change pods of a namespace moves these alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from et_contract.admissions import MAX_NODES
-from et_kube.notices import Notice, is_long_over
+from et_kube.notices import OVER, Notice, is_long_over, weigh
 from et_kube.resources import PODS
 from et_kube.times import format_time
-from et_operator.model.notices import NoticeRecord
+from et_operator.model.notices import MAX_REMEMBERED, NoticeKey, NoticeRecord, Place, build_key
 from et_operator.model.pods import Pod
 from et_operator.model.specs import NoticePolicy
 from et_operator.model.statuses import Leaving, WorkerOutcome, WorkerRecord, WorkerState
 from et_operator.model.texts import cut
 from et_operator.planning.drafts import Draft
-from et_operator.planning.holding import does_state_stay, select_holders
+from et_operator.planning.holding import check_state_stays, select_holders
 from et_operator.planning.leaving import leave
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
@@ -41,24 +40,17 @@ Never the newest: who was pushed out by them would be new in the next pass, and 
 FURTHEST = timedelta(hours=1)
 """A later moment is asked for again then."""
 TOLD = 5
-MAX_WORDS = 128
-"""Of a reason with its source, as it is remembered."""
-
-Place = tuple[str, str]
-"""Of what it is said: a node, or the uid of a pod; the other one is ""."""
 
 
 def note_notices(draft: Draft) -> None:
     """Record what is said by now, and what is not any more."""
-    said = dict(_list_said(draft))
-    noted = {(record.node, record.uid): record for record in draft.decided.notices}
-    records = dict(noted)
-    for place, notice in said.items():
-        records[place] = _note(draft.now, place, notice, records.get(place))
-    for place in records.keys() - said.keys():
-        records[place] = _withdraw(draft, records[place])
-    found = [place for place in records if place in said or not _is_old(draft.now, records[place])]
-    found.sort(key=lambda place: (place not in said, place not in noted, place))
+    said, ranks = _list_said(draft)
+    noted = {record.key: record for record in draft.decided.notices}
+    records = noted | said
+    for key in noted.keys() - said.keys():
+        records[key] = _withdraw(draft, records[key])
+    found = [key for key in records if key in said or not _is_old(draft.now, records[key])]
+    found.sort(key=lambda key: (key not in said, key not in noted, ranks.get(key, 0), key))
     kept = tuple(sorted(map(records.__getitem__, found[:MOST]), key=_get_age))
     if kept != draft.decided.notices:
         draft.change(notices=kept)
@@ -67,7 +59,7 @@ def note_notices(draft: Draft) -> None:
 def dismiss_noticed(draft: Draft) -> list[Vacancy]:
     """Let those leave whose time has come; returns their places."""
     vacancies: list[Vacancy] = []
-    going = _spare_last(draft, [pod for pod in _list_movable(draft) if _is_due(draft, pod)])
+    going = _spare_last(draft, [pod for pod in _list_movable(draft) if _check_due(draft, pod)])
     for pod in going:
         notice = draft.view.find_notice(pod)
         if pod.notice is not None:
@@ -87,64 +79,77 @@ def note_drain(draft: Draft, record: WorkerRecord, outcome: WorkerOutcome) -> No
             draft.change(slowest_drain=seconds)
     if record.reason == NOTICED:
         pod = draft.view.pods.get(record.uid)
-        noted = _find_record(draft, pod) if pod is not None else None
-        spare = _describe_spare(draft.now, noted.deadline if noted is not None else None)
+        deadline = _find_noted_end(draft, pod) if pod is not None else None
+        spare = _describe_spare(draft.now, deadline)
         draft.tell("WorkerMoved", f"worker {record.name} left: {outcome.result.value}{spare}")
-
-
-def find_avoided(view: View) -> tuple[str, ...]:
-    """Nodes on which nothing new is put: those that surely end, or whatever a job is moved from."""
-    nodes = set(view.snapshot.firm_nodes)
-    if view.spec.notice_policy is NoticePolicy.EAGER:
-        nodes |= view.snapshot.soft_nodes
-    return tuple(sorted(nodes)[:MAX_NODES])
 
 
 def find_disliked(view: View) -> tuple[str, ...]:
     """Nodes that were said to end, and are not any more: that may be said again."""
-    avoided = find_avoided(view)
     nodes = {r.node for r in view.status.notices if r.withdrawn is not None and r.node}
-    return tuple(sorted(nodes.difference(avoided)))
+    return tuple(sorted(nodes.difference(view.avoided_nodes)))
 
 
-def describe_notices(standing: Standing) -> str:
-    """Who is on a node that goes, and what becomes of him; "" where nobody is."""
-    words = [*_describe_workers(standing), *_describe_launcher(standing)]
-    words += [problem for problem in _list_misread(standing.view) if problem]
-    more = f"; and {len(words) - TOLD} more" if len(words) > TOLD else ""
+def describe_notices(draft: Draft) -> str:
+    """Who is on a node that goes, and what becomes of him; "" where nobody is.
+
+    A suspended job has no pods, for whatever is said of them. Looks again when a moment is over.
+    """
+    on_hold = draft.spec.suspend or draft.decided.is_suspended
+    workers, launcher = ((), None) if on_hold else (draft.view.live_workers, draft.view.launcher)
+    pods = [pod for pod in workers if _is_acted_on(draft, pod)]
+    words = _describe_workers(draft, pods[:TOLD])
+    if launcher is not None and not draft.view.is_gone(launcher) and _is_acted_on(draft, launcher):
+        words.append(_describe_launcher(draft, launcher))
+        pods.append(launcher)
+    _wake_when_over(draft, pods)
+    words += [problem for problem in _list_misread(draft.view) if problem]
+    untold = max(len(pods) - TOLD, 0) + max(len(words) - TOLD, 0)
+    more = f"; and {untold} more" if untold else ""
     return "; ".join(words[:TOLD]) + more
 
 
-def _get_age(record: NoticeRecord) -> tuple[datetime, str, str]:
-    return record.since, record.node, record.uid
+def _get_age(record: NoticeRecord) -> tuple[datetime, NoticeKey]:
+    return record.since, record.key
 
 
-def _list_said(standing: Standing) -> Iterator[tuple[Place, Notice]]:
-    """What counts of what is said: of nodes that its pods are on, or that were noted, and of pods.
+def _list_said(standing: Standing) -> tuple[dict[NoticeKey, NoticeRecord], dict[NoticeKey, int]]:
+    """What counts of what is said, and how many weigh more of each node.
+
+    Each sign is noted by itself: a lead counts from when that was seen, whatever was said before.
+    """
+    records: dict[NoticeKey, NoticeRecord] = {}
+    ranks: dict[NoticeKey, int] = {}
+    for place, notices in _list_places(standing):
+        for rank, notice in enumerate(one for one in notices if _counts(standing, one)):
+            key = build_key(place, notice)
+            if key not in records:
+                records[key], ranks[key] = _note(key, notice, standing.now), rank
+    return records, ranks
+
+
+def _list_places(standing: Standing) -> Iterator[tuple[Place, Sequence[Notice]]]:
+    """What is said of the nodes that its pods are on, or that were noted, and of its pods.
 
     What moves nobody of this job is none of it, be it of a whole pool of nodes.
     """
     view = standing.view
-    pods = [*view.select_live_workers(), *(pod for pod in (view.launcher,) if pod is not None)]
+    pods = [*view.live_workers, *(pod for pod in (view.launcher,) if pod is not None)]
     names = {pod.node for pod in pods if pod.node} | {r.node for r in standing.decided.notices}
     for name in sorted(names):
-        node = view.snapshot.nodes.get(name)
-        notice = view.choose_notice(node) if node is not None else None
-        if notice is not None and _counts(standing, notice):
-            yield (name, ""), notice
+        yield (name, ""), view.node_notices.get(name, ())
     for pod in pods:
-        if pod.notice is not None and _counts(standing, pod.notice):
-            yield ("", pod.uid), pod.notice
+        if pod.notice is not None:
+            place = ("", pod.uid)
+            yield place, (view.date_notice(place, pod.notice),)
 
 
-def _note(now: datetime, place: Place, notice: Notice, old: NoticeRecord | None) -> NoticeRecord:
-    is_known = old is not None and old.withdrawn is None
-    since = old.since if old is not None and is_known else min(notice.since or now, now)
-    deadline = notice.deadline
-    if deadline is None and notice.lead is not None:
-        deadline = since + notice.lead
-    reason = cut(str(notice), MAX_WORDS)
-    return NoticeRecord(reason, notice.kind, since, *place, deadline=deadline)
+def _note(key: NoticeKey, notice: Notice, now: datetime) -> NoticeRecord:
+    node, uid, source = key
+    reason, since = cut(notice.reason, MAX_REMEMBERED), notice.since or now
+    return NoticeRecord(
+        reason, notice.kind, since, node, uid, deadline=notice.deadline, source=source
+    )
 
 
 def _withdraw(standing: Standing, record: NoticeRecord) -> NoticeRecord:
@@ -177,7 +182,7 @@ def _counts(standing: Standing, notice: Notice) -> bool:
     return notice.is_firm or standing.spec.notice_policy is NoticePolicy.EAGER
 
 
-def _is_due(draft: Draft, pod: Pod) -> bool:
+def _check_due(draft: Draft, pod: Pod) -> bool:
     """Whether it must leave now; asks to be woken when it must."""
     moment, deadline = _find_moment(draft, pod)
     if is_long_over(deadline, draft.now):
@@ -193,27 +198,42 @@ def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | Non
 
     At once where the time is short: the rest of it would not make up for being late.
     """
-    said = _find_record(standing, pod) or standing.view.find_notice(pod)  # not all are noted
-    deadline, since = (said.deadline, said.since) if said is not None else (None, None)
-    if deadline is None:
-        return standing.now, None
-    since = since or standing.now
+    notice, now = standing.view.find_notice(pod), standing.now
+    if notice is None or notice.deadline is None or _is_timeless(standing, pod, notice):
+        return now, None
+    deadline, since = notice.deadline, notice.since or now
     margin = max(MARGIN, 2 * timedelta(seconds=standing.decided.slowest_drain))
     return (since if deadline - since < 2 * margin else deadline - margin), deadline
 
 
-def _find_record(standing: Standing, pod: Pod) -> NoticeRecord | None:
-    """What is noted of the notice that counts for this pod."""
-    notice = standing.view.find_notice(pod)
-    place = ("", pod.uid) if notice is not None and notice is pod.notice else (pod.node or "", "")
-    found = (r for r in standing.decided.notices if (r.node, r.uid) == place)
-    return next(found, None)
+def _is_timeless(standing: Standing, pod: Pod, notice: Notice) -> bool:
+    """Whether it ends so long after a sign of which nobody knows since when: not all are noted."""
+    if notice.lead is None or notice.since != standing.now:
+        return False
+    keys = {build_key(place, notice) for place in _list_own_places(pod)}
+    return all(record.key not in keys for record in standing.decided.notices)
+
+
+def _list_own_places(pod: Pod) -> tuple[Place, Place]:
+    return (pod.node or "", ""), ("", pod.uid)
+
+
+def _find_noted_end(standing: Standing, pod: Pod) -> datetime | None:
+    """When it was to end by what is noted of it and its node, which may be gone by now."""
+    places = _list_own_places(pod)
+    found = (r for r in standing.decided.notices if (r.node, r.uid) in places)
+
+    def rank(one: NoticeRecord) -> tuple[bool, tuple[bool, bool, datetime]]:
+        return one.withdrawn is not None, weigh(one.kind, one.deadline, standing.now)
+
+    counts = min(found, key=rank, default=None)
+    return counts.deadline if counts is not None else None
 
 
 def _spare_last(draft: Draft, going: list[Pod]) -> list[Pod]:
     """Without the one that lasts longest, where no host with the training's state would remain."""
     uids = {pod.uid for pod in going}
-    if does_state_stay(draft, uids):
+    if check_state_stays(draft, uids):
         return going
     own = select_holders(draft)
     ends = {pod.uid: _find_moment(draft, pod)[1] or draft.now for pod in own}
@@ -221,41 +241,50 @@ def _spare_last(draft: Draft, going: list[Pod]) -> list[Pod]:
     return [pod for pod in going if pod is not last]
 
 
-def _describe_workers(standing: Standing) -> Iterator[str]:
-    movable = {pod.uid for pod in _list_movable(standing)}
-    for pod in standing.view.select_live_workers():
-        if not _is_acted_on(standing, pod):
-            continue
-        who = f"{pod.name} on {pod.node}: {standing.view.find_notice(pod)}"
-        yield f"{who}{_describe_fate(standing, pod, is_movable=pod.uid in movable)}"
+def _wake_when_over(draft: Draft, pods: Iterable[Pod]) -> None:
+    """What counts of them then may be another word, and what is told of them is."""
+    for pod in pods:
+        _, deadline = _find_moment(draft, pod)
+        if deadline is not None and not is_long_over(deadline, draft.now):
+            draft.wake_at(min(deadline + OVER, draft.now + FURTHEST))
+
+
+def _describe_workers(standing: Standing, pods: Sequence[Pod]) -> list[str]:
+    movable = {pod.uid for pod in _list_movable(standing)} if pods else set()
+    fates = (_describe_fate(standing, pod, is_movable=pod.uid in movable) for pod in pods)
+    return [f"{_describe_end(standing, p)}{fate}" for p, fate in zip(pods, fates, strict=True)]
+
+
+def _describe_end(standing: Standing, pod: Pod) -> str:
+    _, deadline = _find_moment(standing, pod)
+    at = f", at {format_time(deadline.replace(microsecond=0))}" if deadline is not None else ""
+    return f"{pod.name} on {pod.node}: {standing.view.find_notice(pod)}{at}"
 
 
 def _describe_fate(standing: Standing, pod: Pod, *, is_movable: bool) -> str:
     moment, deadline = _find_moment(standing, pod)
-    at = f", at {format_time(deadline.replace(microsecond=0))}" if deadline is not None else ""
     record = standing.find_record(pod.name)
     if record is not None and record.state is WorkerState.LEAVING:
-        return f"{at}; it leaves"
+        return "; it leaves"
     if deadline is not None and is_long_over(deadline, standing.now):
-        return f"{at}, which is over: it stays"
+        return ", which is over: it stays"
     if not is_movable:
-        return f"{at}; its command cannot do without it, so it stays until its node ends"
+        return "; its command cannot do without it, so it stays until its node ends"
     if standing.now < moment:
-        return f"{at}; it leaves at {format_time(moment.replace(microsecond=0))}"
+        return f"; it leaves at {format_time(moment.replace(microsecond=0))}"
     needs = "another host is listed for a minute"
-    return f"{at}; it stays until {needs}, for the command would end without any"
+    return f"; it stays until {needs}, for the command would end without any"
 
 
-def _describe_launcher(standing: Standing) -> Iterable[str]:
-    pod = standing.view.launcher
-    if pod is None or standing.view.is_gone(pod) or not _is_acted_on(standing, pod):
-        return []
-    notice = standing.view.find_notice(pod)
-    return [f"{pod.name} on {pod.node}: {notice}; a launcher is not moved: it ends with its node"]
+def _describe_launcher(standing: Standing, pod: Pod) -> str:
+    _, deadline = _find_moment(standing, pod)
+    is_over = is_long_over(deadline, standing.now)
+    fate = ", which is over" if is_over else "; a launcher is not moved: it ends with its node"
+    return f"{_describe_end(standing, pod)}{fate}"
 
 
 def _list_misread(view: View) -> list[str]:
-    pods = list(view.select_live_workers())
+    pods = view.live_workers
     nodes = sorted({pod.node for pod in pods if pod.node})
     found = [(name, view.snapshot.nodes.get(name)) for name in nodes]
     said = [f"{name}: {node.misread}" for name, node in found if node is not None and node.misread]

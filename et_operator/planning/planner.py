@@ -33,14 +33,14 @@ from et_operator.planning.granting import withdraw_unused
 from et_operator.planning.judging import (
     Ending,
     Verdict,
-    is_settling,
-    is_untold,
+    await_told_end,
+    await_verdict,
     judge_launcher,
     note_launcher,
     rest_on_launcher,
 )
 from et_operator.planning.launching import begin, restore
-from et_operator.planning.leaving import delete_leavers, delete_old_failures, watch_drains
+from et_operator.planning.leaving import delete_leavers, watch_drains
 from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.publishing import number_config
 from et_operator.planning.queueing import note_admission, try_pods
@@ -50,7 +50,9 @@ from et_operator.planning.replicas import write_replicas
 from et_operator.planning.restarting import respond_to_failure
 from et_operator.planning.scaling import advance_scaling, put_away_scaling
 from et_operator.planning.stalling import check_stall
-from et_operator.planning.status import describe, is_worth_writing
+from et_operator.planning.standings import Standing
+from et_operator.planning.status import check_worth_writing, describe
+from et_operator.planning.trimming import delete_old_failures
 from et_operator.planning.views import View
 from et_operator.planning.yielding import yield_room
 
@@ -78,7 +80,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     premises = draft.list_premises()
     answers = tuple(draft.events)
     describe(draft)
-    if is_about_job(actions) or not is_worth_writing(draft, touches_pods=is_about_pods(actions)):
+    if is_about_job(actions) or not check_worth_writing(draft, touches_pods=is_about_pods(actions)):
         return Plan(None, actions, answers, draft.requeue_after, premises)
     events = tuple(draft.events)
     return Plan(draft.status, actions, events, draft.requeue_after, premises)
@@ -107,7 +109,7 @@ def decide_live(draft: Draft) -> None:
     if conclude_launcher(draft):
         return
     # before a suspension ends its broker: what that tells within a minute is judged first
-    if draft.spec.suspend and not draft.status.is_suspended and is_untold(draft):
+    if draft.spec.suspend and not draft.status.is_suspended and await_told_end(draft):
         return
     # after that: what has ended does not hang; it may put the epoch away, or fail the job
     check_stall(draft)
@@ -131,7 +133,7 @@ def decide_live(draft: Draft) -> None:
     # right after the losses, of which one may have begun it
     note_shortage(draft)
     # after the losses, by which it is judged: nothing more is decided for who is given up
-    if not is_settling(draft) and (check_hopeless(draft, vacancies) or check_deadline(draft)):
+    if not await_verdict(draft) and (check_hopeless(draft, vacancies) or check_deadline(draft)):
         rest_on_launcher(draft)
         return
     # before the roster is filled: it says how many there are to be, and who leaves for that
@@ -163,11 +165,11 @@ def conclude_launcher(draft: Draft) -> bool:
     return draft.status.has_finished
 
 
-def _is_its_own(draft: Draft, verdict: Verdict) -> bool:
+def _is_its_own(standing: Standing, verdict: Verdict) -> bool:
     """Whether an end is none that a suspension, of now or to come, may have caused or undoes."""
-    if draft.status.is_suspended:
+    if standing.status.is_suspended:
         return verdict.ending is Ending.FAILED
-    return verdict.ending.is_failure or not draft.spec.suspend
+    return verdict.ending.is_failure or not standing.spec.suspend
 
 
 def go_on_or_pause(draft: Draft) -> None:
@@ -177,7 +179,7 @@ def go_on_or_pause(draft: Draft) -> None:
     end what the command still does in workers, as to save its state.
     """
     if draft.status.is_suspended and not draft.spec.suspend:
-        if draft.view.awaited_launchers or is_settling(draft):
+        if draft.view.awaited_launchers or await_verdict(draft):
             wait_to_resume(draft)
             return
         rest_on_launcher(draft)

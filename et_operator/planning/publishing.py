@@ -42,7 +42,8 @@ def number_config(draft: Draft) -> None:
         return
     if draft.status.generation > written.generation:
         return
-    if _is_written(draft, written) and not _is_set_back(view, written):
+    is_written = replace(build_desired_config(draft), generation=written.generation) == written
+    if is_written and not _is_set_back(view, written):
         return
     forget_old_ends(draft)
     for pod in select_fresh(draft):
@@ -73,7 +74,7 @@ def select_fresh(draft: Draft) -> tuple[Pod, ...]:
     if not joining or not is_anyone_late:
         return tuple(running)
     gathering = GATHERING if view.members else FIRST_GATHERING
-    if not draft.must_wait(min(pod.started or pod.created for pod in joining), gathering):
+    if not draft.wait_out(min(pod.started or pod.created for pod in joining), gathering):
         return tuple(running)
     return tuple(pod for pod in running if not _is_joining(draft, pod))
 
@@ -96,8 +97,3 @@ def _is_set_back(view: View, written: HostConfig) -> bool:
     """
     report = view.report
     return report is not None and report.observed_generation > written.generation
-
-
-def _is_written(draft: Draft, written: HostConfig) -> bool:
-    desired = build_desired_config(draft)
-    return replace(desired, generation=written.generation) == written

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_contract.admissions import ADMITTED, NO_QUEUE, REFUSED, WAITING
-from et_contract.pods import Role
+from et_contract.pods import Role, build_worker_name
 from et_kube.resources import Json
 from et_kube.shaping import describe_shape
 from et_operator.codec.fields import attempt
@@ -23,7 +23,7 @@ from et_operator.model.snapshots import Proof
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.manifests.launcher import build_launcher
-from et_operator.planning.manifests.workers import build_worker
+from et_operator.planning.manifests.workers import build_worker, call_worker
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.standings import Standing
 
@@ -142,7 +142,7 @@ def _note_held(draft: Draft) -> None:
     elif shapes is None and told is not None and told.reason == REFUSED:
         if not unasked:
             return  # it is tried again
-        _find_shapes(draft)
+        _record_shapes(draft)
     message = _describe_wait(draft)
     if unasked:
         message = f"{message}; nobody gives workers for it before its pods are tried: {unasked}"
@@ -184,7 +184,7 @@ def _describe_wait(draft: Draft) -> str:
         return admission.message
     is_asked = told is not None and told.reason == WAITING
     since = told.last_transition_time if told is not None and is_asked else draft.now
-    what = _ASKED if draft.must_wait(since, ANSWER_WITHIN) else _UNANSWERED
+    what = _ASKED if draft.wait_out(since, ANSWER_WITHIN) else _UNANSWERED
     return f"waits in queue {draft.spec.queue}: {what}"
 
 
@@ -197,10 +197,10 @@ def _note_shapes(draft: Draft) -> None:
     told = find_condition(status.conditions, ADMITTED)
     is_edited = told is None or status.observed_generation != view.job.generation
     if is_edited or (status.shapes is None and told is not None and told.reason == WAITING):
-        _find_shapes(draft)
+        _record_shapes(draft)
 
 
-def _find_shapes(draft: Draft) -> None:
+def _record_shapes(draft: Draft) -> None:
     """What the templates say that its pods ask for."""
     roles = _build_pods(draft)
     pods, problem = attempt(
@@ -227,5 +227,6 @@ def _build_pods(standing: Standing) -> tuple[tuple[Role, Json], ...]:
     launcher = build_launcher(
         job, standing.spec, status=status, runtime=runtime, pull_secrets=pull_secrets
     )
-    worker = build_worker(job, standing.spec.worker, 0, epoch=status.epoch, runtime=runtime)
+    common = build_worker(job, standing.spec.worker, epoch=status.epoch, runtime=runtime)
+    worker = call_worker(job, common, build_worker_name(job.key.name, 0))
     return (Role.LAUNCHER, launcher), (Role.WORKER, worker)

@@ -22,7 +22,7 @@ def tell_refusals(draft: Draft, subjects: Iterable[Subject]) -> str:
 
 def _tell(draft: Draft, subject: Subject) -> str:
     refusal = draft.view.snapshot.refusals.get(subject)
-    if refusal is None or not _is_lasting(draft, refusal):
+    if refusal is None or not _check_lasting(draft, refusal):
         return ""
     kind = (subject.resource if isinstance(subject, Ref) else subject).kind
     what = f"{'the deletion of ' if refusal.is_deletion else ''}{kind} {refusal.name}"
@@ -32,7 +32,7 @@ def _tell(draft: Draft, subject: Subject) -> str:
     return f"the API server {verb} {what}: {refusal.message}"
 
 
-def _is_lasting(draft: Draft, refusal: Refusal) -> bool:
+def _check_lasting(draft: Draft, refusal: Refusal) -> bool:
     if not refusal.is_meant and refusal.count < FAILURES_TOLD:
         return False
     end = refusal.at + REFUSED_LATELY

@@ -17,12 +17,12 @@ from et_operator.model.pods import Pod
 from et_operator.model.statuses import WorkerState
 from et_operator.model.texts import count, name_some
 from et_operator.planning.drafts import Draft
-from et_operator.planning.holding import does_state_stay
+from et_operator.planning.holding import check_state_stays
 from et_operator.planning.leaving import delete_pod, leave
 from et_operator.planning.ranking import rank_victims
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
-from et_operator.planning.troubles import find_trouble
+from et_operator.planning.troubles import diagnose
 from et_operator.planning.views import View
 
 OUTDATED, RENEWED = "Outdated", "Restarted"
@@ -32,7 +32,7 @@ _MOST_DIGITS = 10
 
 def dismiss_outdated(draft: Draft) -> list[Vacancy]:
     """Let workers of an old template leave that cannot start; returns their places."""
-    stuck = [p for p in _list_outdated_workers(draft) if _cannot_start(draft, p)]
+    stuck = [p for p in _list_outdated_workers(draft) if _check_stuck(draft, p)]
     vacancies = [judge_loss(draft, p.name, p, OUTDATED, Cause.TAKEN) for p in stuck]
     for pod in stuck:
         leave(draft, pod.name, pod.uid, OUTDATED)
@@ -45,7 +45,7 @@ def dismiss_outdated(draft: Draft) -> list[Vacancy]:
 def delete_outdated_launcher(draft: Draft) -> list[Action]:
     """Delete a launcher of an old template that cannot start: the next one has the new template."""
     pod = draft.view.launcher
-    if pod is None or not _is_launcher_outdated(draft.view) or not _cannot_start(draft, pod):
+    if pod is None or not _is_launcher_outdated(draft.view) or not _check_stuck(draft, pod):
         return []
     draft.tell("LauncherReplaced", f"{pod.name} cannot start, and its template was edited")
     return [delete_pod(pod)]
@@ -58,7 +58,7 @@ def renew_workers(draft: Draft) -> list[Vacancy]:
         return []
     wanted = {pod.uid for pod in _list_spare(draft)}
     pod = next(pod for pod in rank_victims(draft) if pod.uid in wanted)
-    if not does_state_stay(draft, {pod.uid}):
+    if not check_state_stays(draft, {pod.uid}):
         return []
     leave(draft, pod.name, pod.uid, RENEWED, taken=True)
     rest = f", {len(old) - 1} more follow" if len(old) > 1 else ", the last one"
@@ -148,8 +148,8 @@ def _is_launcher_outdated(view: View) -> bool:
     return pod.template not in {"", digest(view.spec.launcher_template)}
 
 
-def _cannot_start(draft: Draft, pod: Pod) -> bool:
-    return not pod.has_container_started and find_trouble(draft, pod) is not None
+def _check_stuck(draft: Draft, pod: Pod) -> bool:
+    return not pod.has_container_started and diagnose(draft, pod) is not None
 
 
 def _list_spare(standing: Standing) -> list[Pod]:

@@ -14,9 +14,10 @@ from enum import Enum
 from et_operator.model.pods import Pod
 from et_operator.model.statuses import WorkerRecord, WorkerState
 from et_operator.planning.drafts import LONGEST_WAIT, Draft
+from et_operator.planning.ends import is_disrupted, is_refused_by_node
 from et_operator.planning.finishing import fail
 from et_operator.planning.standings import Standing
-from et_operator.planning.views import View, is_disrupted, is_refused_by_node
+from et_operator.planning.views import View
 
 SHORT = LONGEST_WAIT
 """A worker that lived for longer is replaced at once: its place had no other one for so long."""
@@ -80,9 +81,9 @@ def find_spacing(retries: int) -> timedelta:
     return min(timedelta(seconds=seconds), LONGEST_WAIT)
 
 
-def is_due(draft: Draft, record: WorkerRecord) -> bool:
+def check_due(draft: Draft, record: WorkerRecord) -> bool:
     """Whether the worker whose name was decided may be created now; asks to be woken then."""
-    return not draft.must_wait(record.since, find_spacing(record.retries))
+    return not draft.wait_out(record.since, find_spacing(record.retries))
 
 
 def was_due(record: WorkerRecord, moment: datetime) -> bool:

@@ -11,15 +11,16 @@ from et_operator.model.texts import MAX_MESSAGE, count, cut
 from et_operator.planning.admitting import awaits_room, count_allowed, is_queued
 from et_operator.planning.concluding import (
     MOST_UNTOLD,
-    find_obstacle,
+    check_obstacle,
     forget_told,
     get_scaling_resource,
     put_away,
 )
 from et_operator.planning.drafts import Draft
-from et_operator.planning.holding import must_await_state
+from et_operator.planning.holding import await_state
 from et_operator.planning.leaving import leave
 from et_operator.planning.naming import reserve_names
+from et_operator.planning.presence import has_passed
 from et_operator.planning.ranking import explain_victim, rank_victims
 from et_operator.planning.replicas import (
     find_due_number,
@@ -53,7 +54,7 @@ from et_operator.planning.turns import (
     is_fixed,
     is_part_admitted,
 )
-from et_operator.planning.views import View, has_passed
+from et_operator.planning.views import View
 
 RESIZES = 3
 """So many of the times that a job took to grow are kept."""
@@ -71,7 +72,7 @@ def advance_scaling(draft: Draft) -> None:
         _put_away(draft, scaling)
     elif _is_outgrown(draft, scaling):
         _extend(draft, scaling)
-    elif (stop := _find_stop(draft, scaling)) is not None:
+    elif (stop := _check_stop(draft, scaling)) is not None:
         stop_scaling(draft, *stop)
     elif awaits_room(draft.view.job, scaling):
         _grow_once_admitted(draft, scaling)
@@ -103,7 +104,7 @@ def _start_next(draft: Draft) -> None:
         return  # as behind any other growth that goes on
     if find_refusal(draft, scaling, base) is not None:
         return  # its refusal is written to its own status, and then the next one has its turn
-    if must_await_state(draft, scaling):
+    if await_state(draft, scaling):
         return
     target = find_target(scaling, base)
     draft.rest_on(get_scaling_resource(scaling.kind), scaling.name)
@@ -175,19 +176,19 @@ def _extend(draft: Draft, scaling: ScalingRecord) -> None:
     draft.tell("Scaling", message)
 
 
-def _find_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+def _check_stop(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """Why the current scaling must be stopped (reason, message); None if it goes on."""
     if is_superseded(draft.view, scaling):
         number = find_number(draft.view, scaling)
         return SUPERSEDED, f"{name_number(scaling)} became {number} meanwhile"
     if scaling.kind is ScalingKind.QUEUE:
         return None  # et-scheduler says another number, or waits as well
-    stop = None if scaling.kind.is_number else _find_end_of_wish(draft, scaling)
+    stop = None if scaling.kind.is_number else _check_wish(draft, scaling)
     stop = stop or _find_lack(draft, scaling)
-    return stop or _find_preemption(draft, scaling) or find_obstacle(draft, scaling)
+    return stop or _check_preemption(draft, scaling) or check_obstacle(draft, scaling)
 
 
-def _find_end_of_wish(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+def _check_wish(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """Why what a ScaleIn or ScaleOut asked for is not gone on with."""
     live = draft.view.find_scaling(scaling)
     if live is None:
@@ -196,21 +197,21 @@ def _find_end_of_wish(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] |
         return "Cancelled", "it was deleted before it had ended"
     if (bar := _find_bar(draft.view, scaling)) is not None:
         return bar
-    if (late := _find_lateness(draft, scaling, live)) is not None:
+    if (late := _check_lateness(draft, scaling, live)) is not None:
         return late
     if has_failed_for_good(scaling, live):
         return "ScriptFailed", _describe_script(scaling)
     return None
 
 
-def _find_lack(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+def _find_lack(standing: Standing, scaling: ScalingRecord) -> tuple[str, str] | None:
     """That et-scheduler, which had let the job have these workers, does not any more.
 
     Or those from which a ScaleOut that waits has counted.
     """
-    number, is_later = draft.spec.worker.replicas, awaits_room(draft.view.job, scaling)
+    number, is_later = standing.spec.worker.replicas, awaits_room(standing.view.job, scaling)
     had = scaling.base if is_later else scaling.target
-    if scaling.target < scaling.base or number >= had or not is_applied(draft.view, scaling):
+    if scaling.target < scaling.base or number >= had or not is_applied(standing.view, scaling):
         return None
     return "NotAdmitted", f"et-scheduler lets the job have {number} workers, and no more"
 
@@ -225,7 +226,7 @@ def _find_bar(view: View, scaling: ScalingRecord) -> tuple[str, str] | None:
     return find_bound(view.asked.worker, scaling.target)
 
 
-def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple[str, str] | None:
+def _check_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple[str, str] | None:
     """A ScaleOut whose hosts are not listed in time; a ScaleIn has the job's drain time-out."""
     if live.timeout is None or not scaling.added or _are_added_listed(draft.view, scaling):
         return None
@@ -236,7 +237,7 @@ def _find_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tuple
     return None
 
 
-def _find_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
+def _check_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
     """A ScaleIn never waits behind workers that may never come."""
     rival, is_later = find_next(draft.view, ScalingKind.IN), awaits_room(draft.view.job, scaling)
     if not (scaling.added or is_later) or rival is None or not rival.is_accepted:

@@ -163,7 +163,7 @@ def _await_result(
         code = TIMED_OUT if result.code is None else result.code
         _keep(draft, _end(draft, attempt, code, result.output))
         return
-    if not draft.must_wait(attempt.started, _find_timeout(live) + ANSWER_TIME):
+    if not draft.wait_out(attempt.started, _find_timeout(live) + ANSWER_TIME):
         _keep(draft, _end(draft, attempt, TIMED_OUT, "no answer from the launcher"))
 
 
@@ -176,7 +176,7 @@ def _end(draft: Draft, attempt: ScriptAttempt, code: int, output: str) -> Script
 
 
 def _try_again(draft: Draft, attempt: ScriptAttempt) -> None:
-    if attempt.next_at is not None and draft.must_wait(attempt.next_at - PAUSE, PAUSE):
+    if attempt.next_at is not None and draft.wait_out(attempt.next_at - PAUSE, PAUSE):
         return
     _keep(draft, ScriptAttempt(attempt.number + 1, draft.now))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from et_contract.documents import DRIVER_STALLED, WORKERS_IDLE
+from et_contract.documents import DRIVER_STALLED, NO_RING, WORKERS_IDLE
 from et_contract.names import build_report_name
 from et_contract.starters import OTHER
 from et_kube.resources import CONFIG_MAPS
@@ -33,6 +33,11 @@ def describe_idle(view: View, spec: JobSpec) -> str:
     """
     is_known = spec.launcher != OTHER and spec.attach_mode is AttachMode.KUBEXEC
     return _find_problem(view, WORKERS_IDLE) if is_known else ""
+
+
+def describe_ring(view: View) -> str:
+    """What it says of ranks that run and form no ring, as they have told themselves."""
+    return _find_problem(view, NO_RING)
 
 
 def _find_problem(view: View, reason: str) -> str:

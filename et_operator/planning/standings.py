@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Snapshot
@@ -96,6 +96,17 @@ class Standing:
         """Whether it is of the epoch that holds by now: a pass may begin the next one."""
         return self._status.epoch == self.view.status.epoch
 
+    def find_end(self, since: datetime | None, span: timedelta) -> datetime | None:
+        """When a wait of this length, from then on, is over; None where nobody waits any more.
+
+        Every wait of the planner is judged here, for each has two dangers. `since` may come from a
+        clock that is ahead: one that is ahead of now by more than the wait is long says nothing,
+        and nobody waits for it. What was recorded by us is set right before (see waiting.py).
+        """
+        if since is None or self.now >= since + span or since > self.now + span:
+            return None
+        return since + span
+
     def find_record(self, name: str) -> WorkerRecord | None:
         """What is remembered about the worker of this name."""
         return self._records.get(name)
@@ -107,7 +118,7 @@ class Standing:
     def select_roster(self) -> list[Pod]:
         """The live workers that are not leaving."""
         out = {r.uid for r in self._records.values() if r.state is not WorkerState.JOINING}
-        return [pod for pod in self.view.select_live_workers() if pod.uid not in out]
+        return [pod for pod in self.view.live_workers if pod.uid not in out]
 
     def select_usable(self) -> list[Pod]:
         """Those of the roster that the command can use: nothing is ever started in the others."""

@@ -6,16 +6,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_contract.admissions import ADMITTED, REFUSED, WAITING
-from et_contract.documents import DRIVER_STALLED, WORKERS_IDLE
+from et_contract.documents import DRIVER_STALLED, NO_RING, WORKERS_IDLE
 from et_kube.resources import PODS
 from et_operator.model.conditions import AWAITING, find_condition, is_true, name_troubles
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
 from et_operator.model.statuses import JobStatus, ReplicaStatuses, RoleCounts
+from et_operator.model.texts import count
 from et_operator.planning import defects
 from et_operator.planning.awaiting import describe_ends
 from et_operator.planning.creating import find_needed_names, has_runtime
 from et_operator.planning.drafts import Draft
+from et_operator.planning.ends import NEEDS_PYTHON, is_image_unfit
 from et_operator.planning.exhausting import describe_stop
 from et_operator.planning.explaining import describe_scaling, describe_waits
 from et_operator.planning.leaving import describe_held_drains
@@ -24,20 +26,23 @@ from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.renewing import describe_outdated, describe_renewal
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
-from et_operator.planning.stalling import describe_idle, describe_stall
+from et_operator.planning.stalling import describe_idle, describe_ring, describe_stall
 from et_operator.planning.standings import Standing
 from et_operator.planning.troubles import (
     CONFIGS,
     PULLS,
     UNSCHEDULABLE,
-    describe_troubles,
+    list_troubles,
+    tell_troubles,
 )
 from et_operator.planning.turns import describe_held_number, describe_too_few
-from et_operator.planning.views import NEEDS_PYTHON, View, is_image_unfit
+from et_operator.planning.views import View
 
 SETTLING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""
 NAME_TAKEN_AFTER = timedelta(seconds=60)
+_ALL_LISTED = "the launcher has a stream to its workers"
+_SOME_LISTED = "the launcher has a stream to as many of its workers as it starts with"
 LOOK_AT_ACCOUNTS = timedelta(seconds=60)
 """How often it is looked whether an account is another job's no more: its events name that job."""
 _CORRECT_IMAGE = (
@@ -74,7 +79,7 @@ def describe(draft: Draft) -> None:
     )
 
 
-def is_worth_writing(draft: Draft, *, touches_pods: bool) -> bool:
+def check_worth_writing(draft: Draft, *, touches_pods: bool) -> bool:
     """Whether the described status differs in more than numbers that are about to change again."""
     old, new = draft.view.status, draft.status
     if old == new:
@@ -141,8 +146,8 @@ def _describe_running(draft: Draft) -> None:
     if running < draft.needed_workers or is_true(draft.status.conditions, "Running"):
         return
     draft.set_condition("Running", "True", "JobRunning", "the launcher and its workers run")
-    wanted = draft.status.decided_replicas
-    draft.tell("Running", f"the launcher runs, with {running} of {wanted} workers")
+    of = f"{running} of {count(draft.status.decided_replicas, 'worker')}"
+    draft.tell("Running", f"the launcher runs, with {of}")
     draft.clear_condition("Restarting", "Restarted")
 
 
@@ -151,13 +156,20 @@ def _describe_hosts(draft: Draft) -> None:
     if view.report is None:
         draft.clear_condition("HostsListed", "NoReport")
         return
+    status = draft.status
     listed = sum(pod.uid in view.listed for pod in draft.select_roster())
-    if listed < draft.needed_workers or is_true(draft.status.conditions, "HostsListed"):
+    told = find_condition(status.conditions, "HostsListed")
+    message = _ALL_LISTED if listed >= (status.decided_replicas or 0) else _SOME_LISTED
+    if told is not None and told.status == "True":
+        if told.message != _SOME_LISTED or message != _ALL_LISTED:
+            return
+    elif listed < draft.needed_workers:
         return
-    message = "the launcher has a stream to its workers"
     draft.set_condition("HostsListed", "True", "StreamsOpen", message)
-    told = "1 worker is listed as host" if listed == 1 else f"{listed} workers are listed as hosts"
-    draft.tell("HostsListed", told)
+    is_all, of = message == _ALL_LISTED, f"{listed} of {status.decided_replicas} workers"
+    verb = "is listed as host" if listed == 1 else "are listed as hosts"
+    who = count(listed, "worker") if is_all else of
+    draft.tell("HostsListed", f"{who} {verb}")
 
 
 def _describe_troubles(draft: Draft) -> None:
@@ -168,18 +180,20 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "WorkersFailing", "EarlyLosses", describe_failing(draft))
     _show(draft, "RanksFailing", "GivenUp", describe_stop(draft))
     _show(draft, "ImageUnfit", "ContainerNotStarted", _find_unfit(view))
-    pull = _advise(describe_troubles(draft, PULLS), _CORRECT_IMAGE)
+    troubles = list_troubles(draft)
+    pull = _advise(tell_troubles(troubles, PULLS), _CORRECT_IMAGE)
     _show(draft, "ImagePullFailing", "ImagePull", pull)
-    config = _advise(describe_troubles(draft, CONFIGS), _CORRECT_CONFIG)
+    config = _advise(tell_troubles(troubles, CONFIGS), _CORRECT_CONFIG)
     _show(draft, "ContainerConfigInvalid", "Config", config)
-    unplaced = describe_troubles(draft, frozenset({UNSCHEDULABLE}))
+    unplaced = tell_troubles(troubles, frozenset({UNSCHEDULABLE}))
     _show(draft, "Unschedulable", "Unschedulable", unplaced)
     _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(view))
     _show(draft, "AccountRefused", "AnotherJobs", _describe_borrowed(draft))
     _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
     told = view.report.problems.items() if view.report else ()
     _show(draft, "WorkersIdle", "NoProcesses", describe_idle(view, draft.spec))
-    known = {DRIVER_STALLED, WORKERS_IDLE}
+    _show(draft, "NoRing", "RanksSilent", describe_ring(view))
+    known = {DRIVER_STALLED, NO_RING, WORKERS_IDLE}
     problems = sorted(problem for problem in told if problem[0] not in known)
     silence = describe_silence(draft)
     problems += [("ReportMissing", silence)] if silence else []

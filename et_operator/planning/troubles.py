@@ -38,7 +38,7 @@ class Trouble(NamedTuple):
         return f"{self.reason}: {self.words}" if self.words else self.reason
 
 
-def find_trouble(draft: Draft, pod: Pod) -> Trouble | None:
+def diagnose(draft: Draft, pod: Pod) -> Trouble | None:
     """Why it does not start; None where it runs, ends, or may just need a moment."""
     if pod.is_terminal or pod.is_deleting:
         return None
@@ -48,15 +48,20 @@ def find_trouble(draft: Draft, pod: Pod) -> Trouble | None:
         words = (is_pull and last) or pod.waiting_message
         reason = "ImagePullBackOff" if is_pull else pod.waiting_reason
         return Trouble(reason, cut(words.strip(), MOST_WORDS))
-    if pod.unschedulable_message and not draft.must_wait(pod.created, SLOW):
+    if pod.unschedulable_message and not draft.wait_out(pod.created, SLOW):
         return Trouble(UNSCHEDULABLE, cut(pod.unschedulable_message, MOST_WORDS))
     return None
 
 
-def describe_troubles(draft: Draft, reasons: frozenset[str]) -> str:
-    """The pods that do not start for one of these reasons; "" where all do."""
-    found = ((pod, find_trouble(draft, pod)) for pod in draft.view.snapshot.pods)
-    return tell_groups((p.name, p.created, str(t)) for p, t in found if t and t.reason in reasons)
+def list_troubles(draft: Draft) -> list[tuple[Pod, Trouble]]:
+    """All pods that do not start, and why."""
+    found = ((pod, diagnose(draft, pod)) for pod in draft.view.snapshot.pods)
+    return [(pod, trouble) for pod, trouble in found if trouble is not None]
+
+
+def tell_troubles(found: Iterable[tuple[Pod, Trouble]], reasons: frozenset[str]) -> str:
+    """Those of them that do not start for one of these reasons; "" where there is none."""
+    return tell_groups((p.name, p.created, str(t)) for p, t in found if t.reason in reasons)
 
 
 def tell_groups(told: Iterable[tuple[str, datetime, str]]) -> str:

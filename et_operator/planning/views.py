@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import cached_property
 
+from et_contract.admissions import MAX_NODES
 from et_contract.documents import Member, MemberState, Report
 from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
-from et_kube.notices import Notice, choose_notice
+from et_operator.model.avoiding import list_avoided, pack_avoided
 from et_operator.model.conditions import is_true
-from et_operator.model.pods import Node, Pod
+from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
-from et_operator.model.specs import JobSpec
+from et_operator.model.specs import JobSpec, NoticePolicy
 from et_operator.model.statuses import JobStatus, ScalingRecord, UntoldEnd
 from et_operator.planning.admitting import apply_admission, find_leavers
-
-_DISRUPTIONS = frozenset(
-    {"Evicted", "NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"},
-)
-"""Reasons of a failed pod which say that the platform ended it."""
-_NODE_REFUSALS = frozenset(
-    {"NodeAffinity", "NodePorts", "TopologyAffinityError", "UnexpectedAdmissionError"},
-)
-"""Reasons of a failed pod which say that its node did not take it; also "OutOf" a resource."""
-
-_UNSEEN = frozenset({"ContainerStatusUnknown", "Unknown"})
-"""Reasons of a container's end that nobody saw: most often its node was started anew."""
-_UNSTARTED = frozenset({"ContainerCannotRun", "RunContainerError", "StartError"})
-"""Reasons of a container that could not be started, for its image's or its node's fault."""
-_COMMAND_NOT_FOUND = 127
-OVERDUE = timedelta(seconds=60)
-"""So long after the end of a pod's grace its kubelet may take to end it."""
-NEEDS_PYTHON = "the image needs python3 (3.7 or newer) in its PATH"
-"""What is said of an image that is unfit."""
-_NAMES_PID_1 = re.compile(r"""python3|["'`]sh["'`]""")
+from et_operator.planning.presence import Presence
 
 
-class View:
+class View(Presence):
     """Facts about one job at one moment. Nothing here is a decision; nothing changes it."""
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
-        self.snapshot = snapshot
-        self.now = now
+        super().__init__(snapshot, now)
         self.job = apply_admission(snapshot.job)
         self.status: JobStatus = snapshot.job.status
 
@@ -59,6 +39,29 @@ class View:
     def asked(self) -> JobSpec:
         """The same as its author wrote it, whatever a queue lets the job have of that."""
         return self.spec if self.snapshot.job.spec is None else self.snapshot.job.spec
+
+    @cached_property
+    def ending_nodes(self) -> frozenset[str]:
+        """Nodes on which nothing new is to go: that surely end, or whatever a job is moved from.
+
+        Of a whole pool there may be thousands.
+        """
+        is_eager = self.spec.notice_policy is NoticePolicy.EAGER
+        firm = self.snapshot.firm_nodes
+        return firm | self.snapshot.soft_nodes if is_eager else firm
+
+    @cached_property
+    def avoided_nodes(self) -> tuple[str, ...]:
+        """Those of them that a new pod is told to keep off: as many as are told on it, too.
+
+        Of those beyond them nobody would know that it keeps off them, whether they stay or not.
+        """
+        return tuple(list_avoided(pack_avoided(sorted(self.ending_nodes)[:MAX_NODES])))
+
+    def call_hosts(self, nodes: Iterable[str]) -> list[str]:
+        """The hostnames of these nodes. One that has none cannot be named to a pod."""
+        hostnames = self.snapshot.hostnames
+        return [name for node in nodes if (name := hostnames.get(node, node))]
 
     @property
     def is_foreign(self) -> bool:
@@ -104,22 +107,6 @@ class View:
     def leavers(self) -> frozenset[str]:
         """Names of the workers that et-scheduler wants to go first."""
         return find_leavers(self.job)
-
-    @cached_property
-    def pods(self) -> dict[str, Pod]:
-        """All pods of the job by uid, the dying ones too."""
-        return {pod.uid: pod for pod in self.snapshot.pods}
-
-    @cached_property
-    def names(self) -> dict[str, Pod]:
-        """The same by name."""
-        return {pod.name: pod for pod in self.snapshot.pods}
-
-    @cached_property
-    def workers(self) -> tuple[Pod, ...]:
-        """Pods of workers by index."""
-        found = [pod for pod in self.snapshot.pods if pod.role is Role.WORKER]
-        return tuple(sorted(found, key=lambda pod: (pod.index or 0, pod.name)))
 
     @cached_property
     def launchers(self) -> tuple[Pod, ...]:
@@ -190,7 +177,7 @@ class View:
     def is_training(self) -> bool:
         """Whether the user's command has read a list and has a worker of it."""
         has_read = self.report is not None and self.report.served_generation > 0
-        listed = any(pod.uid in self.listed for pod in self.select_live_workers())
+        listed = any(pod.uid in self.listed for pod in self.live_workers)
         return self.is_launcher_running and has_read and listed
 
     @cached_property
@@ -241,49 +228,6 @@ class View:
         is_told = self.report is not None and self.report.ended is None and self.is_elastic
         return self.report.used_up if self.report and is_told else {}
 
-    def is_gone(self, pod: Pod) -> bool:
-        """Whether nothing of ours runs in it any more: its container has ended, or it is silent.
-
-        Containers beside it (a mesh, a log shipper) may live on, and keep the pod's phase Running.
-        """
-        return pod.has_ended or self.is_silent(pod)
-
-    def is_silent(self, pod: Pod) -> bool:
-        """Whether the whole pod has ended, or is being deleted where nobody ends it.
-
-        That is on a lost node, or on none: no pod that is being deleted is bound to one any more.
-        Or on one whose kubelet says that it is not in order, and has not ended it in good time.
-        """
-        if pod.is_terminal or not pod.is_deleting:
-            return pod.is_terminal
-        is_nowhere = pod.node is None or self.is_node_lost(pod)
-        return is_nowhere or (self.is_node_sick(pod) and self.is_overdue(pod))
-
-    def is_awaited(self, pod: Pod) -> bool:
-        """Whether its end is waited for: something of ours may run in it, and has its time still.
-
-        What is overdue may run all the same, on a node in order too (a process in an
-        uninterruptible wait): nobody waits for it any longer, but it is not gone.
-        """
-        return not self.is_gone(pod) and not self.is_overdue(pod)
-
-    def is_overdue(self, pod: Pod) -> bool:
-        """Whether its deletion should have ended it by now, wherever it is."""
-        return has_passed(self.now, self.find_overdue(pod), timedelta())
-
-    def find_overdue(self, pod: Pod) -> datetime | None:
-        """When that is so; None where nobody deletes it, or it is not known how long it has.
-
-        By a clock that has just jumped ahead it is not.
-        """
-        end, seen = pod.grace_end, self.snapshot.complete_since
-        return max(end, seen) + OVERDUE if end is not None and seen is not None else None
-
-    def is_uid_gone(self, uid: str) -> bool:
-        """The same for a uid whose pod may not exist any more."""
-        pod = self.pods.get(uid)
-        return pod is None or self.is_gone(pod)
-
     def is_held(self, uid: str) -> bool:
         """Whether the written config holds this worker in any state but gone."""
         member = self.members.get(uid)
@@ -293,89 +237,3 @@ class View:
         """The same, and where that config was lost, whether it may have."""
         is_lost = self.snapshot.config is None and self.status.generation > 1
         return is_lost or self.is_held(uid)
-
-    def find_notice(self, pod: Pod) -> Notice | None:
-        """What weighs most of what is said about the end of a pod, or of its node."""
-        node = self.snapshot.nodes.get(pod.node or "")
-        found = (self.choose_notice(node) if node is not None else None, pod.notice)
-        return choose_notice(filter(None, found), self.now)
-
-    def choose_notice(self, node: Node) -> Notice | None:
-        """What weighs most of what is said about a node by now."""
-        return choose_notice(node.notices, self.now) or node.notice
-
-    def select_live_workers(self) -> Iterator[Pod]:
-        """Workers that have not ended and that nobody is deleting."""
-        return (p for p in self.workers if not p.is_deleting and not self.is_gone(p))
-
-    def is_node_lost(self, pod: Pod) -> bool:
-        """Whether its node is not there, or is heard no more.
-
-        A kubelet that says of itself that it is not ready (it shuts down, its runtime or network is
-        started anew) is heard: what is being deleted there has its grace.
-        """
-        node = self.snapshot.nodes.get(pod.node or "")
-        return self.snapshot.are_nodes_known if node is None else node.is_unreachable
-
-    def is_node_sick(self, pod: Pod) -> bool:
-        """Whether its node is lost, or says that it is not in order."""
-        node = self.snapshot.nodes.get(pod.node or "")
-        return self.is_node_lost(pod) or (node is not None and not node.is_ready)
-
-
-def is_disrupted(pod: Pod) -> bool:
-    """Whether the platform, or somebody through it, ended this pod."""
-    return _is_claimed(pod) or is_refused_by_node(pod) or is_unseen(pod)
-
-
-def is_cut_off(pod: Pod) -> bool:
-    """Whether the pod has run for longer than its own spec allows (activeDeadlineSeconds)."""
-    return pod.pod_reason == "DeadlineExceeded" and not is_disrupted(pod)
-
-
-def is_taken(pod: Pod) -> bool:
-    """Whether somebody wanted the pod's place, which will happen to any pod there.
-
-    A kubelet evicts for what a pod uses (memory, disk), and may do so again each time.
-    """
-    is_evicted = pod.pod_reason == "Evicted" and not pod.is_deleting
-    return _is_claimed(pod) and not is_evicted and not is_refused_by_node(pod)
-
-
-def is_refused_by_node(pod: Pod) -> bool:
-    """Whether the kubelet did not admit it: the scheduler may put the next one there again."""
-    return pod.pod_reason in _NODE_REFUSALS or pod.pod_reason.startswith("OutOf")
-
-
-def is_image_unfit(pod: Pod) -> bool:
-    """Whether the container could not be started with our PID 1 (most often: no python3 in it)."""
-    end = pod.termination
-    if end is None:
-        return pod.waiting_reason in _UNSTARTED and _names_pid_1(pod.waiting_message)
-    is_unstarted = end.reason in _UNSTARTED or end.exit_code == _COMMAND_NOT_FOUND
-    return is_unstarted and not end.init_container and _names_pid_1(end.message)
-
-
-def is_failed_by_node(pod: Pod) -> bool:
-    """Whether its container could not be started there though its image is fit."""
-    end = pod.termination
-    return end is not None and end.reason in _UNSTARTED and not is_image_unfit(pod)
-
-
-def _names_pid_1(message: str) -> bool:
-    return _NAMES_PID_1.search(message) is not None
-
-
-def _is_claimed(pod: Pod) -> bool:
-    """Whether somebody wanted its place, or its node went away in order."""
-    return pod.is_deleting or bool(pod.disruption_reason) or pod.pod_reason in _DISRUPTIONS
-
-
-def is_unseen(pod: Pod) -> bool:
-    """Whether the code of its end is none of its own."""
-    return pod.termination is not None and pod.termination.reason in _UNSEEN
-
-
-def has_passed(now: datetime, since: datetime | None, span: timedelta | None) -> bool:
-    """Whether `span` is over; never without a beginning or an end."""
-    return since is not None and span is not None and now >= since + span

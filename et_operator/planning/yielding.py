@@ -10,15 +10,15 @@ from et_operator.model.specs import JobSpec
 from et_operator.model.statuses import WorkerRecord
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import (
+from et_operator.planning.leaving import leave
+from et_operator.planning.ranking import rank_victims
+from et_operator.planning.standings import Standing
+from et_operator.planning.trimming import (
     find_launcher_loss,
     find_launcher_refusal,
     is_unplaced,
-    leave,
     list_holders,
 )
-from et_operator.planning.ranking import rank_victims
-from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
 
 YIELDED = "Yielded"
@@ -47,12 +47,12 @@ def yield_room(draft: Draft) -> None:
     """
     if list_holders(draft):
         return
-    shortage = _find_refused(draft.view) or _find_unplaced(draft)
+    shortage = _find_refused(draft.view) or _check_unplaced(draft)
     if shortage is None or not shortage.times:
         return
     yielded = 2 ** min(shortage.times, MOST_DOUBLED) - 1
     if shortage.is_of_nodes:
-        yielded = min(yielded, _find_step(draft))
+        yielded = min(yielded, _pace_steps(draft))
     roster = rank_victims(draft)
     kept = max(len(roster) + len(_list_left(draft)) - yielded, draft.needed_workers)
     victims = [pod for pod in roster if pod.node or not shortage.is_of_nodes]
@@ -66,7 +66,7 @@ def yield_room(draft: Draft) -> None:
         draft.tell(shortage.event, f"{why}: {who} leave: {shortage.words}", is_warning=True)
 
 
-def _find_step(draft: Draft) -> int:
+def _pace_steps(draft: Draft) -> int:
     """How many may have left by now: whatever else the launcher has waited for, one at first.
 
     Those who have left tell when that was; who has come to an end by himself was named for another
@@ -75,7 +75,7 @@ def _find_step(draft: Draft) -> int:
     left = _list_left(draft)
     named = [record.since for record in left if record.since is not None and not record.retries]
     last = max(named, default=None)
-    return len(left) if left and draft.must_wait(last, PATIENCE) else 2 * len(left) + 1
+    return len(left) if left and draft.wait_out(last, PATIENCE) else 2 * len(left) + 1
 
 
 def _list_left(standing: Standing) -> list[WorkerRecord]:
@@ -102,7 +102,7 @@ def _find_refused(view: View) -> Shortage | None:
     return Shortage("a quota has", refusal.count - 1, refusal.message, "QuotaYielded")
 
 
-def _find_unplaced(draft: Draft) -> Shortage | None:
+def _check_unplaced(draft: Draft) -> Shortage | None:
     pod, waits, spec = draft.view.launcher, count_waits(draft), draft.view.job.spec
     if pod is None or not waits or spec is None or not _may_follow(spec):
         return None

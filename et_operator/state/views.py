@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from et_contract.names import build_config_name, build_report_name
@@ -120,13 +121,21 @@ def get_child(piece: Piece | None) -> Child | None:
 
 def select_said(store: Store, kind: NoticeKind) -> frozenset[str]:
     """Names of all nodes of whose end this is said."""
-    return frozenset(node.name for node in store.nodes.select(kind, SAID))
+    return store.nodes.derive(kind, _name_all, SAID)
 
 
-def select_hostnames(store: Store, nodes: Iterable[Node]) -> dict[str, str]:
+def select_hostnames(store: Store, nodes: Iterable[Node]) -> Mapping[str, str]:
     """How nodes are called that have another hostname than their name: these, and all said ones."""
-    said = (node for kind in NoticeKind for node in store.nodes.select(kind, SAID))
-    return {n.name: n.hostname for n in (*nodes, *said) if n.hostname is not None}
+    said = [store.nodes.derive(kind, _call_all, SAID) for kind in NoticeKind]
+    return ChainMap(_call_all(nodes), *said)
+
+
+def _name_all(nodes: Iterable[Node]) -> frozenset[str]:
+    return frozenset(node.name for node in nodes)
+
+
+def _call_all(nodes: Iterable[Node]) -> dict[str, str]:
+    return {node.name: node.hostname for node in nodes if node.hostname is not None}
 
 
 def select_nodes(store: Store, job: TrainingJob, pods: tuple[Pod, ...]) -> dict[str, Node]:

@@ -1,4 +1,4 @@
-"""What would be decided, for people who look before they let it be written."""
+"""Stands in writing's place with --observe: logs what would be written, and writes nothing."""
 
 from __future__ import annotations
 

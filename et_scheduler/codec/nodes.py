@@ -8,14 +8,12 @@ from sys import intern
 from et_kube.notices import ROWS, Row, find_notice
 from et_kube.quantities import read_amounts
 from et_kube.resources import Json
-from et_kube.shaping import FIELD
+from et_kube.shaping import FIELD, HOSTNAME
 from et_scheduler.codec.reading import MAX_NAME, read_object, read_text
 from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import Effect, Taint
 
 _MAX_TAINTS = 512
-_HOSTNAME = "kubernetes.io/hostname"
-"""The label by which pods are bound to a node; its value need not be the node's name."""
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
@@ -39,7 +37,7 @@ def decode_node(obj: Json, rows: Sequence[Row] = ROWS) -> Node:
         {intern(key): n for key, n in read_amounts(status.get("allocatable")).items()},
         labels=known,
         taints=tuple(_list_taints(taints[:_MAX_TAINTS])),
-        hostname=known.get(_HOSTNAME, ""),
+        hostname=known.get(HOSTNAME, ""),
         has_room=_is_ready(status) and not is_going and len(taints) <= _MAX_TAINTS,
     )
 

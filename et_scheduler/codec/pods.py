@@ -74,7 +74,8 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
     elif is_pending:
         shape = read_whole_shape(obj)
     if not (owner or is_pending):
-        return Tenant(node, shape, is_terminating=is_terminating)
+        asked = _find_deletion(metadata)
+        return Tenant(node, shape, is_terminating=is_terminating, deletion_asked=asked)
     return Tenant(
         node,
         shape,

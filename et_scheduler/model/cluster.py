@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,13 +10,22 @@ from et_scheduler.model.shapes import Amounts, Shape, Taint
 
 
 @dataclass(frozen=True, slots=True)
+class Leaving:
+    """What pods of others request that were all asked to go `since` then, and are still there."""
+
+    since: int
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One node, and the sum of what others have on it.
 
     `taken` is what all pods bound to it request, without those of the jobs that are given to
-    `decide`; `leaving` is the part of it whose pods are being terminated: taken still, and free
-    later. `has_room` is False for a node that is cordoned, not ready, or said to go. What it has
-    is another resource for queues than the same in another `pool`. Pods are bound to it by
+    `decide`; `leaving` are the parts of it whose pods are being terminated: taken still, and free
+    later, unless they should have gone long ago; `ports` are those that the same pods have.
+    `has_room` is False for a node that is cordoned, not ready, or said to go. What it has is
+    another resource for queues than the same in another `pool`. Pods are bound to it by
     `hostname`, the value of its label kubernetes.io/hostname: "" where it has none, and None where
     that is its name.
     """
@@ -23,13 +33,21 @@ class Node:
     name: str
     allocatable: Amounts
     taken: Amounts = field(default_factory=dict)
-    leaving: Amounts = field(default_factory=dict)
+    leaving: tuple[Leaving, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     ports: frozenset[str] = frozenset()
     has_room: bool = True
     pool: str = ""
     hostname: str | None = None
+
+    def sum_leaving(self, overdue_since: int) -> Amounts:
+        """What will be free of it: of all who were asked to go after that."""
+        found: Counter[str] = Counter()
+        for one in self.leaving:
+            if one.since > overdue_since:
+                found.update(one.amounts)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from et_contract.admissions import ANYWHERE, AdmissionState, Elasticity, Placeme
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import SECOND, Shape
 
+ABOVE_ALL = 2**31
+"""Above the priority of any pod, or job."""
+
 
 class Purpose(StrEnum):
     """What a job gives its workers for."""

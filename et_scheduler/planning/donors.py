@@ -57,7 +57,7 @@ class Donors:
                 self._spare[group] += standing.surplus * self._find_largest(entries)
             if can_go:
                 self.evictable[group].append(standing)
-                amounts = draft.get_held(standing, standing.size)
+                amounts = draft.counting.get_held(standing, standing.size)
                 least = self.smallest.get(group, amounts)
                 self.smallest[group] = np.minimum(least, amounts)
                 wholes[group] += entries + self._list(draft, standing, standing.launchers)

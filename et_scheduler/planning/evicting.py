@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.donors import Donors, Group, is_evictable
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang, Seats
+from et_scheduler.planning.fitting import (
+    Gang,
+    Seats,
+    count_seats,
+    find_seats,
+    hold_seats,
+    release_seats,
+)
 from et_scheduler.planning.giving import Rank, Search
-from et_scheduler.planning.noting import send_back
+from et_scheduler.planning.ledgers import mark
+from et_scheduler.planning.returning import send_back
 from et_scheduler.planning.standings import Standing
 
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
@@ -22,8 +32,8 @@ def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
     Only who is in his queue's share may make other queues give.
     """
     mine = draft.get_queue(waiter)
-    wanted = draft.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
-    is_in_share = draft.ledger.is_in_share(mine, wanted)
+    wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
+    is_in_share, columns = draft.ledger.is_in_share(mine, wanted), mark(wanted > 0)
 
     def rank(donor: Standing, _: int) -> int | None:
         queue = draft.get_queue(donor)
@@ -34,7 +44,7 @@ def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
         known = draft.queues.get(queue)
         if not is_in_share or known is None or not known.is_reclaimable:
             return None
-        return _OVER_SHARE if draft.ledger.is_above_share(queue, wanted) else None
+        return _OVER_SHARE if draft.ledger.find_above(queue) & columns else None
 
     return rank
 
@@ -42,24 +52,33 @@ def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
 def find_seats_with_victims(
     draft: Draft, waiter: Standing, gang: Gang, preferred: frozenset[int]
 ) -> tuple[Seats, Search] | None:
-    """Seats for which others go, who are to be asked by the search: shrinking before evicting."""
+    """Seats for which others go, who are to be asked by the search: shrinking before evicting.
+
+    Whole jobs go for none that pods of a gang that has just started may take, wherever on its nodes
+    they come to be. After a minute that is so no more for gangs of strictly lower priority: with
+    one after the other of which no pod is ever bound they would keep the jobs on these nodes.
+    """
     if not draft.hearing.may_ask(waiter):
         return None
     donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
-    allowed = draft.get_allowed(waiter)
+    allowed = draft.holds.get_allowed(waiter, is_asking=True)
     ranks = {group: rank(first, 0) for group, first in donors.first.items()}
     giving = [group for group, found in ranks.items() if found is not None]
     going = [group for group, found in ranks.items() if found in (_OVER_SHARE, _LOWER_PRIORITY)]
     going = [group for group in going if _can_lose(draft, waiter, group, donors)]
     search = Search(draft, rank, allowed, preferred)
-    if donors.may_fit(gang, allowed, giving):
+    if giving and donors.may_fit(gang, allowed, giving):
         search.collect(one for group in giving for one in donors.givers.get(group, ()))
         seats = search.find(gang)
         if seats is not None:
             return seats, search
-    if not going or not donors.may_fit(gang, allowed, giving, going):
+    if not going:
         return None
-    seats = evict_for(draft, waiter, gang, search, donors)
+    has_waited = draft.has_passed(waiter.admission.unfit_since, draft.rules.reserve_after)
+    with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):
+        if not donors.may_fit(gang, allowed, giving, going):
+            return None
+        seats = evict_for(draft, waiter, gang, search, donors)
     return (seats, search) if seats is not None else None
 
 
@@ -95,18 +114,19 @@ def evict_for(
         spare.clear()
         victims.append(victim)
         search.collect()
-        if _try(search, gang):
+        if _try(search, waiter, gang):
             break
     else:
         _count_in(draft, victims)
         return None
     for victim in tuple(victims[:-1]):
         _count_out(draft, victim, -1)
-        if _try(search, gang):
+        if _try(search, waiter, gang):
             victims.remove(victim)
         else:
             _count_out(draft, victim, 1)
-    seats = search.find(gang)  # of what was tried, so that nobody goes where there are none
+    with _others_seated(draft, waiter):  # as it was tried, so that nobody goes for no seats
+        seats = search.find(gang)
     _count_in(draft, victims)
     for victim in victims if seats is not None else ():
         evict(draft, victim, waiter)
@@ -130,11 +150,38 @@ def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
     send_back(draft, victim, Reason.EVICTED, text, evictions=evictions)
 
 
-def _try(search: Search, gang: Gang) -> bool:
+def _try(search: Search, waiter: Standing, gang: Gang) -> bool:
     if search.find(gang) is None:
         return False
     search.undo()
-    return True
+    if not search.draft.unseated:
+        return True
+    with _others_seated(search.draft, waiter):
+        is_found = search.find(gang) is not None
+        if is_found:
+            search.undo()
+    return is_found
+
+
+@contextmanager
+def _others_seated(draft: Draft, waiter: Standing) -> Iterator[None]:
+    """Meanwhile pods of jobs that run and find no node are in what is free later.
+
+    They are there already when room becomes free, and the waiter's are created then.
+    """
+    seated: list[tuple[Gang, Seats]] = []
+    for standing, gang in draft.unseated:
+        if standing is waiter or standing.leaving or not standing.is_admitted:
+            continue
+        told = draft.holds.find_told(standing)
+        some = replace(gang, workers=count_seats(draft.room, gang, told, later=True))
+        seats = find_seats(draft.room, some, told, later=True) if some.workers else None
+        if seats is not None:
+            hold_seats(draft.room, some, seats)
+            seated.append((some, seats))
+    yield
+    for some, seats in reversed(seated):
+        release_seats(draft.room, some, seats)
 
 
 def _list_candidates(
@@ -170,7 +217,7 @@ def _keeps_queue(draft: Draft, mine: str, victim: Standing, spare: dict[str, lis
         return True
     if queue not in spare:
         spare[queue] = draft.ledger.find_spare(queue).tolist()
-    amounts = draft.get_held(victim, victim.size).tolist()
+    amounts = draft.counting.get_held(victim, victim.size).tolist()
     return all(left >= one for left, one in zip(spare[queue], amounts, strict=True) if one)
 
 
@@ -183,5 +230,7 @@ def _count_out(draft: Draft, victim: Standing, sign: int) -> None:
 
 def _book(draft: Draft, victim: Standing, sign: int) -> None:
     """Its queue has so much less."""
-    amounts, least = (draft.get_held(victim, count) for count in (victim.size, victim.floor))
+    amounts, least = (
+        draft.counting.get_held(victim, count) for count in (victim.size, victim.floor)
+    )
     draft.ledger.book(draft.get_queue(victim), -sign * amounts, -sign * least)

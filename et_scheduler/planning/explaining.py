@@ -1,11 +1,12 @@
-"""One sentence, with numbers, for everybody who waits."""
+"""Why a job waits: one sentence with numbers. It tells what others decided, and decides nothing."""
 
 from __future__ import annotations
 
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import CPU, describe_requests
-from et_scheduler.planning.drafts import Draft, Hold
-from et_scheduler.planning.fitting import Gang, count_seats
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import Gang, count_largest, count_seats
+from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.standings import Standing
 
 MOST_NAMED = 3
@@ -14,10 +15,12 @@ MOST_NAMED = 3
 
 def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
     """What it needs, what is there, who has the rest."""
-    fit, hold = _count_fit(draft, standing, gang), draft.holds.get(standing.job.uid)
-    pods, owners = _describe_needs(draft, gang)
+    fit, hold = _count_fit(draft, standing, gang), draft.holds.by_uid.get(standing.job.uid)
+    pods, owners, largest = _describe_needs(draft, gang)
     text = f"needs {gang.workers} workers of {pods}, {_describe_fit(fit, gang)}; {owners}"
-    if fit < gang.workers:
+    if largest < gang.workers:
+        text += _tell_others(draft, gang, largest)
+    elif fit < gang.workers:
         text += _tell_oldest(draft, hold)
     if hold is not None:
         own = [draft.room.nodes[place].name for place in hold.places]
@@ -29,7 +32,7 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
 
 def tell_room_comes(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
     """Room for all of it is being given back."""
-    fit = count_seats(draft.room, gang, draft.get_allowed(standing))
+    fit = count_seats(draft.room, gang, draft.holds.get_allowed(standing))
     givers = [one for one in draft.givers.get(standing.job.uid, ()) if one.admission.gave_for]
     names = [draft.name_for_others(one) for one in givers]
     pods = sum(len(one.admission.leaving) for one in givers)
@@ -58,23 +61,37 @@ def _describe_pods(gang: Gang) -> str:
     return text
 
 
-def _describe_needs(draft: Draft, gang: Gang) -> tuple[str, str]:
-    """What its pods are, and who has most of that: found once in a pass for all who are alike."""
+def _describe_needs(draft: Draft, gang: Gang) -> tuple[str, str, int]:
+    """What its pods are, who has most of that, and for how many there would be room without jobs.
+
+    Found once in a pass for all who are alike.
+    """
     key = (gang.launcher, gang.worker)
     told = draft.needs.get(key)
     if told is None:
-        told = draft.needs[key] = (_describe_pods(gang), _describe_owners(draft, gang))
+        largest = count_largest(gang, draft.room.count_without_jobs)
+        told = (_describe_pods(gang), _describe_owners(draft, gang), largest)
+        draft.needs[key] = told
     return told
+
+
+def _tell_others(draft: Draft, gang: Gang, largest: int) -> str:
+    """No job that ends or gives way would help: pods of others are in its way."""
+    text = f"room for {largest} workers" if largest >= 0 else "no node for its launcher"
+    shape = gang.launcher if gang.launcher is not None and largest < 0 else gang.worker
+    ports = sorted(draft.room.list_ports_of_others(shape))
+    had = f", and have {_name_some(ports)}" if ports else ""
+    return f"; pods of others leave {text}{had}"
 
 
 def _tell_oldest(draft: Draft, own: Hold | None) -> str:
     """Whose reservation keeps others off nodes for longest."""
     uid = "" if own is None else own.standing.job.uid
-    if uid not in draft.told_holds:
-        holds = (one for one in draft.holds.values() if one is not own)
+    if uid not in draft.holds.told:
+        holds = (one for one in draft.holds.by_uid.values() if one is not own)
         hold = min(holds, key=lambda one: one.standing.admission.queued_at, default=None)
-        draft.told_holds[uid] = "" if hold is None else _tell_hold(draft, hold)
-    return draft.told_holds[uid]
+        draft.holds.told[uid] = "" if hold is None else _tell_hold(draft, hold)
+    return draft.holds.told[uid]
 
 
 def _tell_hold(draft: Draft, hold: Hold) -> str:
@@ -84,12 +101,12 @@ def _tell_hold(draft: Draft, hold: Hold) -> str:
 
 def _count_fit(draft: Draft, standing: Standing, gang: Gang) -> int:
     """Counted once in a pass for all who may go to the same nodes."""
-    if standing.job.uid in draft.holds:
-        return count_seats(draft.room, gang, draft.get_allowed(standing))
+    if standing.job.uid in draft.holds.by_uid:
+        return count_seats(draft.room, gang, draft.holds.get_allowed(standing))
     key = (gang.worker, draft.rank_priority(standing))
     found = draft.fits.get(key)
     if found is None:
-        allowed = draft.get_allowed(standing)
+        allowed = draft.holds.get_allowed(standing)
         fits = draft.room.count_fits(gang.worker)
         found = draft.fits[key] = int(fits.sum() if allowed is None else fits[allowed].sum())
     return min(found, gang.workers)

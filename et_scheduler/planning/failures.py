@@ -23,7 +23,7 @@ class Failures:
 
     def is_hopeless(self, standing: Standing, gang: Gang) -> bool:
         """Whether one that is as large in nothing has failed, and so this one would."""
-        if standing.held is not None or standing.job.uid in self._draft.holds:
+        if standing.held is not None or standing.job.uid in self._draft.holds.by_uid:
             return False
         size = self._measure(gang)
         tried = self._found.get(self._sort(standing, gang), ())
@@ -31,7 +31,7 @@ class Failures:
 
     def note(self, standing: Standing, gang: Gang) -> None:
         """It has failed; the least of their kind are kept."""
-        if standing.job.uid not in self._draft.holds:
+        if standing.job.uid not in self._draft.holds.by_uid:
             size = self._measure(gang)
             kept = self._found[self._sort(standing, gang)]
             kept[:] = [one for one in kept if any(map(lt, one, size))]

@@ -96,7 +96,7 @@ class Fill:
             self.room.give_back((place,), (1,), standing.job.worker)
         self.sizes[uid] = standing.size
         if places and queue in self.more:
-            less = self.draft.get_amounts(standing, len(places), launcher=False)
+            less = self.draft.counting.get_amounts(standing, len(places), launcher=False)
             self.more[queue] = self.more[queue] - less
             self._ratios.pop(queue, None)
         self._failed.clear()
@@ -120,7 +120,7 @@ class Fill:
         uid, worker = standing.job.uid, standing.job.worker
         size = self.sizes[uid]
         step = find_next(standing.job, size) - size
-        more = self.draft.get_amounts(standing, step, launcher=False)
+        more = self.draft.counting.get_amounts(standing, step, launcher=False)
         if queue in self.more:
             more = more + self.more[queue]
         if queue not in self._owed:
@@ -190,7 +190,7 @@ class Fill:
 
 def _mask_held(draft: Draft) -> Mask | None:
     """Where nobody has reserved nodes; None where nobody has any."""
-    places = [place for hold in draft.holds.values() for place in hold.places]
+    places = [place for hold in draft.holds.by_uid.values() for place in hold.places]
     if not places:
         return None
     mask = np.ones(len(draft.room.nodes), dtype=np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,20 @@ def find_seats(
     fits = fits.copy()
     fits[place] = beside[best]
     return _fill(place, fits, gang.workers)
+
+
+def count_largest(gang: Gang, count: Callable[[Shape, Shape | None], Counts]) -> int:
+    """How many of its workers there would be room for beside its launcher; -1: none even for that.
+
+    `count` says how many pods of a shape each node would hold, or hold beside one of another.
+    """
+    fits = count(gang.worker, None)
+    if gang.launcher is None:
+        return int(fits.sum())
+    own = count(gang.launcher, None) > 0
+    if not own.any():
+        return -1
+    return int(fits.sum()) - int((fits - count(gang.worker, gang.launcher))[own].min())
 
 
 def count_seats(room: Room, gang: Gang, allowed: Mask | None = None, *, later: bool = False) -> int:

@@ -6,7 +6,7 @@ from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.explaining import tell_too_large
-from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.fitting import Gang, count_largest
 from et_scheduler.planning.standings import Standing
 
 Obstacle = tuple[Reason, str]
@@ -76,7 +76,9 @@ def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
     name, total = queue.name, _count_largest(draft, gang)
     is_large = total < gang.workers and not queue.is_autoscaled
     if queue.limits:
-        more = draft.get_amounts(standing, gang.workers, launcher=gang.launcher is not None)
+        more = draft.counting.get_amounts(
+            standing, gang.workers, launcher=gang.launcher is not None
+        )
         if draft.ledger.exceeds_limit(name, more, at_least=True):
             return Reason.AT_LIMIT, f"queue {name} is at its limit with what its jobs need at least"
         if not is_large and draft.ledger.exceeds_limit(name, more):
@@ -87,14 +89,6 @@ def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
 def _count_largest(draft: Draft, gang: Gang) -> int:
     """How many of the gang's workers an empty cluster would hold; -1: not even its launcher."""
     key = (gang.launcher, gang.worker)
-    largest = draft.largest.get(key)
-    if largest is None:
-        fits = draft.room.count_empty(gang.worker)
-        largest = int(fits.sum())
-        if gang.launcher is not None:
-            own = draft.room.count_empty(gang.launcher) > 0
-            vector = draft.room.get_vector(gang.launcher)
-            beside = draft.room.count_empty(gang.worker, less=vector)
-            largest = largest - int((fits - beside)[own].min()) if own.any() else -1
-        draft.largest[key] = largest
-    return largest
+    if key not in draft.largest:
+        draft.largest[key] = count_largest(gang, draft.room.count_empty)
+    return draft.largest[key]

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Gift, Pod
+from et_scheduler.model.jobs import ABOVE_ALL, Gift, Pod
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, Seats, find_seats
@@ -56,7 +56,7 @@ class Search:
                 if place is not None and (self.allowed is None or self.allowed[place]):
                     by_place[place].append((standing, pod))
         self._by_place = dict(by_place)
-        holds = self.draft.holds.values()
+        holds = self.draft.holds.by_uid.values()
         self._owned = frozenset(place for hold in holds for place in hold.places)
 
     def find(self, gang: Gang, *, is_whole: bool = True) -> Seats | None:
@@ -164,7 +164,7 @@ class Search:
 
     def _book(self, standing: Standing, pods: list[Pod], sign: int = 1) -> None:
         """What its queue has is less while it is tried, so that no queue gives too much."""
-        self.draft.book_more(standing, sign * self.draft.get_taken(standing, pods))
+        self.draft.book_more(standing, sign * self.draft.counting.get_taken(standing, pods))
 
     def _hold(self, seats: dict[int, int], place: int, pods: int, shape: Shape) -> int:
         self.draft.room.hold((place,), (pods,), shape)
@@ -183,26 +183,34 @@ class Search:
             yield (self._rank_place(place), len(picks), *max(weights), place)
 
     def _choose(self, place: int, shape: Shape) -> list[_Pick]:
-        """The victims on that node without which one more pod does not fit; none if it cannot."""
+        """The victims on that node without which one more pod does not fit; none if it cannot.
+
+        Who has one of its ports goes before who has only the room.
+        """
         room = self.draft.room
-        if not room.has_ports(place, shape):
-            return []
+        ports = room.list_taken_ports(place, shape)
         left = room.later[place].tolist()
         wanted = enumerate(room.get_amounts(shape))
         lacking = [(column, n - left[column]) for column, n in wanted if n > max(left[column], 0)]
         chosen: list[_Pick] = []
         asked: dict[str, int] = defaultdict(int)
-        for standing, pod in self._list_willing(place):
-            if not lacking:
+        willing = self._list_willing(place)
+        if ports:
+            willing.sort(key=lambda pick: ports.isdisjoint(_get_shape(*pick).host_ports))
+        for standing, pod in willing:
+            if not lacking and not ports:
                 break
-            if self._can_spare(standing, pod, asked[standing.job.uid]):
+            own = _get_shape(standing, pod)
+            is_needed = bool(lacking) or not ports.isdisjoint(own.host_ports)
+            if is_needed and self._can_spare(standing, pod, asked[standing.job.uid]):
                 asked[standing.job.uid] += 1
                 chosen.append((standing, pod))
-                given = room.get_amounts(pod.shape or standing.job.worker)
+                ports -= own.host_ports
+                given = room.get_amounts(own)
                 lacking = [
                     (column, n - given[column]) for column, n in lacking if n > given[column]
                 ]
-        return [] if lacking else chosen
+        return [] if lacking or ports else chosen
 
     def _list_willing(self, place: int) -> list[_Pick]:
         left = [pick for pick in self._by_place[place] if not self._has_given(*pick)]
@@ -229,7 +237,7 @@ class Search:
         left = len(standing.workers) - len(given)
         rank = self.rank(standing, left)
         is_new = not given and (standing.step is not Step.GIVE or standing.is_mending)
-        return (2**31 if rank is None else rank, int(is_new), -standing.dominate(left))
+        return (ABOVE_ALL if rank is None else rank, int(is_new), -standing.dominate(left))
 
     def _can_spare(self, standing: Standing, pod: Pod, asked: int) -> bool:
         """Whether it keeps its least size, and keeps it where nobody has reserved nodes."""
@@ -242,3 +250,7 @@ class Search:
         places = self.draft.room.places
         gone = sum(1 for one in given if places.get(one.node) not in self._owned) + asked
         return standing.outside - gone > standing.floor
+
+
+def _get_shape(standing: Standing, pod: Pod) -> Shape:
+    return pod.shape or standing.job.worker

@@ -54,7 +54,7 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
     draft.resize(standing, workers)
     if standing.is_fresh:  # it starts with them, on nodes that may be reserved for others
         seats = standing.gang_seats or Seats()
-        placement = draft.build_placement(standing, (*seats.places, *places), seats.launcher)
+        placement = draft.holds.build_placement(standing, (*seats.places, *places), seats.launcher)
         fields = {"message": f"{workers} workers", "grown_from": standing.size}
         draft.change(standing, Step.TAKE, workers=workers, placement=placement, **fields)
         return
@@ -62,7 +62,7 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         standing,
         Step.TAKE,
         workers=workers,
-        placement=draft.build_placement(standing, places),
+        placement=draft.holds.build_placement(standing, places),
         resized_at=standing.admission.resized_at if _goes_on(draft, standing) else draft.now,
         short_since=draft.now,
         grown_from=standing.size,
@@ -93,7 +93,7 @@ def _keep(draft: Draft, standing: Standing, fill: Fill) -> None:
     if was is None or workers == standing.size:
         return
     draft.resize(standing, workers)
-    placement = draft.build_placement(standing, fill.places[standing.job.uid])
+    placement = draft.holds.build_placement(standing, fill.places[standing.job.uid])
     since = draft.now - draft.now % draft.rules.grown_within
     fields: dict[str, Any] = {"placement": placement, "short_since": since}
     if workers == was.workers:
@@ -183,8 +183,8 @@ def fill_from_least(draft: Draft, standings: Mapping[str, Standing]) -> Mapping[
     fill = Fill(draft, room, sizes, is_real=False)
     for standing in standings.values():
         queue = draft.get_queue(standing)
-        held = draft.get_held(standing, standing.size)
-        less = draft.get_held(standing, standing.floor) - held
+        held = draft.counting.get_held(standing, standing.size)
+        less = draft.counting.get_held(standing, standing.floor) - held
         fill.more[queue] = fill.more[queue] + less if queue in fill.more else less
     fill.run(standings.values())
     return fill.sizes

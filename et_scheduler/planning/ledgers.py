@@ -29,7 +29,7 @@ class Ledger:
         self._pools = pools
         self._limits = {name: self._read_limits(queue) for name, queue in queues.items()}
         self._ratios: dict[str, int] = {}
-        self._above: dict[str, Mask | None] = {}
+        self._above: dict[str, int] = {}
         self.clear()
 
     def clear(self) -> None:
@@ -99,11 +99,13 @@ class Ledger:
 
     def is_above_share(self, queue: str, wanted: Counts) -> bool:
         """Whether it has more than it is due of something that is wanted."""
+        return bool(self.find_above(queue) & mark(wanted > 0))
+
+    def find_above(self, queue: str) -> int:
+        """Of which resources that is, as `mark` has it."""
         if queue not in self._above:
-            surplus = self.allocated[queue] > self.deserved[queue]
-            self._above[queue] = surplus if surplus.any() else None
-        above = self._above[queue]
-        return above is not None and bool((above & (wanted > 0)).any())
+            self._above[queue] = mark(self.allocated[queue] > self.deserved[queue])
+        return self._above[queue]
 
     def is_in_share(self, queue: str, gang: Counts) -> bool:
         """Whether its jobs at their least, with this gang, are within what it is due.
@@ -152,3 +154,8 @@ class Ledger:
     def _read_limits(self, queue: Queue) -> Counts:
         limits = [queue.limits.get(name, UNLIMITED) for name in self._pools.resources]
         return np.array(limits, dtype=np.int64)
+
+
+def mark(columns: Mask) -> int:
+    """Some columns as one number: what thousands are asked costs no array."""
+    return int.from_bytes(columns.tobytes(), "little")

@@ -119,7 +119,7 @@ def _takes_part(draft: Draft, standing: Standing) -> bool:
 def _is_maimed(draft: Draft, standing: Standing) -> bool:
     """Whether it has lost what does not come, and keeps the rest: it may give of that.
 
-    Between two of its sizes it gives back nothing by itself while nobody waits (noting.py).
+    Between two of its sizes it gives back nothing by itself while nobody waits (lacking.py).
     """
     admission = standing.admission
     if standing.leaving or standing.step not in (None, Step.TELL) or admission.grown_from:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from et_scheduler.model.jobs import Gift, Purpose
+from et_scheduler.model.jobs import ABOVE_ALL, Gift, Purpose
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import find_asked
@@ -19,7 +18,7 @@ def keep_limits(draft: Draft) -> None:
     first for whom they suffice those who are of no higher priority.
     """
     for queue in draft.queues:
-        _keep_within(draft, queue, np.zeros_like(draft.ledger.total), UNLIMITED)
+        _keep_within(draft, queue, np.zeros_like(draft.ledger.total), ABOVE_ALL)
         asked = find_asked(draft, queue)
         if asked is not None:
             standing, wanted = asked
@@ -54,7 +53,7 @@ def _rank(standing: Standing, given: dict[str, int]) -> int:
 def _find_next(draft: Draft, standing: Standing, given: int) -> Counts:
     """What the next worker takes that it gives, by resource; nothing where it can give no more."""
     left = standing.workers[: len(standing.workers) - given] if given < standing.surplus else []
-    return draft.pools.sum_up(draft.get_taken(standing, left[-1:]))
+    return draft.pools.sum_up(draft.counting.get_taken(standing, left[-1:]))
 
 
 def _may_give(draft: Draft, standing: Standing, queue: str) -> bool:

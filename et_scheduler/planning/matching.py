@@ -1,4 +1,4 @@
-"""Which nodes a pod may be on at all, whatever is free there: labels, taints, ports.
+"""Which nodes a pod may be on at all, whatever is free there: labels and taints.
 
 Of nodes there are thousands, and authors of pods write hundreds of requirements: each node's labels
 are read once in a pass for each key that some node has, and a requirement is judged for all nodes
@@ -32,9 +32,6 @@ class Traits:
     def match(self, shape: Shape) -> Mask:
         """For each node whether pods of this shape may be on it."""
         mask: Mask = self._having_room & self._match_taints(shape.tolerations)
-        if shape.host_ports:
-            ports = (shape.host_ports.isdisjoint(node.ports) for node in self._nodes)
-            mask &= np.fromiter(ports, dtype=np.bool_, count=len(self._nodes))
         if shape.terms:
             chosen: Mask = np.zeros(len(self._nodes), dtype=np.bool_)
             for term in shape.terms:

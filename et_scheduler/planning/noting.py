@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from zlib import crc32
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Admission, Gift, Purpose
+from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang, find_seats
-from et_scheduler.planning.sizes import find_allowed, find_floor
+from et_scheduler.planning.fitting import find_seats
+from et_scheduler.planning.lacking import check_growth, lacks_growth, lower
+from et_scheduler.planning.returning import forget_growth, send_back, spread, take_back
+from et_scheduler.planning.sizes import find_allowed
 from et_scheduler.planning.standings import BY_AGE, Standing
-
-SPREAD = 5
-"""Retries of jobs that were taken back together are spread over a fifth of the wait."""
 
 
 def note_all(draft: Draft) -> None:
@@ -81,7 +79,7 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
             unfit_since=None,
             reserved=(),
             since=draft.now,
-            **_forget_growth(admission),
+            **forget_growth(admission),
         )
 
 
@@ -113,9 +111,9 @@ def _note_admitted(draft: Draft, standing: Standing) -> None:
     elif admission.short_since is None:
         draft.change(standing, Step.TELL, short_since=short_since)
     elif standing.is_bound:
-        _check_growth(draft, standing)
-    elif _lacks_growth(draft, standing):
-        _lower(draft, standing)
+        check_growth(draft, standing)
+    elif lacks_growth(draft, standing):
+        lower(draft, standing)
     elif draft.has_passed(short_since, draft.rules.short_most):
         take_back(draft, standing, Reason.BELOW_MINIMUM, "below its least size for too long")
 
@@ -165,7 +163,7 @@ def _check_start(draft: Draft, standing: Standing) -> None:
 
 def _try_again(draft: Draft, standing: Standing, text: str) -> None:
     """No operator has looked at anything: that is no attempt, and costs no place."""
-    retry_at = draft.now + _spread(standing, draft.rules.retry_least)
+    retry_at = draft.now + spread(standing, draft.rules.retry_least)
     send_back(draft, standing, Reason.NEVER_CREATED, text, retry_at=retry_at)
 
 
@@ -174,168 +172,9 @@ def _has_lost_seats(draft: Draft, standing: Standing) -> bool:
 
     What else was promised there does not count: which of two gets a node is not known before.
     """
-    told = draft.find_told(standing)
+    told = draft.holds.find_told(standing)
     lacking = standing.find_lacking(standing.floor)
     return told is not None and find_seats(draft.room, lacking, told, later=True) is None
-
-
-def _check_growth(draft: Draft, standing: Standing) -> None:
-    """Workers above the least that find no node, or that nobody creates, are given back.
-
-    Time alone says that they do not come: others may be lost and made anew meanwhile. What was lost
-    it may have again in the same pass, where nobody else wants the room.
-    """
-    rules = draft.rules
-    newest = max((pod.created for pod in standing.unbound), default=None)
-    is_taken = bool(draft.served) or _has_no_room(draft, standing)
-    if is_taken and draft.has_passed(newest, rules.given_back):
-        wait = rules.given_back
-    elif draft.has_passed(standing.admission.short_since, rules.grown_within):
-        wait = rules.grown_within
-    else:
-        return
-    if _costs_others(draft, standing):
-        return
-    lacking = standing.size - len(standing.workers)
-    text = f"{lacking} workers had no node in {wait // 1000} s"
-    fields: dict[str, Any] = {"reason": Reason.NOT_GROWN, "short_since": None, "grown_from": 0}
-    uncreated = lacking - len(standing.unbound) - standing.replaced
-    if uncreated > 0:
-        text += f", {uncreated} of them were not created"
-    fields |= _judge_growth(draft, standing, is_created=uncreated <= 0)
-    standing.has_lost = not standing.admission.grown_from
-    draft.shrink(standing, (), None, text)
-    draft.change(standing, Step.GIVE, **fields)
-
-
-def _costs_others(draft: Draft, standing: Standing) -> bool:
-    """Whether workers that are there would go for those that were lost, and nobody waits for room.
-
-    Between two of its sizes the lower counts: of eight, four would go for one.
-    """
-    there = len(standing.workers)
-    if standing.admission.grown_from or find_floor(standing.job, there) >= there:
-        return False
-    return not draft.is_room_wanted
-
-
-def _has_no_room(draft: Draft, standing: Standing) -> bool:
-    """Whether its pods without a node have none where they look, now or later.
-
-    What it has lost it could get again by growth alone: of that it keeps what is too little for
-    one. Where an autoscaler is to see pods, they are to be seen.
-    """
-    rules, unbound, told = draft.rules, len(standing.unbound), draft.find_told(standing)
-    queue = draft.queues.get(draft.get_queue(standing))
-    if not unbound or (queue is not None and queue.is_autoscaled):
-        return False
-    if not standing.admission.grown_from:
-        if unbound * 100 < rules.worth * standing.size:
-            return False
-        told = None
-    lacking = Gang(None, standing.coming, unbound)
-    return find_seats(draft.room, lacking, told, later=True) is None
-
-
-def _judge_growth(draft: Draft, standing: Standing, *, is_created: bool) -> dict[str, Any]:
-    """A growth of which nobody created anything has failed: the wait for the next is longer.
-
-    A loss is none. Without a launcher that has a node the operator itself may hold workers back.
-    """
-    grown_from = standing.admission.grown_from
-    if not grown_from or standing.launcher is None:
-        return {}
-    if len(standing.workers) > grown_from:
-        return {"attempts": 0, "retry_at": None}
-    return {} if is_created else _count_attempt(draft, standing)
-
-
-def _lacks_growth(draft: Draft, standing: Standing) -> bool:
-    """Whether it lacks its least size since it may have more, and for too long by now."""
-    admission = standing.admission
-    had_less = admission.grown_from or (admission.reason is Reason.RAISED and standing.workers)
-    is_lacking = len(standing.workers) < standing.floor
-    wait = draft.rules.grown_within
-    return bool(had_less) and is_lacking and draft.has_passed(admission.short_since, wait)
-
-
-def _lower(draft: Draft, standing: Standing) -> None:
-    """A larger least size that does not come costs the job nothing: it may have what it had.
-
-    What has come of it stays, down to an allowed size. It waits in line for the rest again, longer
-    each time; what lacks of its own it lacks from now on.
-    """
-    there = len(standing.workers)
-    text = f"{standing.floor - there} workers of a larger least size had no node in "
-    text += f"{draft.rules.grown_within // 1000} s"
-    own = standing.admission.grown_from  # a former version has not written it
-    workers = min(max(own, find_allowed(standing.job, there)), standing.size)
-    draft.change(standing, Step.GIVE, workers=workers, short_since=None, grown_from=0)
-    draft.shrink(standing, (), None, text)
-    fields = _count_attempt(draft, standing)
-    draft.change(standing, Step.GIVE, reason=Reason.NOT_GROWN, **fields)
-
-
-def take_back(
-    draft: Draft, standing: Standing, reason: Reason, text: str, *, is_attempt: bool = False
-) -> None:
-    """Back into the line at the old place; all pods go. Each failed attempt doubles the wait.
-
-    Who fails again is behind all who have come: many who never stand would else take turns at the
-    front, for no wait is longer than all their attempts together.
-    """
-    changes = _count_attempt(draft, standing) if is_attempt else {}
-    if is_attempt and standing.admission.attempts:
-        changes["queued_at"] = draft.now
-    send_back(draft, standing, reason, text, **changes)
-
-
-def _count_attempt(draft: Draft, standing: Standing) -> dict[str, int]:
-    """Each that fails doubles the wait for the next."""
-    rules, attempts = draft.rules, standing.admission.attempts
-    wait = min(rules.retry_least << min(attempts, 16), rules.retry_most)
-    return {"attempts": attempts + 1, "retry_at": draft.now + _spread(standing, wait)}
-
-
-def _spread(standing: Standing, wait: int) -> int:
-    parts = crc32(standing.job.uid.encode()) % 100
-    return wait + wait * parts // 100 // SPREAD
-
-
-def send_back(
-    draft: Draft, standing: Standing, reason: Reason, text: str, **changes: object
-) -> None:
-    """An admitted job is in the line again, and all its pods go: their room is free later."""
-    changes = {**_forget_growth(standing.admission), **changes}
-    draft.change(
-        standing,
-        Step.GIVE,
-        state=AdmissionState.WAITING,
-        since=draft.now,
-        workers=0,
-        leaving=(),
-        leaving_since=None,
-        gave_for=None,
-        bound_at=None,
-        short_since=None,
-        grown_from=0,
-        reason=reason,
-        message=text,
-        **changes,
-    )
-    _vacate(draft, standing)
-
-
-def _forget_growth(admission: Admission) -> dict[str, Any]:
-    """Attempts of one that has stood were for more workers: its next start is another matter."""
-    return {} if admission.bound_at is None else {"attempts": 0, "retry_at": None}
-
-
-def _vacate(draft: Draft, standing: Standing) -> None:
-    draft.expect_whole(standing)
-    standing.workers, standing.unbound = [], []
-    standing.has_launcher = False
-    standing.is_admitted = False
 
 
 def _restore_given(draft: Draft, standing: Standing) -> None:

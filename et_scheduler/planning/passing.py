@@ -62,7 +62,7 @@ def decide(
 
 def _record_holds(draft: Draft) -> None:
     for uid, standing in draft.standings.items():
-        hold = draft.holds.get(uid)
+        hold = draft.holds.by_uid.get(uid)
         places = hold.places if hold else ()
         names = tuple(sorted(draft.room.nodes[place].name for place in places))
         if names != standing.admission.reserved:

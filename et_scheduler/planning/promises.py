@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts, Room
+
+Rank = tuple[int, int]
+"""Whose reservation yields to whose."""
 
 
 class Promises:
@@ -22,17 +28,40 @@ class Promises:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._owners: Counts = np.zeros_like(room.allocatable)
+        self._wandering: dict[Rank, Counts] = {}
         self._numbers: dict[str, int] = {}
         self._free: dict[tuple[int, Shape, Shape | None], Mask] = {}
 
-    def note(self, uid: str, gang: Gang, seats: Seats) -> None:
-        """Pods of this job will be on these nodes, and are not yet."""
+    def note(self, uid: str, gang: Gang, seats: Seats, starting: Rank | None = None) -> None:
+        """Pods of this job will be on these nodes, and are not yet.
+
+        `starting`: its rank, where it does not stand yet. Which of its nodes has how many of its
+        workers is not known then: all may come to any of them, but one with a port comes alone.
+        """
         self._free.clear()
         number = self._numbers.setdefault(uid, len(self._numbers) + 1)
         places = np.array(seats.places, dtype=np.intp)
         self._owners[np.ix_(places, self._find_taken(gang.worker))] = number
         if gang.launcher is not None and seats.launcher is not None:
             self._owners[seats.launcher, self._find_taken(gang.launcher)] = number
+        if starting is not None and len(places) > 1 and not gang.worker.host_ports:
+            more = self._wandering.setdefault(starting, np.zeros_like(self._owners))
+            others = gang.workers - np.array(seats.pods, dtype=np.int64)
+            more[places] += np.outer(others, self._room.get_vector(gang.worker))
+
+    @contextmanager
+    def with_wandering(self, above: Rank | None) -> Iterator[None]:
+        """Meanwhile all workers of gangs that do not stand yet are on each of their nodes.
+
+        `above`: only of those of this rank or a higher one; None: of all.
+        """
+        found = [more for rank, more in self._wandering.items() if above is None or rank >= above]
+        more = np.sum(found, axis=0) if found else None
+        if more is not None:
+            self._room.keep(more)
+        yield
+        if more is not None:
+            self._room.keep(-more)
 
     def get_number(self, uid: str) -> int:
         """Whose promises are left in: all who have none are as one."""
@@ -49,13 +78,14 @@ class Promises:
 
     def _find_free(self, number: int, worker: Shape, launcher: Shape | None) -> Mask:
         """Where only this one has pods still to come that take any of the same."""
-        taken = self._find_taken(worker)
-        if launcher is not None:
-            taken = np.union1d(taken, self._find_taken(launcher))
-        owners = self._owners[:, taken]
-        mask: Mask = ((owners == 0) | (owners == number)).all(axis=1)
+        taken = self._find_taken(worker, launcher)
+        owned = self._owners[:, taken]
+        mask: Mask = ((owned == 0) | (owned == number)).all(axis=1)
         return mask
 
-    def _find_taken(self, shape: Shape) -> Counts:
-        """Which resources such a pod takes; there are enough places for pods."""
-        return np.flatnonzero(self._room.get_vector(shape)[1:]) + 1
+    def _find_taken(self, shape: Shape, other: Shape | None = None) -> Counts:
+        """Which resources such pods take; there are enough places for pods."""
+        amounts = self._room.get_vector(shape)[1:]
+        if other is not None:
+            amounts = amounts | self._room.get_vector(other)[1:]
+        return np.flatnonzero(amounts) + 1

@@ -11,7 +11,7 @@ import numpy as np
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.fitting import Gang, count_largest
 from et_scheduler.planning.ledgers import SCALE
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts
@@ -21,14 +21,14 @@ from et_scheduler.planning.standings import Standing
 
 def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     """Complete what is held, and let each queue's first that fits nowhere hold nodes."""
-    for uid in list(draft.holds):
-        hold = draft.holds.get(uid)  # another's may have taken its nodes just now
+    for uid in list(draft.holds.by_uid):
+        hold = draft.holds.by_uid.get(uid)  # another's may have taken its nodes just now
         if hold is not None and not hold.standing.job.is_frozen:
-            draft.reserve(hold.standing, _choose(draft, hold.standing, hold.places))
+            draft.holds.reserve(hold.standing, _choose(draft, hold.standing, hold.places))
     for queue, line in lines.items():
         standing = _find_first(draft, line)
         if standing is not None and not _has_equal(draft, queue, standing):
-            draft.reserve(standing, _choose(draft, standing, []))
+            draft.holds.reserve(standing, _choose(draft, standing, []))
 
 
 def _choose(draft: Draft, standing: Standing, held: Sequence[int]) -> Sequence[int]:
@@ -37,27 +37,32 @@ def _choose(draft: Draft, standing: Standing, held: Sequence[int]) -> Sequence[i
     Where all that may hold its workers leaves its launcher without a seat, the launcher looks for
     one elsewhere: nodes of launchers are shared by all, and nobody holds them for long. Where all
     that is not reserved for others would not do, nothing is added; where the whole cluster would
-    not, because pods of others have come or nodes have gone, nothing is held.
+    not, launcher and all, because pods of others have come or nodes have gone, nothing is held.
     """
     gang = get_gang(standing)
-    fits = draft.room.count_empty(gang.worker, draft.room.foreign)
+    fits = draft.room.count_without_jobs(gang.worker)
     launchers = None
     if gang.launcher is not None:
-        launchers = draft.room.count_empty(gang.launcher, draft.room.foreign)
+        launchers = draft.room.count_without_jobs(gang.launcher)
     chosen = np.zeros(len(draft.room.nodes), dtype=np.bool_)
     chosen[list(held)] = True
     if _is_enough(draft, gang, fits, launchers, chosen):
         return held
-    owned = draft.list_reserved(standing)
-    weights = _weigh(draft)
-    ranked = np.lexsort((-fits, weights)).tolist()
+    if count_largest(gang, draft.room.count_without_jobs) < gang.workers:
+        return []
+    owned = draft.holds.list_reserved(standing)
+    promised = np.zeros(len(draft.room.nodes), dtype=np.bool_)
+    promised[list(draft.holds.list_promised(standing))] = (
+        True  # not to be had before others start there
+    )
+    ranked = np.lexsort((-fits, _weigh(draft), promised)).tolist()
     order = [p for p in ranked if fits[p] and not chosen[p] and p not in owned]
     everything = chosen.copy()
     everything[order] = True
     if not _is_enough(draft, gang, fits, launchers, everything):
         gang = replace(gang, launcher=None)
         if not _is_enough(draft, gang, fits, launchers, everything):
-            return held if int(fits.sum()) >= gang.workers else []
+            return held
     for place in order:
         if _is_enough(draft, gang, fits, launchers, chosen):
             break
@@ -81,7 +86,7 @@ def _has_equal(draft: Draft, queue: str, standing: Standing) -> bool:
     return any(
         draft.get_queue(hold.standing) == queue
         and (hold.standing is standing or draft.rank_priority(hold.standing) >= mine)
-        for hold in draft.holds.values()
+        for hold in draft.holds.by_uid.values()
     )
 
 
@@ -94,8 +99,7 @@ def _is_enough(
     own = chosen & (launchers > 0)
     if not own.any():
         return False
-    less = draft.room.foreign + draft.room.get_vector(gang.launcher)
-    beside = draft.room.count_empty(gang.worker, less)
+    beside = draft.room.count_without_jobs(gang.worker, gang.launcher)
     return total - int((fits - beside)[own].min()) >= gang.workers
 
 
@@ -104,7 +108,8 @@ def _weigh(draft: Draft) -> Counts:
     if draft.weights is None:
         rigid = np.zeros_like(draft.room.allocatable)
         for shape, places in _list_rigid(draft).items():
-            np.add.at(rigid, places, draft.room.get_vector(shape))
+            counts = np.bincount(places, minlength=len(rigid))
+            rigid += np.outer(counts, draft.room.get_vector(shape))
         parts = rigid[:, 1:] / np.maximum(draft.room.allocatable[:, 1:], 1)
         heaviest = np.minimum(parts.max(axis=1, initial=0), SCALE)
         draft.weights = (heaviest * SCALE).astype(np.int64)  # bytes times SCALE would not fit
@@ -115,7 +120,7 @@ def _list_rigid(draft: Draft) -> dict[Shape, list[int]]:
     found: dict[Shape, list[int]] = defaultdict(list)
     for standing in draft.list_admitted():
         fixed = standing.workers[: standing.floor] if standing.is_elastic else standing.workers
-        launchers = [pod for pod in standing.job.pods if pod.is_launcher]
-        for shape, places in draft.find_places(standing.job, (*fixed, *launchers)):
+        pods = (*fixed, *standing.all_launchers)
+        for shape, places in draft.find_places(standing.job, pods):
             found[shape] += places
     return found

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -17,10 +19,10 @@ from numpy.typing import NDArray
 from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import PODS, Amounts, Shape
 from et_scheduler.planning.matching import Mask, Traits
+from et_scheduler.planning.ports import Ports, Rows
 
 Counts = NDArray[np.int64]
 """One number for each node, by its place."""
-_Rows = slice | NDArray[np.intp]
 _Key = tuple[Shape, Shape | None, bool]
 _MOST = 2**60
 """What anybody says is on a node counts for no more: sums of it still fit 64 bits."""
@@ -31,10 +33,17 @@ class Room:
 
     Anybody may request any name. One that no node has, and that is not `limited`, has no column:
     who requests it fits nowhere, and that is all there is to know about it.
+
+    Pods of others that were asked to go by `overdue_since` are on their nodes, and nobody waits
+    for them.
     """
 
     def __init__(
-        self, nodes: Iterable[Node], shapes: Iterable[Shape], limited: Iterable[str] = ()
+        self,
+        nodes: Iterable[Node],
+        shapes: Iterable[Shape],
+        limited: Iterable[str] = (),
+        overdue_since: int = 0,
     ) -> None:
         self.nodes: Sequence[Node] = sorted(nodes, key=lambda node: node.name)
         self.places = {node.name: place for place, node in enumerate(self.nodes)}
@@ -50,7 +59,8 @@ class Room:
         self.allocatable = self._read([node.allocatable for node in self.nodes])
         self.foreign = self._read([node.taken for node in self.nodes])
         self.now = self.allocatable - self.foreign
-        self.later = self.now + self._read([node.leaving for node in self.nodes])
+        leaving = self._read([node.sum_leaving(overdue_since) for node in self.nodes])
+        self.later = self.now + leaving
         self._traits = Traits(self.nodes)
         self._masks: dict[Shape, Mask] = {}
         self._holdable: dict[Shape, bool] = {}
@@ -58,7 +68,7 @@ class Room:
         self._amounts: dict[Shape, list[int]] = {}
         self._changed: list[int] = []
         self._caps: dict[_Key, _Caps] = {}
-        self._ports: dict[str, Counts] = {}
+        self._ports = Ports(self.nodes)
 
     def copy(self) -> Self:
         """The same room to try things in."""
@@ -66,7 +76,7 @@ class Room:
         other.__dict__.update(self.__dict__)
         other.now, other.later = self.now.copy(), self.later.copy()
         other._changed, other._caps = [], {}
-        other._ports = {port: counts.copy() for port, counts in self._ports.items()}
+        other._ports = self._ports.copy()
         return other
 
     def get_vector(self, shape: Shape) -> Counts:
@@ -85,13 +95,18 @@ class Room:
         return amounts
 
     def get_mask(self, shape: Shape) -> Mask:
-        """On which nodes such a pod may be at all."""
+        """On which nodes such a pod may be at all, whoever else is there."""
         if shape not in self._masks:
             if self.is_offered(shape):
                 self._masks[shape] = self._traits.match(shape)
             else:
                 self._masks[shape] = np.zeros(len(self.nodes), dtype=np.bool_)
         return self._masks[shape]
+
+    def match(self, shape: Shape) -> Mask:
+        """The same where only jobs are in its way: nobody else has one of its ports."""
+        mask = self.get_mask(shape)
+        return mask & self._ports.match(shape) if shape.host_ports else mask
 
     def is_offered(self, shape: Shape) -> bool:
         """Whether all that it requests is on some node, of whatever amount."""
@@ -100,7 +115,7 @@ class Room:
     def could_hold(self, shape: Shape) -> bool:
         """Whether any node is large enough for one, whatever else keeps it from there."""
         if shape not in self._holdable:
-            is_large = (self.allocatable >= self.get_vector(shape)).all(axis=1).any()
+            is_large = (self._kinds[0] >= self.get_vector(shape)).all(axis=1).any()
             self._holdable[shape] = self.is_offered(shape) and bool(is_large)
         return self._holdable[shape]
 
@@ -137,10 +152,30 @@ class Room:
             caps.total = int(fits.sum())
         return caps.total
 
-    def count_empty(self, shape: Shape, less: Counts | None = None) -> Counts:
-        """How many would fit on each node if it had nothing, or nothing but `less`, on it."""
-        amounts = self.allocatable if less is None else self.allocatable - less
-        return self._cap(slice(None), self.divide(amounts, shape), shape)
+    def count_empty(self, shape: Shape, beside: Shape | None = None) -> Counts:
+        """How many would fit on each node if it had nothing, or only that pod, on it."""
+        kinds, numbers = self._kinds
+        left = kinds if beside is None else kinds - self.get_vector(beside)
+        fits = self._cap(slice(None), self.divide(left, shape)[numbers], shape)
+        return self._leave_out_beside(fits, shape, beside)
+
+    def count_without(self, shape: Shape, taken: Counts) -> Counts:
+        """The same if each node had nothing but that, a row a node, on it."""
+        return self._cap(slice(None), self.divide(self.allocatable - taken, shape), shape)
+
+    @cached_property
+    def _kinds(self) -> tuple[Counts, NDArray[np.intp]]:
+        """What nodes have, equal ones once; and as which of these each node is."""
+        known: dict[tuple[int, ...], int] = {}
+        rows = map(tuple, self.allocatable.tolist())
+        numbers = np.array([known.setdefault(row, len(known)) for row in rows], dtype=np.intp)
+        return np.array([*known], dtype=np.int64).reshape(-1, len(self.resources)), numbers
+
+    def count_without_jobs(self, shape: Shape, beside: Shape | None = None) -> Counts:
+        """The same if no job had anything there: what others have is taken, their ports too."""
+        less = self.foreign if beside is None else self.foreign + self.get_vector(beside)
+        fits = np.where(self.match(shape), self.count_without(shape, less), 0)
+        return self._leave_out_beside(fits, shape, beside)
 
     def divide(self, amounts: Counts, shape: Shape) -> Counts:
         """How many such pods these amounts hold, a row a node.
@@ -155,24 +190,29 @@ class Room:
 
     def take(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """So many pods of the shape are on these nodes, each named once, from now on."""
-        self._note_ports(places, pods, shape)
+        self._ports.add(places, pods, shape, now=True)
         amounts = np.outer(pods, self.get_vector(shape))
         self.now[list(places)] -= amounts
         self._add(places, -amounts)
 
     def hold(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """What will be free there is kept for so many pods of the shape."""
-        self._note_ports(places, pods, shape)
+        self._ports.add(places, pods, shape)
         self._add(places, -np.outer(pods, self.get_vector(shape)))
 
     def expect(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """So many pods of the shape will go from these nodes; also the opposite of `hold`."""
-        self._note_ports(places, pods, shape, -1)
+        self._ports.add(places, [-n for n in pods], shape)
         self._add(places, np.outer(pods, self.get_vector(shape)))
+
+    def keep(self, amounts: Counts) -> None:
+        """So much, a row a node, is nobody's later; the opposite takes that back."""
+        places = np.flatnonzero(amounts.any(axis=1)).tolist()
+        self._add(places, -amounts[places])
 
     def give_back(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """The opposite of `take`."""
-        self._note_ports(places, pods, shape, -1)
+        self._ports.add(places, [-n for n in pods], shape, now=True)
         amounts = np.outer(pods, self.get_vector(shape))
         self.now[list(places)] += amounts
         self._add(places, amounts)
@@ -181,37 +221,31 @@ class Room:
     def without_coming(self) -> Iterator[None]:
         """Meanwhile what others leave does not count; what is given in it does."""
         coming = np.maximum(self.later - self.now, 0)
-        places = np.flatnonzero(coming.any(axis=1)).tolist()
+        ports = self._ports.keep_coming()
+        there = {place for counts in ports.values() for place in counts}
+        places = sorted(there.union(np.flatnonzero(coming.any(axis=1)).tolist()))
         self._add(places, -coming[places])
         yield
+        self._ports.expect(ports)
         self._add(places, coming[places])
 
-    def _note_ports(
-        self, places: Sequence[int], pods: Sequence[int], shape: Shape, sign: int = 1
-    ) -> None:
-        """Whose ports are there besides those of pods that were on the nodes before."""
-        for port in shape.host_ports:
-            if port not in self._ports:
-                self._ports[port] = np.zeros(len(self.nodes), dtype=np.int64)
-            self._ports[port][list(places)] += sign * np.array(pods, dtype=np.int64)
+    def list_taken_ports(self, place: int, shape: Shape) -> set[str]:
+        """Which of its ports somebody has, or is kept, on that node later."""
+        return self._ports.list_taken(place, shape) if shape.host_ports else set()
 
-    def has_ports(self, place: int, shape: Shape) -> bool:
-        """Whether nobody has, or is kept, one of its ports on that node."""
-        return not shape.host_ports or not self._are_ports_taken(shape)[place]
+    def list_ports_of_others(self, shape: Shape) -> set[str]:
+        """Which of its ports others than jobs have on nodes where it may be."""
+        if not shape.host_ports:
+            return set()
+        mask = self.get_mask(shape).tolist()
+        had = (node.ports for node, is_fit in zip(self.nodes, mask, strict=True) if is_fit)
+        return set(shape.host_ports.intersection(chain.from_iterable(had)))
 
-    def _are_ports_taken(self, shape: Shape) -> Mask:
-        taken = np.zeros(len(self.nodes), dtype=np.bool_)
-        for port in shape.host_ports & self._ports.keys():
-            taken |= self._ports[port] > 0
-        return taken
-
-    def _leave_out_ports(
-        self, rows: _Rows, fits: Counts, shape: Shape, beside: Shape | None
-    ) -> Counts:
-        """None where one of its ports is taken, held, or that of the pod beside it."""
+    def _leave_out_beside(self, fits: Counts, shape: Shape, beside: Shape | None) -> Counts:
+        """None anywhere where the pod beside it has one of its ports."""
         if beside is not None and not shape.host_ports.isdisjoint(beside.host_ports):
             return np.zeros_like(fits)
-        return np.where(self._are_ports_taken(shape)[rows], 0, fits)
+        return fits
 
     def _add(self, places: Sequence[int], amounts: Counts) -> None:
         self.later[list(places)] += amounts
@@ -223,16 +257,19 @@ class Room:
         caps.fits[places] = self._count(places, shape, beside, later=later)
         caps.total, caps.seen = None, len(self._changed)
 
-    def _count(self, rows: _Rows, shape: Shape, beside: Shape | None, *, later: bool) -> Counts:
+    def _count(self, rows: Rows, shape: Shape, beside: Shape | None, *, later: bool) -> Counts:
         amounts = self.later[rows]
         if not later:
             amounts = np.minimum(amounts, self.now[rows])
         if beside is not None:
             amounts = amounts - self.get_vector(beside)
         fits = self._cap(rows, self.divide(amounts, shape), shape)
-        return self._leave_out_ports(rows, fits, shape, beside) if shape.host_ports else fits
+        if not shape.host_ports:
+            return fits
+        fits = np.where(self._ports.find_free(shape, rows, later=later), fits, 0)
+        return self._leave_out_beside(fits, shape, beside)
 
-    def _cap(self, rows: _Rows, fits: Counts, shape: Shape) -> Counts:
+    def _cap(self, rows: Rows, fits: Counts, shape: Shape) -> Counts:
         """A port of a node is there once, whatever else is free."""
         most = np.minimum(fits, 1) if shape.host_ports else fits
         return np.where(self.get_mask(shape)[rows], most, 0)

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from et_scheduler.model.shapes import Shape
-from et_scheduler.planning.drafts import Draft, Hold
+from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats, take_seats
+from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.pools import Piece
@@ -50,8 +51,8 @@ def book(draft: Draft) -> None:
     requested, allocated, least = (_Tally(), _Tally(), _Tally())
     coming: dict[tuple[str, Shape], int] = defaultdict(int)
     for standing in draft.standings.values():
-        there = draft.list_pieces(standing, standing.workers)
-        draft.note_parts(standing, there)
+        there = draft.counting.list_pieces(standing, standing.workers)
+        draft.counting.note_parts(standing, there)
         queue = draft.get_queue(standing)
         if queue not in draft.queues or standing.job.is_suspended:
             continue
@@ -60,12 +61,12 @@ def book(draft: Draft) -> None:
             coming[queue, standing.job.launcher] += 1
             continue
         workers = max(standing.most, standing.size)
-        requested.add(queue, draft.count_held(standing, workers, there))
+        requested.add(queue, draft.counting.count_held(standing, workers, there))
         if standing.is_admitted:
-            allocated.add(queue, draft.count_held(standing, standing.size, there))
-            least.add(queue, draft.count_held(standing, standing.floor, there))
+            allocated.add(queue, draft.counting.count_held(standing, standing.size, there))
+            least.add(queue, draft.counting.count_held(standing, standing.floor, there))
     for (queue, shape), count in coming.items():
-        if draft.may_come(queue, shape):
+        if draft.counting.may_come(queue, shape):
             requested.add(queue, {draft.pools.get_piece(shape): count})
     requested.write(draft, ledger.requested)
     allocated.write(draft, ledger.allocated)
@@ -97,16 +98,21 @@ def seat_unbound(draft: Draft) -> None:
     """What was promised to admitted jobs and has no node yet counts as taken.
 
     It is put where the job was told to look, now or later; what fits nowhere, because others were
-    faster, is left out: it is given back when its time is over.
+    faster, is left out: it is given back when its time is over. Until then such pods are the first
+    to come where room becomes free (`unseated`).
     """
     for standing in draft.list_admitted():
         gang = standing.find_lacking(standing.size)
         if gang.launcher is None and not gang.workers:
             continue
-        seats = _find_any(draft, gang, draft.find_told(standing))
-        if seats is not None:
+        seats = _find_any(draft, gang, draft.holds.find_told(standing))
+        if seats is None:
+            draft.unseated.append((standing, gang))
+        else:
             take_seats(draft.room, gang, seats)
-            draft.promises.note(standing.job.uid, gang, seats)
+            is_starting = standing.admission.bound_at is None
+            rank = draft.rank_priority(standing) if is_starting else None
+            draft.promises.note(standing.job.uid, gang, seats, rank)
 
 
 def _find_any(draft: Draft, gang: Gang, told: Mask | None) -> Seats | None:
@@ -130,13 +136,13 @@ def restore_holds(draft: Draft) -> None:
     lined = (one for one in draft.list_waiting() if draft.get_queue(one) in draft.queues)
     waiting = [one for one in lined if one.admission.reserved and not _is_unheld(draft, one)]
     for standing in sorted(waiting, key=_rank_hold):
-        mask = draft.room.get_mask(standing.job.worker)
+        mask = draft.room.match(standing.job.worker)
         known = [draft.room.places.get(name) for name in standing.admission.reserved]
         places = [p for p in known if p is not None and mask[p] and p not in owned]
         if places:
             owned.update(places)
-            draft.hold(standing, places)
-    for hold in draft.holds.values():
+            draft.holds.hold(standing, places)
+    for hold in draft.holds.by_uid.values():
         keep_room(draft, hold)
     held = {draft.room.nodes[place].name for place in owned}
     for standing in draft.list_admitted():
@@ -175,7 +181,8 @@ def _find_launcher_apart(draft: Draft, hold: Hold, gang: Gang, allowed: Mask) ->
         return None
     seats = find_seats(draft.room, replace(gang, launcher=None), allowed, later=True)
     fits = draft.room.count_fits(gang.launcher, later=True)
-    others = draft.list_reserved(hold.standing).union(hold.places)
+    others = draft.holds.list_reserved(hold.standing) | draft.holds.list_promised(hold.standing)
+    others.update(hold.places)
     free = [place for place in np.flatnonzero(fits).tolist() if place not in others]
     if seats is None or not free:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from et_scheduler.model.cluster import PendingPod
-from et_scheduler.model.jobs import Gift, Purpose
+from et_scheduler.model.jobs import ABOVE_ALL, Gift, Purpose
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
@@ -20,9 +20,6 @@ from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns
-
-_ANY = 2**31
-"""Above the priority of any pod."""
 
 
 def serve(draft: Draft) -> None:
@@ -66,7 +63,7 @@ def keep_headroom(draft: Draft) -> None:
         left -= _keep(draft, headroom.shape, left, tiers == tier)
     if left:
         avoided = frozenset(np.flatnonzero(tiers > tiers.min()).tolist())
-        search = Search(draft, _rank_donors(draft, _ANY), avoided=avoided)
+        search = Search(draft, _rank_donors(draft, ABOVE_ALL), avoided=avoided)
         search.collect()
         search.find(Gang(None, headroom.shape, left), is_whole=False)
         search.commit(Gift(Purpose.SERVICE), "gives workers for room that is kept for others' pods")

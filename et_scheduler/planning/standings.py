@@ -28,11 +28,13 @@ class Standing:
     `replaced` counts workers that go although nobody here has asked: others take their place.
     `gang_seats` are those with which it starts in this pass, `held` those that are kept for it.
     `has_lost` says that it gives back workers that were lost, not a growth that does not come.
-    `outside` counts its workers on nodes that nobody has reserved.
+    `outside` counts its workers on nodes that nobody has reserved. `all_launchers`: leaving or not.
     """
 
     __slots__ = (
+        "_launcher",
         "admission",
+        "all_launchers",
         "gang_seats",
         "going_since",
         "has_launcher",
@@ -64,6 +66,8 @@ class Standing:
         is_admitted = self.admission.state is AdmissionState.ADMITTED
         self.is_admitted = is_admitted and not job.is_suspended and not is_spent
         self.least, self.most = find_least(job), find_most(job)
+        self.all_launchers = [pod for pod in job.pods if pod.is_launcher]
+        self._launcher = next((pod for pod in self.all_launchers if pod.node), None)
         self.has_launcher = False
         self.has_lost = False
         self.workers: list[Pod] = []
@@ -103,7 +107,7 @@ class Standing:
         """Its launcher once that is created; none where it comes after the workers."""
         if not self.has_launcher:
             return []
-        return [pod for pod in self.job.pods if pod.is_launcher and not pod.is_terminating]
+        return [pod for pod in self.all_launchers if not pod.is_terminating]
 
     def list_staying(self) -> list[Pod]:
         """Those whose room is free only once the whole job goes: what leaves already is not."""
@@ -135,8 +139,7 @@ class Standing:
 
     def find_lacking(self, workers: int) -> Gang:
         """What has no node yet of the launcher and so many workers."""
-        is_led = any(pod.is_launcher and pod.node for pod in self.job.pods)
-        launcher = None if is_led else self.job.launcher
+        launcher = None if self._launcher else self.job.launcher
         return Gang(launcher, self.coming, max(workers - len(self.workers), 0))
 
     @property
@@ -151,6 +154,11 @@ class Standing:
         Only for such a one does anybody else wait, or go on giving.
         """
         return self.is_waiting and self.admission.reason in FOR_ROOM
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it waits for room that comes already; who runs is told no reason."""
+        return self.is_admitted or self.admission.reason is Reason.ROOM_COMES
 
     @property
     def missing(self) -> int:
@@ -199,8 +207,7 @@ class Standing:
     @property
     def launcher(self) -> Pod | None:
         """Its launcher, if that is there, stays, and has a node."""
-        found = (pod for pod in self.job.pods if pod.is_launcher and pod.node)
-        return next(found, None) if self.has_launcher else None
+        return self._launcher if self.has_launcher else None
 
     @property
     def coming(self) -> Shape:
@@ -225,6 +232,8 @@ class Standing:
         return max((own + workers * each for own, each in pairs), default=0)
 
     def _sort_pods(self, overdue_since: int) -> None:
+        if not self.job.pods:
+            return
         named, overdue, since = self._find_leavers(), set[str](), list[int]()
         for pod in self.job.pods:
             is_named = pod.name in named

@@ -73,7 +73,7 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
     if standing.held is not None:
         release_seats(draft.room, *standing.held)
         kept, standing.held = standing.held[1], None
-    allowed = draft.get_allowed(standing)
+    allowed = draft.holds.get_allowed(standing)
     coming = find_seats(draft.room, gang, allowed, later=True)
     seats = _find_free(draft, standing, gang, allowed) if coming is not None else None
     if seats is not None:
@@ -111,29 +111,24 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
         hold_seats(draft.room, gang, seats)
     standing.held = (gang, seats)
     is_led = gang.launcher is not None
-    coming = draft.get_amounts(standing, gang.workers, launcher=is_led)
+    coming = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
     draft.ledger.expect(draft.get_queue(standing), coming)
-    if is_asked or standing.job.uid in draft.holds:
-        draft.reserve(standing, seats.list_places())
+    if is_asked or standing.job.uid in draft.holds.by_uid:
+        draft.holds.reserve(standing, seats.list_places())
     draft.explain(standing, *tell_room_comes(draft, standing, gang))
-    if is_asked or not _is_told(standing) or standing.admission.unfit_since is None:
+    if is_asked or not standing.is_told or standing.admission.unfit_since is None:
         draft.change(standing, Step.TELL, unfit_since=draft.now)
 
 
 def is_late(draft: Draft, standing: Standing) -> bool:
     """Whether it has been told for too long that room comes: others are asked then."""
     since = standing.admission.unfit_since
-    return _is_told(standing) and draft.has_passed(since, draft.rules.coming_most)
-
-
-def _is_told(standing: Standing) -> bool:
-    """Whether it waits for room that comes already; who runs is told no reason."""
-    return standing.is_admitted or standing.admission.reason is Reason.ROOM_COMES
+    return standing.is_told and draft.has_passed(since, draft.rules.coming_most)
 
 
 def ask_for_room(draft: Draft, standing: Standing, gang: Gang) -> Seats | None:
     """Seats on nodes from which others will go, who were asked to: shrinking before evicting."""
-    hold = draft.holds.get(standing.job.uid)
+    hold = draft.holds.by_uid.get(standing.job.uid)
     preferred = frozenset(hold.places if hold else ())
     found = find_seats_with_victims(draft, standing, gang, preferred)
     if found is None:
@@ -149,12 +144,12 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     is_new = not standing.is_admitted
     end_hold(draft, standing)
     queue = draft.get_queue(standing)
-    amounts = draft.get_amounts(standing, gang.workers, launcher=is_new)
+    amounts = draft.counting.get_amounts(standing, gang.workers, launcher=is_new)
     draft.ledger.book(queue, amounts, amounts)
     standing.gang_seats = seats
     workers = gang.workers + standing.size
-    placement = draft.build_placement(standing, seats.places, seats.launcher)
-    draft.promises.note(standing.job.uid, gang, seats)
+    placement = draft.holds.build_placement(standing, seats.places, seats.launcher)
+    draft.promises.note(standing.job.uid, gang, seats, draft.rank_priority(standing))
     if not is_new:
         reason, text = Reason.RAISED, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
@@ -197,7 +192,7 @@ def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
 
 def end_hold(draft: Draft, standing: Standing) -> None:
     """It holds nodes no more, and no room either."""
-    draft.end_hold(standing)
+    draft.holds.end(standing)
     if standing.held is not None:
         release_seats(draft.room, *standing.held)
         standing.held = None

@@ -57,7 +57,7 @@ def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
         is_owed = told.reason in _FOR_LIMIT and not standing.has_failed
         if is_owed and draft.get_queue(standing) == queue:
             workers = standing.least - standing.size
-            more = draft.get_amounts(standing, workers, launcher=not standing.is_admitted)
+            more = draft.counting.get_amounts(standing, workers, launcher=not standing.is_admitted)
             above = kept.find(standing.job.priority)
             if not draft.ledger.exceeds_limit(queue, more, at_least=True, owed=above):
                 yield standing, more
@@ -84,6 +84,7 @@ class _Kept:
         found: dict[int, Counts] = {}
         for one in self._draft.list_admitted():
             if one.size > one.floor and self._draft.get_queue(one) == self._queue:
-                above = self._draft.get_held(one, one.size) - self._draft.get_held(one, one.floor)
+                counting = self._draft.counting
+                above = counting.get_held(one, one.size) - counting.get_held(one, one.floor)
                 found[one.job.priority] = found.get(one.job.priority, 0) + above
         return found

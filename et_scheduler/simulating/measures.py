@@ -42,7 +42,7 @@ def compute_most(
     taken = np.zeros_like(room.allocatable)
     for place, shape in rigid:
         taken[place] += room.get_vector(shape)
-    fits = room.count_empty(worker, taken)
+    fits = room.count_without(worker, taken)
     used = taken[:, column].sum() + (fits * room.get_vector(worker)[column]).sum()
     return float(used / room.allocatable[:, column].sum())
 

@@ -1,4 +1,4 @@
-"""Who decides: ours, and what others do, behind the same seam."""
+"""Policies that a simulation can run under: our planning, EDL's, FIFO and best effort."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -11,10 +11,10 @@ from et_kube.tables import Entry
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.codec.pods import Tenant
 from et_scheduler.codec.queues import open_queue
-from et_scheduler.model.cluster import Cluster, Headroom, Node, PendingPod
+from et_scheduler.model.cluster import Cluster, Headroom, Leaving, Node, PendingPod
 from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
-from et_scheduler.model.shapes import PODS, make_shape
+from et_scheduler.model.shapes import PODS
 from et_scheduler.state.store import NODE, PENDING, Store
 
 
@@ -78,21 +78,21 @@ class Surveyor:
     def _fill(self, node: Node) -> Node:
         """The node with the sums of what others have on it."""
         taken: Counter[str] = Counter()
-        leaving: Counter[str] = Counter()
+        leaving: dict[int, Counter[str]] = defaultdict(Counter)
         ports: set[str] = set()
         for entry in self._store.pods.select_entries(node.name, NODE):
             pod = entry.value
-            ports |= pod.shape.host_ports
             if self._is_given(entry):
                 continue
+            ports |= pod.shape.host_ports
             amounts = {**dict(pod.shape.requests), PODS: 1}
             taken.update(amounts)
             if pod.is_terminating:
-                leaving.update(amounts)
+                leaving[pod.deletion_asked].update(amounts)
         return replace(
             node,
             taken=dict(taken),
-            leaving=dict(leaving),
+            leaving=tuple(Leaving(at, dict(sums)) for at, sums in sorted(leaving.items())),
             ports=frozenset(ports),
             pool=node.labels.get(self._pool_label, ""),
         )
@@ -156,7 +156,8 @@ def build_pod(name: str, tenant: Tenant, stored: StoredJob) -> Pod:
     """A job's pod; with a shape of its own where it takes something else than new ones would."""
     assert stored.job is not None  # noqa: S101 (only such jobs are given)
     usual = stored.job.launcher if tenant.is_launcher else stored.job.worker
-    is_unusual = bool(tenant.node) and tenant.shape.requests != usual.requests
+    own = tenant.shape
+    is_usual = (own.requests, own.host_ports) == (usual.requests, usual.host_ports)
     return Pod(
         name,
         tenant.node,
@@ -164,6 +165,6 @@ def build_pod(name: str, tenant: Tenant, stored: StoredJob) -> Pod:
         is_launcher=tenant.is_launcher,
         is_draining=name in stored.leaving,
         is_terminating=tenant.is_terminating,
-        shape=make_shape(dict(tenant.shape.requests)) if is_unusual else None,
+        shape=own if tenant.node and not is_usual else None,
         leaving_since=stored.leaving.get(name) or tenant.deletion_asked,
     )

@@ -22,6 +22,7 @@ from launcher.agent.children import Children, LocalChildren
 from launcher.agent.connections import Connection
 from launcher.agent.echoing import Echo
 from launcher.agent.processes import Processes
+from launcher.agent.ranks import RankFiles
 from launcher.protocol import effects
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.fences import Fenced
@@ -257,6 +258,8 @@ def main(
     except OSError as error:
         sys.stderr.write(f"agent: cannot make {socket_path}: {error.strerror}\n")
         return EXIT_IO
+    states = os.path.join(os.path.dirname(socket_path), os.path.basename(paths.RANK_STATES_DIR))
+    agent.count_ranks = RankFiles(states).count
     env = spawning.user_environment(environ)
     Server(agent, listener, LocalChildren(env)).run(argv, env)
     return 0

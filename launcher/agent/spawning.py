@@ -1,4 +1,4 @@
-"""Starting, signalling and reaping the processes of a worker."""
+"""Starting, signalling and reaping processes: of an agent, of PID 1 of the launcher, and of ssh."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from launcher.broker.memories import Files, Identity, recall
 from launcher.broker.reporting import Reporter
 from launcher.broker.serving import serve
 from launcher.broker.streams import Opener, Streams
+from launcher.broker.telling import Teller, measure_waiting
 from launcher.broker.wiring import Wires
 
 FLUSH_SECONDS = 5.0
@@ -98,7 +99,9 @@ class Assembly:
             complain=self._complain,
         )
         self._idle = asyncio.Event()
-        followers = (self._streams.look, caller.look, self._reporter.look, self._look)
+        self._teller = Teller(self._broker.tails, measure_waiting)
+        looks = (self._streams.look, caller.look, self._reporter.look, self._teller.look)
+        followers = (*looks, self._look)
         self._pacer = Pacer(self._broker, followers)
         log.info("broker starts", epoch=identity.epoch, start=memory.report.broker_start)
 
@@ -111,6 +114,7 @@ class Assembly:
             self._follower.run(),
             self._speak(),
             self._reporter.run(),
+            self._teller.run(),
         ]
         async with (
             serve(self._paths.socket, self._broker, self._wires, self._touch),
@@ -121,6 +125,7 @@ class Assembly:
             await self._end_sessions()
             if not await self._reporter.flush(FLUSH_SECONDS):
                 log.error("report not written before the end")
+            await self._teller.finish()
             for task in tasks:
                 task.cancel()
 

@@ -10,6 +10,7 @@ from et_contract.documents import SessionExit
 from et_contract.frames import Frame, ProtocolError
 from et_contract.texts import clean
 from launcher.broker.facts import PROBLEM_KEPT
+from launcher.broker.rings import RankCounts
 from launcher.broker.sessions import MOST_INSTANCE
 from launcher.protocol.signals import ENDING
 
@@ -71,6 +72,16 @@ def read_pong(frame: Frame) -> float | None:
     """When the PING that it answers was sent; None when that is not said. Raises ProtocolError."""
     sent = frames.decode_json(frame).get("sent")
     return sent if type(sent) is float else None
+
+
+def read_ranks(frame: Frame) -> RankCounts | None:
+    """How far the ranks are, as a PONG says; None where it says nothing. Raises ProtocolError."""
+    found = frames.decode_json(frame).get("ranks")
+    if not isinstance(found, list) or len(found) != len(RankCounts._fields):
+        return None
+    if not all(type(count) is int and 0 <= count <= _MOST_RANKS for count in found):
+        return None
+    return RankCounts(*found)
 
 
 def read_opening(frame: Frame) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Protocol
 from et_contract import frames
 from et_contract.documents import (
     DRIVER_STALLED,
+    NO_RING,
     WORKERS_IDLE,
     HostConfig,
     Member,
@@ -21,7 +22,7 @@ from et_contract.documents import (
 )
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.blacklisting import Blacklist
-from launcher.broker.bodies import Welcome, read_exit, read_pong
+from launcher.broker.bodies import Welcome, read_exit, read_pong, read_ranks
 from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import EXITS_KEPT, Ledger
 from launcher.broker.graces import Graces
@@ -32,8 +33,10 @@ from launcher.broker.memories import Identity, Memory
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
 from launcher.broker.relaying import Relay, Wire
+from launcher.broker.rings import Rings
 from launcher.broker.sessions import Session, count_ranks
 from launcher.broker.sights import Lookout
+from launcher.broker.tails import Tails
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
 _RELAYED = frozenset(
@@ -81,6 +84,8 @@ class Broker:
         )
         self.connected: set[str] = set()
         """Uids whose agents have said WELCOME on the stream that is open."""
+        is_first = identity.epoch == 1 and memory.report.broker_start == 1
+        self.tails = Tails(is_cut=not is_first)
         self._wire = wire
         self._shelf = shelf
         self._relay = Relay(
@@ -99,6 +104,7 @@ class Broker:
         self._lookout = Lookout(self.hosts, self.ledger, self._relay, self.connected)
         self._blacklist = Blacklist(self.hosts, self.ledger, self._relay)
         self._idleness = Idleness()
+        self._rings = Rings()
         self._graces = Graces(wire)
         self._kept: Memory | None = None
         self._text: str | None = None
@@ -127,6 +133,7 @@ class Broker:
             if member.state is MemberState.GONE:
                 self.lose_stream(member.uid)
         self._graces.take(members, now)
+        self.tails.follow(members)
         self._relay.bind(sum(m.slots for m in members if m.state is not MemberState.GONE))
         return verdict
 
@@ -159,7 +166,9 @@ class Broker:
         if frame.type in _RELAYED:
             if frame.type == frames.EXIT:
                 self._note_exit(uid, frame)
-            self._relay.take_agent_frame(uid, frame)
+            session = self._relay.take_agent_frame(uid, frame)
+            if session is not None and frame.type == frames.DATA:
+                self._note_output(session, frame)
         elif frame.type == frames.CLOSED:
             self._close(uid)
         elif frame.type == frames.TERMINATING:
@@ -219,13 +228,15 @@ class Broker:
         self._forget_others()
         self._launching.decide(now)
         self._watch_idleness(running)
+        self._tell(NO_RING, self._rings.advance(ranks, self.hosts.members, now))
         self._keep()
         self._launching.tell_all(self._text)
 
     def due(self) -> float:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
         parts = (self.hosts, self._relay, self._nudging, self._launching, self._pulse)
-        times = [*(part.due() for part in parts), self._idleness.due(self._now)]
+        times = [*(part.due() for part in parts)]
+        times += [self._idleness.due(self._now), self._rings.due(self._now)]
         times.append(self._departures.due(self._lookout.look(has_begun=self._has_begun)))
         return min((time for time in times if time is not None), default=math.inf)
 
@@ -289,22 +300,24 @@ class Broker:
         self._pulse.stop()
 
     def _watch_pulse(self) -> None:
-        if self._pulse.is_stalled:
-            self.ledger.complain(DRIVER_STALLED, _STALLED)
+        self._tell(DRIVER_STALLED, _STALLED if self._pulse.is_stalled else "")
+
+    def _tell(self, reason: str, text: str) -> None:
+        if text:
+            self.ledger.complain(reason, text)
         else:
-            self.ledger.settle(DRIVER_STALLED)
+            self.ledger.settle(reason)
 
     def _watch_idleness(self, running: Sequence[Session]) -> None:
         memory, members = self.hosts.memory, self.hosts.members
         is_running = memory.started and self.ledger.report.ended is None
         uids = (entry.uid for entry in memory.listed if entry.uid in members and is_running)
         listed = {uid: members[uid].name for uid in uids if uid not in self._departures}
-        used = {one.uid for one in running} | self._blacklist.done
-        told = self._idleness.advance(listed, used, self._now)
-        if told:
-            self.ledger.complain(WORKERS_IDLE, told)
-        else:
-            self.ledger.settle(WORKERS_IDLE)
+        busy = {one.uid for one in running}
+        leaving = (uid for uid in busy - listed.keys() if uid in members)
+        others = sum(members[uid].state is not MemberState.GONE for uid in leaving)
+        used = busy | self._blacklist.done
+        self._tell(WORKERS_IDLE, self._idleness.advance(listed, used, self._now, others=others))
 
     # ------------------------------------------------------------ leaving
 
@@ -332,7 +345,13 @@ class Broker:
         if self._tells(session.ranks):
             self._departures.note_end(uid)
 
+    def _note_output(self, session: Session, frame: Frame) -> None:
+        self.tails.take(session, frame)
+        if session.ranks:
+            self._rings.note_output(self._now)
+
     def _note_pong(self, uid: str, frame: Frame) -> None:
+        self._rings.hear(uid, read_ranks(frame))
         sent = read_pong(frame)
         if sent is not None and sent <= self._now:
             self._relay.note_round_trip(uid, self._now - sent)
@@ -370,9 +389,7 @@ class Broker:
         """Before a changed list is seen by anybody: whether it needs a pseudo host beside it."""
         listed, before = self.hosts.memory.listed, self._listed
         if listed != before and self._has_begun:  # pseudo hosts are for ranks, and for nobody else
-            ranks = count_ranks(self._relay.find_running())
-            has_spare = any(ranks[entry.uid] < entry.slots for entry in listed)
-            self._nudging.follow_change(has_spare=has_spare and not set(before) <= set(listed))
+            self._nudging.follow_change(has_left=not set(before) <= set(listed))
         self._listed = listed
         self.hosts.nudge = self._nudging.shown
 

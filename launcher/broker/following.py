@@ -12,7 +12,7 @@ import structlog
 from et_contract import names
 from et_contract.documents import HostConfig, InvalidDocument, decode_config
 from et_kube.api import Api
-from et_kube.errors import KubeError
+from et_kube.errors import Expired, KubeError
 from et_kube.resources import Json, Ref
 from launcher.broker.retrying import delay
 
@@ -57,14 +57,14 @@ class Follower:
             group.create_task(self._read_often())
 
     async def _watch(self) -> None:
-        failures = 0
+        failures, is_remembered = 0, True
         while True:
             try:
                 version = await self._read()
                 async for event in self._api.watch(
                     self._ref.resource,
                     self._ref.namespace,
-                    resource_version=version,
+                    resource_version=version if is_remembered else "",
                     field_selector=f"metadata.name={self._ref.name}",
                     timeout=WATCH,
                 ):
@@ -74,6 +74,9 @@ class Follower:
                 failures = 0
             except KubeError as error:
                 failures += 1
+                # What has not been written for minutes is older than all that a busy server
+                # remembers. A watch from nowhere begins with the object as it is.
+                is_remembered = is_remembered and not isinstance(error, Expired)
                 log.warning("config not watched", failures=failures, reason=str(error))
             chance = self._chance()
             await asyncio.sleep(delay(failures, chance) if failures else REST_SECONDS * chance)

@@ -1,9 +1,9 @@
 """The list of hosts that horovodrun reads: who is on it, and what reading it proves.
 
-The list is *sticky*: a WELCOME puts a host on it once, and only draining, TERMINATING or gone takes
-it off. A cut stream, a restart of the broker or of the API server change nothing, for a host that
-is missing for one read loses its workers. Additions of one moment are gathered, so that training
-is interrupted once and not per host; removals take effect at once.
+The list is *sticky*: a WELCOME puts a host on it once, and only draining, TERMINATING, CLOSED or
+gone takes it off. A cut stream, a restart of the broker or of the API server change nothing, for a
+host that is missing for one read loses its workers. Additions of one moment are gathered, so that
+training is interrupted once and not per host; removals take effect at once.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -16,6 +16,7 @@ from enum import Enum
 
 from et_contract.documents import AHEAD, HostConfig, Member, MemberState
 from et_contract.hosts import Host, format_hosts
+from et_contract.pods import read_worker_index
 from launcher.broker.departures import Departures
 
 GATHER_SECONDS = 0.3
@@ -24,9 +25,6 @@ JOIN_SECONDS = 3.0
 """The same while the training runs, for workers too that the job wants and that are not members
 yet. Two changes of the list within one reset of Horovod are one too many: it forgets the second
 (horovod/common/elastic.py, on_reset), and the host then waits for a nudge."""
-
-INDEX_DIGITS = 6
-"""Of a worker's name, at most."""
 
 _STEP = {MemberState.ACTIVE: 0, MemberState.DRAINING: 1, MemberState.GONE: 2}
 
@@ -130,7 +128,7 @@ class HostList:
             self._welcomed.setdefault(uid, now)
 
     def remove(self, uid: str) -> None:
-        """Take a member off for good: it is draining, terminating or gone."""
+        """Take a member off for good: it is draining, terminating, closed or gone."""
         if uid in self.departures:
             return
         self.departures.unlist(uid)
@@ -307,6 +305,6 @@ class HostList:
 
 
 def _find_bit(name: str) -> int:
-    """The bit of a worker's index, which is the last part of its name; 0 where it has none."""
-    index = name.rsplit("-", 1)[-1]
-    return 1 << int(index) if index.isdecimal() and len(index) <= INDEX_DIGITS else 0
+    """The bit of a worker's index; 0 where its name has none."""
+    index = read_worker_index(name)
+    return 0 if index is None else 1 << index

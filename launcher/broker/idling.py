@@ -16,8 +16,8 @@ IDLE_SECONDS = 180.0
 workers in sooner."""
 _NAMED = 3
 _NOWHERE = (
-    "the command runs no process in any of the {count} workers: it may run in the launcher's own "
-    "pod (horovodrun does that where it is told of no hosts), or wait for something"
+    "the command runs no process in {where}: it may run in the launcher's own pod (horovodrun does "
+    "that where it is told of no hosts), or wait for something"
 )
 _SOME = (
     "{idle} of {count} workers run no process: {names}. A command lets workers in at its next "
@@ -32,24 +32,29 @@ class Idleness:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
-    def advance(self, listed: Mapping[str, str], used: Collection[str], now: float) -> str:
+    def advance(
+        self, listed: Mapping[str, str], used: Collection[str], now: float, *, others: int = 0
+    ) -> str:
         """What is to be told, "" for nothing.
 
         Args:
             listed: name by uid of all workers on the list, none unless the user's command runs.
             used: uids of pods in which something runs, or has done its part of the training.
             now: monotonic seconds.
+            others: so many workers are on no list any more, and the command runs there still.
         """
         self._since = {uid: self._since.get(uid, now) for uid in listed if uid not in used}
         idle = [uid for uid, since in self._since.items() if now >= since + IDLE_SECONDS]
         if not idle:
             return ""
-        if len(idle) == len(listed):
-            return _NOWHERE.format(count=len(listed))
+        everybody = len(listed) + others
+        if len(idle) == everybody:
+            where = "its only worker" if everybody == 1 else f"any of the {everybody} workers"
+            return _NOWHERE.format(where=where)
         names = sorted(listed[uid] for uid in idle)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         named = ", ".join(names[:_NAMED]) + more
-        return _SOME.format(idle=len(idle), count=len(listed), names=named)
+        return _SOME.format(idle=len(idle), count=everybody, names=named)
 
     def due(self, now: float) -> float | None:
         """When the next of them has been idle for long enough."""

@@ -9,9 +9,10 @@ script may load its data for an hour first. So a change is told again for as lon
 effect. It costs horovodrun a look, and rank 0, where it can hear, a line in a queue.
 
 And when hosts have only left, workers do not synchronize their state (`skip_sync`,
-horovod/common/elastic.py:151-175). A spare that takes a rank over waits for just that, and the
-training stands still for ever. Where there is one, a new pseudo host makes the change one of
-leaving and coming. For the same reason a pseudo host never leaves the list alone.
+horovod/common/elastic.py:151-175). Whoever is new in the next ring waits for just that, and the
+training stands still for ever: a spare that takes a rank over, or a host that comes between the
+telling and the ring, which may be long. So a new pseudo host makes each such change one of leaving
+and coming. For the same reason a pseudo host never leaves the list alone.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -51,14 +52,10 @@ class Nudging:
         """The pseudo host that is on the list."""
         return nudge_host(self.number) if self.is_shown else None
 
-    def follow_change(self, *, has_spare: bool) -> None:
-        """Real hosts have left or come.
-
-        Args:
-            has_spare: hosts have left, and one that is listed could run more than it does.
-        """
-        self.is_shown = has_spare
-        self.number += has_spare
+    def follow_change(self, *, has_left: bool) -> None:
+        """Real hosts have come, or some have left."""
+        self.is_shown = has_left
+        self.number += has_left
 
     def advance(self, served_at: float | None, now: float) -> None:
         """Show another pseudo host when it is time.

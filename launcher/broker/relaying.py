@@ -175,11 +175,11 @@ class Relay:
         """A PING to this pod was answered."""
         self._windows.note_round_trip(uid, seconds)
 
-    def take_agent_frame(self, uid: str, frame: Frame) -> None:
-        """One frame about a session; raises ProtocolError: drop the stream."""
+    def take_agent_frame(self, uid: str, frame: Frame) -> Session | None:
+        """One frame about a session: which, if it is news. ProtocolError: drop the stream."""
         session = self.find_session(uid, frame.session)
         if session is None:  # late: its end was acknowledged, or told
-            return
+            return None
         is_news = session.take(frame)
         if is_news and frame.type in _OUTPUT:
             self._windows.check(session, len(frame.payload))
@@ -192,6 +192,7 @@ class Relay:
             self._forget(session)
         elif frame.type in _ANSWERS:  # to a SPAWN
             self._finish_start(session)
+        return session if is_news else None
 
     # ------------------------------------------------------------ time
 

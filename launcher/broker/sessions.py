@@ -96,6 +96,8 @@ class Session:
     instance: str = ""
     flows: dict[int, Flow] = field(default_factory=dict)
     """By stream."""
+    told: dict[int, int] = field(default_factory=dict)
+    """By stream: the bytes of it that are among its worker's last ones, or were."""
     window: int = 0
     """Bytes that its agent may send ahead, see windows.py; 0 before it was told."""
     most_window: int = frames.WINDOW

@@ -16,11 +16,12 @@ What it promises, however often and wherever connections are cut:
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 from et_contract import frames
-from et_contract.frames import Frame
+from et_contract.frames import Frame, ProtocolError
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.closing import Closing
 from launcher.protocol.effects import CloseOutput, Signal, Spawn, Sweep
@@ -51,6 +52,8 @@ class Agent:
         is_heir: bool = False,
     ) -> None:
         self.instance = instance
+        self.count_ranks: Optional[Callable[[], List[int]]] = None
+        """How far those are that run here, where that is known: see launcher/agent/ranks.py."""
         self._effects: Effects = []
         self._sessions: Dict[bytes, Session] = {}
         self._tombstones = Tombstones(is_forgetful=is_heir)
@@ -122,7 +125,15 @@ class Agent:
             self._welcome(now)
 
     def _on_ping(self, connection: int, frame: Frame, _now: float) -> None:
-        self._bridges.reply(connection, frames.encode(frames.PONG, payload=frame.payload))
+        payload = frame.payload
+        if self.count_ranks is not None:
+            try:
+                body: Dict[str, Any] = frames.decode_json(frame)
+            except ProtocolError:  # anything may be asked, and comes back
+                body = {}
+            if body:
+                payload = json.dumps({**body, "ranks": self.count_ranks()}).encode()
+        self._bridges.reply(connection, frames.encode(frames.PONG, payload=payload))
 
     def _on_pong(self, _connection: int, _frame: Frame, _now: float) -> None:
         """A sign of life, nothing more."""

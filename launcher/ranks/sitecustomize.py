@@ -1,4 +1,4 @@
-"""Ends a broken ring of Horovod at once, in each rank that leaves it.
+"""Ends a broken ring of Horovod at once, in each rank that leaves it, and says how far a rank is.
 
 Python imports this when a rank begins, in place of a sitecustomize of the image, which it then
 imports as Python would have. Nothing of ours stays in the path of this process or its children.
@@ -9,6 +9,11 @@ TCP sockets that were made during an init are the ring's, and those that are sti
 before the next. What an object of Python holds is not Horovod's. Whatever goes wrong here is said
 once; training goes on as without us.
 
+A file in a folder beside ours, where the agent has made one, has the state of this process: that
+Horovod is imported, that it is in hvd.init(), that this has formed a ring. It is opened once, for
+a rank may drop its rights, and locked as long as it is open: what this process becomes by exec, or
+what closes all its descriptors, says nothing any more.
+
 Standard library only, and readable by every Python 3: whatever it is, it is not the rank's error.
 """
 
@@ -17,7 +22,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Set
+    from typing import Any, Callable, Dict, Set, Tuple  # noqa: F401 (in comments)
 
 HERE = os.path.dirname(__file__)
 BASICS = "horovod.common.basics"
@@ -25,7 +30,12 @@ USED = ("init", "is_initialized")
 """What has to be in HorovodBasics."""
 OLDEST, NEWEST = (0, 20), (0, 28)
 """Of Horovod: the first with elastic training, the last that was looked at."""
+STATES = os.path.join(os.path.dirname(HERE), "rank-states")
+LEAST_NUMBER = 64
+"""Of a descriptor that stays: scripts count on the lowest."""
 _said = set()  # type: Set[str]
+_kept = {}  # type: Dict[int, Any]
+"""This process -> number, device and inode of its file; one that was forked has its own."""
 
 
 def say_once(kind: str, text: str) -> None:
@@ -63,83 +73,78 @@ def withdraw() -> None:
         del os.environ["PYTHONPATH"]
 
 
-# ---- the ring
-
-
-def find_sockets() -> "Dict[int, int]":
-    """Number -> inode of each socket that this process has open."""
-    import stat
-
-    found = {}
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            status = os.fstat(int(name))
-        except OSError:  # the listing's own, or closed meanwhile
-            continue
-        if stat.S_ISSOCK(status.st_mode):
-            found[int(name)] = status.st_ino
-    return found
-
-
-def find_owned() -> "Set[int]":
-    """Numbers of the sockets that objects of Python hold: the script's and its libraries'."""
-    import gc
-    import socket
-
-    connections = getattr(sys.modules.get("multiprocessing.connection"), "Connection", None)
-    kinds = [kind for kind in (socket.SocketType, connections) if kind is not None]
-    found = [item for item in gc.get_objects() if issubclass(type(item), tuple(kinds))]
-    return {_ask_number(kind, item) for kind in kinds for item in found}
-
-
-def _ask_number(kind: "Any", item: "Any") -> int:
-    """By the kind's own way, for one of the script's may do anything; -1 where there is none."""
+def note(state: str) -> None:
+    """Say how far this process is; where nobody asks for it, nothing."""
+    pid = os.getpid()
     try:
-        return int(kind.fileno(item)) if issubclass(type(item), kind) else -1
-    except OSError:  # a Connection that is closed
-        return -1
+        if pid not in _kept:
+            _kept[pid] = _open(pid)
+        number, place = _kept[pid]
+        status = os.fstat(number)
+        if (status.st_dev, status.st_ino) == place:  # else the script has closed it
+            os.ftruncate(number, 0)
+            os.pwrite(number, state.encode("ascii"), 0)
+    except (ImportError, OSError):
+        return
 
 
-def shut(ring: "Dict[int, int]") -> None:
-    """Shut the connections among these sockets that are still open."""
-    now = find_sockets()
-    for number, inode in sorted(ring.items()):
-        if now.get(number) == inode:
-            _shut_one(number, inode)
+def _open(pid: int) -> "Any":
+    import fcntl
 
-
-def _shut_one(number: int, inode: int) -> None:
-    """By a duplicate: the number may become another's at any time."""
-    import errno
-    import socket
-
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+    first = os.open(os.path.join(STATES, str(pid)), flags, 0o644)
     try:
-        copy = os.dup(number)
-    except OSError as error:
-        if error.errno == errno.EBADF:  # gone meanwhile
-            return
-        raise
-    if os.fstat(copy).st_ino != inode:
-        os.close(copy)
-        return
-    with socket.socket(fileno=copy) as connection:
-        _hang_up(connection)
-
-
-def _hang_up(connection: "Any") -> None:
-    import socket
-
-    is_inet = connection.family in (socket.AF_INET, socket.AF_INET6)
-    if not is_inet or connection.type != socket.SOCK_STREAM:
-        return
-    try:
-        connection.getpeername()  # one that listens has no peer, and would listen no more
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:  # it has ended by itself
-        return
+        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        number = fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, LEAST_NUMBER)
+    finally:
+        os.close(first)
+    status = os.fstat(number)
+    return number, (status.st_dev, status.st_ino)
 
 
 # ---- Horovod
+
+
+class Ring:
+    """What is left of one of Horovod's when that leaves it."""
+
+    def __init__(self) -> None:
+        self._sockets = load("sockets")
+        self._waking = load("waking")
+        self._ring = {}  # type: Dict[int, int]
+        self._before = ({}, set())  # type: Tuple[Dict[int, int], Set[int]]
+        self._guard = None  # type: Any
+
+    def leave(self) -> None:
+        """Shut its sockets; remember which sockets and threads are there before the next."""
+        if self._guard is not None:
+            self._guard.stop()
+        self._sockets.shut(self._ring)
+        self._ring = {}
+        self._before = (self._sockets.find_sockets(), self._waking.find_threads())
+
+    def remember(self) -> None:
+        """The next has been built, or should have been."""
+        sockets, threads = self._before
+        now = self._sockets.find_sockets()
+        made = {n: inode for n, inode in now.items() if sockets.get(n) != inode}
+        # Now, for later gc.freeze() may hide objects, or a script detach their numbers.
+        owned = self._sockets.find_owned() if made else set()
+        self._ring = {n: inode for n, inode in made.items() if n not in owned}
+        connections = self._sockets.find_connections(self._ring)
+        made_threads = self._waking.find_threads() - threads
+        shut = self._sockets.shut
+        self._guard = self._waking.watch(connections, made_threads, shut, say_once)
+
+
+def load(name: str) -> "Any":
+    """A module beside this one, under no name that others could import."""
+    from importlib import util
+
+    spec = util.spec_from_file_location("edl_" + name, os.path.join(HERE, name + ".py"))
+    module = util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
 
 
 def is_known() -> bool:
@@ -171,32 +176,32 @@ def wrap(module: "Any") -> None:
         tell_unknown("no HorovodBasics." + missing[0])
         return
     real = basics.init
-    rings = {}  # type: Dict[int, Dict[int, int]]
+    rings = {}  # type: Dict[int, Ring]
 
     def leave(horovod: "Any") -> "Any":
-        """The sockets that are there before a ring is built; None: none will be."""
+        """What will follow the ring that is to be built; None: none will be."""
         if horovod.is_initialized() or not is_known():
             return None
-        shut(rings.pop(id(horovod), {}))
-        return find_sockets()
-
-    def remember(horovod: "Any", before: "Dict[int, int]") -> None:
-        now = find_sockets()
-        made = {n: inode for n, inode in now.items() if before.get(n) != inode}
-        # Now, for later gc.freeze() may hide objects, or a script detach their numbers.
-        owned = find_owned() if made else set()
-        rings[id(horovod)] = {n: inode for n, inode in made.items() if n not in owned}
+        ring = rings.setdefault(id(horovod), Ring())
+        ring.leave()
+        return ring
 
     @functools.wraps(real)
     def init(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-        before = attempt(leave, self)
+        ring = attempt(leave, self)
+        attempt(note, "entered")
+        state = "imported"
         try:
-            return real(self, *args, **kwargs)
+            result = real(self, *args, **kwargs)
+            state = "joined"
+            return result
         finally:  # one that failed has left connections too
-            if before is not None:
-                attempt(remember, self, before)
+            attempt(note, state)
+            if ring is not None:
+                attempt(ring.remember)
 
     basics.init = init
+    attempt(note, "imported")
 
 
 class Watch:

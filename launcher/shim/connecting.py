@@ -14,7 +14,12 @@ if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
+GROWTH = 2.0
 """Seconds between two attempts; doubled each time, back to the first after a frame has come."""
+PROMPT_PAUSE = 0.01
+PROMPT_GROWTH = 1.1
+"""The same for the one process of a pod that people wait for: its broker, which begins beside it,
+is found no later than after a tenth of what it took to begin."""
 _CHUNK = 256 * 1024
 
 
@@ -25,12 +30,14 @@ class Line:
     when poll says so. After a cut what was not sent is forgotten: the holder opens anew.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, first: float = FIRST_PAUSE, growth: float = GROWTH) -> None:
         self._path = path
+        self._first = first
+        self._growth = growth
         self._socket: Optional[socket.socket] = None
         self._decoder = frames.Decoder()
         self._unsent = bytearray()
-        self._pause = FIRST_PAUSE
+        self._pause = first
         self._due = 0.0
         self._finishing = False
         self.is_finished = False
@@ -108,7 +115,7 @@ class Line:
             self.drop(now)
             raise
         if received:
-            self._pause = FIRST_PAUSE
+            self._pause = self._first
         return received
 
     def finish(self) -> None:
@@ -133,7 +140,7 @@ class Line:
     def _wait(self, now: float) -> None:
         # A broker that restarts meets hundreds of shims: they must not come in step.
         self._due = now + self._pause * (0.5 + os.urandom(1)[0] / 512)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._pause = min(self._pause * self._growth, LONGEST_PAUSE)
 
 
 def _connect(path: str) -> socket.socket:

@@ -20,7 +20,7 @@ from launcher.agent.catching import Caught
 from launcher.protocol.signals import PASSED
 from launcher.shim import ending, environments, placing, programs
 from launcher.shim.beginnings import Beginnings
-from launcher.shim.connecting import Line
+from launcher.shim.connecting import PROMPT_GROWTH, PROMPT_PAUSE, Line
 from launcher.shim.scripting import Scripts
 from launcher.ssh.attending import Agents
 
@@ -90,7 +90,7 @@ class Launcher:
         self._paths = paths
         self._nonce = nonce
         self._signals = signals
-        self._line = Line(paths.broker)
+        self._line = Line(paths.broker, PROMPT_PAUSE, PROMPT_GROWTH)
         self._mirror = placing.Mirror(paths)
         self._scripts = Scripts(paths.results, environments.make_script_environment(environ))
         self._command: Optional[int] = None
@@ -298,6 +298,7 @@ class Launcher:
             self._finish(programs.NOT_FOUND if missing else programs.NOT_EXECUTABLE, now)
             return
         self.beginnings.expect(now)
+        placing.compile_programs(self._paths.lib)
 
     def _report_script(self, result: Optional[Dict[str, Any]], now: float) -> None:
         # Unsent results are asked for again: the broker repeats its order after every LAUNCH.

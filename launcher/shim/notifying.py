@@ -3,16 +3,21 @@
     python notifying.py /path/of/the/image's/horovodrun [argument...]
 
 Run by the Python of the image's horovodrun, whose own program then runs as it is but for one
-method. It tells rank 0's worker, and no ring is built meanwhile. To one that is lost TCP tries to
-connect for a minute and more, for it has no time-out (horovod/runner/common/util/network.py,
-`_send_one`). The same in 0.20.0 to 0.28.1; another Horovod is left as it is.
+method. It tells rank 0's worker of each change, as of each nudge, and no ring is built meanwhile.
+To one that is lost TCP tries to connect for a minute and more, for it has no time-out
+(horovod/runner/common/util/network.py, `_send_one`). So that worker is asked and told beside
+horovodrun, which waits for neither and would pass any error over. The same in 0.20.0 to 0.28.1;
+another Horovod is left as it is.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import runpy
 import sys
+import threading
+import weakref
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 
@@ -54,19 +59,55 @@ def _bound() -> None:
 
     tell = WorkerNotificationClient.notify_hosts_updated
     check("_probe", WorkerNotificationClient._probe, ["self", "addresses"])  # noqa: SLF001 (its own ping)
+    tellers: weakref.WeakKeyDictionary[Any, Teller] = weakref.WeakKeyDictionary()
 
-    def notify(client: Any, *change: Any) -> Any:
-        usual = client._probe_timeout, client._attempts  # noqa: SLF001 (the same)
-        client._probe_timeout, client._attempts = ANSWER_SECONDS, 1  # noqa: SLF001 (the same)
-        try:
-            answers = client._probe(client._addresses)  # noqa: SLF001 (the same)
-        finally:
-            client._probe_timeout, client._attempts = usual  # noqa: SLF001 (the same)
-        if not answers:  # horovodrun goes on after any error
-            raise ConnectionError("the worker of rank 0 does not answer")
-        return tell(client, *change)
+    def notify(client: Any, *change: Any) -> None:
+        tellers.setdefault(client, Teller(client, tell)).add(change)
 
     WorkerNotificationClient.notify_hosts_updated = notify
+
+
+class Teller:
+    """Tells one worker of changes, one after the other, for as long as it answers."""
+
+    def __init__(self, client: Any, tell: Callable[..., Any]) -> None:
+        self._client = weakref.ref(client)
+        self._tell = tell
+        self._asking = copy.copy(client)  # with a patience of its own
+        self._asking._probe_timeout, self._asking._attempts = ANSWER_SECONDS, 1  # noqa: SLF001 (the same)
+        self._changes: list[Any] = []
+        self._lock = threading.Lock()
+        self._is_telling = False
+
+    def add(self, change: Any) -> None:
+        """It is told of this one too."""
+        with self._lock:
+            self._changes.append(change)
+            if not self._is_telling:
+                self._is_telling = True
+                threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._changes:
+                    self._is_telling = False
+                    return
+                change = self._changes.pop(0)
+            if not self._try(change):
+                with self._lock:
+                    self._changes.clear()
+
+    def _try(self, change: Any) -> bool:
+        """Whether the worker answers; what fails otherwise is passed over, as by horovodrun."""
+        client = self._client()
+        try:
+            if client is None or not self._asking._probe(self._asking._addresses):  # noqa: SLF001 (the same)
+                return False
+            self._tell(client, *change)
+        except Exception:  # noqa: BLE001 (that the list changes is told again)
+            return True
+        return True
 
 
 def run(argv: Sequence[str]) -> int:

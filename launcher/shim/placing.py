@@ -72,6 +72,23 @@ def place_programs(paths: Paths, can_execute: Callable[[str], bool] = _can_execu
             raise PermissionError(errno.EACCES, NO_EXECUTION, path)
 
 
+def compile_programs(lib: str) -> None:
+    """Compile what the command will start often. Not being able to costs time, nothing else.
+
+    Called once the command runs: before that, people wait.
+    """
+    import py_compile
+
+    for folder, _folders, files in os.walk(lib):
+        for name in files:
+            if not name.endswith(".py"):
+                continue
+            try:
+                py_compile.compile(os.path.join(folder, name), doraise=True)
+            except (OSError, py_compile.PyCompileError) as error:
+                sys.stderr.write(f"edl: cannot compile {name}: {error}\n")
+
+
 def write_whole(path: str, text: str, mode: int = 0o644) -> None:
     """Write a file so that a reader finds the old or the new text, never a part."""
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,4 +1,7 @@
-"""PID 1 of a launcher and the agents of its workers, where these are reached by ssh."""
+"""The agents of workers that are reached by ssh, as children of PID 1 of the launcher.
+
+It starts, ends and reaps them when the broker asks; it speaks to no worker itself.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ prepare() {
 }
 
 place_ranks() {
-    mkdir -p "$edl_run/ranks" && cat "$edl_folder/src/launcher..ranks..sitecustomize.py" >"$edl_run/ranks/sitecustomize.py"
+    mkdir -p "$edl_run/ranks" || return 1
+    for edl_part in sockets waking sitecustomize; do
+        cat "$edl_folder/src/launcher..ranks..$edl_part.py" >"$edl_run/ranks/$edl_part.py" || return 1
+    done
 }
 
 refuse_mpirun() {

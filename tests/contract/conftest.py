@@ -14,6 +14,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,13 @@ INSTALLED: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a case runs. `push` lets the cluster's own controllers work once."""
+    """Where a case runs. `push` lets the cluster's own controllers work once.
+
+    `api` writes as the operator does, and what `write_as` gives as the field manager of that name.
+    """
 
     api: Api
+    write_as: Callable[[str], Api]
     namespace: str
     push: Callable[[], Awaitable[None]]
 
@@ -95,7 +100,8 @@ def open_fake_site() -> Site:
     async def push() -> None:
         cluster.collect_garbage()
 
-    return Site(FakeApi(cluster, CallLog()), "contract", push)
+    log = CallLog()
+    return Site(FakeApi(cluster, log), partial(FakeApi, cluster, log), "contract", push)
 
 
 @pytest.fixture(scope="session")
@@ -117,13 +123,17 @@ async def open_real_site(kubeconfig: str) -> AsyncIterator[Site]:
     from et_kube.rest import Rest
 
     async with connect(kubeconfig=kubeconfig) as connection:
+
+        def write_as(manager: str) -> Api:
+            return Rest(connection, writing={"fieldManager": manager})
+
         api = Rest(connection)
         await install_definitions(api)
         name = f"contract-{uuid.uuid4().hex[:10]}"
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         namespace = await api.create(NAMESPACES, None, manifest)
         try:
-            site = Site(api, name, push=nap)
+            site = Site(api, write_as, name, push=nap)
             await site.eventually(lambda: has_service_account(site))
             yield site
         finally:

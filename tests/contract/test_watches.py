@@ -67,6 +67,13 @@ async def test_one_object_can_be_watched_by_name(site: Site):
     assert name(event) == "box"
 
 
+async def test_a_watch_from_nowhere_begins_with_what_is_there(site: Site):
+    await site.create(CONFIG_MAPS, make_config_map("box"))
+    await site.create(CONFIG_MAPS, make_config_map("other"))
+    (event,) = await take(1, watch(site, "", field_selector="metadata.name=box"))
+    assert (event.type, name(event)) == ("ADDED", "box")
+
+
 async def test_a_deletion_that_waits_is_a_modification(site: Site):
     manifest = make_config_map("box", finalizers=["example.com/hold"])
     stored = await site.create(CONFIG_MAPS, manifest)

@@ -134,7 +134,7 @@ async def test_13_a_node_that_is_heard_of_again_too_late_brings_nothing_back(tmp
         for _ in range(2):
             await job.ask_hosts()
         assert await finish(late) == (255, b"")
-        assert (tmp_path / "hosts").read_text() == f"{other}:1\n"
+        assert (tmp_path / "hosts").read_text() == f"{other}:1\nedl-nudge-1:0\n"
         await until(lambda: len(job.report.exits.get(f"uid-{other}", ())) == 2)
         assert f"uid-{lost}" not in job.report.exits
 

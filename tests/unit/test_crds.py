@@ -115,6 +115,7 @@ def test_nothing_that_the_operator_writes_is_kept_unchecked():
     assert "preserve-unknown" not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("field", "kind"),
     [

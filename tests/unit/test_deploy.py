@@ -140,6 +140,7 @@ def test_the_schedulers_replicas_are_kept_apart_as_the_operators():
     assert one["patch"].replace("name: et-scheduler", "name: et-operator") == other["patch"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_whatever_selects_the_pods_of_a_program_finds_them(name: str):
     labels = find("Deployment", name)["spec"]["template"]["metadata"]["labels"]

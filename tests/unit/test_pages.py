@@ -96,6 +96,7 @@ SAME = {
     "x left: graceful after 12.7 s": "x left: graceful after 3.0 s",
     'uid":"6ffb9312-..."': 'uid":"007fef03-dfdf-4adc-bef9-efa15735ed75"',
     "step=26 loss=0.0975 size=2 host=a-worker-1 t=17.22": "step=3 loss=1.501 size=2 host=b t=1.0",
+    '"seconds":1.086}': '"seconds":2.66}',
     "12:33:22 at 10.0.0.1": "01:02:03 at 192.168.100.7",
 }
 OTHER = {

@@ -598,6 +598,7 @@ NEVER_WRITTEN: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("document", ["config", "report"])
 @pytest.mark.parametrize("is_seen", [True, False])
 @pytest.mark.parametrize("body", NEVER_WRITTEN.values(), ids=list(NEVER_WRITTEN))
@@ -1364,7 +1365,7 @@ async def test_what_a_live_read_shows_of_another_job_brings_that_one_back() -> N
     other = JobKey("team", "other")
     while rig.queue.depth:
         rig.queue.done(await rig.queue.get())
-    await rig.reconciler._is_mistaken(KEY, Plan(premises=(Ref(PODS, "team", ""),)))
+    await rig.reconciler._beliefs.is_mistaken(KEY, Plan(premises=(Ref(PODS, "team", ""),)))
     assert await rig.queue.get() == other
 
 

@@ -13,6 +13,7 @@ from et_operator.model.specs import JobSpec, LossRecovery
 from et_operator.model.statuses import JobStatus, Runtime
 from et_operator.planning.manifests.access import find_account
 from et_operator.planning.manifests.keys import add_keys, has_keys
+from et_operator.planning.manifests.placement import keep_off_spot
 from et_operator.planning.manifests.pods import (
     add_env,
     add_mounts,
@@ -62,8 +63,8 @@ def build_launcher(
     epoch, slots = status.epoch, spec.slots_per_worker
     minimum = spec.find_needed(status.decided_replicas)
     labels = build_pod_labels(job, Role.LAUNCHER, epoch)
-    pod = copy_template(
-        job, spec.launcher_template, build_launcher_name(job.key.name, epoch), labels
+    pod = keep_off_spot(
+        copy_template(job, spec.launcher_template, labels, build_launcher_name(job.key.name, epoch))
     )
     annotations, body = pod["metadata"]["annotations"], pod["spec"]
     told_of_command = {

@@ -26,9 +26,9 @@ DEFAULT_GRACE = 30
 
 
 def copy_template(
-    job: TrainingJob, template: Json, name: str, labels: Mapping[str, str]
+    job: TrainingJob, template: Json, labels: Mapping[str, str], name: str = ""
 ) -> dict[str, Any]:
-    """A pod from the user's template, ours by name, owner and labels.
+    """A pod from the user's template, ours by owner, labels and `name`, which may come later.
 
     Its `spec` and first container are new and may be changed; all below them is the template's own,
     which many pods share.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from et_contract import names, paths
-from et_contract.pods import Role, build_worker_name
+from et_contract.pods import Role, read_own_index
 from et_kube.resources import Json
 from et_operator.codec.templates import find_account_name
 from et_operator.model.jobs import TrainingJob
@@ -32,12 +33,9 @@ _EMPTY = {paths.RUN_VOLUME: paths.RUN_DIR, paths.MPI_VOLUME: paths.MPI_DIR}
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def build_worker(
-    job: TrainingJob, worker: WorkerSpec, index: int, *, epoch: int, runtime: Runtime
-) -> Json:
-    """The pod of one worker."""
-    labels = build_pod_labels(job, Role.WORKER, epoch) | {LABEL_INDEX: str(index)}
-    pod = copy_template(job, worker.template, build_worker_name(job.key.name, index), labels)
+def build_worker(job: TrainingJob, worker: WorkerSpec, *, epoch: int, runtime: Runtime) -> Json:
+    """What the pods of all workers have in common; `call_worker` makes one of it."""
+    pod = copy_template(job, worker.template, build_pod_labels(job, Role.WORKER, epoch))
     spec = pod["spec"]
     spec.setdefault("terminationGracePeriodSeconds", GRACE)
     if not find_account_name(worker.template):
@@ -53,6 +51,24 @@ def build_worker(
     return pod
 
 
+def call_worker(
+    job: TrainingJob, common: Json, name: str, annotations: Mapping[str, str] | None = None
+) -> Json:
+    """The pod of one worker, which shares all but its metadata; `annotations`: all that it has.
+
+    Raises:
+        ValueError: no worker of this job is called so.
+    """
+    index = read_own_index(name, job.key.name)
+    if index is None:
+        raise ValueError(f"{name!r} is no name of a worker of {job.key.name}")
+    metadata = common["metadata"]
+    own = {"name": name, "labels": {**metadata["labels"], LABEL_INDEX: str(index)}}
+    if annotations is not None:
+        own["annotations"] = dict(annotations)
+    return {**common, "metadata": {**metadata, **own}}
+
+
 def _serve_ssh(job: TrainingJob, spec: dict[str, Any], epoch: int) -> None:
     container = spec["containers"][0]
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
@@ -61,11 +77,6 @@ def _serve_ssh(job: TrainingJob, spec: dict[str, Any], epoch: int) -> None:
     user = take_command(container)
     container["command"] = ["sh", paths.SSH_WORKER, *options, "--", *user]
     add_keys(job, spec, Role.WORKER)
-
-
-def read_index(job: str, name: str) -> int:
-    """The index in a worker's name."""
-    return int(name.removeprefix(build_worker_name(job, 0).removesuffix("0")))
 
 
 def _tolerate(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:

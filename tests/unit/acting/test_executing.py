@@ -33,7 +33,8 @@ from et_kube.resources import (
     Ref,
     Resource,
 )
-from et_operator.acting.executing import Execution, Executor, KeysMade, Written
+from et_operator.acting.executing import Executor
+from et_operator.acting.outcomes import Execution, KeysMade, Written
 from et_operator.codec.encoding import encode_status_patch
 from et_operator.model.actions import (
     Action,

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.findings import Chart, Finding, Goal, Line, Place, Series, Side, Table
+from benchmarks.drawing import draw_waterfall
+from benchmarks.findings import (
+    Bar,
+    Chart,
+    Finding,
+    Goal,
+    Line,
+    Place,
+    Series,
+    Side,
+    Table,
+    Waterfall,
+)
 from benchmarks.listing import list_figures
 from benchmarks.machines import Run
 from benchmarks.records import Record, load_records, save_records
@@ -23,6 +35,9 @@ FINDING = Finding(
     notes=("a note",),
     tables=(Table("words", ("a", "b|c"), (("1", "2"),)),),
     charts=(Chart("cost", "Cost", "size", "seconds", (Line("ours", ((1.0, 2.0), (2.0, 4.0))),)),),
+    waterfalls=(
+        Waterfall("way", "Way", (Bar("bound", "us", 0.0, 1.0), Bar("run", "it", 1.0, 2.0))),
+    ),
 )
 RECORD = Record("some-figure", "A title", "What it is.", RUN, 12.0, FINDING)
 
@@ -55,9 +70,16 @@ def test_the_page_has_spreads_goals_origins_and_pictures() -> None:
     assert "rate >= 4 1/s" in page
     assert "| a | b\\|c |" in page
     assert "![Cost](plots/cost.png)" in page
+    assert "![Way](plots/way.png)" in page
     assert "load average before the run 0.10 0.20 0.30" in page
     assert BUSY not in page
     assert "MISSED" in show_record(RECORD)
+
+
+def test_a_waterfall_becomes_a_picture(tmp_path: Path) -> None:
+    for waterfall in FINDING.waterfalls:
+        draw_waterfall(waterfall, tmp_path / "way.png")
+    assert (tmp_path / "way.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_on_a_busy_machine_says_that_it_is_not_final() -> None:

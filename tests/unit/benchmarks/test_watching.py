@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from benchmarks.containers import Beginnings
 from benchmarks.manifests import build_bare_pod
 from benchmarks.podwatching import find_ended, find_running
 from benchmarks.scalings import find_left
@@ -58,3 +61,20 @@ def test_a_bare_pod_is_nobodys() -> None:
     bare = build_bare_pod(pod, "bare-1")
     assert bare["metadata"] == {"name": "bare-1", "labels": {"benchmark": "bare"}}
     assert bare["spec"] == {"containers": [{}], "automountServiceAccountToken": False}
+
+
+def test_containerd_tells_when_a_container_began() -> None:
+    beginnings = Beginnings()
+    for line in (
+        '2026-01-02 03:04:05.123456789 +0000 UTC k8s.io /tasks/create {"container_id":"abc"}',
+        '2026-01-02 03:04:06.5 +0000 UTC k8s.io /tasks/start {"container_id":"abc","pid":7}',
+        '2026-01-02 03:04:09 +0000 UTC k8s.io /tasks/start {"container_id":"abc","pid":7}',
+        "",
+    ):
+        beginnings.take(line)
+    broker = {"name": "broker", "containerID": "containerd://abc"}
+    own = {"name": "own", "containerID": "containerd://def"}
+    pod = {"status": {"initContainerStatuses": [broker], "containerStatuses": [own]}}
+    assert beginnings.find(pod, "broker") == 1767323046.5
+    with pytest.raises(LookupError):
+        beginnings.find(pod, "own")

@@ -92,7 +92,7 @@ FULL_JOB_STATUS = JobStatus(
     given_up=GivenUp(5, (Moment(NOON, 2),), NOON),
     admitted_number=2,
     resize_seconds=(12, 9),
-    notices=(NoticeRecord("it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON),),
+    notices=(NoticeRecord("it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON, "taint t"),),
     slowest_drain=7,
     listings=(Listing(NOON, (0, 2)),),
     shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),

@@ -339,7 +339,13 @@ OURS = "--host-discovery-script /etc/edl/discover_hosts.sh"
 @pytest.mark.parametrize(
     ("command", "most", "said"),
     [
-        (f"horovodrun -np 2 --max-np 4 {OURS} python t", 4, "lets 2 workers take part at most"),
+        (
+            f"horovodrun -np 2 --max-np 4 {OURS} python t",
+            4,
+            "--max-np is for 2 workers of slotsPerWorker 2 at most, and 4 are allowed",
+        ),
+        (f"horovodrun -np 2 --max-np 4 {OURS} python t", 4, "Raise it (--max-np 8) or"),
+        ("torchrun --nnodes 1:2 t", 4, "lets 2 workers take part at most, and 4 are allowed"),
         (f"horovodrun -np 2 --max-np 4 {OURS} python t", None, "and 3 are allowed"),
         (f"horovodrun -np 2 --max-np 8 {OURS} python t", 4, ""),
         ("horovodrun -np 2 python t", 4, f"Give it {OURS}"),

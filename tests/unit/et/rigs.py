@@ -14,6 +14,7 @@ from rich.console import Console
 from et.clusters import Cluster, Place
 from et.running import Rig
 from et.screens import Screen, TerminalConsole
+from et_contract.names import BROKER_CONTAINER
 from et_kube.errors import NotFound
 from et_kube.resources import Ref
 from et_kube.times import format_time, parse_time
@@ -22,12 +23,16 @@ from fakes.clock import START, FakeClock
 from fakes.cluster import FakeCluster
 from tests.simulation.worlds import NAMESPACE, SimulatedWorld
 
+BROKER = "/" + BROKER_CONTAINER
 TICK = timedelta(microseconds=1)
 
 
 @dataclass
 class FakeLogs:
-    """Logs as a kubelet has them: found by the second, and ended when a test says so."""
+    """Logs as a kubelet has them: found by the second, and ended when a test says so.
+
+    The log of a broker is called as its pod, with BROKER behind it.
+    """
 
     lines: dict[str, list[tuple[datetime, str]]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
@@ -52,19 +57,20 @@ class FakeLogs:
         self.requests.append((ref.name, params))
         if ref.name in self.gone:
             raise NotFound(404, "NotFound", f'pod "{ref.name}" does not exist')
-        if ref.name not in self.lines:
+        name = ref.name + (BROKER if params.get("container") == BROKER_CONTAINER else "")
+        if name not in self.lines:
             return
         since = parse_time(params.get("sinceTime"))
-        found = [i for i, (at, _) in enumerate(self.lines[ref.name]) if not since or at >= since]
+        found = [i for i, (at, _) in enumerate(self.lines[name]) if not since or at >= since]
         if "tailLines" in params:
             found = found[len(found) - int(params["tailLines"]) :]
-        place = found[0] if found else len(self.lines[ref.name])
+        place = found[0] if found else len(self.lines[name])
         while True:
-            for at, text in self.lines[ref.name][place:]:
+            for at, text in self.lines[name][place:]:
                 place += 1
                 stamp = f"{format_time(at)} " if "timestamps" in params else ""
                 yield f"{stamp}{text}".encode()
-            if "follow" not in params or ref.name in self.ended:
+            if "follow" not in params or name in self.ended:
                 return
             self._changed.clear()
             await self._changed.wait()

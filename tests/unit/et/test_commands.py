@@ -221,6 +221,7 @@ BAD_FILES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "complaint"), BAD_FILES.items())
 def test_a_file_that_cannot_be_used_is_named(desk: Desk, text: str, complaint: str):
     assert desk.type("submit", "-", stdin=text) == 1

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from et.errors import EtError
 from et.logs import Beginning
 from et.tailing import follow_logs, show_logs
+from et_contract.tails import TOLD, LastLines, encode_last_lines
 from et_kube.errors import KubeError, NotFound, Refused, ServerFailed
 from et_kube.resources import PODS, SCALE_INS, TRAINING_JOBS, Ref
+from fakes.clock import START
 from tests.makers import make_job, make_scale_in
 from tests.simulation.lives import scale, start
 from tests.simulation.worlds import SimulatedWorld
-from tests.unit.et.rigs import FakeLogs, join, make_screen, read
+from tests.unit.et.rigs import BROKER, FakeLogs, join, make_screen, read
 
 SECOND = timedelta(seconds=1)
 UNHEARD = "dial tcp 10.0.0.7:10250: connect: no route to host"
@@ -62,8 +65,9 @@ async def test_one_that_has_left_is_told_from_one_that_never_was(world: Simulate
     assert phase == "ScaleSucceeded"
 
     assert await find_refusal(world, "1") == (
-        "train-worker-1 has left, and its log with it: what its processes printed is in the "
-        "launcher's too (et logs train launcher) (there is launcher, worker-0)"
+        "train-worker-1 has left, and its log with it: its last lines are not among those that the "
+        "launcher's broker has in its log; what its processes printed is in the launcher's too "
+        "(et logs train launcher) (there is launcher, worker-0)"
     )
 
 
@@ -91,6 +95,10 @@ async def test_where_nothing_is_left_that_is_said():
         "the pods of train have gone, and what they printed with them (there is no pod)"
     )
     assert (await find_refusal(world, "launcher")).startswith("the launcher of train has gone")
+    assert await find_refusal(world, "0") == (
+        "train-worker-0 has left, and its log with it: the launcher's pod, which keeps the last "
+        "lines of workers, has gone too (there is no pod)"
+    )
 
 
 async def test_who_follows_may_name_a_worker_that_is_yet_to_come(world: SimulatedWorld):
@@ -110,7 +118,7 @@ async def test_who_follows_may_name_a_worker_that_is_yet_to_come(world: Simulate
         assert task.done()
 
     assert read(screen.out) == "worker-2 | two"
-    assert read(screen.err).startswith("no container of train has started yet")
+    assert read(screen.err).startswith("train has no such pod now: `et describe train` says what")
 
 
 async def test_a_restarted_launcher_says_that_it_is_not_the_first():
@@ -138,7 +146,24 @@ async def test_pods_that_have_not_started_are_no_error():
 
     await show_logs(join(world), screen, "train", Beginning())
 
-    assert "`et describe train` says what it waits for" in read(screen.err)
+    assert read(screen.err).startswith("train has no pods now: `et describe train` says what it")
+
+
+@pytest.mark.parametrize(
+    ("pod", "said"),
+    [
+        (
+            "train-worker-1",
+            "train-worker-1 has no pod now: `et describe train` says why (there is ",
+        ),
+        ("train-launcher", "the launcher of train has no pod now: `et describe train` says why"),
+    ],
+)
+async def test_one_that_is_wanted_and_has_no_pod_is_told_so_and_is_no_success(
+    world: SimulatedWorld, pod: str, said: str
+):
+    world.cluster.remove(world.ref(PODS, pod))
+    assert (await find_refusal(world, pod.removeprefix("train-"))).startswith(said)
 
 
 # ------------------------------------------------------------------ one that cannot be read
@@ -264,3 +289,197 @@ async def test_nor_is_a_pod_gone_when_its_log_is_asked_for_once(world: Simulated
         "warning: the log of worker-1 is missing, or its end: the pod is there, its log is not "
         '(now): pod "train-worker-1" does not exist'
     )
+
+
+# ------------------------------------------------------------------ what is left of one
+def keep(
+    logs: FakeLogs,
+    worker: str,
+    *lines: str,
+    is_cut: bool = False,
+    launcher: str = "train-launcher",
+    at: datetime = START,
+) -> None:
+    """Have a broker leave these lines in its log."""
+    last = LastLines(worker, lines, is_cut)
+    text = json.dumps({**encode_last_lines(last), "event": TOLD, "level": "info"})
+    logs.write(launcher + BROKER, '{"event": "broker starts"}', text, at=at)
+
+
+LEFT = (
+    "{} has left, and its log with it: the last lines of its processes are from the launcher's "
+    "broker"
+)
+
+
+async def end_job(world: SimulatedWorld) -> None:
+    world.end_command(0)
+    await world.until(lambda: world.phase() == "Succeeded")
+    await world.settle()
+
+
+async def show(
+    world: SimulatedWorld, logs: FakeLogs, *only: str, beginning: Beginning | None = None
+) -> tuple[bool, str, str]:
+    screen = make_screen(width=200)
+    is_whole = await show_logs(join(world, logs), screen, "train", beginning or Beginning(), only)
+    return is_whole, read(screen.out), read(screen.err)
+
+
+async def test_after_the_end_the_last_lines_of_a_worker_are_shown(world: SimulatedWorld):
+    await end_job(world)
+    logs = FakeLogs()
+    keep(logs, "train-worker-0", "one", "two\r")
+    keep(logs, "train-worker-1", "hers", '{"event": "' + TOLD + '", "worker": "train-worker-0"}')
+
+    assert await show(world, logs, "0") == (
+        True,
+        "worker-0 | one\nworker-0 | two",
+        LEFT.format("train-worker-0"),
+    )
+    assert (await show(world, logs, "0", beginning=Beginning(tail=1)))[1] == "worker-0 | two"
+
+
+async def test_while_the_job_runs_too_and_beside_those_that_are_there(world: SimulatedWorld):
+    await scale(world, SCALE_INS, make_scale_in("one", podNames=["train-worker-1"]))
+    logs = FakeLogs()
+    logs.write("train-worker-0", "here")
+    keep(logs, "train-worker-1", "bye", is_cut=True)
+
+    is_whole, out, err = await show(world, logs, "1", "0")
+
+    assert is_whole
+    assert out == "worker-1 | bye\nworker-0 | here"
+    assert err.endswith("are from the launcher's broker; there may have been more before")
+
+
+async def test_a_follower_of_one_that_has_gone_does_not_wait(world: SimulatedWorld):
+    await scale(world, SCALE_INS, make_scale_in("one", podNames=["train-worker-1"]))
+    logs, screen = FakeLogs(), make_screen()
+    keep(logs, "train-worker-1", "bye")
+
+    assert await follow_logs(join(world, logs), screen, "train", Beginning(), ["1"])
+    assert read(screen.out) == "worker-1 | bye"
+
+
+async def test_one_that_printed_nothing_is_told_from_one_of_which_nothing_is_known(
+    world: SimulatedWorld,
+):
+    await end_job(world)
+    logs = FakeLogs()
+    keep(logs, "train-worker-0")
+
+    assert await show(world, logs, "0") == (
+        True,
+        "",
+        "train-worker-0 has left, and its log with it: its processes had printed nothing",
+    )
+
+
+async def test_of_one_that_another_broker_has_followed_too_it_is_not_said_that_it_was_silent(
+    world: SimulatedWorld,
+):
+    await end_job(world)
+    logs = FakeLogs()
+    keep(logs, "train-worker-0", is_cut=True)
+
+    assert (await show(world, logs, "0"))[2] == (
+        "train-worker-0 has left, and its log with it: its processes had printed nothing since the "
+        "last of its launcher's brokers began"
+    )
+
+
+async def test_what_was_written_down_before_the_time_that_is_asked_for_is_not_shown(
+    world: SimulatedWorld,
+):
+    await end_job(world)
+    logs, now = FakeLogs(), world.clock.now()
+    keep(logs, "train-worker-0", "old", at=now - timedelta(minutes=10))
+    keep(logs, "train-worker-1", "new", at=now - timedelta(minutes=1))
+
+    beginning = Beginning(since=timedelta(minutes=5))
+    assert (await show(world, logs, "0", "1", beginning=beginning))[1] == "worker-1 | new"
+
+
+async def test_the_brokers_of_all_launchers_are_asked_that_are_there():
+    world = SimulatedWorld()
+    await start(world, restartPolicy="OnFailure")
+    world.end_command(1)
+    await world.until(lambda: "train-launcher-r1" in world.launchers())
+    await world.settle()
+    await scale(world, SCALE_INS, make_scale_in("one", podNames=["train-worker-1"]))
+    logs = FakeLogs()
+    keep(logs, "train-worker-1", "first")
+    keep(logs, "train-worker-1", "second", launcher="train-launcher-r1")
+
+    assert (await show(world, logs, "1"))[1] == "worker-1 | first\nworker-1 | second"
+    logs.lines.pop("train-launcher" + BROKER)
+    assert (await show(world, logs, "1"))[1] == "worker-1 | second"
+
+
+async def test_where_the_brokers_log_cannot_be_read_that_is_said_and_no_success(
+    world: SimulatedWorld,
+):
+    await end_job(world)
+    logs = LostLogs()
+    logs.lost = frozenset({"train-launcher"})
+    with pytest.raises(EtError) as caught:
+        await show(world, logs, "0")
+    assert "the log of the launcher's broker, which may have its last lines, cannot be read" in (
+        str(caught.value)
+    )
+    assert UNHEARD in str(caught.value)
+
+
+async def leave_a_pod(world: SimulatedWorld) -> None:
+    """A worker leaves, its pod stays and has outlived its grace."""
+    world.change(PODS, "train-worker-1", {"metadata": {"finalizers": ["corp.example/x"]}})
+    world.change(TRAINING_JOBS, "train", {"spec": {"replicas": 1}}, "scale")
+    await world.until(lambda: world.workers() == ["train-worker-0"])
+    await world.settle(timedelta(minutes=5))
+    assert world.get(PODS, "train-worker-1")["metadata"]["deletionTimestamp"]
+
+
+async def test_of_one_whose_pod_stays_what_was_kept_is_shown_beside_its_log(world: SimulatedWorld):
+    await leave_a_pod(world)
+    await world.clock.advance(timedelta(minutes=5))
+    logs = FakeLogs()
+    logs.write("train-worker-1", "its own")
+    keep(logs, "train-worker-1", "bye")
+
+    assert await show(world, logs, "1") == (
+        True,
+        "worker-1 | bye\nworker-1 | its own",
+        "train-worker-1 has left: the last lines of its processes are from the launcher's broker",
+    )
+
+
+@pytest.mark.parametrize("only", [("1",), ()])
+async def test_of_one_that_is_lost_what_was_kept_is_shown_and_that_its_log_is_missing(
+    world: SimulatedWorld, only: tuple[str, ...]
+):
+    await leave_a_pod(world)
+    logs, screen = LostLogs(), make_screen(width=200)
+    logs.lost = frozenset({"train-worker-1"})
+    logs.write("train-worker-0", "here")
+    keep(logs, "train-worker-1", "bye")
+
+    work = show_logs(join(world, logs), screen, "train", Beginning(), only)
+    if only:
+        with pytest.raises(ServerFailed):
+            await work
+    else:
+        assert not await work
+        assert MISSING in read(screen.err)
+
+    assert read(screen.out).splitlines().count("worker-1 | bye") == 1
+
+
+async def test_a_terminal_is_shown_no_controls_that_a_worker_printed(world: SimulatedWorld):
+    await end_job(world)
+    logs, screen = FakeLogs(), make_screen(is_terminal=True)
+    keep(logs, "train-worker-0", "a\x1b]0;title\x07b\x9bc\u202e")
+
+    await show_logs(join(world, logs), screen, "train", Beginning(), ["0"])
+
+    assert not {"\x07", "\x9b", "\u202e"} & set(read(screen.out))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from et.queues import draw_bar, format_amount
+from et.reading import EVENTS
 from et_kube.errors import Refused
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Ref
 from fakes.clients import Call, Moment
@@ -252,6 +253,72 @@ def test_without_a_queue_troubles_and_late_warnings_say_why(desk: Desk) -> None:
 
     assert "PodsRefused: exceeded quota: pods" in desk.out
     assert "0 of 2 run" in desk.out
+
+
+def condition(desk: Desk, kind: str, status: str, message: str) -> dict[str, str]:
+    when = {"lastTransitionTime": ago(desk, 6), "lastUpdateTime": ago(desk, 6)}
+    return {"type": kind, "status": status, "reason": kind, "message": message, **when}
+
+
+def warn(desk: Desk, job: str, reason: str, message: str) -> None:
+    """An Event of the operator's about a job."""
+    uid = desk.cluster.get(Ref(TRAINING_JOBS, NAMESPACE, job))["metadata"]["uid"]
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"e-{reason.lower()}"},
+        "involvedObject": {"kind": "TrainingJob", "name": job, "uid": uid},
+        "reason": reason,
+        "message": message,
+        "type": "Warning",
+    }
+    desk.cluster.create(EVENTS, NAMESPACE, body)
+
+
+def test_what_is_over_is_no_warning_and_what_is_a_trouble_is_told_once(desk: Desk) -> None:
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("plain", workers=2))
+    conditions = [
+        condition(desk, "ImagePullFailing", "False", ""),
+        condition(desk, "Unschedulable", "True", "no node has room"),
+    ]
+    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, "plain"), {"conditions": conditions})
+    warn(desk, "plain", "ImagePullFailing", "no such image")
+    warn(desk, "plain", "Unschedulable", "no node has room")
+    warn(desk, "plain", "WorkerLost", "plain-worker-0 ended")
+
+    assert desk.type("why", "plain") == 0
+
+    assert "no such image" not in desk.out
+    assert desk.out.count("no node has room") == 1
+    assert "WorkerLost: plain-worker-0 ended" in desk.out
+
+
+def test_an_ended_job_says_how_long_ago_its_error_once_and_what_was_wrong_with_it(
+    desk: Desk,
+) -> None:
+    job = make_job("plain", workers=2, minReplicas=1)
+    command = ["horovodrun", "-np", "2", "python", "train.py"]
+    launcher = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]
+    launcher["containers"][0]["command"] = command
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, job)
+    message = "the launcher ended with exit code 1: ValueError: no data"
+    status = {
+        "phase": "Failed",
+        "startTime": ago(desk, 7),
+        "completionTime": ago(desk, 6),
+        "conditions": [condition(desk, "Failed", "True", message)],
+    }
+    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, "plain"), status)
+
+    assert desk.type("why", "plain") == 0
+    assert "plain  Failed  after 60s, 6m0s ago" in desk.out
+    words = " ".join(desk.out.split())
+    assert "SpecWarning: the command of the launcher tells horovodrun of no hosts" in words
+
+    assert desk.type("describe", "plain") == 0
+    words = " ".join(desk.out.split())
+    assert "phase Failed after 60s, 6m0s ago" in words
+    assert "warning the command of the launcher tells horovodrun of no hosts" in words
 
 
 @pytest.mark.parametrize(

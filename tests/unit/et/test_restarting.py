@@ -139,6 +139,126 @@ async def test_one_that_the_operator_does_not_resume_is_not_said_to_go_on(world:
     assert read(screen.out).splitlines()[-1].startswith(said)
 
 
+# ------------------------------------------------------------------ others, meanwhile
+ALIKE = "train goes on with new pods, from its own checkpoint if it wrote one"
+
+
+def set_suspend(world: SimulatedWorld, *, is_wanted: bool) -> None:
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": is_wanted}})
+
+
+async def test_of_two_who_restart_it_at_once_both_see_it_go_on(world: SimulatedWorld):
+    before = find_uids(world)
+    one, two = make_screen(), make_screen()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(restart(join(world), one, "train", LIMIT))
+        await world.clock.settle()
+        await world.clock.advance(SECOND / 2)
+        second = group.create_task(restart(join(world), two, "train", LIMIT))
+        for _ in range(20):
+            await world.settle(timedelta(minutes=1))
+            await world.clock.advance(0.3 * SECOND)
+        assert first.done()
+        assert second.done()
+    await world.until(lambda: world.phase() == "Running")
+
+    assert not before & find_uids(world)
+    said = sorted(read(screen.out).splitlines()[1:] for screen in (one, two))
+    assert said == [["somebody has let train go on meanwhile", ALIKE], [ALIKE]]
+
+
+async def test_who_lets_it_go_on_before_it_has_stopped_keeps_nobody_waiting(world: SimulatedWorld):
+    raised: list[EtError] = []
+    screen = make_screen()
+
+    async def go() -> None:
+        try:
+            await restart(join(world), screen, "train", LIMIT)
+        except EtError as error:
+            raised.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(go())
+        await world.clock.settle()
+        set_suspend(world, is_wanted=False)
+        await let_pass(world, 3)
+        assert task.done()
+        set_suspend(world, is_wanted=True)
+        await let_pass(world, 10)
+
+    assert str(raised[0]) == (
+        "somebody has let train go on before it had stopped, and of its pods these are as before: "
+        "train-launcher, train-worker-0, train-worker-1; `et restart train` begins again"
+    )
+    assert "stays suspended" not in read(screen.err)
+    assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is True
+
+
+async def test_what_somebody_has_suspended_since_stays_so(world: SimulatedWorld):
+    raised: list[EtError] = []
+
+    async def go() -> None:
+        try:
+            await restart(join(world), make_screen(), "train", LIMIT)
+        except EtError as error:
+            raised.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(go())
+        await world.clock.settle()
+        set_suspend(world, is_wanted=False)
+        set_suspend(world, is_wanted=True)
+        await let_pass(world, 10)
+        assert task.done()
+
+    assert str(raised[0]).startswith(
+        "somebody has let train go on meanwhile and suspended it again"
+    )
+    assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is True
+
+
+async def test_nor_is_it_resumed_where_that_comes_between_our_look_and_our_write(
+    world: SimulatedWorld,
+):
+    toggled: list[bool] = []
+
+    def toggle(call: Call, when: Moment) -> None:
+        is_resume = (call.user, call.verb) == ("et", "patch") and not call.body["spec"]["suspend"]
+        if is_resume and when is Moment.BEFORE and not toggled:
+            toggled.append(True)
+            set_suspend(world, is_wanted=False)
+            set_suspend(world, is_wanted=True)
+
+    world.log.faults.append(toggle)
+    (error,) = await try_to_restart(world, make_screen(), times=10)
+
+    assert "suspended it again: it stays suspended" in str(error)
+    assert toggled
+    assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is True
+
+
+async def test_one_that_is_edited_while_it_stops_goes_on_as_it_was_edited(world: SimulatedWorld):
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(restart(join(world), make_screen(), "train", LIMIT))
+        await world.clock.settle()
+        world.change(TRAINING_JOBS, "train", {"spec": {"backoffLimit": 9}})
+        await let_pass(world, 10)
+        assert task.done()
+
+    assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is False
+
+
+async def test_one_that_is_being_deleted_is_not_suspended(world: SimulatedWorld):
+    finalizers = {"metadata": {"finalizers": ["foregroundDeletion"]}}
+    world.change(TRAINING_JOBS, "train", finalizers)
+    world.delete(TRAINING_JOBS, "train")
+
+    with pytest.raises(EtError, match="train is being deleted"):
+        await restart(join(world), make_screen(), "train", LIMIT)
+
+    assert not world.get(TRAINING_JOBS, "train")["spec"].get("suspend")
+
+
 # ------------------------------------------------------------------ in a queue
 async def run_in_a_queue(screen: Screen, *, is_sure: bool) -> tuple[Trained, list[EtError]]:
     """A job that fills the cluster and is restarted, while another one waits."""
@@ -243,18 +363,20 @@ async def test_whatever_goes_wrong_after_the_suspension_it_is_said_what_to_type(
     assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is True
 
 
-async def test_a_lost_answer_of_the_resume_is_asked_for_again(world: SimulatedWorld):
-    answers = [OutcomeUnknown("reset"), Unreachable("no route")]
+async def test_a_lost_answer_of_the_resume_is_asked_for_again_and_is_our_own(world: SimulatedWorld):
+    troubles = [(Moment.BEFORE, Unreachable("no route")), (Moment.AFTER, OutcomeUnknown("reset"))]
 
     def fault(call: Call, when: Moment) -> None:
         is_resume = (call.user, call.verb) == ("et", "patch") and not call.body["spec"]["suspend"]
-        if is_resume and answers and when is Moment.AFTER:
-            raise answers.pop()
+        if is_resume and troubles and when is troubles[-1][0]:
+            raise troubles.pop()[1]
 
     world.log.faults.append(fault)
-    assert await try_to_restart(world, make_screen(), times=10) == []
+    screen = make_screen()
+    assert await try_to_restart(world, screen, times=10) == []
 
-    assert not answers
+    assert not troubles
+    assert "somebody" not in read(screen.out)
     assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is False
 
 

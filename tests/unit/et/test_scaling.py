@@ -48,6 +48,7 @@ async def test_more_workers_are_named_when_they_have_joined(world: SimulatedWorl
 
     assert succeeded
     assert "train-worker-2 joined" in words
+    assert words.count("training uses them from its next commit on") == 1
     assert "succeeded: the job has 4 workers" in words
     assert len(world.workers()) == 4
 

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from et.stories import Entry, tell_story
+import pytest
+
+from et.stories import Entry, drop_past, tell_story
+from et_contract.pods import LABEL_JOB, LABEL_ROLE
 from et_kube.times import format_micro_time, format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.codec.pods import decode_pod
 from et_operator.model.jobs import TrainingJob
+from et_operator.model.pods import Pod
 from fakes.clock import START
 from tests.counting import count_steps
 from tests.makers import Document, make_job, make_scale_in, make_scale_out
@@ -190,3 +196,47 @@ def test_what_all_pods_complain_of_is_told_once():
 
     assert entry.about == "train-launcher, train-worker-0, train-worker-1"
     assert (entry.text, entry.count) == (pull, 6)
+
+
+def warn_of(pod: str, seconds: float) -> Document:
+    about = {"kind": "Pod", "name": pod, "uid": f"u-{pod}"}
+    return make_event(seconds, "Failed", "no such image", involvedObject=about, type="Warning")
+
+
+def make_pod(name: str) -> Pod:
+    meta = {"name": name, "namespace": "team", "uid": f"u-{name}", "creationTimestamp": at(0)}
+    labels = {LABEL_JOB: "train", LABEL_ROLE: "worker"}
+    spec = {"containers": [{"name": "main"}]}
+    pod = decode_pod({"metadata": {**meta, "labels": labels}, "spec": spec, "status": {}})
+    assert pod is not None
+    return pod
+
+
+def test_what_was_said_of_pods_that_are_gone_or_have_started_since_is_past():
+    there = make_pod("train-worker-1")
+    runs = replace(there, uid="u-train-worker-2", started=START + timedelta(seconds=9))
+    events = [
+        make_event(1, "WorkerLost", "a"),
+        *(warn_of(f"train-worker-{i}", 5) for i in range(3)),
+    ]
+    late = warn_of("train-worker-2", 10)
+
+    kept = drop_past([*events, late], [there, runs])
+
+    assert kept == [events[0], events[2], late]
+    assert drop_past(events, None) == events
+
+
+@pytest.mark.parametrize("before", ["", "failed more often than backoffLimit 3 allows: "])
+def test_of_a_traceback_that_begins_in_its_middle_its_error_is_shown(before: str):
+    tail = "...in <module>\n    main()\nValueError: no data\n"
+    message = f"{before}the launcher ended with exit code 1: {tail}"
+    event = make_event(5, "Failed", message, type="Warning")
+    by_condition = make_stored_job(make_condition("Failed", 5, message=message))
+
+    stories = [tell_story(make_stored_job(), [], [event]), tell_story(by_condition, [], [])]
+
+    for story in stories:
+        shown = story[-1].show()
+        assert shown == f"{before}the launcher ended with exit code 1: ValueError: no data"
+        assert "main()" in story[-1].text

@@ -12,8 +12,12 @@ import pytest
 
 from et.errors import EtError
 from et.screens import Screen
+from et.submitting import submit as submit_objects
 from et.updating import build_update, update
+from et_kube.api import APPLY_PATCH
+from et_kube.errors import Refused
 from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Json
+from et_operator.model.names import ANNOTATION_RENEWED
 from fakes.clients import Call, Moment
 from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
@@ -79,6 +83,85 @@ async def test_what_an_update_brought_and_the_file_has_no_more_goes(world: Simul
     assert count(stored) == 2
 
 
+async def submit(world: SimulatedWorld, manifest: Json) -> None:
+    await submit_objects(
+        join(world), make_screen(), [(TRAINING_JOBS, manifest)], namespace="", as_json=False
+    )
+
+
+def rename(manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    template = manifest["spec"]["etReplicaSpecs"]["worker"]["template"]
+    template["spec"]["containers"][0]["name"] = name
+    return manifest
+
+
+def list_containers(job: Json) -> list[str]:
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+    return [container["name"] for container in template["spec"]["containers"]]
+
+
+async def test_what_the_first_submit_brought_and_the_file_has_no_more_goes(world: SimulatedWorld):
+    await submit(world, rename(make(name="mine", ttlSecondsAfterFinished=60), "before"))
+    screen = make_screen()
+
+    stored = await run(world, rename(make(name="mine"), "after"), screen)
+
+    assert "ttlSecondsAfterFinished" not in stored["spec"]
+    assert list_containers(stored) == ["after"]
+    assert "it stays" not in read(screen.err)
+
+
+async def test_what_a_job_of_a_former_update_has_of_its_submit_goes(world: SimulatedWorld):
+    """Neither time was anything handed over then."""
+    await submit(world, make(name="mine", ttlSecondsAfterFinished=60))
+    ref = world.ref(TRAINING_JOBS, "mine")
+    body = build_update(make(name="mine", queue="some"), NAMESPACE, None, None)
+    world.cluster.patch(ref, body, content_type=APPLY_PATCH, manager="et")
+
+    stored = await run(world, make(name="mine"))
+
+    assert "queue" not in stored["spec"]
+    assert "ttlSecondsAfterFinished" not in stored["spec"]
+
+
+async def test_a_number_that_was_scaled_stays_where_the_job_was_submitted(world: SimulatedWorld):
+    await submit(world, make(name="mine", workers=2))
+    ref = world.ref(TRAINING_JOBS, "mine")
+    world.cluster.patch(ref, {"spec": {"replicas": 3}}, subresource="scale", manager="kubectl")
+    assert count(await run(world, make(name="mine", workers=2))) == 3
+    assert count(await run(world, make(name="mine", workers=2, backoffLimit=9))) == 3
+
+
+async def test_an_update_ends_no_replacing_of_workers(world: SimulatedWorld):
+    await submit(world, make(name="mine"))
+    ref = world.ref(TRAINING_JOBS, "mine")
+    annotations = {ANNOTATION_RENEWED: "1"}
+    await join(world).api.patch(ref, {"metadata": {"annotations": annotations}})
+
+    stored = await run(world, make(name="mine", backoffLimit=9))
+
+    assert stored["metadata"]["annotations"] == annotations
+
+
+async def test_one_that_changes_while_it_is_handed_over_is_looked_at_again(world: SimulatedWorld):
+    def scale_between(call: Call, moment: Moment) -> None:
+        is_write = (call.user, call.verb, moment) == ("et", "patch", Moment.BEFORE)
+        if is_write and "managedFields" in call.body["metadata"] and not scaled:
+            scaled.append(4)
+            world.cluster.patch(ref, {"spec": {"replicas": 4}}, subresource="scale")
+
+    await submit(world, make(name="mine", ttlSecondsAfterFinished=60))
+    scaled: list[int] = []
+    ref = world.ref(TRAINING_JOBS, "mine")
+    world.log.faults.append(scale_between)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run(world, make(name="mine")))
+        await world.clock.advance(timedelta(seconds=1))
+    assert count(task.result()) == 4
+    assert "ttlSecondsAfterFinished" not in task.result()["spec"]
+    assert scaled
+
+
 async def test_what_others_have_decided_stays(world: SimulatedWorld):
     await run(world, make())
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
@@ -127,6 +210,21 @@ async def test_what_is_so_already_is_said_to_be(world: SimulatedWorld):
     assert read(screen.out).endswith("is as the file says already")
 
 
+async def test_what_more_the_job_has_may_not_be_known(world: SimulatedWorld):
+    def refuse(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "dry-run", Moment.BEFORE):
+            raise Refused(403, "Forbidden", "you may not create trainingjobs")
+
+    await run(world, make())
+    world.log.faults.append(refuse)
+    screen = make_screen()
+
+    await run(world, make(), screen)
+
+    assert read(screen.out).endswith("has what the file says already")
+    assert "whether it has more than the file is not known" in read(screen.err)
+
+
 async def test_a_job_that_is_not_there_is_created():
     screen, clock = make_screen(), FakeClock()
     cluster = make_cluster(FakeCluster(clock.now), clock)
@@ -167,6 +265,22 @@ async def test_a_job_that_has_ended_or_something_else_is_not_updated(world: Simu
     await world.until(lambda: world.phase() == "Succeeded")
     with pytest.raises(EtError, match=r"train has ended .*`et delete train`, and submit it again"):
         await run(world, make())
+
+
+async def test_a_job_that_is_being_deleted_is_not_updated(world: SimulatedWorld):
+    finalizers = {"metadata": {"finalizers": ["foregroundDeletion"]}}
+    world.change(TRAINING_JOBS, "train", finalizers)
+    world.delete(TRAINING_JOBS, "train")
+    before = world.get(TRAINING_JOBS, "train")
+    assert before["metadata"]["deletionTimestamp"]
+
+    words = (
+        r"train is being deleted, .*wait --for=delete trainingjob train -n team-a`\), then submit"
+    )
+    with pytest.raises(EtError, match=words):
+        await run(world, make(maxReplicas=3))
+
+    assert world.get(TRAINING_JOBS, "train")["spec"] == before["spec"]
 
 
 def test_what_is_applied_leaves_the_file_as_it_is():

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
 from et.describing import list_facts
+from et.frames import View
 from et.logs import Beginning
+from et.submitting import Manner, submit_and_watch
 from et.tailing import follow_logs, show_logs
-from et.watching import watch
+from et.watching import Watcher, watch
 from et.whys import explain, list_reasons
-from et_kube.errors import OutcomeUnknown, Refused
+from et_kube.errors import OutcomeUnknown, Refused, Unreachable
 from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Ref
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.statuses import encode_status
 from et_operator.model.conditions import Condition
 from et_operator.model.statuses import JobStatus, ScalingKind, ScalingRecord
 from fakes.clients import Call, Moment
-from tests.makers import make_scale_out
+from tests.makers import make_job, make_scale_out
 from tests.simulation.lives import start
-from tests.simulation.worlds import SimulatedWorld
+from tests.simulation.worlds import NAMESPACE, SimulatedWorld
 from tests.unit.et.rigs import FakeLogs, join, make_screen, read
 
 SECOND = timedelta(seconds=1)
@@ -67,6 +70,80 @@ async def test_a_pipe_gets_a_line_whenever_something_changes(world: SimulatedWor
     assert words.endswith("train has succeeded: the user's command ended with 0")
     assert "\x1b" not in words
     assert all(one != other for one, other in pairwise(words.splitlines()))
+
+
+async def test_who_has_just_made_a_job_watches_it_when_the_server_answers_again(
+    world: SimulatedWorld,
+):
+    def fail(call: Call, moment: Moment) -> None:
+        is_read = call.user == "et" and call.verb == "get" and moment is Moment.BEFORE
+        if is_read and world.clock.monotonic() < back:
+            failures.append(call)
+            raise Unreachable("connection refused")
+
+    failures: list[Call] = []
+    logs, screen, back = FakeLogs(), make_screen(), world.clock.monotonic() + 60
+    stored = world.cluster.get(world.ref(TRAINING_JOBS, "train"))
+    world.log.faults.append(fail)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch(join(world, logs), screen, "train", stored=stored))
+        await world.clock.advance(70 * SECOND)
+        await end(world, logs)
+
+    assert task.result()
+    assert len(failures) > 10
+
+
+async def test_what_was_submitted_is_watched_though_it_cannot_be_read_at_first(
+    world: SimulatedWorld,
+):
+    def fail(call: Call, moment: Moment) -> None:
+        is_read = (call.user, call.verb, moment) == ("et", "get", Moment.BEFORE)
+        if is_read and world.clock.monotonic() < back:
+            raise Unreachable("connection refused")
+
+    screen, back = make_screen(), world.clock.monotonic() + 10
+    world.log.faults.append(fail)
+    objects = [(TRAINING_JOBS, make_job("other"))]
+    async with asyncio.TaskGroup() as group:
+        manner = Manner(is_watching=True)
+        task = group.create_task(submit_and_watch(join(world), screen, objects, manner))
+        await world.clock.advance(20 * SECOND)
+        world.cluster.delete(world.ref(TRAINING_JOBS, "other"))
+        await world.clock.advance(20 * SECOND)
+
+    assert not task.result()
+    assert read(screen.out).endswith("other was deleted")
+
+
+async def test_who_only_watches_is_told_at_once_that_there_is_no_server(world: SimulatedWorld):
+    def fail(call: Call, moment: Moment) -> None:
+        if call.user == "et" and moment is Moment.BEFORE:
+            raise Unreachable("connection refused")
+
+    world.log.faults.append(fail)
+    with pytest.raises(Unreachable):
+        await watch(join(world), make_screen(), "train")
+
+
+async def test_a_server_that_stays_away_is_not_asked_for_ever(world: SimulatedWorld):
+    def fail(call: Call, moment: Moment) -> None:
+        if call.user == "et" and moment is Moment.BEFORE:
+            raise Unreachable("connection refused")
+
+    async def measure() -> float:
+        began = world.clock.monotonic()
+        with pytest.raises(Unreachable):
+            await watch(join(world), make_screen(), "train", stored=stored)
+        return world.clock.monotonic() - began
+
+    stored = world.cluster.get(world.ref(TRAINING_JOBS, "train"))
+    world.log.faults.append(fail)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(measure())
+        await world.clock.advance(timedelta(minutes=6))
+
+    assert task.result() == pytest.approx(300, abs=3)
 
 
 async def test_a_terminal_gets_a_picture_that_is_drawn_again(world: SimulatedWorld):
@@ -227,6 +304,49 @@ async def test_why_a_job_has_failed_is_read_in_its_log(world: SimulatedWorld):
     await explain(join(world, logs), screen, "train", as_json=False)
 
     assert read(screen.out).splitlines()[-1].split(maxsplit=1) == ["error", "ValueError: no data"]
+
+
+async def test_an_error_that_the_end_has_named_is_not_told_again(world: SimulatedWorld):
+    logs, screen, seen = FakeLogs(), make_screen(), make_screen()
+    logs.write(LAUNCHER, "ValueError: no data")
+    await end(world, logs, code=3)
+    stored = world.get(TRAINING_JOBS, "train")
+    (failed,) = [c for c in stored["status"]["conditions"] if c["type"] == "Failed"]
+    failed["message"] = "the launcher ended with exit code 3: ...in main\nValueError: no data"
+    ref = Ref(TRAINING_JOBS, NAMESPACE, "train")
+    world.cluster.patch(ref, {"status": stored["status"]}, subresource="status")
+
+    await explain(join(world, logs), screen, "train", as_json=False)
+    await watch(join(world, logs), seen, "train")
+
+    assert read(screen.out).count("ValueError: no data") == 1
+    assert read(seen.out).count("ValueError: no data") == 1
+
+
+async def test_a_pipe_gets_a_line_of_each_trouble_and_wait_and_when_it_is_over(
+    world: SimulatedWorld,
+):
+    def tell(*told: Condition) -> None:
+        status = encode_status(replace(watcher.view.job.status, conditions=told))
+        watcher.see(world.get(TRAINING_JOBS, "train") | {"status": status})
+
+    screen = make_screen()
+    watcher = Watcher(join(world), screen, View(decode_job(world.get(TRAINING_JOBS, "train"))))
+    bad = Condition("ImagePullFailing", "True", "ImagePull", "no such image")
+    waits = Condition("Awaiting", "True", "Awaiting", "the next launcher is created at 12:00")
+    more = Condition("Scaling", "True", "ScaleOut", "2 -> 3 workers; waits: for a node")
+    for told in ((bad,), (bad,), (bad, waits), (bad, waits, more), ()):
+        tell(*told)
+
+    lines = [line.split("  ", 1)[1] for line in read(screen.out).splitlines()]
+    assert [line for line in lines if "workers 2/2" not in line] == [
+        "trouble: ImagePullFailing: no such image",
+        "waits: the next launcher is created at 12:00",
+        "the scaling waits: for a node",
+        "ImagePullFailing is over",
+        "the wait of the scaling is over",
+        "the wait is over",
+    ]
 
 
 async def test_a_job_that_runs_for_minutes_without_a_step_is_told_of(world: SimulatedWorld):

@@ -185,6 +185,15 @@ async def test_writes_say_what_they_are():
     ]
 
 
+async def test_who_has_which_field_is_read_by_those_who_ask_for_it():
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(make_pod("w-1", 5))
+
+    async with rest(answer) as api:
+        assert await api.get_managed(POD) == make_pod("w-1", 5)
+        assert "managedFields" not in (await api.get(POD))["metadata"]
+
+
 async def test_requests_say_who_asks():
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(

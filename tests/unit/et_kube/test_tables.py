@@ -156,3 +156,34 @@ def test_whatever_the_order_of_events_index_and_places_agree(
     found = sorted(entry.value for entry in table)
     assert found == sorted(value for name in "ab" for value in table.select(name))
     assert dead.isdisjoint(entry.uid for entry in table)
+
+
+def test_what_is_made_of_many_is_made_anew_once_one_of_them_has_changed() -> None:
+    table, made = Table[str](lambda value: value.split("@")[0][0]), []
+
+    def join(values: list[str]) -> str:
+        made.append(values)
+        return ",".join(values)
+
+    def ask() -> str:
+        return table.derive("a", join)
+
+    assert [ask(), ask()] == ["", ""]
+    table.put(make_entry("a1", "u1", 5, "a1"))
+    table.put(make_entry("a2", "u2", 6, "a2"))
+    table.put(make_entry("b1", "u3", 7, "b1"))
+    assert [ask(), ask()] == ["a1,a2", "a1,a2"]
+    table.put(make_entry("a1", "u1", 8, "a1"))  # as it was
+    table.put(make_entry("b1", "u3", 9, "b2"))  # another's
+    assert (ask(), len(made)) == ("a1,a2", 2)
+    table.put(make_entry("a1", "u1", 10, "a3"))
+    assert ask() == "a3,a2"
+    table.put(make_entry("a1", "u1", 11, "b3"))
+    assert ask() == "a2"
+    table.put(make_entry("a1", "u1", 12, "a4"))
+    table.amend(("ns", "a2"), "u2", lambda value: f"{value}!", 1.0)
+    assert ask() == "a4,a2!"
+    table.remove(("ns", "a1"), "u1", 13)
+    assert ask() == "a2!"
+    table.clear(None)
+    assert ask() == ""

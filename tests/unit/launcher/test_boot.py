@@ -115,12 +115,6 @@ def test_of_two_that_install_at_once_both_find_a_whole_copy(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lib", "src"]
 
 
-def test_the_launcher_compiles_what_it_will_start_often(tmp_path: Path) -> None:
-    run(lay_out(tmp_path), "launch", "--", "x")
-    shim = tmp_path / "run" / "lib" / "launcher" / "shim" / "__pycache__"
-    assert any(path.name.startswith("launching.") for path in shim.iterdir())
-
-
 @pytest.mark.parametrize(
     ("role", "module"), [("agent", "agent..serving"), ("launch", "shim..launching")]
 )

@@ -134,6 +134,7 @@ def fail_again(world: ModelWorld, lives: int = 1) -> timedelta:
     return waited
 
 
+@pytest.mark.long
 def test_its_place_waits_as_after_a_loss() -> None:
     world = start(20)
     waits = [fail_again(world).total_seconds() for _ in range(12)]

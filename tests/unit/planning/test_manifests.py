@@ -24,7 +24,7 @@ from et_operator.planning.manifests.access import build_no_rights, build_role, b
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
 from et_operator.planning.manifests.runtimes import build_runtime
-from et_operator.planning.manifests.workers import build_worker, read_index
+from et_operator.planning.manifests.workers import build_worker, call_worker
 from et_operator.settings import Settings
 from launcher import boot
 from tests.planning_makers import ModelWorld, make_job, make_shipped, make_template
@@ -34,7 +34,8 @@ RUNTIME = Runtime("d1", "broker:1", 1)
 
 def make_worker(template: dict[str, Any]) -> dict[str, Any]:
     worker = WorkerSpec(template=template)
-    return dict(build_worker(make_job(), worker, 3, epoch=2, runtime=RUNTIME))
+    common = build_worker(make_job(), worker, epoch=2, runtime=RUNTIME)
+    return dict(call_worker(make_job(), common, "job-worker-3"))
 
 
 def make_launcher(
@@ -176,9 +177,10 @@ def test_every_mount_has_its_volume() -> None:
             assert {m["name"] for m in container["volumeMounts"]} <= set(volumes)
 
 
-def test_index_of_a_name() -> None:
-    assert read_index("job", "job-worker-12") == 12
-    assert read_index("a-worker-0", "a-worker-0-worker-10") == 10
+@pytest.mark.parametrize("name", ["job", "job-worker-x", "job-worker-07", "other-worker-3"])
+def test_a_worker_is_called_after_its_job_or_not_made(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        call_worker(make_job(), make_worker(make_template()), name)
 
 
 # ------------------------------------------------------------------ launcher
@@ -192,6 +194,24 @@ def test_the_launchers_command_runs_behind_our_pid_one() -> None:
     assert pod["metadata"]["annotations"]["kai.alibabacloud.com/least-workers"] == "0"
     assert env_of(container)[names.ENV_MIN_SLOTS] == "2"
     assert env_of(container)[names.ENV_LAUNCHER] == "other"
+
+
+def test_the_launcher_prefers_nodes_that_nobody_takes_back_unless_its_template_chooses() -> None:
+    [preference] = make_launcher()["spec"]["affinity"]["nodeAffinity"].pop(
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    )
+    expressions = preference["preference"]["matchExpressions"]
+    assert {e["key"] for e in expressions} >= {
+        "karpenter.sh/capacity-type",
+        "cloud.google.com/gke-spot",
+    }
+    assert {e["operator"] for e in expressions} == {"NotIn", "DoesNotExist"}
+    template = make_template(command=["horovodrun"])
+    own = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"x": 1}}}
+    template["spec"]["affinity"] = own
+    assert make_launcher(template)["spec"]["affinity"] == own
+    template["spec"]["affinity"] = {"podAffinity": {"x": 1}}
+    assert make_launcher(template)["spec"]["affinity"].keys() == {"podAffinity", "nodeAffinity"}
 
 
 def test_the_launcher_hears_that_losses_are_to_cost_seconds_unless_its_author_waits() -> None:
@@ -344,6 +364,6 @@ def test_pods_share_the_template_and_leave_it_as_it_was(mode: AttachMode) -> Non
     spec = replace(job.spec, worker=worker, launcher_template=template, attach_mode=mode)
     job = replace(job, spec=spec)
     runtime = make_shipped().runtime
-    build_worker(job, worker, 3, epoch=1, runtime=runtime)
+    call_worker(job, build_worker(job, worker, epoch=1, runtime=runtime), "job-worker-3")
     build_launcher(job, spec, status=replace(job.status, epoch=1), runtime=runtime)
     assert json.dumps(template) == before

@@ -10,15 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from et_contract.admissions import MAX_NODES, AdmissionState, Placement
+from et_contract.pods import Role
 from et_kube.notices import Notice, NoticeKind
 from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create
+from et_operator.model.admissions import Admission
+from et_operator.model.avoiding import list_avoided
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
 from et_operator.model.specs import NoticePolicy
 from et_operator.model.statuses import WorkerState
+from et_operator.planning.displacing import dismiss_displaced
+from et_operator.planning.drafts import Draft
 from et_operator.planning.manifests.placement import dislike
 from et_operator.planning.noticing import MOST
+from et_operator.planning.planner import plan
+from tests.counting import count_steps
 from tests.planning_makers import CORDON, ModelWorld, make_job
 
 AT_ONCE = Notice("Karpenter drains it", "taint karpenter.sh/disrupted", NoticeKind.FIRM)
@@ -266,6 +274,167 @@ def test_a_moment_that_is_long_over_hides_nothing_that_is_said_now(*, is_of_pod:
     assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
 
 
+# ------------------------------------------------------------------ several words on one node
+LEAD = Notice("spot", "taint itn", NoticeKind.FIRM, lead=timedelta(seconds=120))
+
+
+def say_all(world: ModelWorld, node: str, *said: Notice) -> None:
+    """As the codec has it: more than one are all told."""
+    notices = said if len(said) > 1 else ()
+    world.nodes[node] = replace(world.nodes[node], notice=said[0], notices=notices)
+
+
+def find_departure(world: ModelWorld, seconds: int) -> int | None:
+    """After how many seconds job-worker-2 leaves."""
+    for passed in range(seconds + 1):
+        if find_state(world, "job-worker-2") == ("Leaving", "Noticed", True):
+            return passed
+        world.wait(1)
+        world.settle()
+    return None
+
+
+@pytest.mark.parametrize(("other", "wait"), [(6 * 3600, 2 * 3600), (-86400, 1800)])
+def test_a_lead_counts_from_its_own_sign_whatever_was_said_of_the_node_before(
+    other: int, wait: int
+) -> None:
+    world = start()
+    word = leave_in(world, other)
+    say_all(world, "n2", word)
+    world.settle()
+    world.wait(wait)
+    world.settle()
+    say_all(world, "n2", LEAD, word)
+    world.settle()
+    assert find_departure(world, 120) == 100
+    assert {(r.source, r.deadline) for r in world.status.notices if r.node == "n2"} >= {
+        (word.source, word.deadline)
+    }
+
+
+def test_a_lead_counts_from_now_once_its_sign_was_taken_away_and_is_back() -> None:
+    world = start()
+    say_all(world, "n2", LEAD)
+    world.settle()
+    world.wait(60)
+    say_all(world, "n2", leave_in(world, 10**6))
+    world.settle()
+    world.wait(3000)
+    say_all(world, "n2", LEAD, leave_in(world, 10**6))
+    world.settle()
+    assert find_departure(world, 120) == 100
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (AT_ONCE, 0),
+        (Notice("it shuts down", "condition Ready", NoticeKind.FIRM), 0),
+        (50, 30),
+        (300, 100),
+    ],
+)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_lead_hides_nothing_that_ends_earlier(
+    other: Notice | int, expected: int, *, is_first: bool
+) -> None:
+    world = start()
+    word = leave_in(world, other) if isinstance(other, int) else other
+    say_all(world, "n2", *((LEAD, word) if is_first else (word, LEAD)))
+    world.settle()
+    assert find_departure(world, 120) == expected
+
+
+def test_a_lead_that_is_long_over_hides_nothing_that_is_said_now() -> None:
+    world = start()
+    say_all(world, "n2", LEAD)
+    world.settle()
+    world.wait(900)
+    word = leave_in(world, 300)
+    say_all(world, "n2", LEAD, word)
+    world.settle()
+    assert find_departure(world, 300) == 280
+
+
+def test_another_moment_by_the_same_sign_is_another_word() -> None:
+    world = start()
+    say(world, "n2", leave_in(world, 10**4))
+    world.settle()
+    world.wait(3600)
+    say(world, "n2", leave_in(world, 30))
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True), "the time is short"
+
+
+def test_a_lead_that_is_not_noted_any_more_is_over_at_once() -> None:
+    world = start(MOST + 3)
+    for number in range(MOST):
+        world.nodes[f"m{number}"] = Node(f"m{number}", notice=leave_in(world, 10**6))
+        world.put(f"job-worker-{number}", node=f"m{number}")
+    world.settle()
+    say(world, "n2", LEAD)
+    world.settle()
+    assert find_state(world, f"job-worker-{MOST + 2}") == ("Leaving", "Noticed", True)
+
+
+def test_of_many_nodes_what_counts_is_remembered_before_what_else_is_said() -> None:
+    world = start(MOST + 3)
+    for number in range(MOST):
+        world.nodes[f"m{number}"] = Node(f"m{number}")
+        say_all(world, f"m{number}", leave_in(world, 10**6), replace(LEAD, source="taint other"))
+        world.put(f"job-worker-{number}", node=f"m{number}")
+    world.settle()
+    records, writes = world.status.notices, world.writes
+    assert {record.node for record in records} == {f"m{number}" for number in range(MOST)}
+    world.wait(10)
+    world.settle()
+    assert (world.status.notices, world.writes) == (records, writes)
+
+
+def test_a_reason_in_other_words_is_no_other_word() -> None:
+    world = start()
+    word = leave_in(world, 10**6)
+    world.put("job-worker-2", notice=word)
+    world.settle()
+    [before] = world.status.notices
+    for number in range(MOST):
+        world.wait(1)
+        world.put("job-worker-2", notice=replace(word, reason=f"reason {number}"))
+        world.settle()
+    [after] = world.status.notices
+    assert (after.since, after.reason) == (before.since, f"reason {MOST - 1}")
+
+
+# ------------------------------------------------------------------ what is told of it
+def find_words(world: ModelWorld) -> str:
+    return next(c.message for c in world.status.conditions if c.type == "NodesLeaving")
+
+
+def test_what_is_told_of_a_moment_is_looked_at_again_when_it_is_over() -> None:
+    world = start(1)
+    for node in ("n1", "n2"):
+        say(world, node, leave_in(world, 120))
+    world.settle()
+    assert "; a launcher is not moved: it ends with its node" in find_words(world)
+    end = world.now + timedelta(days=1)
+    while world.requeue_after is not None and world.now < end:
+        world.now += max(world.requeue_after, timedelta(milliseconds=1))
+        world.settle()
+    worker, launcher = find_words(world).split("; ")
+    assert worker.endswith(", which is over: it stays")
+    assert launcher.endswith(", which is over")
+
+
+def test_of_a_suspended_job_nothing_is_told() -> None:
+    world = start()
+    say(world, "n2", leave_in(world, 10**4))
+    world.settle()
+    assert "it leaves at" in find_words(world)
+    world.edit(suspend=True)
+    world.settle()
+    assert world.condition("NodesLeaving") == "False"
+
+
 # ------------------------------------------------------------------ where
 def test_every_new_worker_keeps_off_all_nodes_that_end_wherever_the_job_is() -> None:
     world = start()
@@ -339,6 +508,111 @@ def test_and_so_it_is_where_a_word_remains_that_keeps_no_new_one_off() -> None:
     assert world.pods["job-worker-4"].avoids == ""
 
 
+@pytest.mark.parametrize(("affected", "more"), [(5, ""), (6, "; and 1 more"), (8, "; and 3 more")])
+def test_of_many_that_are_on_nodes_that_end_a_few_are_told(affected: int, more: str) -> None:
+    world = start(9)
+    for number in range(9 - affected, 9):
+        world.put(f"job-worker-{number}", node="n2")
+    say(world, "n2", leave_in(world, 10**4))
+    world.settle()
+    [words] = [c.message for c in world.status.conditions if c.type == "NodesLeaving"]
+    assert words.count("on n2: ") == 5
+    assert words.endswith(more)
+    assert ("more" in words) == bool(more)
+
+
+def test_a_node_beyond_those_that_a_pod_can_be_told_of_does_not_stay_for_that() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert world.pods["job-worker-3"].avoids == "n2"
+    for number in range(MAX_NODES):
+        world.nodes[f"a{number}"] = Node(f"a{number}", notice=AT_ONCE)
+    world.wait(60)
+    world.settle()
+    assert "job-worker-3" in world.pods
+
+
+def name_long(number: int) -> str:
+    return f"gke-research-cluster-europe-west4-a-a100-pool-3f9c2b7e-{number:06}"
+
+
+def test_a_worker_keeps_off_no_more_nodes_than_are_told_on_it() -> None:
+    world = start()
+    for number in range(MAX_NODES - 20):
+        world.nodes[name_long(number)] = Node(name_long(number), notice=AT_ONCE)
+    world.end("job-worker-1", 137)
+    [created] = run_until_created(world)
+    [kept_off] = list_kept_off(created)
+    assert kept_off == list_avoided(world.pods[created["metadata"]["name"]].avoids)
+    assert 100 < len(kept_off) < MAX_NODES - 20, "of so long names there is no room for all"
+
+
+@pytest.mark.parametrize("is_launcher", [False, True])
+def test_no_chosen_node_ends_however_many_do(*, is_launcher: bool) -> None:
+    world = ModelWorld(make_job(2, queue="q"))
+    world.settle()
+    for number in range(MAX_NODES + 10):
+        world.nodes[f"a{number:03}"] = Node(f"a{number:03}", notice=AT_ONCE)
+    last = f"a{MAX_NODES + 9:03}"
+    placement = Placement(last, (last, "n9"))
+    admission = Admission(1, AdmissionState.ADMITTED, workers=2, placement=placement)
+    world.job = replace(world.job, admission=admission)
+    role = "launcher" if is_launcher else "worker"
+    made: list[Json] = []
+    for _ in range(20):
+        made += [m for m in find_created(world.step()) if role in m["metadata"]["name"]]
+    affinity = made[0]["spec"]["affinity"]["nodeAffinity"]
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms") or [{"matchExpressions": []}]
+    chosen = [e["values"] for e in terms[0]["matchExpressions"] if e["operator"] == "In"]
+    assert chosen == ([] if is_launcher else [["n9"]])
+
+
+class Counted(str):
+    """A name of a node that counts how often one is compared for its place among others."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __lt__(self, other: str) -> bool:
+        Counted.compared += 1
+        return str.__lt__(self, other)
+
+
+def test_all_nodes_that_end_are_sorted_once_in_a_pass() -> None:
+    world = start(2)
+    names = [Counted(f"a{number:04}") for number in range(2000)]
+    for name in names:
+        world.nodes[name] = Node(name, notice=AT_ONCE)
+    world.end("job-worker-0", 1)
+    while not any(isinstance(a, Create) for a in plan(world.snapshot(), world.now).actions):
+        world.step()
+    snapshot = world.snapshot()
+    Counted.compared = 0
+    sorted(snapshot.firm_nodes)
+    once, Counted.compared = Counted.compared, 0
+    plan(snapshot, world.now)
+    assert 0 < Counted.compared < 1.5 * once
+
+
+def test_what_workers_keep_off_is_compared_once_however_many_they_are() -> None:
+    def measure(workers: int) -> int:
+        world = start(workers)
+        ending = [f"n{number}" for number in range(2, MAX_NODES + 2)]
+        for name in ending:
+            world.nodes[name] = Node(name, notice=AT_ONCE)
+        avoids = ",".join(sorted(ending))
+        for name in [name for name, pod in world.pods.items() if pod.role is Role.WORKER]:
+            world.put(name, node=None, phase="Pending", avoids=avoids)
+        world.wait(60)
+        snapshot = world.snapshot()
+        return count_steps(lambda: dismiss_displaced(Draft(snapshot, world.now)))
+
+    few, many = measure(10), measure(40)
+    assert many < 2 * few
+
+
 @pytest.mark.parametrize("is_restart", [False, True])
 def test_a_launcher_goes_to_a_node_that_ends_where_no_other_has_room(*, is_restart: bool) -> None:
     world = start() if is_restart else ModelWorld(make_job(2))
@@ -353,7 +627,7 @@ def test_a_launcher_goes_to_a_node_that_ends_where_no_other_has_room(*, is_resta
     [launcher] = made
     assert list_kept_off(launcher) == []
     affinity = launcher["spec"]["affinity"]["nodeAffinity"]
-    [preferred] = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    [_, preferred] = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
     [expression] = preferred["preference"]["matchExpressions"]
     assert expression == {"key": HOSTNAME, "operator": "NotIn", "values": ["n1", "n2"]}
 

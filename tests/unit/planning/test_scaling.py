@@ -106,6 +106,7 @@ def test_default_victims() -> None:
     assert "cordoned" in world.status.scaling.choice
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_bare", [False, True])
 @pytest.mark.parametrize(("least", "is_told"), [(3, True), (2, False), (0, False)])
 def test_a_scale_in_below_what_the_command_goes_on_with_is_done_and_told(
@@ -627,6 +628,7 @@ STEERING = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "env", "right", "needed"),
     [

@@ -74,6 +74,7 @@ def live(world: ModelWorld, until: int, happens: dict[int, str], joins: int) -> 
     assert (world.now - begun).total_seconds() == until
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "used_up"),
     [(344, (132, 152)), (344, (NEVER, NEVER)), (60, (132, 152)), (140, (132, 152))],
@@ -91,6 +92,7 @@ def test_who_tells_first_what_became_of_the_workers_is_no_matter(
     assert world.reason("Restarting") == "WorkerLost"
 
 
+@pytest.mark.long
 def test_one_that_never_had_enough_is_short_by_itself_whoever_was_used_up() -> None:
     world = start(3)
     live(world, 752, {132: "job-worker-2", 344: "job-worker-1"}, joins=NEVER)
@@ -100,6 +102,7 @@ def test_one_that_never_had_enough_is_short_by_itself_whoever_was_used_up() -> N
     assert world.reason("Failed") == "LauncherFailed"
 
 
+@pytest.mark.long
 def test_nor_is_it_a_loss_that_some_are_used_up_and_find_no_successor() -> None:
     world = start()
     live(world, 752, {132: "job-worker-2", 152: "job-worker-3"}, joins=NEVER)
@@ -109,6 +112,7 @@ def test_nor_is_it_a_loss_that_some_are_used_up_and_find_no_successor() -> None:
     assert world.reason("Failed") == "LauncherFailed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_told_last", [False, True])
 def test_one_that_is_used_up_and_stays_is_none_that_the_command_has(*, is_told_last: bool) -> None:
     """Ranks failed in too many; later a node is drained. A broker forgets them with the command."""

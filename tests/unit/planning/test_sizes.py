@@ -26,7 +26,7 @@ from et_operator.codec.templates import MAX_TEMPLATE
 from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.conditions import Condition
 from et_operator.model.listings import Listing
-from et_operator.model.notices import NoticeRecord
+from et_operator.model.notices import MAX_REMEMBERED, NoticeRecord
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.shortages import Shortage
 from et_operator.model.statuses import (
@@ -43,7 +43,7 @@ from et_operator.model.statuses import (
 )
 from et_operator.model.texts import MAX_MESSAGE, find_reason_limit
 from et_operator.planning.forgetting import MANY_ENDS
-from et_operator.planning.noticing import MAX_WORDS, MOST
+from et_operator.planning.noticing import MOST
 from et_operator.state.store import MOST_BESIDE
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 
@@ -124,7 +124,16 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
         lost_launchers=Backoff(1, START),
         shortage=Shortage(1, START, START),
         notices=tuple(
-            NoticeRecord("r" * MAX_WORDS, NoticeKind.FIRM, START, "n" * 253, "", START, START)
+            NoticeRecord(
+                "r" * MAX_REMEMBERED,
+                NoticeKind.FIRM,
+                START,
+                "n" * 253,
+                "",
+                START,
+                START,
+                "s" * MAX_REMEMBERED,
+            )
             for _ in range(MOST)
         ),
         given_up=GivenUp(1, (Moment(START, 3 * MAX_WORKERS),) * 62, START),

@@ -25,6 +25,15 @@ def tell(world: ModelWorld, **problems: str) -> None:
     world.settle()
 
 
+def test_ranks_that_form_no_ring_are_shown_until_they_do() -> None:
+    world = start()
+    tell(world, NoRing="2 ranks run, none of them has called hvd.init()")
+    assert world.condition("NoRing") == "True"
+    assert world.condition("LauncherTrouble") is None
+    tell(world)
+    assert world.condition("NoRing") == "False"
+
+
 @pytest.mark.point("case-26")
 def test_a_command_that_hangs_is_shown_and_left_alone_until_it_goes_on() -> None:
     world = start()

@@ -285,6 +285,37 @@ def test_the_events_tell_the_story_of_the_start() -> None:
     assert all(e.uid == "job-uid" for e in world.events)
 
 
+def test_one_worker_is_told_of_as_one() -> None:
+    world = ModelWorld(make_job(1))
+    world.start()
+    assert [e.message for e in world.events] == [
+        "starting 1 worker and the launcher",
+        "the launcher runs, with 1 of 1 worker",
+        "1 worker is listed as host",
+    ]
+
+
+def test_that_all_who_are_wanted_are_listed_is_told_once_where_it_began_with_fewer() -> None:
+    def list_told() -> list[str]:
+        return [e.message for e in world.events if e.reason == "HostsListed"]
+
+    world = ModelWorld(make_job(2, minimum=1))
+    for _ in range(10):
+        world.settle()
+        world.run("job-worker-0", "job-launcher")
+        world.settle()
+        world.serve()
+        world.wait(1)
+    assert list_told() == ["1 of 2 workers is listed as host"]
+    world.go_on()
+    assert list_told()[1:] == ["2 workers are listed as hosts"]
+    world.end("job-worker-1", 1)
+    world.wait(60)
+    world.go_on(12)
+    assert len(world.workers) == 2
+    assert list_told()[2:] == []
+
+
 def test_a_name_known_to_be_taken_is_never_recorded() -> None:
     world = ModelWorld()
     world.taken = frozenset({"job-worker-1"})

@@ -20,6 +20,19 @@ def start(**spec: object) -> ModelWorld:
     return world
 
 
+def test_a_job_that_is_made_suspended_is_told_to_be_so_and_not_that_pods_end() -> None:
+    world = ModelWorld(make_job(3, suspend=True))
+    world.settle()
+    assert [e.message for e in world.events] == [
+        "made suspended: nothing of it is started until the job is resumed"
+    ]
+    world.edit(suspend=False)
+    world.go_on(2)
+    world.edit(suspend=True)
+    world.settle()
+    assert world.events[-1].message == "all pods are ended until the job is resumed"
+
+
 def test_suspend_ends_the_launcher_first_and_then_the_workers() -> None:
     world = start()
     world.edit(suspend=True)

@@ -48,6 +48,7 @@ def test_a_launcher_that_ends_already_makes_no_room_by_going() -> None:
     assert told.get("low", low.admission) == low.admission, "6 of 8 CPU are no room for 8"
 
 
+@pytest.mark.long
 def test_who_goes_goes_for_one_who_will_have_room() -> None:
     """Whatever of the jobs ends already: the evictor waits for room that comes."""
     for seed in range(400):

@@ -143,6 +143,7 @@ class Trained(Pair):
         return asked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("most", "cpu"), [(3, 4), (6, 4), (6, 3)])
 async def test_a_worker_that_is_used_up_is_replaced_and_the_admission_stays(
     most: int, cpu: int

@@ -29,6 +29,7 @@ QUEUES = (
 )
 
 
+@pytest.mark.long
 @settings(max_examples=EXAMPLES)
 @given(draw_simulations(), st.integers(0, 900), st.data())
 def test_the_queue_in_the_spec_of_who_runs_changes_nothing(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from et_scheduler.model.cluster import Node
+from et_scheduler.model.cluster import Leaving, Node
 from et_scheduler.model.shapes import (
     Effect,
     Operator,
@@ -121,7 +121,9 @@ def test_names_that_no_node_has_are_no_columns() -> None:
 
 def test_what_is_said_to_be_on_a_node_is_bounded() -> None:
     """Anybody may bind pods to a node by its name, and each says what it takes."""
-    node = Node("n", {"cpu": 4, "pods": 9}, taken={"cpu": 2**70}, leaving={"cpu": 2**70})
+    node = Node(
+        "n", {"cpu": 4, "pods": 9}, taken={"cpu": 2**70}, leaving=(Leaving(1, {"cpu": 2**70}),)
+    )
     room = Room([node], [make_shape({"cpu": 1})])
     assert room.count_fits(make_shape({"cpu": 1})).tolist() == [0]
     assert room.count_fits(make_shape({"cpu": 1}), later=True).tolist() == [4]
@@ -187,7 +189,7 @@ def demand(key: str, operator: Operator, *values: str) -> Shape:
     ],
 )
 def test_which_nodes_will_do(node: Node, shape: Shape, right: bool) -> None:
-    assert Room([node], [shape]).get_mask(shape).tolist() == [right]
+    assert Room([node], [shape]).match(shape).tolist() == [right]
 
 
 def holds(one: Requirement, label: str | None) -> bool:

@@ -40,6 +40,7 @@ def make_rig(field: str) -> Rig:
     return FormerRig(nodes=2, cpu=4, is_slow=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", list_optional())
 async def test_what_is_not_kept_is_not_written_without_end(field: str) -> None:
     rig = make_rig(field)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from et_contract.admissions import AdmissionState, Elasticity, Placement
-from et_scheduler.model.cluster import Cluster, PendingPod
+from et_scheduler.model.cluster import Cluster, Leaving, PendingPod
 from et_scheduler.model.decisions import Decision, Step
 from et_scheduler.model.jobs import Admission, Eviction, Gift, Job, Pod, Purpose
 from et_scheduler.model.queues import DEFAULT_ORDER, Queue
@@ -535,7 +535,10 @@ def test_a_gang_whose_nodes_others_took_is_taken_back_at_once(nodes: tuple[str, 
     "taken",
     [
         pytest.param({}, id="is free"),
-        pytest.param({"taken": {"cpu": 4000}, "leaving": {"cpu": 4000}}, id="will be free"),
+        pytest.param(
+            {"taken": {"cpu": 4000}, "leaving": (Leaving(NOW, {"cpu": 4000}),)},
+            id="will be free",
+        ),
     ],
 )
 def test_it_is_waited_for_while_there_is_room_where_it_looks(taken: dict[str, object]) -> None:

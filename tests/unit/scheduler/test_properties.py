@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -161,6 +162,7 @@ class Watch:
             assert limit is None or status.allocated.get("cpu", 0) <= limit
 
 
+@pytest.mark.long
 @settings(max_examples=EXAMPLES)
 @given(draw_simulations())
 def test_a_cluster_that_stands_still_comes_to_rest(drawn: Any) -> None:
@@ -178,6 +180,7 @@ def test_a_cluster_that_stands_still_comes_to_rest(drawn: Any) -> None:
         assert not sim.pods or len(sim.list_workers()) >= sim.job.minimum, "gangs are whole"
 
 
+@pytest.mark.long
 @settings(max_examples=EXAMPLES)
 @given(draw_simulations(), st.integers(0, 900), st.integers(0, 100))
 def test_order_of_what_is_given_does_not_matter(drawn: Any, seconds: int, seed: int) -> None:
@@ -251,6 +254,7 @@ def stretch_job(job: Job, factor: int) -> Job:
     return replace(stretch(job, factor), admission=told, pods=pods)
 
 
+@pytest.mark.long
 @settings(max_examples=EXAMPLES)
 @given(draw_simulations(), st.integers(0, 900), st.sampled_from([2, 60]))
 def test_durations_times_k_change_nothing(drawn: Any, seconds: int, factor: int) -> None:
@@ -268,6 +272,7 @@ def test_durations_times_k_change_nothing(drawn: Any, seconds: int, factor: int)
     ]
 
 
+@pytest.mark.long
 @settings(max_examples=EXAMPLES)
 @given(draw_simulations(), st.integers(0, 900))
 def test_what_is_reserved_stays_reserved(drawn: Any, seconds: int) -> None:

@@ -34,20 +34,20 @@ def draft() -> Draft:
 
 
 def list_allowed(draft: Draft, standing: Standing) -> list[bool]:
-    allowed = draft.get_allowed(standing)
+    allowed = draft.holds.get_allowed(standing)
     return [True] * len(NODES) if allowed is None else allowed.tolist()
 
 
 def test_where_a_job_may_be_follows_what_others_hold(draft: Draft) -> None:
     mine, other = draft.standings["b"], draft.standings["c"]
     assert list_allowed(draft, mine) == [True, True, True]
-    draft.hold(other, [0])
+    draft.holds.hold(other, [0])
     assert list_allowed(draft, mine) == [False, True, True]
     assert list_allowed(draft, other) == [True, True, True]
-    draft.reserve(mine, [0, 1])
+    draft.holds.reserve(mine, [0, 1])
     assert list_allowed(draft, mine) == [True, True, True]
     assert list_allowed(draft, other) == [False, False, True]
-    draft.end_hold(mine)
+    draft.holds.end(mine)
     assert list_allowed(draft, other) == [True, True, True]
 
 
@@ -65,7 +65,7 @@ def test_where_nobody_else_comes_follows_what_is_promised(draft: Draft) -> None:
 
 def test_how_much_of_its_due_a_queue_has_follows_its_books(draft: Draft) -> None:
     draft.ledger.deserved["main"][:] = [0, 4000]
-    amounts = draft.get_amounts(draft.standings["b"], 1)
+    amounts = draft.counting.get_amounts(draft.standings["b"], 1)
     ratios = []
     for _ in range(2):
         ratios += [draft.ledger.get_ratio("main"), draft.ledger.get_ratio("main", amounts)]
@@ -78,7 +78,7 @@ def test_how_much_of_its_due_a_queue_has_follows_its_books(draft: Draft) -> None
 
 def test_who_is_above_his_share_follows_his_books(draft: Draft) -> None:
     draft.ledger.deserved["main"][:] = [0, 2000]
-    amounts = draft.get_amounts(draft.standings["b"], 1)
+    amounts = draft.counting.get_amounts(draft.standings["b"], 1)
     above = []
     for sign in (1, 1, -1):
         above.append(draft.ledger.is_above_share("main", amounts))
@@ -116,16 +116,16 @@ def test_what_was_counted_is_counted_again_where_something_has_changed(
     if is_counted:
         check_counts(room)
     for name, place, pods in first:
-        getattr(room, name)((place,), (pods,), cpus(1))
+        getattr(room, name)((place,), (pods,), SHAPES[pods - 1])
     mark = room.mark()
     if is_counted:
         check_counts(room)
     for index, (name, place, pods) in enumerate(tried):
-        getattr(room, name)((place,), (pods,), cpus(1))
+        getattr(room, name)((place,), (pods,), SHAPES[pods - 1])
         if index == looks:
             check_counts(room)
     for name, place, pods in reversed(tried):
-        getattr(room, OPPOSITES[name])((place,), (pods,), cpus(1))
+        getattr(room, OPPOSITES[name])((place,), (pods,), SHAPES[pods - 1])
     room.return_to(mark)
     check_counts(room)
     room.take((0,), (1,), cpus(1))

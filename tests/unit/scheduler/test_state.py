@@ -103,6 +103,10 @@ def test_sums_are_those_of_the_pods_that_are_there(steps: list[tuple[int, str, i
             assert book.node(name).taken.get("cpu", 0) == wanted[name]
 
 
+ASKED = 1_767_225_600_000
+"""2026, in milliseconds."""
+
+
 def test_pods_of_a_job_come_with_it_and_those_of_others_are_sums() -> None:
     book = Book()
     book.tell(NODES, make_node("n"))
@@ -111,7 +115,9 @@ def test_pods_of_a_job_come_with_it_and_those_of_others_are_sums() -> None:
     assert book.node().taken == {"cpu": 3000, "pods": 2}
     job = book.tell(TRAINING_JOBS, make_stored(), "team")
     assert book.node().taken == {"cpu": 2000, "pods": 1}
-    assert book.node().leaving == {"cpu": 2000, "pods": 1}
+    [leaving] = book.node().leaving
+    assert leaving.amounts == {"cpu": 2000, "pods": 1}
+    assert leaving.since == ASKED
     [known] = book.surveyor.survey().jobs
     assert [(pod.name, pod.node) for pod in known.pods] == [("job-worker-1", "n")]
     book.end(TRAINING_JOBS, job)
@@ -234,6 +240,25 @@ def test_a_pod_of_an_older_template_has_a_shape_of_its_own() -> None:
     [known] = book.surveyor.survey().jobs
     shapes = [pod.shape.requests if pod.shape else None for pod in known.pods]
     assert shapes == [None, (("cpu", 3000),)]
+
+
+def test_ports_of_a_jobs_pods_come_with_it() -> None:
+    book = Book()
+    book.tell(NODES, make_node("n"))
+    book.tell(TRAINING_JOBS, make_stored(), "team")
+    worker = on(own(make_service("job-worker-1")))
+    worker["spec"]["containers"][0]["ports"] = [{"hostPort": 80}]
+    book.tell(PODS, worker, "team")
+    survey = book.surveyor.survey()
+    assert book.node().ports == set()
+    [pod] = survey.jobs[0].pods
+    assert pod.shape is not None
+    assert pod.shape.host_ports == {"TCP/80"}
+    asks = replace(survey.jobs[0].worker, host_ports=frozenset({"TCP/80"}))
+    job = replace(survey.jobs[0], uid="new", worker=asks, launcher=Shape(), pods=(), minimum=1)
+    waits = replace(job, replicas=1, is_waiting=True, admission=None)
+    decision = decide(survey.cluster, (Queue("main"),), [*survey.jobs, waits], 10**12)
+    assert decision.explanations["new"].reason is Reason.ROOM_COMES, "it is not too large"
 
 
 def test_who_cannot_be_read_and_runs_counts_by_its_pods() -> None:

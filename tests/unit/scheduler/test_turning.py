@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from et_contract.admissions import Placement
-from et_scheduler.model.cluster import Cluster, Node
+from et_scheduler.model.cluster import Cluster, Leaving, Node
 from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
@@ -99,7 +99,7 @@ def test_growth_whose_nodes_others_took_is_given_back_soon() -> None:
         pytest.param(
             10,
             10,
-            (replace(FULL, leaving={CPU: 10_000}), OTHER),
+            (replace(FULL, leaving=(Leaving(NOW, {CPU: 10_000}),)), OTHER),
             False,
             id="there will be",
         ),

@@ -125,6 +125,46 @@ def test_the_nodes_that_the_jobs_own_unplaced_pods_keep_off_are_seen_and_no_othe
     assert set(snapshot.nodes) == {"n1", "n4"}
 
 
+def make_said(name: str, version: int = 12, **spec: Any) -> dict[str, Any]:
+    labels = {"kubernetes.io/hostname": f"host-{name}"}
+    metadata = {"name": name, "uid": name, "resourceVersion": str(version), "labels": labels}
+    return {"metadata": metadata, "spec": {"unschedulable": True, **spec}}
+
+
+def test_a_pass_costs_the_same_however_many_nodes_are_said_to_end(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+
+    def look() -> int:
+        build_snapshot(store, KEY, SHIPPED, NOW)  # the first one after a node has changed
+        return count_steps(lambda: build_snapshot(store, KEY, SHIPPED, NOW))
+
+    steps = look()
+    for number in range(100):
+        ingest.upsert(NODES, make_said(f"n{number}"))
+    assert look() == steps
+
+
+def test_what_is_said_of_nodes_is_seen_as_it_is_by_then(store: Store, ingest: Ingest) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+
+    def look() -> tuple[set[str], set[str], dict[str, str]]:
+        snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+        assert snapshot is not None
+        return set(snapshot.firm_nodes), set(snapshot.soft_nodes), dict(snapshot.hostnames)
+
+    ingest.upsert(NODES, make_said("n1"))
+    assert look() == (set(), {"n1"}, {"n1": "host-n1"})
+    taints = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+    ingest.upsert(NODES, make_said("n1", 13, taints=taints))
+    ingest.upsert(NODES, make_said("n2", 14))
+    assert look() == ({"n1"}, {"n2"}, {"n1": "host-n1", "n2": "host-n2"})
+    ingest.upsert(NODES, make_said("n2", 15, unschedulable=False))
+    ingest.delete(NODES, make_said("n1", 16))
+    assert look() == (set(), set(), {})
+
+
 def test_a_node_looks_at_no_pod_of_another_one(ingest: Ingest) -> None:
     ingest.upsert(TRAINING_JOBS, make_job())
     for number in range(200):

@@ -10,6 +10,7 @@ import pytest
 from et_contract import frames
 from et_contract.documents import HostConfig, Member, MemberState, Report, ScriptOrder, SessionExit
 from et_contract.frames import Frame, ProtocolError
+from et_contract.tails import LastLines
 from launcher.broker.bodies import KnownSession, Welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.facts import EXITS_KEPT
@@ -224,7 +225,7 @@ def test_a_read_between_config_and_settling_sees_the_shorter_list():
     members = (config.members[0], replace(config.members[1], state=DRAINING))
     rig.broker.take_config(replace(config, generation=9, members=members), rig.now)
     rig.broker.take_peer_frame(DISCOVER, make_frame(frames.HOSTS, nonce="nonce"), rig.now)
-    assert rig.peers[-1][2]["text"] == "job-worker-0:1\n"
+    assert rig.peers[-1][2]["text"] == "job-worker-0:1\nedl-nudge-1:0\n"
     rig.settle()
     assert rig.report.served_generation == 9
 
@@ -244,7 +245,7 @@ def test_an_answer_that_did_not_arrive_is_not_served():
 def test_a_graceful_scale_in():
     rig = make_started()
     rig.configure({1: DRAINING})
-    assert rig.read() == "job-worker-0:1\n"
+    assert rig.read() == "job-worker-0:1\nedl-nudge-1:0\n"
     assert rig.report.served_generation == 2
     assert rig.asked() == []
     end_session(rig, 1)
@@ -345,12 +346,12 @@ def test_a_spawn_on_a_draining_host_is_accepted_and_disarms():
 def test_a_lost_notification_is_said_again_by_a_pseudo_host():
     rig = make_started()
     rig.configure({1: DRAINING})
-    rig.read()
-    rig.wait(15.0)
     assert rig.read() == "job-worker-0:1\nedl-nudge-1:0\n"
+    rig.wait(15.0)
+    assert rig.read() == "job-worker-0:1\nedl-nudge-2:0\n"
     end_session(rig, 1)
     rig.wait(60.0)
-    assert rig.read() == "job-worker-0:1\nedl-nudge-1:0\n"
+    assert rig.read() == "job-worker-0:1\nedl-nudge-2:0\n"
 
 
 def test_the_end_of_what_a_driver_of_ones_own_has_started_tells_that_it_knows():
@@ -388,6 +389,7 @@ def test_where_ranks_are_known_the_end_of_anything_else_tells_nothing():
     assert rig.asked() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [100, 300, 3000])
 def test_a_training_that_loads_its_data_first_hears_of_a_host_that_came_meanwhile(seconds: int):
     rig = make_started()
@@ -425,7 +427,19 @@ def test_a_pseudo_host_leaves_only_with_the_next_change():
     rig.wait(10.0)
     rig.peer(30, frames.SPAWN, A, host="job-worker-2", command="train", ranks=1)
     rig.hear(2, frames.SPAWNED, A, pid=1, instance="i")
+    listed = "job-worker-0:1\njob-worker-1:1\njob-worker-2:1\n"
+    assert rig.read() == listed + "edl-nudge-1:0\n"
+    rig.configure({3: ACTIVE}, replicas=4)
+    rig.welcome(3)
+    assert rig.read() == listed + "job-worker-3:1\n"
+
+
+def test_a_removal_is_told_as_more_than_one_for_others_may_come_before_the_next_ring():
+    rig = make_started()
     rig.configure({1: DRAINING})
+    assert rig.read() == "job-worker-0:1\nedl-nudge-1:0\n"
+    rig.configure({2: ACTIVE}, replicas=2)
+    rig.welcome(2)
     assert rig.read() == "job-worker-0:1\njob-worker-2:1\n"
 
 
@@ -446,15 +460,6 @@ def welcome_guest(rig: BrokerRig, index: int) -> None:
 def end_guest(rig: BrokerRig, index: int) -> None:
     rig.hear(index, frames.EXIT, A, code=0, produced=[0, 0], reason="exited")
     rig.peer(50, frames.EXIT_ACK, A)
-
-
-def test_a_guest_on_a_spare_does_not_hide_it():
-    rig = make_started()
-    rig.configure({2: ACTIVE}, replicas=3)
-    rig.welcome(2)
-    welcome_guest(rig, 2)
-    rig.configure({1: DRAINING})
-    assert rig.read() == "job-worker-0:1\njob-worker-2:1\nedl-nudge-1:0\n"
 
 
 def test_a_guest_does_not_stand_for_the_rank_that_a_new_host_lacks():
@@ -525,7 +530,7 @@ def test_a_restarted_broker_leaves_the_pseudo_host_where_it_is():
     assert before.kept is not None
     rig = BrokerRig(before.kept)
     rig.settle()
-    assert rig.text == before.text == "job-worker-0:1\nedl-nudge-1:0\n"
+    assert rig.text == before.text == "job-worker-0:1\nedl-nudge-2:0\n"
 
 
 def test_a_host_that_came_and_got_no_process_is_told_again_by_a_pseudo_host():
@@ -557,7 +562,7 @@ def test_the_agent_of_a_pod_that_is_deleted_is_told_how_long_it_has():
 def test_a_terminating_worker_is_off_the_list_without_the_operator():
     rig = make_started()
     rig.hear(0, frames.TERMINATING, seconds=50.0)
-    assert rig.text == "job-worker-1:1\n"
+    assert rig.text == "job-worker-1:1\nedl-nudge-1:0\n"
     late = make_started()
     late.configure({2: ACTIVE})
     late.welcome(2, replace(NOBODY, is_terminating=True))
@@ -616,7 +621,7 @@ def test_a_restarted_broker_knows_who_was_told_to_leave_and_which_nudges_were_sh
     before.configure({1: DRAINING})
     before.read()
     before.wait(10.0)
-    assert before.text == "job-worker-0:1\nedl-nudge-1:0\n"
+    assert before.text == "job-worker-0:1\nedl-nudge-2:0\n"
     end_session(before, 1)
     assert before.kept is not None
     rig = BrokerRig(before.kept)
@@ -629,7 +634,7 @@ def test_a_restarted_broker_knows_who_was_told_to_leave_and_which_nudges_were_sh
     rig.welcome(2)
     rig.read()
     rig.wait(10.0)
-    assert rig.text == "job-worker-0:1\njob-worker-2:1\nedl-nudge-2:0\n"
+    assert rig.text == "job-worker-0:1\njob-worker-2:1\nedl-nudge-3:0\n"
 
 
 def test_a_script_is_ordered_once_for_each_connection_until_it_is_done():
@@ -928,6 +933,23 @@ def test_a_command_that_runs_nothing_in_any_worker_is_told():
     assert rig.report.problems == {}
 
 
+def test_one_that_leaves_and_still_trains_is_counted_among_those_that_run_something():
+    rig = make_started()
+    rig.configure({1: GONE})
+    rig.configure({2: ACTIVE})
+    rig.welcome(2)
+    rig.wait(180.0)
+    some = "1 of 2 workers run no process: job-worker-2. A command lets workers in at its next "
+    assert rig.report.problems["WorkersIdle"].startswith(some)
+    rig.configure({0: DRAINING}, replicas=1)
+    rig.wait(60.0)
+    assert rig.report.problems["WorkersIdle"].startswith(some)
+    end_session(rig, 0, 0)
+    assert rig.report.problems["WorkersIdle"].startswith(
+        "the command runs no process in its only worker: "
+    )
+
+
 def test_who_has_done_his_part_of_a_training_is_not_idle_until_another_begins():
     """Rank 0 saves what was trained."""
     rig = make_started()
@@ -962,4 +984,147 @@ def test_a_worker_that_can_never_be_listed_is_told_as_closed():
     rig.configure({1: GONE})
     rig.configure({1: ACTIVE})  # what was set back with all of etcd
     assert rig.report.closed == {"uid-1"}
-    assert rig.read() == "job-worker-0:1\n"
+    assert rig.read() == "job-worker-0:1\nedl-nudge-1:0\n"
+
+
+# ------------------------------------------------------------------ what is left of output
+def show(rig: BrokerRig, index: int, text: bytes, offset: int = 0) -> None:
+    session = bytes([index]) * 15 + b"s"
+    frame = Frame(frames.DATA, session, frames.STDOUT, offset, text)
+    rig.broker.take_agent_frame(f"uid-{index}", frame, rig.now)
+    rig.settle()
+
+
+def test_the_last_lines_of_a_worker_are_there_when_it_is_gone_and_of_all_at_the_end():
+    rig = make_started()
+    show(rig, 0, b"zero\n")
+    show(rig, 1, b"one\n")
+    show(rig, 0, b"zero\n")  # known: an agent says it again after a cut
+    assert rig.broker.tails.hand_over() == []
+
+    rig.configure({0: GONE})
+    assert rig.broker.tails.hand_over() == [LastLines("job-worker-0", ("zero",), is_cut=False)]
+
+    rig.broker.tails.end_all()
+    assert rig.broker.tails.hand_over() == [LastLines("job-worker-1", ("one",), is_cut=False)]
+
+
+@pytest.mark.parametrize(("epoch", "start"), [(1, 2), (2, 1)])
+def test_of_who_may_have_printed_under_another_broker_there_may_have_been_more(
+    epoch: int, start: int
+):
+    memory = Memory(Report(epoch=epoch, launcher_uid="launcher-uid", broker_start=start))
+    rig = BrokerRig(memory)
+    identity = replace(IDENTITY, epoch=epoch)
+    broker = Broker(identity, memory, wire=rig, shelf=rig, now=rig.now)
+    broker.tails.follow([Member("job-worker-0", "uid-0", 1, ACTIVE, "main")])
+
+    broker.tails.end_all()
+    assert broker.tails.hand_over() == [LastLines("job-worker-0", (), is_cut=True)]
+
+
+def test_no_worker_prints_in_the_name_of_another():
+    rig = make_started()
+    session = bytes([0]) * 15 + b"s"
+    frame = Frame(frames.DATA, session, frames.STDOUT, 0, b"I am worker 0\n")
+    rig.broker.take_agent_frame("uid-1", frame, rig.now)
+
+    rig.broker.tails.end_all()
+    assert [last.lines for last in rig.broker.tails.hand_over()] == [(), ()]
+
+
+# ------------------------------------------------------------------ ranks without a ring
+def count(rig: BrokerRig, index: int, *counts: int) -> None:
+    rig.hear(index, frames.PONG, sent=rig.now, ranks=list(counts))
+
+
+def test_ranks_that_never_call_init_and_print_nothing_are_told_after_ten_minutes():
+    rig = make_started()
+    count(rig, 0, 1, 0, 0)
+    count(rig, 1, 1, 0, 0)
+    rig.wait(599.0)
+    assert rig.report.problems == {}
+    assert rig.broker.due() <= rig.now + 1.0
+    rig.wait(1.0)
+    assert rig.report.problems["NoRing"].startswith(
+        "2 ranks run, none of them has called hvd.init(), and for 10 min none has printed anything"
+    )
+    count(rig, 0, 0, 1, 0)
+    assert rig.report.problems == {}
+
+
+def test_one_rank_alone_is_told_of_as_one():
+    rig = make_started()
+    end_session(rig, 1, 0)
+    count(rig, 0, 1, 0, 0)
+    rig.wait(600.0)
+    assert rig.report.problems["NoRing"].startswith("1 rank runs, it has not called hvd.init(), ")
+    count(rig, 0, 0, 1, 0)
+    rig.wait(600.0)
+    assert rig.report.problems["NoRing"].startswith("the only rank is in hvd.init(), and for 10 ")
+
+
+def test_a_rank_for_which_the_others_wait_is_told_by_its_worker():
+    rig = make_started()
+    count(rig, 0, 0, 1, 0)
+    count(rig, 1, 1, 0, 0)
+    rig.wait(600.0)
+    told = rig.report.problems["NoRing"]
+    assert told.startswith("1 of 2 ranks wait in hvd.init(), and for 10 min the others, in job-wo")
+    assert "in job-worker-1, have neither called it nor printed anything" in told
+
+
+def test_ranks_that_do_not_find_each_other_are_told():
+    rig = make_started()
+    count(rig, 0, 0, 1, 0)
+    count(rig, 1, 0, 1, 0)
+    rig.wait(600.0)
+    assert rig.report.problems["NoRing"].startswith("all 2 ranks are in hvd.init(), and for 10 min")
+
+
+def test_while_a_rank_prints_nothing_is_told_and_what_is_no_rank_says_nothing():
+    rig = make_started()
+    rig.peer(50, frames.SPAWN, A, host="job-worker-0", command="tail -f", ranks=0)
+    rig.hear(0, frames.SPAWNED, A, pid=9, instance="i")
+    count(rig, 0, 1, 0, 0)
+    count(rig, 1, 1, 0, 0)
+    rig.wait(500.0)
+    show(rig, 0, b"still loading")
+    rig.wait(599.0)
+    other = Frame(frames.DATA, A, frames.STDOUT, 0, b"x")
+    rig.broker.take_agent_frame("uid-0", other, rig.now)
+    assert rig.report.problems == {}
+    rig.wait(1.0)
+    assert "NoRing" in rig.report.problems
+    show(rig, 0, b"at last", 13)
+    assert rig.report.problems == {}
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [(0, 0, 1), (0, 1, 0)],  # it has come later, and waits for the others' next commit
+        [(0, 0, 1), (0, 0, 1)],
+        [(1, 0, 0), (0, 0, 0)],  # of one nothing is known
+        [(1, 0, 0), (2, 0, 0)],
+        [(1, 0, 0), ()],
+        [(1, 0, 0), (-1, 2, 0)],
+        [(), ()],
+    ],
+)
+def test_nothing_is_told_where_there_is_a_ring_or_not_all_is_known(counts: list[tuple[int, ...]]):
+    rig = make_started()
+    for index, told in enumerate(counts):
+        count(rig, index, *told)
+    rig.wait(3600.0)
+    assert rig.report.problems == {}
+
+
+def test_ranks_that_have_ended_wait_for_nothing():
+    rig = make_started()
+    count(rig, 0, 1, 0, 0)
+    count(rig, 1, 1, 0, 0)
+    rig.wait(600.0)
+    end_session(rig, 0)
+    end_session(rig, 1)
+    assert "NoRing" not in rig.report.problems

@@ -85,6 +85,7 @@ class ScriptedApi:
         self.reads: list[Any] = []
         self.read_at: list[float] = []
         self.watches: list[list[Any]] = []
+        self.watched_from: list[str] = []
 
     async def patch(self, ref: Ref, body: Any, **kwargs: Any) -> Any:
         if self.errors:
@@ -100,6 +101,7 @@ class ScriptedApi:
         return found
 
     async def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
+        self.watched_from.append(kwargs["resource_version"])
         for step in self.watches.pop(0) if self.watches else [60.0]:
             if isinstance(step, float):
                 await asyncio.sleep(step)
@@ -326,6 +328,20 @@ def test_the_config_is_read_then_watched_and_read_each_half_minute():
         api.watches = [[5.0, make_object(encode_config(make_config(2))), 55.0]]
         taken, _ = await follow(api, 59.0)
         assert taken == [(0.0, 1), (5.0, 2), (30.0, 1)]
+
+    run(check())
+
+
+def test_a_config_that_the_server_has_forgotten_the_version_of_is_watched_from_nowhere():
+    async def check() -> None:
+        api = ScriptedApi()
+        old = make_object(encode_config(make_config(1)))
+        api.reads = [{**old, "metadata": {"resourceVersion": "7"}}]
+        forgotten = Expired(410, "Expired", "too old resource version: 7 (9)")
+        api.watches = [[60.0], [forgotten], [3.0, make_object(encode_config(make_config(2))), 55.0]]
+        taken, _ = await follow(api, 64.0)
+        assert api.watched_from == ["7", "7", ""]
+        assert (63.5, 2) in taken
 
     run(check())
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import launcher
 from et_contract import frames, names
@@ -26,6 +27,7 @@ from et_contract.documents import (
     decode_report,
     encode_config,
 )
+from et_contract.tails import TOLD
 from et_kube.api import MERGE_PATCH, Listing, WatchEvent
 from et_kube.errors import NotFound, StreamEnded, Unreachable
 from et_kube.resources import Json, Ref, Resource
@@ -420,3 +422,15 @@ async def test_discovery_is_answered_by_the_broker(rig: Rig):
         assert await finish(ask) == (0, b"job-worker-0:1\n\n")
         assert rig.paths.socket.stat().st_mode & 0o777 == 0o666
         await rig.stop_broker()
+
+
+async def test_the_last_lines_of_its_workers_are_in_the_log_of_a_broker_that_ends(rig: Rig):
+    with capture_logs() as logged:
+        async with asyncio.TaskGroup() as group:
+            await rig.start_listed(group)
+            shim = await rig.start_shim("seq 5000; printf 'caf\\303\\251 \\377'; exit 3")
+            await finish(shim)
+            await rig.stop_broker()
+    [told] = [entry for entry in logged if entry["event"] == TOLD]
+    assert (told["worker"], told["cut"]) == ("job-worker-0", True)
+    assert told["lines"][-3:] == ["4999", "5000", "caf\xe9 \ufffd"]

@@ -39,15 +39,15 @@ def test_it_never_leaves_the_list_alone():
     nudging.advance(None, 17.0)
     assert nudging.shown is not None
     assert nudging.due() is None
-    nudging.follow_change(has_spare=False)
+    nudging.follow_change(has_left=False)
     assert nudging.shown is None
 
 
-def test_a_change_that_a_spare_must_hear_of_has_a_name_of_its_own():
+def test_each_removal_has_a_name_of_its_own():
     nudging = Nudging()
-    nudging.follow_change(has_spare=True)
+    nudging.follow_change(has_left=True)
     first = nudging.shown
-    nudging.follow_change(has_spare=True)
+    nudging.follow_change(has_left=True)
     assert first is not None
     assert nudging.shown not in {None, first}
 

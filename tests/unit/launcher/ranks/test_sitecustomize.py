@@ -33,6 +33,7 @@ def test_the_path_is_what_launcher_and_template_say(path: str | None):
     assert compare(path) == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "said"),
     [

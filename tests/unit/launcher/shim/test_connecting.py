@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from launcher.shim.connecting import PROMPT_GROWTH, PROMPT_PAUSE, Line
 from tests.unit.launcher.shim.brokers import FakeBroker, Start
 
 USE_UP = """
@@ -39,3 +42,16 @@ def test_a_look_at_the_list_finds_none(broker: FakeBroker, start: Start):
     looker = start(USE_UP + hasten + LOOK.format(path=str(broker.path)))
     assert looker.communicate(timeout=20)[0].split() == [b"None", b"None"]
     assert looker.returncode == 0
+
+
+def test_a_broker_that_begins_is_found_soon(tmp_path: Path) -> None:
+    line = Line(str(tmp_path / "none"), PROMPT_PAUSE, PROMPT_GROWTH)
+    now = 0.0
+    late = []
+    while now < 10.0:
+        assert not line.connect(now, b"")
+        pause = line.due_in(now) or 0.0
+        late.append(pause - 1.5 * (PROMPT_PAUSE + now / 10))
+        now += pause
+    assert max(late) < 0.02  # the dice may have made what was waited shorter than it was meant
+    assert len(late) < 100

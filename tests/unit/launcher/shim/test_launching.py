@@ -63,6 +63,25 @@ def ended(peer: Peer) -> int:
     return code
 
 
+def test_what_the_command_will_start_often_is_compiled_once_it_runs(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    lib = Path(paths.lib)
+    (lib / "part").mkdir(parents=True)
+    for name, text in (("good.py", "x = 1"), ("part/other.py", ""), ("bad.py", "x = (")):
+        (lib / name).write_text(text)
+    process = run_launcher(start, paths, "sh", "-c", "exit 3")
+    peer = broker.accept()
+    peer.expect(frames.LAUNCH)
+    assert not list(lib.rglob("*.pyc"))
+    peer.send(frames.GO, {"hosts": HOSTS})
+    assert ended(peer) == 3
+    _, said = process.communicate(timeout=20)
+    compiled = sorted(path.name.partition(".")[0] for path in lib.rglob("*.pyc"))
+    assert compiled == ["good", "other"]
+    assert b"cannot compile bad.py" in said
+
+
 def test_the_command_starts_at_go_and_its_code_is_reported_and_returned(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):

@@ -10,23 +10,31 @@ from et_contract import names
 from tests.unit.launcher.shim.brokers import PYTHON, Start
 
 WORKER = """
+import threading
+
 class WorkerNotificationClient:
     _probe_timeout, _attempts, _addresses = 20, 3, {"eth0": [("10.0.0.1", 9)]}
 
     def __init__(self, lives):
         self.lives = lives
+        self.answers = threading.Event()
+        self.asked = []
 
     def _probe(self, addresses):
-        assert (self._probe_timeout, self._attempts) == (5.0, 1)
+        self.asked.append((self._probe_timeout, self._attempts))
+        self.answers.wait()
         return addresses if self.lives else {}
 
     def notify_hosts_updated(self, timestamp, update_res):
         assert (self._probe_timeout, self._attempts) == (20, 3)
-        return timestamp, update_res
+        print("told", timestamp, update_res, flush=True)
+        if update_res == "lost":
+            raise ConnectionError(update_res)
 """
 HOROVODRUN = """#!{python} -S
 import sys
 import multiprocessing
+import threading
 from horovod.runner.elastic.worker import WorkerNotificationClient as Client
 
 def say(*words):
@@ -39,10 +47,16 @@ if __name__ == "__main__":
     child.join()
     for lives in (True, False):
         client = Client(lives)
-        try:
-            say(client.notify_hosts_updated(7, "added"))
-        except ConnectionError as error:
-            say(error, client._probe_timeout, client._attempts)
+        for change in ("added", "lost", "removed"):
+            try:
+                client.notify_hosts_updated(7, change)
+            except ConnectionError as error:
+                say(error, "is passed over")
+        say("goes on")
+        client.answers.set()
+        for thread in threading.enumerate()[1:]:
+            thread.join()
+        say(*client.asked)
     say(*sys.argv[1:3])
     sys.exit(5)
 """
@@ -64,13 +78,20 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_a_worker_that_answers_soon_is_told_of_a_change(start: Start, tree: Path):
+def test_only_a_worker_that_answers_is_told_of_changes_and_nobody_waits_for_it(
+    start: Start, tree: Path
+):
     process = start(RUN, *ELASTIC, env={"PATH": f"{tree}:/usr/bin:/bin", **FAST})
     out, err = process.communicate(timeout=20)
     assert out.decode().splitlines() == [
         "__main__ has a child",
-        "(7, 'added')",
-        "the worker of rank 0 does not answer 20 3",
+        "goes on",
+        "told 7 added",
+        "told 7 lost",
+        "told 7 removed",
+        "(5.0, 1) (5.0, 1) (5.0, 1)",
+        "goes on",
+        "(5.0, 1)",
         "--gloo-timeout-seconds 120",
     ], err
     assert process.returncode == 5
@@ -88,8 +109,8 @@ def test_a_job_that_waits_and_a_static_run_tell_as_horovod_does(
 ):
     process = start(RUN, *words, env={"PATH": f"{tree}:/usr/bin:/bin", **environ})
     out, _ = process.communicate(timeout=20)
-    assert "does not answer" not in out.decode()
-    assert out.decode().splitlines()[1:3] == ["(7, 'added')"] * 2
+    told = ["told 7 added", "told 7 lost", "lost is passed over", "told 7 removed"]
+    assert out.decode().splitlines()[1:6] == [*told, "goes on"]
 
 
 def test_a_horovod_that_tells_otherwise_runs_as_it_is(start: Start, tree: Path):
@@ -98,5 +119,5 @@ def test_a_horovod_that_tells_otherwise_runs_as_it_is(start: Start, tree: Path):
     process = start(RUN, *ELASTIC, env={"PATH": f"{tree}:/usr/bin:/bin", **FAST})
     out, err = process.communicate(timeout=20)
     assert b"a lost worker may hold horovodrun up: Misfit: _probe takes self and not" in err
-    assert b"(7, 'added')" in out
+    assert b"told 7 removed\ngoes on" in out
     assert process.returncode == 5

@@ -23,8 +23,9 @@ def start(folder: Path, *command: str, grace: int = 60) -> subprocess.Popen[str]
     script = folder / "src" / paths.SSH_WORKER.rpartition("/")[2]
     script.parent.mkdir(exist_ok=True)
     script.symlink_to(ROOT / "launcher" / "ssh" / "worker.sh")
-    ranks = "launcher/ranks/sitecustomize.py"
-    (folder / "src" / ranks.replace("/", paths.SLASH)).symlink_to(ROOT / ranks)
+    for ours in (ROOT / "launcher" / "ranks").glob("*.py"):
+        name = f"launcher/ranks/{ours.name}".replace("/", paths.SLASH)
+        (folder / "src" / name).symlink_to(ours)
     (folder / "run").mkdir(exist_ok=True)
     (folder / "keys").mkdir()
     (folder / "keys" / names.KEY_HOST).write_text("the host key")
@@ -110,8 +111,11 @@ def test_ranks_find_what_they_begin_with(tmp_path: Path, sshd: Path) -> None:
         process.wait(PATIENCE)
         assert process.stderr
         assert process.stderr.read() == ""
-    ours = ROOT / "launcher" / "ranks" / "sitecustomize.py"
-    assert (tmp_path / "run" / "ranks" / "sitecustomize.py").read_text() == ours.read_text()
+    ours = list((ROOT / "launcher" / "ranks").glob("[a-z]*.py"))
+    placed = list((tmp_path / "run" / "ranks").iterdir())
+    assert {path.name: path.read_text() for path in placed} == {
+        path.name: path.read_text() for path in ours
+    }
 
 
 @pytest.mark.long

@@ -1,0 +1,130 @@
+"""How a training goes on, step by step, until a loss and after it. No I/O, no clock.
+
+Times in a log are of the machine that wrote it, all others seconds of one clock of ours: none is
+compared with one of the other kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+
+from et.steps import parse_rank, parse_step
+
+LEAST_PAUSE = 1.5
+"""Seconds by which a step is late at least, that its lateness counts as a pause."""
+
+Key = tuple[int | None, int, int]
+"""A step: its epoch, where lines tell of epochs, how often the numbers have begun anew, itself."""
+
+
+@dataclass(slots=True)
+class Course:
+    """How far the lines of one rank have come."""
+
+    epoch: int | None = None
+    lap: int = 0
+    last: Key | None = None
+    at: datetime | None = None
+    is_last_of_lap: bool = False
+    seen: set[Key] = field(default_factory=set)
+    again: int = 0
+
+
+@dataclass(slots=True)
+class Training:
+    """What a log tells of steps, line by line, until a loss and from then on."""
+
+    moments: list[datetime] = field(default_factory=list)
+    """When it told of a step, as the log has it; of ranks that tell of the same one, once."""
+    courses: dict[str, Course] = field(default_factory=dict)
+    size: int | None = None
+    is_ahead: bool = False
+    """The newest step was not told of before."""
+    spacing: int = 1
+    """From one number that is told to the next, most often."""
+    heard: float = 0.0
+    """By our clock, when it last told of one."""
+    loss: int | None = None
+    """So many of `moments` were before it."""
+    size_before: int | None = None
+    _last: tuple[str, int | None] = ("", None)
+    _limit: float = 0.0
+    """Seconds beyond which a step is late, from the loss on."""
+    _strides: list[int] = field(default_factory=list)
+
+    def take(self, at: datetime, text: str, now: float) -> None:
+        """Read a line that was printed at `at` and heard of `now`."""
+        step = parse_step(text)
+        if step is None:
+            return
+        rank = parse_rank(text)
+        self.heard = now
+        self.size = step.size if step.size is not None else self.size
+        course = self.courses.setdefault(rank, Course())
+        course.epoch = step.epoch if step.epoch is not None else course.epoch
+        before = self._last
+        if step.number is not None:
+            self._count(course, at, step.number, is_last=step.number == step.total)
+            self._last = rank, step.number
+        if step.number is None or before[1] != step.number or before[0] == rank:
+            self.moments.append(at)
+
+    def mark(self) -> None:
+        """The loss is now."""
+        if self.loss is None:
+            self.loss, self.size_before = len(self.moments), self.size
+            self._limit = self._find_limit()
+            self.spacing = round(median(self._strides)) if self._strides else 1
+
+    @property
+    def tells(self) -> bool:
+        """Whether it tells of steps at all."""
+        return bool(self.moments)
+
+    @property
+    def again(self) -> int:
+        """Steps that were told of before, and once more since the loss, by one rank."""
+        return max((course.again for course in self.courses.values()), default=0) * self.spacing
+
+    @property
+    def usual(self) -> float | None:
+        """Seconds from one step to the next, before the loss; None where too few were seen."""
+        gaps = _list_gaps(self.moments[: self.loss])
+        return median(gaps) if gaps else None
+
+    def list_pauses(self, silent: float = 0.0) -> list[float]:
+        """Seconds without a step since the loss, longer than usual; it is `silent` for so long."""
+        if self.loss is None:
+            return []
+        start = max(self.loss - 1, 0)
+        gaps = [*_list_gaps(self.moments[start:]), silent]
+        return [gap for gap in gaps if gap > self._limit]
+
+    def _find_limit(self) -> float:
+        usual = self.usual or 0.0
+        return max(3 * usual, usual + LEAST_PAUSE)
+
+    def _count(self, course: Course, at: datetime, number: int, *, is_last: bool) -> None:
+        if course.is_last_of_lap and number <= 1:
+            course.lap += 1
+        course.is_last_of_lap = is_last
+        key = (course.epoch, course.lap, number)
+        is_soon = course.at is not None and (at - course.at).total_seconds() <= self._limit
+        course.at = at
+        if key == course.last and (is_soon or self.loss is None):
+            return  # a bar that is drawn again, or two lines of one step
+        if self.loss is not None:
+            course.again += key in course.seen
+        elif course.last is not None and number > course.last[2]:
+            self._strides.append(number - course.last[2])
+        self.is_ahead = key not in course.seen
+        course.seen.add(key)
+        course.last = key
+
+
+def _list_gaps(moments: Sequence[datetime]) -> list[float]:
+    return [max((other - one).total_seconds(), 0.0) for one, other in pairwise(moments)]

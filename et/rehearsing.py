@@ -1,0 +1,283 @@
+"""`et rehearse`: one worker of a job that trains is taken away, to see what its loss costs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from et.choosing import check, choose
+from et.clusters import Cluster, get_meta
+from et.errors import REFUSALS, EtError, explain
+from et.logs import Beginning, PodLog
+from et.losses import Loss, advise, describe, list_hosts
+from et.nodes import Departure, find_moment
+from et.reading import (
+    explain_end,
+    find_launcher,
+    has_ended,
+    read_events,
+    read_job,
+    read_pods,
+    read_scalings,
+)
+from et.screens import Screen, format_clock
+from et.stories import find_count, read_event
+from et.waiting import wait_until
+from et_contract.pods import Role
+from et_kube.errors import Conflict, KubeError, NotFound
+from et_kube.notices import LEAVING_AT, LEAVING_REASON
+from et_kube.racing import run_unless
+from et_kube.resources import PODS, Json, Ref
+from et_kube.retrying import TRANSIENT
+from et_kube.times import format_time
+from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.model.jobs import TrainingJob
+from et_operator.model.pods import Pod
+from et_operator.model.texts import count
+
+LOOK = timedelta(seconds=1)
+EVENTS_EACH = 3.0
+"""Seconds from one read of the namespace's Events, which may be many, to the next."""
+TAIL = 1000
+"""Lines of the log that are read to know how fast it trains, and what it has trained."""
+WHY = "et rehearse: to see what a loss costs"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which worker, "" for the newest; killed, or told that it ends after a `span`."""
+
+    worker: str = ""
+    span: timedelta = timedelta(seconds=60)
+    limit: timedelta = timedelta(minutes=10)
+    is_kill: bool = False
+    is_sure: bool = False
+
+
+async def rehearse(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> bool:
+    """Take the worker, see what follows, and say what that cost; whether all was seen.
+
+    Raises:
+        EtError: the job could not do without it, or is not as it usually is; or somebody says no.
+    """
+    rehearsal = await prepare(cluster, screen, name, wish)
+    if not wish.is_sure:
+        rehearsal.ask()
+        same = replace(wish, worker=rehearsal.worker.name)  # who is asked may think for long
+        rehearsal = await prepare(cluster, screen, name, same)
+    async with rehearsal.taking_back():
+        await rehearsal.take()
+        await rehearsal.watch()
+    rehearsal.tell()
+    return not rehearsal.end
+
+
+async def prepare(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> Rehearsal:
+    """Read all that there is; EtError where no worker, or not this one, can be taken."""
+    job = decode_job(await read_job(cluster, name))
+    check(job, [decode_scaling(item) for item in await read_scalings(cluster, job)])
+    pods = await read_pods(cluster, job)
+    hosts = list_hosts(job.status, name)
+    worker = choose(job, pods, hosts, wish.worker)
+    loss = Loss(worker.name, len(hosts), job.status.epoch)
+    old = frozenset(pod.name for pod in pods)
+    known = {_identify(event) for event in await read_events(cluster, job.key.namespace)}
+    found = Rehearsal(cluster, screen, wish, job, worker, loss, old, known)
+    await found.read_past()
+    return found
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """One loss, from before it until its end."""
+
+    cluster: Cluster
+    screen: Screen
+    wish: Wish
+    job: TrainingJob
+    worker: Pod
+    loss: Loss
+    old: frozenset[str]
+    """Pods that were there before."""
+    known: set[tuple[str, int]]
+    """Events that were there, or that were told."""
+    asked: float = 0.0
+    """When Events were read last."""
+    log: PodLog | None = None
+    is_told: bool = False
+    """The worker may have been told that it ends."""
+    trouble: str = ""
+    """Why the log cannot be read."""
+    end: str = ""
+    """Why not all was seen."""
+
+    async def read_past(self) -> None:
+        """What the log has by now."""
+        try:
+            await self._read_log(is_following=False)
+        except KubeError as error:
+            self.trouble = explain(error)
+
+    def ask(self) -> None:
+        """Say what will be done, and let somebody decide; EtError where he says no."""
+        worker, loss = self.worker.name, self.loss
+        if self.wish.is_kill:
+            how = f"{worker} is killed: its pod is deleted without any grace"
+        else:
+            seconds = self.wish.span.total_seconds()
+            how = f"{worker} is told that it ends in {seconds:.0f} s, and is moved before"
+        self.screen.hint(
+            f"{how}. {self.job.key.name} trains on with {count(loss.hosts - 1, 'host')} until "
+            "another one is there; what that costs is real"
+        )
+        if not loss.training.tells:
+            why = f"cannot be read ({self.trouble})" if self.trouble else "tells of no step yet"
+            self.screen.hint(f"its log {why}: what the training loses will not be known")
+        if not self.screen.ask("Do it?"):
+            raise EtError(f"nothing was done: {self.job.key.name} has all its workers")
+
+    async def take(self) -> None:
+        """Kill it, or tell it that it ends."""
+        ref, uid = self._ref, self.worker.uid
+        try:
+            if self.wish.is_kill:
+                self.loss.mark(self._now)
+                await self.cluster.api.delete(ref, uid=uid, grace_seconds=0)
+                self.screen.say(f"{ref.name} is killed")
+                return
+            now = self.cluster.clock.now()
+            moment = find_moment(Departure(self.wish.span), now).replace(microsecond=0)
+            self.is_told = True
+            await self._annotate({LEAVING_AT: format_time(moment), LEAVING_REASON: WHY})
+        except REFUSALS as error:
+            self.is_told = False
+            if isinstance(error, NotFound | Conflict):
+                raise EtError(f"{ref.name} has gone meanwhile: nothing was done") from error
+            raise
+        at = format_clock(moment, now)
+        self.screen.say(f"{ref.name} is told that it ends at {at}; Ctrl-C takes that back")
+
+    async def watch(self) -> None:
+        """See what follows, until all hosts are back and train."""
+        limit = self.wish.limit + (timedelta() if self.wish.is_kill else self.wish.span)
+        work = wait_until(self.cluster.clock, self.look, limit)
+        try:
+            await run_unless(self._read_on(), work)
+        except TimeoutError as error:
+            why = f": {error}" if str(error) else ""
+            self.end = f"not all of it was seen in {limit.total_seconds():.0f} s{why}"
+
+    @asynccontextmanager
+    async def taking_back(self) -> AsyncIterator[None]:
+        """Whoever gives up, or is interrupted, takes back what was said of a worker that stays."""
+        try:
+            yield
+        finally:
+            if self.is_told and not self.loss.is_away:
+                await self._take_back()
+
+    async def look(self) -> bool:
+        """Read job, pods and Events; whether nothing more is to come."""
+        loss, now = self.loss, self._now
+        name = self.job.key.name
+        job = decode_job(await read_job(self.cluster, name))
+        if job.uid != self.job.uid:
+            raise EtError(f"{name} was deleted and made anew meanwhile")
+        loss.take_status(job.status, name, now)
+        workers = [pod for pod in await read_pods(self.cluster, job) if pod.role is Role.WORKER]
+        loss.take_pods(workers, self.old, now)
+        if has_ended(job):
+            self.end = f"{name} has ended meanwhile ({job.status.phase}): {explain_end(job)}"
+        is_over = bool(self.end) or loss.is_over(self._now)
+        if is_over or now - self.asked >= EVENTS_EACH:
+            self.asked = now
+            for event in await read_events(self.cluster, job.key.namespace):
+                self._take_event(event)
+        return is_over
+
+    def tell(self) -> None:
+        """What it cost, and what would lower that."""
+        loss, now, spec = self.loss, self._now, self.job.spec
+        if self.end:
+            self.screen.warn(self.end)
+        if self.trouble:
+            self.screen.warn(f"the launcher's log cannot be read: {self.trouble}")
+        self.screen.say(f"what the loss of {loss.worker} cost {self.job.key.name}:")
+        for line in describe(loss, now):
+            self.screen.say(f"  {line}")
+        advice = list(advise(loss, spec, now)) if spec is not None else []
+        if not advice:
+            self.screen.say("nothing that was seen would lower that")
+            return
+        self.screen.say("what would lower that, or the risk:")
+        for line in advice:
+            self.screen.say(f"  {line}")
+
+    @property
+    def _now(self) -> float:
+        return self.cluster.clock.monotonic()
+
+    @property
+    def _ref(self) -> Ref:
+        return Ref(PODS, self.worker.namespace, self.worker.name)
+
+    async def _annotate(self, marks: Mapping[str, str | None]) -> None:
+        body = {"metadata": {"uid": self.worker.uid, "annotations": marks}}
+        await self.cluster.api.patch(self._ref, body)
+
+    async def _take_back(self) -> None:
+        pod = self.worker
+        try:
+            await self._annotate({LEAVING_AT: None, LEAVING_REASON: None})
+        except (NotFound, Conflict):
+            return
+        except KubeError as error:
+            command = f"kubectl annotate pod {pod.name} -n {pod.namespace} {LEAVING_AT}-"
+            told = f"{pod.name} is still told that it ends: {explain(error)}"
+            self.screen.warn(f"{told}; `{command}` takes that back")
+            return
+        goes = self.loss.left is not None
+        fate = "but it leaves already, and another takes its place" if goes else "and it stays"
+        self.screen.hint(f"what {pod.name} was told is taken back, {fate}")
+
+    def _take_event(self, event: Json) -> None:
+        identity = _identify(event)
+        if identity in self.known:
+            return
+        self.known.add(identity)
+        about = str((event.get("involvedObject") or {}).get("name") or "")
+        self.loss.take_event(str(event.get("reason")), about, str(event.get("message")))
+        entry = read_event(event, self.job, {})
+        if entry is not None:
+            at = format_clock(entry.at, self.cluster.clock.now())
+            self.screen.say(f"  {at}  {entry.what}  {entry.text}")
+
+    async def _read_on(self) -> None:
+        """Follow the log, opened again where it broke off; never ends."""
+        while True:
+            try:
+                await self._read_log(is_following=True)
+                self.trouble = ""
+            except TRANSIENT:
+                pass  # `look` knows when it is enough
+            except KubeError as error:
+                self.trouble = explain(error)
+            await self.cluster.clock.sleep(LOOK)
+
+    async def _read_log(self, *, is_following: bool) -> None:
+        pods = await read_pods(self.cluster, self.job)
+        pod = find_launcher(pods, self.job)
+        if pod is None or not pod.has_container_started:
+            return
+        if self.log is None or self.log.pod.uid != pod.uid:
+            self.log = PodLog(self.cluster, pod, Beginning(tail=TAIL))
+        async with aclosing(self.log.read(is_following=is_following)) as lines:
+            async for line in lines:
+                self.trouble = ""
+                self.loss.training.take(line.at, line.text, self._now)
+
+
+def _identify(event: Json) -> tuple[str, int]:
+    return get_meta(event, "uid"), find_count(event)

@@ -1,0 +1,65 @@
+"""How far the ranks of this worker are: each says it in a file that is called as its process.
+
+launcher/ranks writes there once Horovod is imported, when hvd.init() begins, and when it has formed
+a ring. Who has ended says nothing any more, nor does another program that it has become: a rank
+has its file open, and locked. Who never imports Horovod never does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from itertools import islice
+from typing import List
+
+from et_contract.texts import read_file
+
+STATES = (b"imported", b"entered", b"joined")
+MOST_FILES = 1024
+_MOST_BYTES = 16
+
+
+class RankFiles:
+    """The folder of these files, empty at first; where it cannot be made nobody says anything."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)
+            for name in self._list_names():
+                os.unlink(os.path.join(folder, name))  # of a container before this one
+
+    def count(self) -> List[int]:
+        """How many living ranks are in each of STATES."""
+        found = [0] * len(STATES)
+        for name in self._list_names():
+            path = os.path.join(self._folder, name)
+            try:
+                if not os.path.exists("/proc/" + name):
+                    os.unlink(path)
+                    continue
+                state = STATES.index(read_file(path, _MOST_BYTES, os.O_NOFOLLOW))
+                found[state] += _is_locked(path)
+            except (OSError, ValueError):  # just being written, or not by ours
+                continue
+        return found
+
+    def _list_names(self) -> List[str]:
+        try:
+            with os.scandir(self._folder) as entries:
+                return [e.name for e in islice(entries, MOST_FILES) if e.name.isdigit()]
+        except OSError:
+            return []
+
+
+def _is_locked(path: str) -> bool:
+    """Whether its rank has it open; a file has a word only once it is locked."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False

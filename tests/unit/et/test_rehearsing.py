@@ -1,0 +1,356 @@
+"""`et rehearse` against the whole operator, in a simulated world."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from et.choosing import check, choose
+from et.errors import EtError
+from et.reading import EVENTS
+from et.rehearsing import Wish, rehearse
+from et.screens import Screen
+from et_kube.errors import KubeError, Refused
+from et_kube.notices import LEAVING_AT
+from et_kube.resources import NODES, PODS, SCALE_INS, TRAINING_JOBS
+from et_kube.times import format_time
+from et_operator.model.statuses import JobStatus
+from fakes.clients import Call, Moment
+from tests.makers import make_scale_in
+from tests.planning_makers import make_job, make_spec
+from tests.simulation.lives import start
+from tests.simulation.worlds import NAMESPACE, SimulatedWorld
+from tests.unit.et.rigs import FakeLogs, join, make_screen, read
+from tests.unit.et.test_commands import Desk
+from tests.unit.et.test_deleting import Answering
+
+SECOND = timedelta(seconds=1)
+KILL = Wish(is_kill=True, is_sure=True)
+NOTICE = Wish(is_sure=True)
+LAUNCHER = "train-launcher"
+LOST = "train-worker-1"
+
+
+@pytest.fixture
+async def world() -> SimulatedWorld:
+    world = SimulatedWorld()
+    await start(world, minReplicas=1)
+    await world.settle(timedelta(minutes=2))
+    return world
+
+
+class Trainer:
+    """Prints a step each second, but for a while after a worker was lost; some of them again."""
+
+    def __init__(self, world: SimulatedWorld, pause: int = 0, again: int = 0) -> None:
+        self.world, self.logs = world, FakeLogs()
+        self.pause, self.again, self.step, self.had_both = pause, again, 0, True
+
+    def go(self) -> None:
+        has_both = len(self.world.workers()) == 2 and LOST in self.world.workers()
+        if self.had_both and not has_both:
+            self.had_both, self.step = False, self.step - self.again
+        elif not self.had_both and self.pause > 0:
+            self.pause -= 1
+            return
+        self.step += 1
+        size = len(self.world.broker.find_hosts("train"))
+        line = f"[0]<stdout>:step={self.step} loss=0.1 size={size}"
+        self.logs.write(LAUNCHER, line, at=self.world.clock.now())
+
+    async def live(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.go()
+            await self.world.rest()
+            await self.world.clock.advance(SECOND)
+
+
+async def try_to(
+    trainer: Trainer,
+    screen: Screen,
+    wish: Wish,
+    *,
+    seconds: int = 300,
+    before: Callable[[asyncio.Task[None]], Awaitable[None]] | None = None,
+) -> tuple[bool | None, list[Exception]]:
+    """Rehearse it while the world goes on; what it answered, and what it raised."""
+    answers: list[bool] = []
+    raised: list[Exception] = []
+
+    async def go() -> None:
+        try:
+            answers.append(await rehearse(join(trainer.world, trainer.logs), screen, "train", wish))
+        except (EtError, KubeError) as error:
+            raised.append(error)
+
+    await trainer.live(10)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(go())
+        if before is not None:
+            await before(task)
+        for _ in range(seconds):
+            if task.done():
+                break
+            await trainer.live(1)
+        assert task.done()
+    return next(iter(answers), None), raised
+
+
+def read_mark(world: SimulatedWorld, name: str = LOST) -> object:
+    return (world.get(PODS, name).get("metadata", {}).get("annotations") or {}).get(LEAVING_AT)
+
+
+def tell(world: SimulatedWorld, reason: str, text: str) -> None:
+    """An Event about the job."""
+    job = world.get(TRAINING_JOBS, "train")["metadata"]
+    about = {"kind": "TrainingJob", "name": "train", "uid": job["uid"]}
+    body = {
+        "metadata": {"name": f"train.{reason.lower()}"},
+        "involvedObject": about,
+        "reason": reason,
+        "message": text,
+        "type": "Normal",
+        "eventTime": format_time(world.clock.now()),
+    }
+    world.cluster.create(EVENTS, NAMESPACE, body)
+
+
+async def test_a_killed_worker_costs_the_pause_and_the_steps_again(world: SimulatedWorld):
+    screen = make_screen()
+    answer, raised = await try_to(Trainer(world, pause=6, again=3), screen, KILL)
+
+    assert (answer, raised) == (True, [])
+    said = read(screen.out).splitlines()
+    assert said[:2] == [f"{LOST} is killed", "what the loss of train-worker-1 cost train:"]
+    assert said[2].startswith("  no step for ")
+    assert said[3] == "  3 steps trained again"
+    assert said[4] == f"  {LOST} has gone"
+    assert said[5].startswith("  2 hosts again ")
+    assert said[5].endswith("with train-worker-2 in its place")
+    assert said[6] == "what would lower that, or the risk:"
+    assert "a commit more often: the last one was 3 steps old" in said[7]
+    assert world.workers() == ["train-worker-0", "train-worker-2"]
+
+
+async def test_it_is_killed_without_grace_and_no_other_of_its_name(world: SimulatedWorld):
+    uid = world.get(PODS, LOST)["metadata"]["uid"]
+    await try_to(Trainer(world), make_screen(), KILL)
+
+    [call] = [c for c in world.log.calls if (c.user, c.verb) == ("et", "delete")]
+    assert call.ref.name == LOST
+    assert (call.body["uid"], call.body["grace"]) == (uid, 0)
+
+
+async def test_a_notice_moves_the_worker_and_the_command_says_how_it_left(world: SimulatedWorld):
+    screen, trainer = make_screen(), Trainer(world, pause=2)
+
+    async def prove(_: asyncio.Task[None]) -> None:
+        await trainer.live(20)
+        assert read_mark(world)
+        assert LOST in world.workers()
+        while LOST in world.workers():
+            await trainer.live(1)
+        tell(world, "WorkerMoved", f"worker {LOST} left: graceful, 19 s before its end")
+
+    answer, raised = await try_to(trainer, screen, NOTICE, before=prove)
+
+    assert (answer, raised) == (True, [])
+    said = read(screen.out)
+    assert f"{LOST} is told that it ends at " in said
+    assert "WorkerMoved  worker train-worker-1 left: graceful" in said
+    assert f"\n  {LOST} left: graceful, 19 s before its end\n" in said
+    assert "no step trained again" in said
+    assert said.endswith("nothing that was seen would lower that")
+    assert LOST not in world.workers()
+
+
+async def test_who_is_interrupted_takes_the_notice_back_and_the_worker_stays(
+    world: SimulatedWorld,
+):
+    screen, trainer = make_screen(), Trainer(world)
+
+    async def interrupt(task: asyncio.Task[None]) -> None:
+        await trainer.live(5)
+        assert read_mark(world)
+        task.cancel()
+        await trainer.live(1)
+
+    await try_to(trainer, screen, NOTICE, before=interrupt)
+    await trainer.live(100)
+
+    assert not read_mark(world)
+    assert LOST in world.workers()
+    assert read(screen.err) == f"what {LOST} was told is taken back, and it stays"
+
+
+async def test_what_cannot_be_taken_back_is_said_with_what_to_type(world: SimulatedWorld):
+    screen, trainer = make_screen(), Trainer(world)
+
+    def refuse(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "patch", Moment.BEFORE):
+            raise Refused(403, "Forbidden", "may not")
+
+    async def interrupt(task: asyncio.Task[None]) -> None:
+        await trainer.live(5)
+        world.log.faults.append(refuse)
+        task.cancel()
+        await trainer.live(1)
+
+    await try_to(trainer, screen, NOTICE, before=interrupt)
+
+    assert f"annotate pod {LOST} -n {NAMESPACE} {LEAVING_AT}-" in read(screen.err)
+
+
+async def test_who_may_not_tell_it_is_told_so_and_nothing_of_what_is_left(world: SimulatedWorld):
+    def refuse(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "patch", Moment.BEFORE):
+            raise Refused(403, "Forbidden", "may not")
+
+    world.log.faults.append(refuse)
+    screen = make_screen()
+    _, [error] = await try_to(Trainer(world), screen, NOTICE)
+
+    assert isinstance(error, Refused)
+    assert read(screen.err) == ""
+
+
+async def test_a_worker_that_does_not_come_back_in_time_is_said(world: SimulatedWorld):
+    world.kubelet.waiting["train-worker-2"] = "0/2 nodes are available"
+    screen = make_screen()
+    answer, _ = await try_to(Trainer(world), screen, replace(KILL, limit=30 * SECOND))
+
+    assert answer is False
+    assert "not all of it was seen in 30 s" in read(screen.err)
+    assert "not 2 hosts again after " in read(screen.out)
+    assert "no node had any for train-worker-2" in read(screen.out)
+
+
+async def test_a_job_that_ends_meanwhile_is_said_to_have_ended(world: SimulatedWorld):
+    screen, trainer = make_screen(), Trainer(world)
+
+    async def end(_: asyncio.Task[None]) -> None:
+        await trainer.live(5)
+        world.end_command(0)
+
+    answer, _ = await try_to(trainer, screen, NOTICE, before=end)
+
+    assert answer is False
+    assert "train has ended meanwhile (Succeeded)" in read(screen.err)
+
+
+@pytest.mark.parametrize("says", [False, True])
+async def test_it_asks_first_and_says_what_it_does(world: SimulatedWorld, says: bool):
+    screen = Answering(says=says)
+    answer, raised = await try_to(Trainer(world), screen, replace(KILL, is_sure=False))
+
+    assert f"{LOST} is killed: its pod is deleted" in read(screen.err)
+    assert "trains on with 1 host until" in read(screen.err).replace("\n", " ")
+    if says:
+        assert answer is True
+        return
+    assert [str(error) for error in raised] == ["nothing was done: train has all its workers"]
+    assert LOST in world.workers()
+
+
+async def test_of_a_log_without_steps_it_is_said_before(world: SimulatedWorld):
+    screen = Answering(says=False)
+    with pytest.raises(EtError):
+        await rehearse(join(world), screen, "train", Wish())
+    assert "its log tells of no step yet" in read(screen.err)
+
+
+# ------------------------------------------------------------------ refusals
+async def refuse(world: SimulatedWorld, wish: Wish = KILL) -> str:
+    with pytest.raises(EtError) as caught:
+        await rehearse(join(world), make_screen(), "train", wish)
+    assert not [c for c in world.log.calls if c.user == "et" and c.is_write]
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("workers", "least", "words"),
+    [
+        (2, 2, "has 2 workers and cannot go on with fewer, because of minReplicas 2: lower that"),
+        (1, 1, "has one worker alone"),
+    ],
+)
+async def test_below_the_least_number_nothing_is_taken(workers: int, least: int, words: str):
+    world = SimulatedWorld()
+    await start(world, workers=workers, minReplicas=least)
+    await world.settle(timedelta(minutes=2))
+    assert words in await refuse(world)
+
+
+async def test_beside_a_scaling_or_another_notice_nothing_is_taken(world: SimulatedWorld):
+    world.create(SCALE_INS, make_scale_in("in", count=1))
+    assert await refuse(world) == "ScaleIn in is not done yet: rehearse after it"
+    world.delete(SCALE_INS, "in")
+    node = world.get(PODS, LOST)["spec"]["nodeName"]
+    await world.settle(timedelta(minutes=2))
+    at = format_time((world.clock.now() + timedelta(hours=1)).replace(microsecond=0))
+    if world.cluster.find(ref := replace(world.ref(NODES, node), namespace="")):
+        world.cluster.patch(ref, {"metadata": {"annotations": {LEAVING_AT: at}}})
+    else:
+        marks = {"metadata": {"annotations": {LEAVING_AT: at}}}
+        world.change(PODS, LOST, marks)
+    await world.settle(SECOND)
+    assert "rehearse when that is over" in await refuse(world)
+
+
+async def test_where_a_worker_is_lost_already_nothing_is_taken(world: SimulatedWorld):
+    world.kubelet.waiting["train-worker-2"] = "0/2 nodes are available"
+    world.kubelet.fail(LOST, disruption="EvictionByEvictionAPI")
+    await world.settle(30 * SECOND)
+    assert "1 of 2 workers are hosts: rehearse when all are" in await refuse(world)
+
+
+async def test_a_suspended_job_loses_nothing(world: SimulatedWorld):
+    world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
+    await world.settle(timedelta(minutes=2))
+    assert "train is Suspended, not Running" in await refuse(world)
+
+
+async def test_only_a_host_can_be_taken(world: SimulatedWorld):
+    said = await refuse(world, replace(KILL, worker="7"))
+    assert said == "train-worker-7 is no host of train; hosts: train-worker-0, train-worker-1"
+
+
+async def test_the_worker_that_is_named_is_taken(world: SimulatedWorld):
+    trainer = Trainer(world)
+    await try_to(trainer, make_screen(), replace(KILL, worker="0"))
+    assert world.workers() == [LOST, "train-worker-2"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"spec": make_spec(2, is_elastic=False)}, "needs each of its workers"),
+        ({"status": JobStatus()}, "not seen by the operator"),
+        ({"spec": None}, "not Running"),
+    ],
+)
+def test_what_cannot_lose_one_is_told_so(changes: dict[str, Any], words: str):
+    status = JobStatus(phase="Running", decided_replicas=2)  # type: ignore[arg-type]
+    job = replace(make_job(2), **{"status": status, **changes})
+    with pytest.raises(EtError, match=words):
+        check(job, [])
+    with pytest.raises(EtError, match="none is no host"):
+        choose(job, [], [], "")
+
+
+@pytest.mark.parametrize(
+    "words", [("--kind", "kill", "--in", "5s"), ("--in", "2h"), ("--kind", "rank")]
+)
+def test_flags_that_make_no_sense_are_refused(words: tuple[str, ...]):
+    assert Desk().type("rehearse", "train", *words) == 2
+
+
+def test_a_job_that_is_not_there_is_said_to_be_missing():
+    desk = Desk()
+    assert desk.type("rehearse", "train", "-y") == 1
+    assert "there is no TrainingJob 'train'" in desk.err

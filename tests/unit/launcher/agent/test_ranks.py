@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+from pathlib import Path
+
+from et_contract import frames, paths
+from launcher.agent.ranks import RankFiles
+from tests.unit.launcher.agent.workers import PYTHON, Peer, Worker
+from tests.unit.launcher.ranks.horovods import RANK, RANKS, install, run_python
+from tests.unit.launcher.shim.brokers import ROOT
+
+STEPS = """
+import time
+def wait(name):
+    print("at", name, flush=True)
+    while not os.path.exists(name):
+        time.sleep(0.01)
+
+wait("init")
+horovod.during = lambda: wait("ring")
+horovod.init()
+wait("end")
+"""
+
+
+def ask(peer: Peer) -> list[int]:
+    peer.say(frames.PING, {"sent": 1.5})
+    answer = peer.expect(frames.PONG)
+    assert answer.pop("sent") == 1.5
+    ranks: list[int] = answer.pop("ranks")
+    assert answer == {}
+    return ranks
+
+
+def test_a_rank_says_how_far_it_is_and_nothing_after_its_end(worker: Worker):
+    peer = worker.start().hello()
+    assert ask(peer) == [0, 0, 0]
+    ours = worker.folder / "run" / Path(paths.RANKS_DIR).name
+    path = f"{ours}:{install(worker.folder / 'lib')}"
+    words = ["env", f"PYTHONPATH={path}", PYTHON, "-c", RANK + STEPS]
+    claim = peer.spawn(shlex.join(words))
+
+    for name, ranks in (("init", [1, 0, 0]), ("ring", [0, 1, 0]), ("end", [0, 0, 1])):
+        peer.wait_for(claim, f"at {name}\n".encode())
+        assert ask(peer) == ranks
+        (worker.folder / name).touch()
+    assert peer.finish(claim)[0] == 0
+    assert ask(peer) == [0, 0, 0]
+
+
+def test_whoever_is_pinged_with_anything_says_it_again(worker: Worker):
+    peer = worker.start().hello()
+    peer.send(frames.encode(frames.PING, payload=b"[1]"))
+    while not any(frame.type == frames.PONG for frame in peer.queue):
+        assert peer.read()
+    assert [frame.payload for frame in peer.queue if frame.type == frames.PONG] == [b"[1]"]
+
+
+def test_an_init_that_fails_is_none(tmp_path: Path):
+    folder = tmp_path / Path(paths.RANK_STATES_DIR).name
+    ranks = RankFiles(str(folder))
+    (tmp_path / "ranks").symlink_to(RANKS)
+    script = """
+def fail(): raise ValueError
+horovod.during = fail
+try:
+    horovod.init()
+except ValueError:
+    print(open(os.path.join(sys.argv[1], str(os.getpid()))).read())
+"""
+    path = f"{tmp_path / 'ranks'}:{install(tmp_path / 'lib')}"
+    done = run_python("-c", RANK + script, str(folder), path=path)
+    assert (done.stdout, done.stderr) == ("imported\n", "")
+    assert ranks.count() == [0, 0, 0]
+    assert [*folder.iterdir()] == []
+
+
+def run_rank(tmp_path: Path, script: str) -> str:
+    """What a rank prints that can ask how many are in which state, as the agent does."""
+    folder = tmp_path / Path(paths.RANK_STATES_DIR).name
+    RankFiles(str(folder))
+    (tmp_path / "ranks").symlink_to(RANKS)
+    ask = f"""
+import os, subprocess, sys
+folder = {str(folder)!r}
+words = (
+    "from launcher.agent.ranks import RankFiles; files = RankFiles.__new__(RankFiles); "
+    "files._folder = '{folder}'; print(files.count())"
+)
+def count():
+    done = subprocess.run([{PYTHON!r}, "-c", words], cwd={str(ROOT)!r}, stdout=-1, check=True)
+    print(done.stdout.decode().strip(), flush=True)
+"""
+    path = f"{tmp_path / 'ranks'}:{install(tmp_path / 'lib')}"
+    done = run_python("-c", RANK + ask + script, path=path)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_a_rank_that_may_open_nothing_there_any_more_says_on_how_far_it_is(tmp_path: Path):
+    """It may have given its rights away."""
+    run_rank(tmp_path, "os.rename(folder, folder + '.away')\nhorovod.init()")
+    folder = tmp_path / (Path(paths.RANK_STATES_DIR).name + ".away")
+    assert [path.read_text() for path in folder.iterdir()] == ["joined"]
+
+
+def test_another_program_that_a_rank_becomes_is_none(tmp_path: Path):
+    script = """
+horovod.init()
+count()
+os.execv(sys.executable, [sys.executable, "-c", "import subprocess; "
+    f"print(subprocess.run([{sys.executable!r}, '-c', {words!r}], cwd={root!r}, stdout=-1)"
+    ".stdout.decode().strip())"])
+"""
+    assert run_rank(tmp_path, f"root = {str(ROOT)!r}" + script) == "[0, 0, 1]\n[0, 0, 0]\n"
+
+
+def test_a_rank_that_closes_all_says_nothing_more_and_writes_into_no_other_file(tmp_path: Path):
+    script = """
+listener.close()
+os.closerange(3, 256)
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+listener.listen(9)
+horovod.address = listener.getsockname()
+name = folder + ".other"
+for number in range(3, 100):
+    if number != listener.fileno():
+        os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+horovod.init()
+print(os.stat(name).st_size)
+count()
+"""
+    assert run_rank(tmp_path, script) == "0\n[0, 0, 0]\n"
+
+
+def test_a_fork_of_a_rank_says_it_of_itself(tmp_path: Path):
+    script = """
+child = os.fork()
+if child == 0:
+    horovod.init()
+    count()
+    os._exit(0)
+os.waitpid(child, 0)
+count()
+"""
+    assert run_rank(tmp_path, script) == "[1, 0, 1]\n[1, 0, 0]\n"
+
+
+def test_what_others_put_there_counts_nothing(tmp_path: Path):
+    ranks = RankFiles(str(tmp_path))
+    mine, parent = str(os.getpid()), str(os.getppid())
+    (tmp_path / mine).write_text("joined" * 1000)
+    (tmp_path / parent).symlink_to(tmp_path / "other")
+    (tmp_path / "other").write_text("joined")
+    os.mkfifo(tmp_path / "1")
+    assert ranks.count() == [0, 0, 0]
+    (tmp_path / mine).write_text("joined")
+    assert ranks.count() == [0, 0, 0]
+    with (tmp_path / mine).open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        assert ranks.count() == [0, 0, 1]
+    assert RankFiles(str(tmp_path)).count() == [0, 0, 0]
+
+
+def test_where_there_can_be_no_folder_nothing_is_known(tmp_path: Path):
+    (tmp_path / "file").touch()
+    assert RankFiles(str(tmp_path / "file")).count() == [0, 0, 0]
