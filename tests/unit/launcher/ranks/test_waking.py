@@ -201,6 +201,7 @@ def test_a_thread_that_was_there_before_the_ring_is_left_alone(ring: Ring):
 
 def test_a_rank_that_has_lost_its_ring_is_woken_in_its_init(tmp_path: Path):
     script = f"""
+import threading
 sys.path.append({str(ROOT)!r})
 from tests.unit.launcher.ranks.buffers import Buffer, Waiter
 buffers = [Buffer(), Buffer()]
@@ -211,6 +212,10 @@ horovod.init()
 for number in horovod.rings[0]:
     os.close(number)
 waiters[0].thread.join(20)
+horovod.shutdown()
+for thread in threading.enumerate():
+    if thread.name == "edl-ring":
+        thread.join(20)  # it speaks after it has woken
 print(buffers[1].error, buffers[0].error)
 """
     done = train(install(tmp_path), script)
