@@ -23,7 +23,7 @@ from et.reading import (
 )
 from et.screens import Screen, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
-from et_contract.pods import Role
+from et_contract.pods import Role, read_command
 from et_kube.resources import Json
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
@@ -152,7 +152,7 @@ def _find_command(job: TrainingJob) -> str:
         (job.spec.launcher_template.get("spec") or {}).get("containers") if job.spec else ()
     )
     first = containers[0] if containers else {}
-    return " ".join(map(str, (*(first.get("command") or ()), *(first.get("args") or ()))))
+    return " ".join(map(str, read_command(first)))
 
 
 def _describe_pod(job: TrainingJob, pod: Pod, now: datetime) -> tuple[str | Text, ...]:

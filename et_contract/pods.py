@@ -6,7 +6,9 @@ A name cannot be changed, a label can: nothing is concluded from a number in a l
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 LABEL_GROUP = "group-name"
 LABEL_JOB = "training-job-name"
@@ -23,6 +25,11 @@ ENDED = frozenset({"Succeeded", "Failed"})
 """Phases of a pod that never runs again: it holds nothing, and may be there for its log."""
 _WORKER = re.compile(rf".+-worker-(0|[1-9]\d{{0,{INDEX_DIGITS - 1}}})")
 _LAUNCHER = re.compile(rf".+-launcher(?:-r([1-9]\d{{0,{_MAX_EPOCH_DIGITS - 1}}}))?")
+
+
+def read_command(container: Mapping[str, Any]) -> list[Any]:
+    """What it runs: `command`, then `args`. Whose words these are has been checked elsewhere."""
+    return [*(container.get("command") or ()), *(container.get("args") or ())]
 
 
 class Role(StrEnum):

@@ -16,7 +16,7 @@ from typing import Any
 from et_contract import starters
 from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
-from et_contract.pods import MAX_JOB_NAME
+from et_contract.pods import MAX_JOB_NAME, read_command
 from et_kube.errors import InvalidObject
 from et_kube.resources import Json
 from et_kube.times import parse_time
@@ -232,8 +232,7 @@ def _choose_launcher(template: Json, wish: str | None, slots: int) -> starters.C
             f"{wish!r} is no launcher, use one of {', '.join(starters.NAMES)}",
         )
     container = template["spec"]["containers"][0]
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return starters.choose(words, wish, slots)
+    return starters.choose(read_command(container), wish, slots)
 
 
 def _choose_scripts(wish: object) -> ScriptRight:

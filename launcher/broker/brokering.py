@@ -121,14 +121,13 @@ class Broker:
     def take_config(self, config: HostConfig, now: float) -> Verdict:
         """The operator's word, as it was read."""
         self._now = now
-        verdict = self.hosts.configure(config)
+        verdict = self.hosts.configure(config, now)
         if verdict is not Verdict.TAKEN:
             return verdict
         self.ledger.observe(config.generation)
         for uid in self.hosts.dismiss_spent():
             self._close(uid)
         members = self.hosts.members.values()
-        self._departures.follow(members, now)
         for member in members:
             if member.state is MemberState.GONE:
                 self.lose_stream(member.uid)

@@ -99,8 +99,11 @@ class HostList:
 
     # ------------------------------------------------------------ what happens
 
-    def configure(self, config: HostConfig) -> Verdict:
-        """Take what the operator wants. Members that a newer config has forgotten are gone."""
+    def configure(self, config: HostConfig, now: float) -> Verdict:
+        """Take what the operator wants. Members that a newer config has forgotten are gone.
+
+        Who must leave is off the list from then on, and departs.
+        """
         if config.job_uid != self.job_uid or config.epoch < self.epoch:
             return Verdict.STALE
         if config.epoch > self.epoch or self.is_fenced:
@@ -119,6 +122,7 @@ class HostList:
         for member in self.members.values():
             if member.state is not MemberState.ACTIVE:
                 self.remove(member.uid)
+        self.departures.follow(self.members.values(), now)
         self._note_unlisted(config)
         return Verdict.TAKEN
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from et_contract import names, paths
-from et_contract.pods import Role
+from et_contract.pods import Role, read_command
 from et_kube.notices import LEAVING_AT
 from et_kube.resources import Json
 from et_operator.codec.encoding import encode_owner
@@ -79,7 +79,10 @@ def wrap_command(container: dict[str, Any], verb: str) -> None:
 
 def take_command(container: dict[str, Any]) -> list[str]:
     """Remove the user's command from a container."""
-    return [*(container.pop("command", None) or ()), *(container.pop("args", None) or ())]
+    words = read_command(container)
+    container.pop("command", None)
+    container.pop("args", None)
+    return words
 
 
 def add_env(container: dict[str, Any], env: Iterable[Mapping[str, Any]]) -> None:

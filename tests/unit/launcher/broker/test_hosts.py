@@ -44,7 +44,7 @@ def make_list(memory: HostMemory | None = None) -> HostList:
 
 def make_listed(count: int) -> HostList:
     hosts = make_list()
-    hosts.configure(make_config(1, *map(make_member, range(count))))
+    hosts.configure(make_config(1, *map(make_member, range(count))), 0.0)
     for index in range(count):
         hosts.welcome(f"uid-{index}", 0.0)
     hosts.gather(0.0)
@@ -55,7 +55,7 @@ def make_listed(count: int) -> HostList:
 
 def test_hosts_are_listed_at_once_when_all_have_come():
     hosts = make_list()
-    hosts.configure(make_config(1, make_member(0), make_member(1)))
+    hosts.configure(make_config(1, make_member(0), make_member(1)), 0.0)
     hosts.welcome("uid-0", 5.0)
     hosts.gather(5.0)
     assert hosts.text == ""
@@ -69,7 +69,7 @@ def test_hosts_are_listed_at_once_when_all_have_come():
 
 def test_the_first_waits_no_longer_than_the_gathering():
     hosts = make_list()
-    hosts.configure(make_config(1, make_member(0), make_member(1)))
+    hosts.configure(make_config(1, make_member(0), make_member(1)), 0.0)
     hosts.welcome("uid-1", 5.0)
     hosts.gather(5.0 + GATHER_SECONDS)
     assert hosts.text == "job-worker-1:2\n"
@@ -77,16 +77,16 @@ def test_the_first_waits_no_longer_than_the_gathering():
 
 def test_a_member_without_a_welcome_is_not_listed():
     hosts = make_list()
-    hosts.configure(make_config(1, make_member(0)))
+    hosts.configure(make_config(1, make_member(0)), 0.0)
     hosts.gather(100.0)
     assert hosts.text == ""
 
 
 def test_a_draining_host_is_off_the_list_at_once_and_never_returns():
     hosts = make_listed(2)
-    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)), 0.0)
     assert hosts.text == "job-worker-0:2\n"
-    hosts.configure(make_config(3, make_member(0), make_member(1)))
+    hosts.configure(make_config(3, make_member(0), make_member(1)), 0.0)
     hosts.welcome("uid-1", 9.0)
     hosts.gather(99.0)
     assert hosts.text == "job-worker-0:2\n"
@@ -101,7 +101,7 @@ def test_a_terminating_host_is_off_the_list_at_once():
 
 def test_a_member_that_a_newer_config_forgot_is_gone():
     hosts = make_listed(2)
-    hosts.configure(make_config(2, make_member(0)))
+    hosts.configure(make_config(2, make_member(0)), 0.0)
     assert hosts.text == "job-worker-0:2\n"
     assert hosts.members["uid-1"].state is GONE
 
@@ -118,25 +118,25 @@ def test_a_member_that_a_newer_config_forgot_is_gone():
 )
 def test_only_newer_configs_of_this_epoch_are_taken(config: HostConfig, verdict: Verdict):
     hosts = make_listed(1)
-    assert hosts.configure(config) is verdict
+    assert hosts.configure(config, 0.0) is verdict
     assert hosts.text == ("" if verdict is Verdict.TAKEN else "job-worker-0:2\n")
 
 
 def test_once_fenced_nothing_is_taken_any_more():
     hosts = make_listed(1)
-    hosts.configure(make_config(2, epoch=2))
-    assert hosts.configure(make_config(3)) is Verdict.FENCED
+    hosts.configure(make_config(2, epoch=2), 0.0)
+    assert hosts.configure(make_config(3), 0.0) is Verdict.FENCED
     assert hosts.text == "job-worker-0:2\n"
 
 
 def test_a_restart_keeps_the_list_and_lists_nobody_twice():
     before = make_listed(2)
-    before.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    before.configure(make_config(2, make_member(0), make_member(1, DRAINING)), 0.0)
     hosts = make_list(before.memory)
     assert hosts.text == "job-worker-0:2\n"
     assert hosts.is_known
-    assert hosts.configure(make_config(1)) is Verdict.STALE
-    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    assert hosts.configure(make_config(1), 0.0) is Verdict.STALE
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)), 0.0)
     hosts.welcome("uid-0", 0.0)
     hosts.gather(10.0)
     assert hosts.text == "job-worker-0:2\n"
@@ -145,7 +145,7 @@ def test_a_restart_keeps_the_list_and_lists_nobody_twice():
 def test_a_host_that_was_forgotten_while_no_broker_ran_is_off_the_list():
     hosts = make_list(make_listed(2).memory)
     assert hosts.text == "job-worker-0:2\njob-worker-1:2\n"
-    hosts.configure(make_config(5, make_member(0)))
+    hosts.configure(make_config(5, make_member(0)), 0.0)
     assert hosts.text == "job-worker-0:2\n"
     hosts.count_read("nonce", 1.0)
     assert hosts.memory.served_generation == 5
@@ -153,7 +153,7 @@ def test_a_host_that_was_forgotten_while_no_broker_ran_is_off_the_list():
 
 def test_a_read_counts_only_with_the_nonce_of_the_command():
     hosts = make_listed(2)
-    hosts.configure(make_config(4, make_member(0), make_member(1, DRAINING)))
+    hosts.configure(make_config(4, make_member(0), make_member(1, DRAINING)), 0.0)
     assert not hosts.count_read("", 1.0)
     assert not hosts.count_read("guess", 1.0)
     assert hosts.memory.served_generation == 0
@@ -171,11 +171,11 @@ def test_nothing_is_served_before_there_is_a_nonce():
 
 def test_a_host_is_offered_from_when_the_command_may_read():
     hosts = make_list()
-    hosts.configure(make_config(1, make_member(0), make_member(1), make_member(2)))
+    hosts.configure(make_config(1, make_member(0), make_member(1), make_member(2)), 0.0)
     hosts.welcome("uid-0", 0.0)
     hosts.welcome("uid-1", 0.0)
     hosts.gather(1.0)
-    hosts.configure(make_config(2, make_member(0, DRAINING), make_member(1), make_member(2)))
+    hosts.configure(make_config(2, make_member(0, DRAINING), make_member(1), make_member(2)), 0.0)
     hosts.start()
     hosts.welcome("uid-2", 2.0)
     hosts.gather(3.0)
@@ -186,7 +186,7 @@ def test_a_host_is_offered_from_when_the_command_may_read():
 def test_a_name_means_the_pod_that_lives():
     hosts = make_list()
     old = Member("job-worker-0", "old", 1, GONE, "main")
-    hosts.configure(make_config(1, old, make_member(0)))
+    hosts.configure(make_config(1, old, make_member(0)), 0.0)
     found = hosts.find("job-worker-0")
     assert found is not None
     assert found.uid == "uid-0"
@@ -200,7 +200,7 @@ def test_whatever_happens_a_host_leaves_for_good(steps: list[tuple[str, int]]):
     hosts = make_list()
     states = dict.fromkeys(range(4), ACTIVE)
     generation, left = 1, set[str]()
-    hosts.configure(make_config(1, *map(make_member, range(4))))
+    hosts.configure(make_config(1, *map(make_member, range(4))), 0.0)
     for now, (step, index) in enumerate(steps):
         if step == "welcome":
             hosts.welcome(f"uid-{index}", now)
@@ -210,7 +210,7 @@ def test_whatever_happens_a_host_leaves_for_good(steps: list[tuple[str, int]]):
             generation += 1
             states[index] = DRAINING if step == "drain" else GONE
             hosts.configure(
-                make_config(generation, *(make_member(i, s) for i, s in states.items()))
+                make_config(generation, *(make_member(i, s) for i, s in states.items())), 0.0
             )
             left.add(f"job-worker-{index}:2")
         lines = hosts.text.splitlines()
@@ -220,11 +220,11 @@ def test_whatever_happens_a_host_leaves_for_good(steps: list[tuple[str, int]]):
 
 def test_a_host_that_joins_a_training_waits_for_those_the_job_still_wants():
     hosts = make_listed(1)
-    hosts.configure(replace(make_config(2, make_member(0), make_member(1)), replicas=3))
+    hosts.configure(replace(make_config(2, make_member(0), make_member(1)), replicas=3), 0.0)
     hosts.welcome("uid-1", 5.0)
     assert hosts.due() == 5.0 + JOIN_SECONDS
 
-    hosts.configure(replace(make_config(3, *map(make_member, range(3))), replicas=3))
+    hosts.configure(replace(make_config(3, *map(make_member, range(3))), replicas=3), 0.0)
     assert hosts.due() == 5.0 + JOIN_SECONDS
     hosts.welcome("uid-2", 6.0)
 
@@ -236,7 +236,7 @@ def test_a_host_that_joins_a_training_waits_for_those_the_job_still_wants():
 def test_a_host_joins_from_its_first_read_until_something_is_started_on_it():
     hosts = make_listed(1)
     assert hosts.joining == {}
-    hosts.configure(make_config(2, make_member(0), make_member(1)))
+    hosts.configure(make_config(2, make_member(0), make_member(1)), 0.0)
     hosts.welcome("uid-1", 5.0)
     hosts.gather(5.0)
     assert hosts.joining == {"uid-1": None}
@@ -253,7 +253,7 @@ def test_a_host_joins_from_its_first_read_until_something_is_started_on_it():
 
 def test_a_host_that_is_taken_off_joins_no_more():
     hosts = make_listed(1)
-    hosts.configure(make_config(2, make_member(0), make_member(1)))
+    hosts.configure(make_config(2, make_member(0), make_member(1)), 0.0)
     hosts.welcome("uid-1", 5.0)
     hosts.gather(5.0)
 
@@ -270,50 +270,50 @@ def test_the_next_broker_takes_every_listed_host_as_joining_until_it_knows_bette
 
 def test_a_name_that_the_command_has_known_never_means_another_pod():
     hosts = make_listed(2)
-    hosts.configure(make_config(2, make_member(0)))
+    hosts.configure(make_config(2, make_member(0)), 0.0)
     namesake = replace(make_member(1), uid="uid-of-another")
-    hosts.configure(make_config(3, make_member(0), namesake, make_member(2)))
+    hosts.configure(make_config(3, make_member(0), namesake, make_member(2)), 0.0)
     assert hosts.dismiss_spent() == ["uid-of-another"]
 
 
 def test_a_pod_that_is_known_to_be_gone_is_spent_where_a_config_wants_it_again():
     hosts = make_listed(2)
-    hosts.configure(make_config(2, make_member(0), make_member(1, GONE)))
-    hosts.configure(make_config(3, make_member(0), make_member(1)))
+    hosts.configure(make_config(2, make_member(0), make_member(1, GONE)), 0.0)
+    hosts.configure(make_config(3, make_member(0), make_member(1)), 0.0)
     assert hosts.dismiss_spent() == ["uid-1"]
 
 
 def test_a_worker_that_comes_late_is_not_spent():
     hosts = make_listed(1)
-    hosts.configure(make_config(2, make_member(0), make_member(2)))
+    hosts.configure(make_config(2, make_member(0), make_member(2)), 0.0)
     hosts.welcome("uid-2", 1.0)
     hosts.gather(9.0)
-    hosts.configure(make_config(3, make_member(0), make_member(2), make_member(1)))
+    hosts.configure(make_config(3, make_member(0), make_member(2), make_member(1)), 0.0)
     assert hosts.dismiss_spent() == []
 
 
 def test_who_was_taken_off_is_told_where_a_config_of_before_wants_him_back():
     hosts = make_listed(2)
-    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)), 0.0)
     assert hosts.unlisted == frozenset()
-    hosts.configure(make_config(3, make_member(0), make_member(1)))
+    hosts.configure(make_config(3, make_member(0), make_member(1)), 0.0)
     assert hosts.unlisted == {"uid-1"}
-    hosts.configure(make_config(4, make_member(0), make_member(1, DRAINING)))
+    hosts.configure(make_config(4, make_member(0), make_member(1, DRAINING)), 0.0)
     assert hosts.unlisted == frozenset()
 
 
 def test_the_next_broker_tells_them_too():
     hosts = make_listed(2)
-    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)))
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)), 0.0)
     successor = make_list(hosts.memory)
-    successor.configure(make_config(3, make_member(0), make_member(1)))
+    successor.configure(make_config(3, make_member(0), make_member(1)), 0.0)
     assert successor.unlisted == {"uid-1"}
     assert successor.hosts == (Host("job-worker-0", 2),)
 
 
 def test_a_worker_that_refuses_us_for_good_is_told_and_never_listed():
     hosts = make_listed(1)
-    hosts.configure(make_config(2, make_member(0), make_member(1)))
+    hosts.configure(make_config(2, make_member(0), make_member(1)), 0.0)
     hosts.refuse("uid-1")
     hosts.welcome("uid-1", 1.0)
     hosts.gather(9.0)
@@ -332,7 +332,7 @@ def test_a_refusal_of_one_that_is_listed_or_unknown_changes_nothing(uid: str):
 
 def test_a_config_that_is_numbered_far_ahead_is_ignored_but_for_the_first():
     hosts = make_list()
-    assert hosts.configure(make_config(2**52, make_member(0))) is Verdict.TAKEN
+    assert hosts.configure(make_config(2**52, make_member(0)), 0.0) is Verdict.TAKEN
     hosts = make_listed(1)
-    assert hosts.configure(make_config(2 * AHEAD + 2, make_member(1))) is Verdict.STALE
-    assert hosts.configure(make_config(2 * AHEAD + 1, make_member(0))) is Verdict.TAKEN
+    assert hosts.configure(make_config(2 * AHEAD + 2, make_member(1)), 0.0) is Verdict.STALE
+    assert hosts.configure(make_config(2 * AHEAD + 1, make_member(0)), 0.0) is Verdict.TAKEN
