@@ -11,9 +11,11 @@ from benchmarks.apis import Sightings, build_path
 from benchmarks.audits import read_audit
 from benchmarks.benches import Site
 from benchmarks.manifests import build_job, build_scaling, read_command
+from benchmarks.milestones import Marks
 from benchmarks.namespaces import make_namespace
 from benchmarks.podwatching import wait_running, watch_pods
 from devcluster.audits import Request
+from et_kube.resources import Json
 
 JOB = "elastic"
 BASE = 2
@@ -28,6 +30,8 @@ class Round:
     out_created: float
     pods_asked: float
     """When the last of the added pods was asked for."""
+    pods_bound: float
+    """When the last of them had its node."""
     pods_running: float
     """When the kubelet told the API server that the last of the added pods runs."""
     members_asked: float
@@ -37,6 +41,8 @@ class Round:
     in_created: float
     left: tuple[float, ...]
     """When each victim's process ended, by its own word."""
+    pods: tuple[Json, ...]
+    """The added pods, while they ran."""
     deletions: tuple[float, ...]
     """When the deletion of each victim's pod reached the API server."""
 
@@ -114,6 +120,8 @@ async def scale_out_and_in(job: ElasticJob) -> Round:
     out_created = await job.scale("ScaleOut")
     visible = await job.wait_listed(BASE + STEP)
     await job.wait_ended("ScaleOut")
+    path = build_path("pods", job.namespace)
+    added = [await job.site.api.get(f"{path}/{name}") for name in names]
     in_created = await job.scale("ScaleIn")
     left = [await job.wait_left(name) for name in names]
     await job.wait_ended("ScaleIn")
@@ -123,7 +131,8 @@ async def scale_out_and_in(job: ElasticJob) -> Round:
     deletions = {r.name: r.received for r in reversed(pods) if r.verb == "delete"}
     return Round(
         out_created=out_created,
-        pods_asked=max(r.received for r in pods if r.verb == "create" and r.target == "pods"),
+        pods_asked=max(map(Marks(audit).find_asked, names)),
+        pods_bound=max(map(Marks(audit).find_bound, names)),
         pods_running=find_running_told(pods, names, visible),
         members_asked=max(
             r.received
@@ -133,6 +142,7 @@ async def scale_out_and_in(job: ElasticJob) -> Round:
         visible=visible,
         in_created=in_created,
         left=tuple(left),
+        pods=tuple(added),
         deletions=tuple(deletions[name] for name in names),
     )
 

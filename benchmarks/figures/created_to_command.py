@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,12 @@ from benchmarks.apis import Sightings, build_path
 from benchmarks.audits import read_audit
 from benchmarks.benches import Bench, Site
 from benchmarks.containers import Beginnings, follow_beginnings
-from benchmarks.findings import Bar, Figure, Finding, Goal, Series, Side, Waterfall
+from benchmarks.findings import Figure, Finding, Goal, Series, Side, Waterfall
 from benchmarks.manifests import build_bare_pod, build_job, read_command
+from benchmarks.milestones import BROKER, OPERATOR, PLATFORM, Marks, Times, list_bars, list_parts
 from benchmarks.namespaces import clear_pods, make_namespace
 from benchmarks.podwatching import find_ended, read_stamp, wait_running, watch_pods
 from benchmarks.spreads import measure_spread
-from devcluster.audits import Request
 from et_contract.names import BROKER_CONTAINER
 
 WORKERS = 2
@@ -26,7 +26,6 @@ LIMIT = 1.1
 ASIDE = "import time; time.sleep(3600)"
 """What a bare pod's sidecar runs in place of the broker."""
 
-PLATFORM, OPERATOR, BROKER = "the platform", "the operator", "broker, shim and agents"
 LAUNCHER_WAY = (
     ("launcher's pod asked for", OPERATOR),
     ("launcher's pod bound to a node", PLATFORM),
@@ -50,8 +49,6 @@ BARE_WAY = (
     ("its command began", PLATFORM),
 )
 """What each of them ends with, and who was at it until then."""
-
-Times = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +97,6 @@ async def measure(bench: Bench) -> Finding:
             Waterfall("created-to-command", "A start of 2 workers, medians, and bare pods", bars),
         ),
     )
-
-
-def list_parts(
-    title: str, way: Sequence[tuple[str, str]], starts: Sequence[Times]
-) -> Iterator[Series]:
-    """A series for each milestone."""
-    side = Side.BARE if title else Side.OURS
-    for (end, _), times in zip(way, zip(*starts, strict=True), strict=True):
-        yield Series(f"... until: {title}{end}", "s", times, side)
-
-
-def list_bars(title: str, way: Sequence[tuple[str, str]], starts: Sequence[Times]) -> Iterator[Bar]:
-    """The pieces of a way between the medians of its milestones."""
-    begin = 0.0
-    for (end, whose), times in zip(way, zip(*starts, strict=True), strict=True):
-        median = measure_spread(times).median
-        yield Bar(f"{title}{end}", whose, begin, max(begin, median))
-        begin = median
 
 
 async def start_job(site: Site, beginnings: Beginnings, namespace: str, name: str) -> Start:
@@ -192,43 +171,6 @@ async def start_bare(
     await clear_pods(site, namespace, "benchmark=bare")
     sidecar, own = (beginnings.find(pod, each) for each in (BROKER_CONTAINER, "launcher"))
     return tuple(mark - created for mark in (bound, sidecar, own, began))
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """When the API server was asked for what, or had done it, by its audit log: UTC seconds."""
-
-    audit: Sequence[Request]
-
-    def find_asked(self, pod: str) -> float:
-        """When the pod's creation was asked for."""
-        return min(r.received for r in self.audit if r.name == pod and _is(r, "create", "pods"))
-
-    def find_bound(self, pod: str) -> float:
-        """When the pod had its node."""
-        return max(r.done for r in self.audit if r.name == pod and _is(r, "create", "pods/binding"))
-
-    def find_config_asked(self, account: str) -> float:
-        """When whoever has this account asked for anything first."""
-        return min(r.received for r in self.audit if r.account.endswith(account))
-
-    def find_last_stream(self, account: str, before: float) -> float:
-        """When it asked for the last exec before that time."""
-        return max(
-            r.received
-            for r in self.audit
-            if r.account.endswith(account) and r.target == "pods/exec" and r.received < before
-        )
-
-    def find_named(self, config: str, before: float) -> float:
-        """When the last names of workers before that time were in its config."""
-        return max(
-            r.done for r in self.audit if r.name == config and r.verb == "patch" and r.done < before
-        )
-
-
-def _is(request: Request, verb: str, target: str) -> bool:
-    return request.verb == verb and request.target == target
 
 
 FIGURE = Figure(
