@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import os
 from itertools import islice
-from typing import List
+from typing import Iterator, List
 
 from et_contract.texts import read_file
 
@@ -21,36 +21,52 @@ _MOST_BYTES = 16
 
 
 class RankFiles:
-    """The folder of these files, empty at first; where it cannot be made nobody says anything."""
+    """The folder of these files, empty at first; where it cannot be made nobody says anything.
+
+    Whoever runs here can put a link in its place: what that leads to is not ours to look at or end.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)
-            for name in self._list_names():
-                os.unlink(os.path.join(folder, name))  # of a container before this one
+            with self._open() as place:
+                for name in _list_names(place):
+                    os.unlink(place + name)  # of a container before this one
 
     def count(self) -> List[int]:
         """How many living ranks are in each of STATES."""
         found = [0] * len(STATES)
-        for name in self._list_names():
-            path = os.path.join(self._folder, name)
-            try:
-                if not os.path.exists("/proc/" + name):
-                    os.unlink(path)
-                    continue
-                state = STATES.index(read_file(path, _MOST_BYTES, os.O_NOFOLLOW))
-                found[state] += _is_locked(path)
-            except (OSError, ValueError):  # just being written, or not by ours
-                continue
+        with contextlib.suppress(OSError), self._open() as place:
+            for name in _list_names(place):
+                _count_one(found, place, name)
         return found
 
-    def _list_names(self) -> List[str]:
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[str]:
+        """Its path as long as it is open, by what is open; OSError where it is no folder."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        number = os.open(self._folder, flags)
         try:
-            with os.scandir(self._folder) as entries:
-                return [e.name for e in islice(entries, MOST_FILES) if e.name.isdigit()]
-        except OSError:
-            return []
+            yield "/proc/self/fd/%d/" % number
+        finally:
+            os.close(number)
+
+
+def _count_one(found: List[int], place: str, name: str) -> None:
+    try:
+        if not os.path.exists("/proc/" + name):
+            os.unlink(place + name)
+            return
+        state = STATES.index(read_file(place + name, _MOST_BYTES, os.O_NOFOLLOW))
+        found[state] += _is_locked(place + name)
+    except (OSError, ValueError):  # just being written, or not by ours
+        return
+
+
+def _list_names(place: str) -> List[str]:
+    with os.scandir(place) as entries:
+        return [e.name for e in islice(entries, MOST_FILES) if e.name.isdigit()]
 
 
 def _is_locked(path: str) -> bool:

@@ -5,8 +5,9 @@ imports as Python would have. Nothing of ours stays in the path of this process 
 
 When a worker is lost, a rank leaves its ring without closing the connections of that: another one
 waits on them for Gloo's time-out, and all others for that one. So HorovodBasics.init is wrapped:
-TCP sockets that were made during an init are the ring's, and those that are still open are shut
-before the next. What an object of Python holds is not Horovod's. Whatever goes wrong here is said
+TCP sockets that were made during an init are the ring's (Gloo's alone where the kernel tells them
+from others), and those that are still open are shut before the next. What an object of Python
+holds is not Horovod's. Whatever goes wrong here is said
 once; training goes on as without us.
 
 A file in a folder beside ours, where the agent has made one, has the state of this process: that
@@ -131,10 +132,12 @@ class Ring:
         # Now, for later gc.freeze() may hide objects, or a script detach their numbers.
         owned = self._sockets.find_owned() if made else set()
         self._ring = {n: inode for n, inode in made.items() if n not in owned}
-        connections = self._sockets.find_connections(self._ring)
+        devices = self._waking.find_devices(self._sockets.find_connections(self._ring))
+        # Where it can be told which are Gloo's, a library's in C are not.
+        self._ring = self._waking.join(devices) or self._ring
         made_threads = self._waking.find_threads() - threads
         shut = self._sockets.shut
-        self._guard = self._waking.watch(connections, made_threads, shut, say_once)
+        self._guard = self._waking.watch(devices, made_threads, shut, say_once)
 
 
 def load(name: str) -> "Any":

@@ -10,10 +10,15 @@ a rank waits for Gloo's time-out in a condition variable, whatever becomes of it
 others wait for it.
 
 So its buffer is done what Gloo should have done (`UnboundBuffer::signalException`): it gets an
-exception, made by the C++ library, and its conditions are told. Only where a connection of the ring
-has gone, and a thread of Horovod has been in one and the same wait for a while, in a buffer that
-says it is Gloo's and looks like one that waits. First the connections that are left are shut, for
-who waits on one of these is woken by that, and nothing is under way afterwards.
+exception, made by the C++ library, and its conditions are told. Only where Gloo has lost a
+connection of the ring, and a thread of Horovod has been in one and the same wait for a while, in a
+buffer that says it is Gloo's and looks like one that waits. First the connections that are left are
+shut, for who waits on one of these is woken by that, and nothing is under way afterwards.
+
+Gloo's are the connections that it has its epoll watch for an object of its own: the kernel says for
+which (`tfd:` in /proc/self/fdinfo/N, gloo/transport/tcp/loop.cc). There is an epoll for each set of
+processes. One that breaks keeps its epoll; what is closed in peace, as a set that is removed,
+closes that too.
 
 What is read of memory is read by the kernel: wrong guesses end there.
 Loaded by sitecustomize, by its path; standard library only, for Python 3.7.
@@ -21,17 +26,19 @@ Loaded by sitecustomize, by its path; standard library only, for Python 3.7.
 
 import ctypes
 import os
-import platform
+import re
 import struct
 import threading
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+    from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
     Wait = Tuple[int, int, int]
     """At which futex, and until when: seconds and nanoseconds."""
+    Entry = Tuple[int, int, int]
+    """What an epoll watches, its number and inode, and the address that it has for it."""
 
 LOOK_SECONDS = 0.5
 LOOKS = 3
@@ -43,6 +50,10 @@ MACHINES = {"x86_64": (202, 40), "aarch64": (98, 48)}
 BUFFER = b"N4gloo9transport3tcp13UnboundBufferE\0"
 """What the type of a buffer of Gloo's calls itself (gloo/transport/tcp/unbound_buffer.h). Its parts
 and their order are the same in Horovod 0.20 to 0.28.1."""
+PAIR = b"N4gloo9transport3tcp4PairE\0"
+"""That of a connection's (gloo/transport/tcp/pair.h), the same in these."""
+_ENTRY = re.compile(r"tfd: +(\d+) .* data: +([0-9a-f]+) .* ino:([0-9a-f]+) ")
+"""In /proc/self/fdinfo/N, since Linux 4.13; before, the inode was missing."""
 _HEAD, _CONDITION = 40, 48
 """Bytes before its mutex, and of each of the two condition variables after it."""
 _STATE = struct.Struct("=??xxiiii4xQ")
@@ -83,7 +94,7 @@ def read_wait(memory: "Memory", thread: int) -> "Optional[Wait]":
             words = file.read().split()
     except OSError:  # it has ended, or we may not look
         return None
-    if words[0] != str(MACHINES[platform.machine()][0]):
+    if words[0] != str(MACHINES[os.uname().machine][0]):
         return None
     try:
         until = struct.unpack("=qq", memory.read(int(words[4], 16), 16))
@@ -94,22 +105,91 @@ def read_wait(memory: "Memory", thread: int) -> "Optional[Wait]":
 
 def find_buffer(memory: "Memory", address: int) -> "Optional[Tuple[int, bool]]":
     """In which a futex is, and whether one waits for a send with that; None: it is another's."""
-    senders = _HEAD + MACHINES[platform.machine()][1] + _CONDITION
+    senders = _HEAD + MACHINES[os.uname().machine][1] + _CONDITION
     for distance in range(senders - _CONDITION, senders + _CONDITION, 4):
         try:
-            if _is_buffer(memory, address - distance):
+            if is_called(memory, address - distance, BUFFER):
                 return address - distance, distance >= senders
         except OSError:
             continue
     return None
 
 
-def _is_buffer(memory: "Memory", address: int) -> bool:
-    """By the type that its table of virtual functions belongs to."""
+def is_called(memory: "Memory", address: int, name: bytes) -> bool:
+    """Whether an object is of this type, by its table of virtual functions."""
     if address % _WORD:
         return False
     kind = memory.read_word(memory.read_word(address) - _WORD)
-    return memory.read(memory.read_word(kind + _WORD), len(BUFFER)) == BUFFER
+    return memory.read(memory.read_word(kind + _WORD), len(name)) == name
+
+
+class Device:
+    """What Gloo makes for a set of processes: an epoll, and in that the connections among them."""
+
+    def __init__(self, number: int, entries: "Set[Entry]", connections: "Dict[int, int]") -> None:
+        """Args: number of the epoll, all that is in it, and the connections, number and inode."""
+        self.connections = connections
+        self._number = number
+        self._entries = entries
+
+    def is_broken(self) -> bool:
+        """Whether a connection has gone, and the epoll has not; its number may be another's."""
+        if len(find_open(self.connections)) == len(self.connections):
+            return False
+        entries = read_entries(self._number)
+        return entries is not None and entries <= self._entries  # nothing comes after the init
+
+
+def read_entries(number: int) -> "Optional[Set[Entry]]":
+    """All that an epoll of this process watches; None where it is none, or nobody tells."""
+    try:
+        if os.readlink("/proc/self/fd/%d" % number) != "anon_inode:[eventpoll]":
+            return None
+        with open("/proc/self/fdinfo/%d" % number) as file:
+            return parse_entries(file)
+    except OSError:
+        return None
+
+
+def parse_entries(lines: "Iterable[str]") -> "Optional[Set[Entry]]":
+    """Of what the kernel says of an epoll; None where it says too little."""
+    found = [_ENTRY.match(line) for line in lines if line.startswith("tfd:")]
+    entries = {
+        (int(entry.group(1)), int(entry.group(3), 16), int(entry.group(2), 16))
+        for entry in found
+        if entry
+    }
+    return entries if all(found) else None
+
+
+def find_devices(connections: "Dict[int, int]") -> "List[Device]":
+    """Gloo's that these connections are of: those of others are of none."""
+    if not connections or not is_able():
+        return []
+    try:
+        memory = Memory()
+    except OSError:
+        return []
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+        found = [_find_device(memory, number, connections) for number in sorted(numbers)]
+    finally:
+        memory.close()
+    return [device for device in found if device.connections]
+
+
+def _find_device(memory: "Memory", epoll: int, connections: "Dict[int, int]") -> "Device":
+    entries = read_entries(epoll) or set()
+    made = [entry for entry in entries if connections.get(entry[0]) == entry[1]]
+    pairs = {number: inode for number, inode, address in made if _is_pair(memory, address)}
+    return Device(epoll, entries, pairs)
+
+
+def _is_pair(memory: "Memory", address: int) -> bool:
+    try:
+        return is_called(memory, address, PAIR)
+    except OSError:
+        return False
 
 
 class Guard:
@@ -117,13 +197,13 @@ class Guard:
 
     def __init__(
         self,
-        ring: "Dict[int, int]",
+        devices: "List[Device]",
         threads: "Set[int]",
         hang_up: "Callable[[Dict[int, int]], None]",
         say: "Callable[[str, str], None]",
     ) -> None:
-        """Args: its connections, number and inode; the threads made with it; what shuts these."""
-        self._ring = ring
+        """Args: its parts; the threads made with it; what shuts connections."""
+        self._devices = devices
         self._threads = threads
         self._hang_up = hang_up
         self._say = say
@@ -151,8 +231,8 @@ class Guard:
 
     def look(self) -> None:
         """Shut what is left of a ring that is broken, or wake who waits in spite of that."""
-        left = {number for number, inode in self._ring.items() if is_open(number, inode)}
-        if len(left) == len(self._ring):
+        if not any(device.is_broken() for device in self._devices):
+            self._waits = {}
             return
         memory = Memory()
         try:
@@ -160,9 +240,10 @@ class Guard:
             if not stuck or self._is_over.is_set():
                 return
             self._waits = {}  # what follows has its time
+            left = find_open(join(self._devices))
             if left and not self._is_shut:
                 self._is_shut = True
-                self._hang_up({number: self._ring[number] for number in left})
+                self._hang_up(left)
             else:
                 self._wake(memory, stuck)
         finally:
@@ -184,24 +265,38 @@ class Guard:
 
     def _wake(self, memory: "Memory", addresses: "List[int]") -> None:
         for address in addresses:
-            buffer, is_sender = find_buffer(memory, address) or (0, False)
-            if is_waiting(memory, buffer, is_sender=is_sender) and signal_exception(buffer):
+            found = find_buffer(memory, address)
+            if found is None:  # the wait has ended meanwhile
+                continue
+            buffer, is_sender = found
+            if signal_exception(memory, buffer, is_sender=is_sender):
                 self._say("woken", "this rank was in a wait that Gloo had forgotten, and is woken")
 
 
 def is_waiting(memory: "Memory", buffer: int, *, is_sender: bool) -> bool:
-    """Whether nothing has come, or was sent, and nothing else has ended the wait."""
-    state = memory.read(buffer + _find_state(), _STATE.size)
+    """Whether there is a buffer, nothing has come, or was sent, and nothing else ended the wait."""
+    try:
+        if not is_called(memory, buffer, BUFFER):
+            return False
+        state = memory.read(buffer + _find_state(), _STATE.size)
+    except OSError:
+        return False
     aborts_recv, aborts_send, received, _, sent, _, error = _STATE.unpack(state)
     return not (aborts_recv or aborts_send or error or (sent if is_sender else received))
 
 
 def _find_state() -> int:
-    return _HEAD + MACHINES[platform.machine()][1] + 2 * _CONDITION
+    return _HEAD + MACHINES[os.uname().machine][1] + 2 * _CONDITION
 
 
-def signal_exception(buffer: int) -> bool:
-    """What Gloo's own function of that name does; False where somebody is at that buffer."""
+def signal_exception(memory: "Memory", buffer: int, *, is_sender: bool) -> bool:
+    """What Gloo's own function of that name does; False where nobody waits, or somebody is at it.
+
+    Nobody wakes who waits while we have the mutex, and what may have become another's until then
+    is looked at once more. What was made in vain is left where it is: a few bytes.
+    """
+    if not is_waiting(memory, buffer, is_sender=is_sender):
+        return False
     library = ctypes.CDLL(None)
     mutex = ctypes.c_void_p(buffer + _HEAD)
     conditions = buffer + _find_state() - 2 * _CONDITION
@@ -210,6 +305,8 @@ def signal_exception(buffer: int) -> bool:
     if library.pthread_mutex_trylock(mutex):
         return False
     try:
+        if not is_waiting(memory, buffer, is_sender=is_sender):
+            return False
         make_pointer(buffer + _find_state() + _EXCEPTION, error)
         for place in (conditions, conditions + _CONDITION):
             library.pthread_cond_broadcast(ctypes.c_void_p(place))
@@ -251,6 +348,16 @@ def is_open(number: int, inode: int) -> bool:
         return False
 
 
+def find_open(connections: "Dict[int, int]") -> "Dict[int, int]":
+    """Those of these that are still open."""
+    return {number: inode for number, inode in connections.items() if is_open(number, inode)}
+
+
+def join(devices: "List[Device]") -> "Dict[int, int]":
+    """The connections of all of them, number and inode."""
+    return {n: inode for device in devices for n, inode in device.connections.items()}
+
+
 def is_soon(wait: "Wait") -> bool:
     """Whether it ends by itself before long; until when is said by one of two clocks."""
     clocks = [time.clock_gettime(kind) for kind in (time.CLOCK_MONOTONIC, time.CLOCK_REALTIME)]
@@ -264,7 +371,7 @@ def is_able() -> bool:
         library = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (OSError, ValueError):
         return False
-    is_known = library.startswith("glibc") and platform.machine() in MACHINES
+    is_known = library.startswith("glibc") and os.uname().machine in MACHINES
     return is_known and struct.calcsize("P") == _WORD
 
 
@@ -274,14 +381,14 @@ def find_threads() -> "Set[int]":
 
 
 def watch(
-    connections: "Dict[int, int]",
+    devices: "List[Device]",
     threads: "Set[int]",
     hang_up: "Callable[[Dict[int, int]], None]",
     say: "Callable[[str, str], None]",
 ) -> "Optional[Guard]":
-    """Somebody who looks after that ring; None where there is none, or nothing can be done."""
-    if not connections or not is_able():
+    """Somebody who looks after the ring that these are of; None where there is none."""
+    if not devices:
         return None
-    guard = Guard(connections, threads, hang_up, say)
+    guard = Guard(devices, threads, hang_up, say)
     guard.start()
     return guard

@@ -17,6 +17,7 @@ import inspect
 import runpy
 import sys
 import threading
+import time
 import weakref
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 5.0
 """A worker that is asked whether it lives has so long. Who is told nothing is told again: the list
 changes until it has had its effect (broker/nudging.py)."""
+
+TELL_SECONDS = 60.0
+"""Telling has no time-out of its own. After so long another thread does what is left to tell."""
 
 
 class Misfit(Exception):  # noqa: N818 (names say what is so)
@@ -70,33 +74,42 @@ def _bound() -> None:
 class Teller:
     """Tells one worker of changes, one after the other, for as long as it answers."""
 
-    def __init__(self, client: Any, tell: Callable[..., Any]) -> None:
+    def __init__(
+        self, client: Any, tell: Callable[..., Any], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._client = weakref.ref(client)
         self._tell = tell
+        self._clock = clock
         self._asking = copy.copy(client)  # with a patience of its own
         self._asking._probe_timeout, self._asking._attempts = ANSWER_SECONDS, 1  # noqa: SLF001 (the same)
         self._changes: list[Any] = []
         self._lock = threading.Lock()
-        self._is_telling = False
+        self._thread: threading.Thread | None = None
+        self._since = 0.0
 
     def add(self, change: Any) -> None:
-        """It is told of this one too."""
+        """It is told of this one too; RuntimeError: with the next one, no thread can be had now."""
         with self._lock:
             self._changes.append(change)
-            if not self._is_telling:
-                self._is_telling = True
-                threading.Thread(target=self._run, daemon=True).start()
+            if self._thread is None or self._clock() - self._since >= TELL_SECONDS:
+                thread = threading.Thread(target=self._run, daemon=True)
+                thread.start()
+                self._thread, self._since = thread, self._clock()
 
     def _run(self) -> None:
+        """Until all is told, or another thread is at it."""
+        is_answered = True
         while True:
             with self._lock:
-                if not self._changes:
-                    self._is_telling = False
+                if self._thread is not threading.current_thread():
                     return
-                change = self._changes.pop(0)
-            if not self._try(change):
-                with self._lock:
+                if not is_answered:
                     self._changes.clear()
+                if not self._changes:
+                    self._thread = None
+                    return
+                change, self._since = self._changes.pop(0), self._clock()
+            is_answered = self._try(change)
 
     def _try(self, change: Any) -> bool:
         """Whether the worker answers; what fails otherwise is passed over, as by horovodrun."""

@@ -168,3 +168,19 @@ def test_what_others_put_there_counts_nothing(tmp_path: Path):
 def test_where_there_can_be_no_folder_nothing_is_known(tmp_path: Path):
     (tmp_path / "file").touch()
     assert RankFiles(str(tmp_path / "file")).count() == [0, 0, 0]
+
+
+def test_what_a_link_in_its_place_leads_to_is_left_alone(tmp_path: Path):
+    other, folder = tmp_path / "other", tmp_path / "states"
+    other.mkdir()
+    gone = (other / "99999999", other / str(os.getpid()))
+    for path in gone:
+        path.write_text("joined")
+    ranks = RankFiles(str(folder))
+    folder.rmdir()
+    folder.symlink_to(other)
+    with gone[1].open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        assert ranks.count() == [0, 0, 0]
+    assert RankFiles(str(folder)).count() == [0, 0, 0]
+    assert sorted(other.iterdir()) == sorted(gone)

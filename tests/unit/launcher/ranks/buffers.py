@@ -1,10 +1,10 @@
-"""A buffer as Gloo's in the memory of this process, and a thread that waits in it."""
+"""Buffers and epolls as Gloo's in this process, and a thread that waits in such a buffer."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import platform
+import select
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from launcher.ranks import waking
 
 LIBC = ctypes.CDLL(None)
+_ADD = 1
+"""EPOLL_CTL_ADD."""
 _MUTEX = 40
-_SIZE = waking.MACHINES[platform.machine()][1]
+_SIZE = waking.MACHINES[os.uname().machine][1]
 RECEIVE, SEND = _MUTEX + _SIZE, _MUTEX + _SIZE + 48
 """Where, in a buffer, its two condition variables are."""
 _STATE = SEND + 48
@@ -54,10 +56,42 @@ class Buffer:
         yield
         LIBC.pthread_mutex_unlock(self.get(_MUTEX))
 
+    def end(self) -> None:
+        """It is none any more."""
+        self._memory[0] = 0
+
     def forget(self) -> None:
         """As who has caught the exception."""
         ctypes.CDLL("libstdc++.so.6")["_ZNSt15__exception_ptr13exception_ptrD1Ev"](self.get(_ERROR))
         ctypes.c_void_p.from_address(self.address + _ERROR).value = None
+
+
+class _Event(ctypes.Structure):
+    _pack_ = 1 if os.uname().machine == "x86_64" else 8
+    _fields_ = (("events", ctypes.c_uint32), ("data", ctypes.c_uint64))
+
+
+class Epoll:
+    """One that has an object of this type for each connection, as Gloo's has."""
+
+    def __init__(self, name: bytes = waking.PAIR) -> None:
+        self._epoll = select.epoll()
+        self.number = self._epoll.fileno()
+        self._name = name
+        self._objects: list[Buffer] = []
+
+    def add(self, *numbers: int) -> None:
+        """Watch these connections."""
+        for number in numbers:
+            self._objects.append(Buffer(self._name))
+            event = _Event(select.EPOLLIN, self._objects[-1].address)
+            words = self.number, _ADD, number, ctypes.byref(event)
+            assert LIBC.epoll_ctl(*words) == 0
+
+    def close(self) -> int:
+        """Watch none any more; its number, which may become another's."""
+        self._epoll.close()
+        return self.number
 
 
 class Waiter:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.launcher.ranks.horovods import BASICS, install, train
+from tests.unit.launcher.shim.brokers import ROOT
 
 LEAVE = "horovod.init(); accept(); horovod.shutdown(); "
 AGAIN = "horovod.init(); accept(); "
@@ -59,6 +60,23 @@ socket.create_connection(port[0])
     before, ring, mine, after = [False], [True, True], [False], [False]
     ends = [*before, *ring, *mine, *after, False, False]
     assert done.stdout.splitlines() == [str(ends), "b'there'"]
+
+
+def test_what_a_library_in_c_connects_meanwhile_stays_where_gloos_can_be_told(tmp_path: Path):
+    script = f"""
+sys.path.append({str(ROOT)!r})
+from tests.unit.launcher.ranks.buffers import Epoll
+def connect():
+    globals()["epoll"] = Epoll()
+    epoll.add(*horovod.rings[0])
+    globals()["theirs"] = socket.create_connection(horovod.address).detach()
+horovod.during = connect
+horovod.init(); accept(3); horovod.during = lambda: None
+horovod.shutdown(); {AGAIN}
+print(look())
+"""
+    done = train(install(tmp_path), script)
+    assert (done.stdout, done.stderr) == ("[True, True, False, False, False]\n", "")
 
 
 @pytest.mark.parametrize("later", ["gc.freeze()", "mine.detach()", "gc.freeze(); mine.detach()"])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from launcher.ranks import sockets, waking
-from tests.unit.launcher.ranks.buffers import RECEIVE, SEND, Buffer, Waiter
+from tests.unit.launcher.ranks.buffers import RECEIVE, SEND, Buffer, Epoll, Waiter
 from tests.unit.launcher.ranks.horovods import install, train
 from tests.unit.launcher.shim.brokers import ROOT
 
@@ -19,7 +20,7 @@ LOOKS = range(2 * waking.LOOKS)
 
 
 class Ring:
-    """Two connections of this process."""
+    """Two connections of this process that are Gloo's, and others that are not."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -27,15 +28,24 @@ class Ring:
         self.peers = [self._listener.accept()[0] for _ in range(2)]
         for peer in self.peers:
             peer.setblocking(False)
-        self.connections = {end.fileno(): os.fstat(end.fileno()).st_ino for end in self._ours}
+        self.epoll = Epoll()
+        self.epoll.add(*(end.fileno() for end in self._ours))
+        self.connections = note_inodes(*self._ours)
         self.said: list[str] = []
+
+    def connect(self) -> socket.socket:
+        """One more, made by somebody else at that time."""
+        made = socket.create_connection(self._listener.getsockname())
+        self.connections.update(note_inodes(made))
+        return made
 
     def watch(self, *waiters: Waiter) -> waking.Guard:
         """What looks after it, which does so when it is told to."""
         threads = {waiter.number for waiter in waiters} | {os.getpid()}
-        return waking.Guard(self.connections, threads, sockets.shut, self._say)
+        devices = waking.find_devices(self.connections)
+        return waking.Guard(devices, threads, sockets.shut, self.say)
 
-    def _say(self, _kind: str, text: str) -> None:
+    def say(self, _kind: str, text: str) -> None:
         self.said.append(text)
 
     def lose(self, number: int) -> None:
@@ -54,6 +64,12 @@ class Ring:
         """All of it."""
         for end in (*self._ours, *self.peers, self._listener):
             end.close()
+        self.epoll.close()
+
+
+def note_inodes(*ends: socket.socket) -> dict[int, int]:
+    """By number."""
+    return {end.fileno(): os.fstat(end.fileno()).st_ino for end in ends}
 
 
 @pytest.fixture
@@ -199,15 +215,154 @@ def test_a_thread_that_was_there_before_the_ring_is_left_alone(ring: Ring):
     assert buffer.error is None
 
 
+@pytest.mark.parametrize("name", [None, b"N4grpc3FooE\0"], ids=["nobody's", "a library's"])
+def test_a_ring_is_whole_though_another_connection_of_that_time_has_closed(
+    ring: Ring, name: bytes | None
+):
+    other, buffer = ring.connect(), Buffer()
+    theirs = Epoll(name or b"")
+    if name:
+        theirs.add(other.fileno())
+    with waiting(buffer) as waiter:
+        guard = ring.watch(waiter)
+        other.close()
+        for _ in LOOKS:
+            guard.look()
+        assert (ring.is_shut(0), ring.is_shut(1), buffer.error) == (False, False, None)
+        ring.lose(1)
+        for _ in LOOKS:
+            guard.look()
+        assert ring.is_shut(1)
+    theirs.close()
+
+
+def test_an_epoll_of_python_is_not_gloos(ring: Ring):
+    with select.epoll() as epoll, ring.connect() as other:
+        epoll.register(other.fileno())
+        (device,) = waking.find_devices(ring.connections)
+        assert other.fileno() not in device.connections
+
+
+@pytest.mark.parametrize("after", ["nothing", "another set", "a library"])
+def test_a_set_of_processes_that_is_removed_breaks_no_ring(ring: Ring, after: str):
+    removed, buffer = ring.connect(), Buffer()
+    epoll = Epoll()
+    epoll.add(removed.fileno())
+    with waiting(buffer) as waiter:
+        guard = ring.watch(waiter)
+        removed.close()
+        number = epoll.close()
+        added, next_one = (
+            ring.connect(),
+            Epoll(b"N4grpc3FooE\0" if after == "a library" else waking.PAIR),
+        )
+        if after == "nothing":
+            next_one.close()
+        else:
+            assert next_one.number == number
+            next_one.add(added.fileno())
+        for _ in LOOKS:
+            guard.look()
+        assert (ring.is_shut(0), ring.is_shut(1), buffer.error) == (False, False, None)
+    added.close()
+
+
+def test_a_set_that_is_just_being_removed_is_no_broken_one_later(ring: Ring):
+    """Its other processes may have closed their ends before ours."""
+    removed, buffer = ring.connect(), Buffer()
+    epoll = Epoll()
+    epoll.add(removed.fileno())
+    with waiting(buffer) as waiter:
+        guard = ring.watch(waiter)
+        removed.close()
+        for _ in range(waking.LOOKS - 1):
+            guard.look()
+        epoll.close()
+        guard.look()
+        ring.lose(1)
+        guard.look()
+        assert (ring.is_shut(1), buffer.error) == (False, None)
+
+
+def test_where_nobody_tells_whose_connections_are_nothing_is_done(ring: Ring):
+    ring.epoll.close()
+    assert waking.find_devices(ring.connections) == []
+    assert waking.watch([], set(), sockets.shut, ring.say) is None
+    assert waking.read_entries(min(ring.connections)) is None
+
+
+def test_a_kernel_that_names_no_inodes_tells_too_little():
+    new = "tfd:        4 events:       1f data:     7f0a5c10  pos:0 ino:c8cd5 sdev:9\n"
+    old = "tfd:        5 events:       1f data: ffffffffffffffff\n"
+    assert waking.parse_entries(["pos:\t0\n", new]) == {(4, 0xC8CD5, 0x7F0A5C10)}
+    assert waking.parse_entries(["pos:\t0\n", new, old]) is None
+    assert waking.parse_entries(["pos:\t0\n"]) == set()
+
+
+def test_a_wait_that_ends_just_then_leaves_the_others_to_be_woken(ring: Ring):
+    buffers = [Buffer() for _ in range(3)]
+
+    def say(_kind: str, text: str) -> None:
+        ring.said.append(text)
+        for buffer in buffers:
+            if buffer.error is None and len(ring.said) == 1:
+                buffer.end()
+                break
+
+    ring.say = say  # type: ignore[method-assign]
+    with waiting(buffers[0]) as one, waiting(buffers[1]) as two, waiting(buffers[2]) as three:
+        guard = ring.watch(one, two, three)
+        ring.lose(2)
+        for _ in range(waking.LOOKS):
+            guard.look()
+        assert sorted(buffer.error or b"" for buffer in buffers) == [b"", ENDED, ENDED]
+    for buffer in buffers:
+        buffer.forget()
+
+
+class Late(waking.Memory):
+    """After the first look at its state what a buffer waits for comes, or it becomes another's."""
+
+    def __init__(self, change: Callable[[], None]) -> None:
+        super().__init__()
+        self._change = change
+
+    def read(self, address: int, size: int) -> bytes:
+        found = super().read(address, size)
+        if size not in (8, len(waking.BUFFER)):
+            self._change()
+        return found
+
+
+@pytest.mark.parametrize("change", ["comes", "ends"])
+def test_a_buffer_is_looked_at_once_more_when_nobody_else_can_be_at_it(change: str):
+    buffer = Buffer()
+    memory = Late(buffer.end if change == "ends" else lambda: buffer.put(4, 7))
+    assert not waking.signal_exception(memory, buffer.address, is_sender=False)
+    assert buffer.error is None
+    with buffer.held():  # which it was not afterwards
+        pass
+    memory.close()
+
+
+def test_no_program_is_asked_what_machine_this_is(tmp_path: Path):
+    done = train(install(tmp_path), "sys.modules['platform'] = None; horovod.init()")
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_a_rank_that_has_lost_its_ring_is_woken_in_its_init(tmp_path: Path):
     script = f"""
 import threading
 sys.path.append({str(ROOT)!r})
-from tests.unit.launcher.ranks.buffers import Buffer, Waiter
+from tests.unit.launcher.ranks.buffers import Buffer, Epoll, Waiter
 buffers = [Buffer(), Buffer()]
 before = Waiter(buffers[0])
 waiters = []
-horovod.during = lambda: waiters.append(Waiter(buffers[1]))
+def connect():
+    waiters.append(Waiter(buffers[1]))
+    globals()["epoll"] = Epoll()
+    epoll.add(*horovod.rings[0])
+horovod.during = connect
 horovod.init()
 for number in horovod.rings[0]:
     os.close(number)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from et_contract import names
+from launcher.shim.notifying import TELL_SECONDS, Teller
 from tests.unit.launcher.shim.brokers import PYTHON, Start
 
 WORKER = """
@@ -121,3 +124,71 @@ def test_a_horovod_that_tells_otherwise_runs_as_it_is(start: Start, tree: Path):
     assert b"a lost worker may hold horovodrun up: Misfit: _probe takes self and not" in err
     assert b"told 7 removed\ngoes on" in out
     assert process.returncode == 5
+
+
+class Worker:
+    """One that lives, by what is used of Horovod's client, and what it was told."""
+
+    _addresses = "its own"
+
+    def __init__(self, *slow: int) -> None:
+        """To these it answers nothing until it may."""
+        self.told: list[int] = []
+        self.heard = {change: threading.Event() for change in slow}
+        self.answers = {change: threading.Event() for change in slow}
+
+    def _probe(self, addresses: Any) -> Any:
+        return addresses
+
+    def hear(self, change: int) -> None:
+        """A change of this number."""
+        if change in self.heard:
+            self.heard[change].set()
+            self.answers[change].wait()
+        self.told.append(change)
+
+
+def end_threads(*others: threading.Thread) -> None:
+    for thread in set(threading.enumerate()) - {threading.current_thread(), *others}:
+        thread.join(20)
+
+
+def test_what_no_thread_could_be_had_for_is_told_with_the_next():
+    before = threading.enumerate()
+    worker = Worker()
+    teller = Teller(worker, Worker.hear)
+    threading.stack_size(1 << 50)
+    try:
+        with pytest.raises(RuntimeError):
+            teller.add((2,))
+    finally:
+        threading.stack_size(0)
+    teller.add((3,))
+    end_threads(*before)
+    assert worker.told == [2, 3]
+    teller.add((4,))
+    end_threads(*before)
+    assert worker.told == [2, 3, 4]
+
+
+def test_who_never_answers_is_left_to_a_thread_of_its_own_after_a_while():
+    before = threading.enumerate()
+    worker, now = Worker(1, 3), [0.0]
+    teller = Teller(worker, Worker.hear, lambda: now[0])
+    teller.add((1,))
+    (hanging,) = set(threading.enumerate()) - set(before)
+    assert worker.heard[1].wait(20)
+    now[0] += TELL_SECONDS - 1
+    teller.add((2,))
+    assert set(threading.enumerate()) - set(before) == {hanging}
+    now[0] += 1
+    teller.add((3,))
+    assert worker.heard[3].wait(20)
+    assert worker.told == [2]
+    teller.add((4,))
+    worker.answers[1].set()
+    hanging.join(20)
+    assert worker.told == [2, 1]
+    worker.answers[3].set()
+    end_threads(*before)
+    assert worker.told == [2, 1, 3, 4]
