@@ -55,6 +55,8 @@ class Training:
     _limit: float = 0.0
     """Seconds beyond which a step is late, from the loss on."""
     _strides: list[int] = field(default_factory=list)
+    _told: set[Key] = field(default_factory=set)
+    """Steps that any rank had told of before the loss."""
 
     def take(self, at: datetime, text: str, now: float) -> None:
         """Read a line that was printed at `at` and heard of `now`."""
@@ -64,7 +66,7 @@ class Training:
         rank = parse_rank(text)
         self.heard = now
         self.size = step.size if step.size is not None else self.size
-        course = self.courses.setdefault(rank, Course())
+        course = self.courses.get(rank) or self._begin_course(rank)
         course.epoch = step.epoch if step.epoch is not None else course.epoch
         before = self._last
         if step.number is not None:
@@ -73,10 +75,19 @@ class Training:
         if step.number is None or before[1] != step.number or before[0] == rank:
             self.moments.append(at)
 
+    def _begin_course(self, rank: str) -> Course:
+        """One that is heard of for the first time; after a loss, it goes on where others were.
+
+        The rank that told of steps may be the one that was lost: its successor is another process.
+        """
+        self.courses[rank] = Course(seen=set(self._told))
+        return self.courses[rank]
+
     def mark(self) -> None:
         """The loss is now."""
         if self.loss is None:
             self.loss, self.size_before = len(self.moments), self.size
+            self._told = set().union(*(course.seen for course in self.courses.values()))
             self._limit = self._find_limit()
             self.spacing = round(median(self._strides)) if self._strides else 1
 

@@ -215,6 +215,16 @@ def test_it_begins_to_leave_when_the_operator_says_so_and_not_before():
     assert loss.back == 55.0
 
 
+def test_steps_are_counted_again_where_the_rank_that_told_of_them_was_lost():
+    training = Training()
+    print_steps(training, range(1, 11), 1.0)
+    training.mark()
+    for number in (9, 10, 11):
+        training.take(BEGAN + timedelta(seconds=30 + number), f"[1]<stdout>:step={number}", 50.0)
+    assert training.again == 2
+    assert training.is_ahead
+
+
 def test_it_is_over_when_all_are_hosts_and_train_or_after_a_minute():
     loss = Loss(LOST, 2, 1)
     now = print_steps(loss.training, range(1, 11), 1.0)
