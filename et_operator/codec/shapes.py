@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from et_kube.errors import InvalidObject
+from et_kube.shaping import MAX_TERMS
 from et_operator.codec.fields import MAX_SECONDS, Fields
 
 MAX_DEPTH = 64
@@ -20,6 +21,8 @@ MAX_VALUES = 10_000
 at each of half a million, which an object has room for, would keep all other jobs waiting."""
 _TEXT_MAPS = ("labels", "annotations")
 _LISTS = ("imagePullSecrets", "volumes")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NAMED_LEVELS = 2
 _AMOUNT = re.compile(r"[+-]?[0-9.]{1,40}([a-zA-Z]{0,2}|[eE][+-]?[0-9]{1,3})")
 
@@ -40,8 +43,34 @@ def check_template(template: Fields) -> None:
     for toleration in spec.get_objects("tolerations"):
         toleration.get_text("key")
         toleration.get_text("effect")
+    _check_affinity(spec.get_object("affinity") or Fields({}, ""))
     for container in (*spec.get_objects("containers"), *spec.get_objects("initContainers")):
         _check_container(container)
+
+
+def _check_affinity(affinity: Fields) -> None:
+    for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
+        found = affinity.get_object(kind)
+        if found is None:
+            continue
+        found.get_objects(_PREFERRED)
+        if kind != "nodeAffinity":
+            found.get_objects(_REQUIRED)
+        elif (required := found.get_object(_REQUIRED)) is not None:
+            _check_terms(required)
+
+
+def _check_terms(required: Fields) -> None:
+    """Names of nodes go into each of them (planning/manifests/placement)."""
+    terms = required.get_objects("nodeSelectorTerms")
+    if len(terms) > MAX_TERMS:
+        words = f"are {len(terms)}, {MAX_TERMS} at most: name labels that nodes share"
+        raise required.fail("nodeSelectorTerms", words)
+    for term in terms:
+        for one in (*term.get_objects("matchExpressions"), *term.get_objects("matchFields")):
+            one.get_text("key")
+            one.get_text("operator")
+            one.get_texts("values")
 
 
 def _check_container(container: Fields) -> None:

@@ -15,6 +15,19 @@ def nest(levels: int) -> Any:
     return value
 
 
+def require(*terms: Any) -> dict[str, Any]:
+    """The affinity of a pod that has these terms of nodes."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [*terms]}}
+    return {"nodeAffinity": required}
+
+
+def prefer(preferred: Any) -> dict[str, Any]:
+    """The affinity of a pod that has these wishes of nodes."""
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
+EXISTS = {"key": "a", "operator": "Exists"}
+
 BAD_SHAPES = [
     Bad(
         "a number without quotes in args",
@@ -93,6 +106,72 @@ BAD_SHAPES = [
         job(lambda spec: pod(spec, "worker").update(tolerations=[{"key": ["gpu"]}])),
         None,
         "worker.template.spec.tolerations[0].key: must be a string",
+    ),
+    Bad(
+        "an affinity that is text",
+        job(lambda spec: pod(spec, "launcher").update(affinity="gpu")),
+        None,
+        "launcher.template.spec.affinity: must be an object",
+    ),
+    Bad(
+        "a node affinity that is a list",
+        job(lambda spec: pod(spec, "launcher").update(affinity={"nodeAffinity": ["gpu"]})),
+        None,
+        "launcher.template.spec.affinity.nodeAffinity: must be an object",
+    ),
+    Bad(
+        "an affinity to pods that is text",
+        job(lambda spec: pod(spec, "worker").update(affinity={"podAntiAffinity": "mine"})),
+        None,
+        "worker.template.spec.affinity.podAntiAffinity: must be an object",
+    ),
+    Bad(
+        "what is required of pods as an object",
+        job(
+            lambda spec: pod(spec, "worker").update(
+                affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
+            )
+        ),
+        None,
+        "podAffinity.requiredDuringSchedulingIgnoredDuringExecution: must be a list",
+    ),
+    Bad(
+        "wishes of nodes that are a number",
+        job(lambda spec: pod(spec, "launcher").update(affinity=prefer(3))),
+        None,
+        "nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution: must be a list",
+    ),
+    Bad(
+        "a term that is text",
+        job(lambda spec: pod(spec, "worker").update(affinity=require("gpu"))),
+        None,
+        "IgnoredDuringExecution.nodeSelectorTerms[0]: must be an object",
+    ),
+    Bad(
+        "fields of a node as a number",
+        job(lambda spec: pod(spec, "worker").update(affinity=require({"matchFields": 1}))),
+        None,
+        "IgnoredDuringExecution.nodeSelectorTerms[0].matchFields: must be a list",
+    ),
+    Bad(
+        "a label's value to match without quotes",
+        job(
+            lambda spec: pod(spec, "worker").update(
+                affinity=require({"matchExpressions": [EXISTS, {**EXISTS, "values": [80]}]})
+            )
+        ),
+        None,
+        "nodeSelectorTerms[0].matchExpressions[1].values[0]: must be a string: put 80 in quotes",
+    ),
+    Bad(
+        "more terms than are looked at",
+        job(
+            lambda spec: pod(spec, "worker").update(
+                affinity=require(*[{"matchExpressions": [EXISTS]}] * 65)
+            )
+        ),
+        None,
+        "nodeSelectorTerms: are 65, 64 at most: name labels that nodes share",
     ),
     Bad(
         "labels as a list",

@@ -7,11 +7,15 @@ from typing import Any
 
 from et_kube.resources import Json
 from et_kube.shaping import HOSTNAME
+from et_operator.model.texts import measure
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _HEAVIEST = 100
 _SPOT_WEIGHT = 50
+MAX_NAMED = 2**16
+"""Bytes, as JSON, of the names of nodes in all terms of one pod together: each term has all of them
+anew, and so many pods are on their way at once. In four terms there is room for 300 names."""
 _SPOT = (
     {"key": "karpenter.sh/capacity-type", "operator": "NotIn", "values": ["spot"]},
     {"key": "eks.amazonaws.com/capacityType", "operator": "NotIn", "values": ["SPOT"]},
@@ -33,8 +37,11 @@ def keep_off_spot(pod: Json) -> Json:
 
 
 def dislike(pod: Json, nodes: Iterable[str]) -> Json:
-    """The same pod, which goes to a node of these hostnames only where no other has room."""
-    values = sorted(nodes)
+    """The same pod, which goes to a node of these hostnames only where no other has room.
+
+    Of more than MAX_NAMED has room for, the first.
+    """
+    values, _ = _fit(nodes, MAX_NAMED)
     if not values:
         return pod
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "NotIn", "values": values}]}
@@ -46,21 +53,45 @@ def place(pod: Json, only: Iterable[str] = (), avoid: Iterable[str] = ()) -> Jso
     """The same pod, bound to nodes by the hostnames in `only`, and kept off those in `avoid`.
 
     Each of the template's own terms has to hold together with ours; those without any requirement
-    match no node, and stay so.
+    match no node, and stay so. Where a template has so many terms that not all names have room in
+    each, `only` is left out, for a part of it could be the full ones; and to those of `avoid` that
+    are left the pod goes only where no other has room.
     """
+    terms = _list_terms(pod) or [None]
+    room = MAX_NAMED // len(terms)
+    chosen, missing = _fit(only, room)
+    if missing:
+        chosen = []
+    kept_off, beyond = _fit(avoid, room - sum(map(_weigh, chosen)))
     wanted = [
         {"key": HOSTNAME, "operator": operator, "values": names}
-        for operator, names in (("In", sorted(only)), ("NotIn", sorted(avoid)))
+        for operator, names in (("In", chosen), ("NotIn", kept_off))
         if names
     ]
-    if not wanted:
-        return pod
+    if wanted:
+        narrowed = {"nodeSelectorTerms": [_narrow(term, wanted) for term in terms]}
+        pod = _with_affinity(pod, _REQUIRED, lambda _own: narrowed)
+    return dislike(pod, beyond)
 
-    def narrow(own: Any) -> Json:
-        terms = (own or {}).get("nodeSelectorTerms") or [None]
-        return {"nodeSelectorTerms": [_narrow(term, wanted) for term in terms]}
 
-    return _with_affinity(pod, _REQUIRED, narrow)
+def _list_terms(pod: Json) -> list[Any]:
+    node = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    return (node.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+
+
+def _fit(names: Iterable[str], room: int) -> tuple[list[str], list[str]]:
+    """Those of these names that have room in so many bytes, and the others; both sorted."""
+    fitting: list[str] = []
+    beyond: list[str] = []
+    for name in sorted(names):
+        room -= (size := _weigh(name))
+        (fitting if room >= 0 else beyond).append(name)
+        room += size if room < 0 else 0
+    return fitting, beyond
+
+
+def _weigh(name: str) -> int:
+    return measure(name) + len('"", ')
 
 
 def _with_affinity(pod: Json, kind: str, change: Callable[[Any], Any]) -> Json:
