@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -128,20 +128,32 @@ def list_notices(node: Json, rows: Sequence[Row] = ROWS) -> list[Notice]:
     return [*_find_marked(node, rows), *_find_own(node)]
 
 
-def choose_notice(found: Iterable[Notice], now: datetime | None = None) -> Notice | None:
+def choose_notice(
+    found: Iterable[Notice], now: datetime | None = None, *, is_eager: bool = False
+) -> Notice | None:
     """The one that weighs most; what stands first in the table wins among equals."""
-    return min(found, key=lambda one: weigh(one.kind, one.deadline, now), default=None)
+
+    def rank(one: Notice) -> tuple[bool, bool, datetime]:
+        return weigh(one.kind, one.deadline, now, is_eager=is_eager)
+
+    return min(found, key=rank, default=None)
 
 
 def weigh(
-    kind: NoticeKind, deadline: datetime | None, now: datetime | None = None
+    kind: NoticeKind,
+    deadline: datetime | None,
+    now: datetime | None = None,
+    *,
+    is_eager: bool = False,
 ) -> tuple[bool, bool, datetime]:
     """What is firm before what is not, and of two the one that ends first: without a time at once.
 
     What is over for long counts least, for who knows the time. Who compares moments first makes one
-    of each lead: whoever knows since when its sign is there.
+    of each lead: whoever knows since when its sign is there. `is_eager`: for whom both kinds are
+    the same, the moment alone counts.
     """
-    return is_long_over(deadline, now), kind is not NoticeKind.FIRM, deadline or _EPOCH
+    is_less = kind is not NoticeKind.FIRM and not is_eager
+    return is_long_over(deadline, now), is_less, deadline or _EPOCH
 
 
 def is_long_over(deadline: datetime | None, now: datetime | None) -> bool:
@@ -177,10 +189,10 @@ def _find_marked(node: Json, rows: Sequence[Row]) -> Iterator[Notice]:
     for row in rows:
         if row.sign is Sign.ANNOTATION:
             notice, _ = read_annotation(node.get("metadata") or {}, row.key)
-            if notice is not None and row.key == LEAVING_AT:
-                yield notice
-            elif notice is not None:
-                yield Notice(row.reason, notice.source, row.kind, notice.deadline)
+            if notice is not None:
+                is_told = row.key == LEAVING_AT and notice.reason != _UNEXPLAINED
+                reason = notice.reason if is_told else row.reason
+                yield replace(notice, kind=row.kind, reason=reason)
         elif row.sign is Sign.TAINT and row.key in taints:
             yield _build(row, _read_taint_time(taints[row.key]))
         elif row.sign is Sign.CONDITION and _is_true(conditions, row.key):

@@ -190,6 +190,7 @@ class ModelWorld:
             nodes=self.nodes,
             firm_nodes=self._select_said(NoticeKind.FIRM),
             soft_nodes=self._select_said(NoticeKind.SOFT),
+            said_ends={n.name: n.last_end for n in self.nodes.values() if n.last_end is not None},
             hostnames={n.name: n.hostname for n in self.nodes.values() if n.hostname is not None},
             taken=self.taken,
             borrowed=self.borrowed,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
 from et_kube.notices import Notice, NoticeKind
-from et_operator.model.texts import cut
+from et_operator.model.texts import cut, measure
 
 MAX_REMEMBERED = 96
 """Bytes of a reason, and of a source, as they are remembered."""
@@ -22,6 +23,8 @@ class NoticeRecord:
 
     `source` is by which sign: each is remembered by itself. `deadline` None: nobody says when, so
     at once. `withdrawn`: since when it is said no more, though the node, or the pod, is there.
+    `through` is the highest index that a worker of the job had when this was first said: all above
+    it were made in spite of it. None: not known.
     """
 
     reason: str
@@ -32,6 +35,7 @@ class NoticeRecord:
     deadline: datetime | None = None
     withdrawn: datetime | None = None
     source: str = ""
+    through: int | None = None
 
     @property
     def key(self) -> NoticeKey:
@@ -41,4 +45,8 @@ class NoticeRecord:
 
 def build_key(place: Place, notice: Notice) -> NoticeKey:
     """The key of what this notice is remembered as: never of its reason, which anybody words."""
-    return (*place, cut(notice.source, MAX_REMEMBERED))
+    source = notice.source
+    if measure(source) > MAX_REMEMBERED:
+        mark = f"#{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+        source = cut(source, MAX_REMEMBERED - len(mark)) + mark
+    return (*place, source)

@@ -146,6 +146,13 @@ class Node:
         return self.notices or (() if self.notice is None else (self.notice,))
 
     @property
+    def last_end(self) -> datetime | None:
+        """The last moment of all that is said of its end; None where some of it has none."""
+        ends = [notice.deadline for notice in self.said]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
+
+    @property
     def is_leaving(self) -> bool:
         """Whether somebody has said for sure that it ends."""
         return self.notice is not None and self.notice.is_firm

@@ -85,9 +85,10 @@ class Snapshot:
     `keys_secret` a Secret of ssh keys that was made for it and is not recorded yet. `proofs` say as
     what the server would create its pods.
     `nodes` are those that its pods are on or keep off, and those of `status.notices`; `firm_nodes`
-    and `soft_nodes` are all of the cluster of whose end something is said, and `hostnames` how
-    those of all of these are called that are not called by their name. `are_nodes_known` says that
-    a node which is missing in `nodes` is not there.
+    and `soft_nodes` are all of the cluster of whose end something is said, `said_ends` the last
+    moment of each of which nothing is said without one, and `hostnames` how those of all of these
+    are called that are not called by their name. `are_nodes_known` says that a node which is
+    missing in `nodes` is not there.
     `config` and `report` are the decoded ConfigMaps with their identity. `complete_since` is when
     the lists behind this view were first complete; it is None while they are not, and then nothing
     may be concluded from something being absent.
@@ -111,6 +112,7 @@ class Snapshot:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     firm_nodes: frozenset[str] = frozenset()
     soft_nodes: frozenset[str] = frozenset()
+    said_ends: Mapping[str, datetime] = field(default_factory=dict)
     hostnames: Mapping[str, str] = field(default_factory=dict)
     are_nodes_known: bool = True
     taken: frozenset[str] = frozenset()

@@ -93,7 +93,8 @@ def _explain_bar(draft: Draft, turns: Sequence[Scaling]) -> str:
     if len(draft.status.untold) >= MOST_UNTOLD:
         return "the ends of others, which the API server lets nobody write"
     if turns and await_state(draft, turns[0]):
-        return "a worker that stays to have the training's state, a minute after it is listed"
+        whose = "a worker that stays, on a node that is heard,"
+        return f"{whose} to have the training's state, a minute after it is listed"
     is_held = bool(turns) and turns[0].kind is ScalingKind.OUT and is_part_admitted(draft.view)
     if not is_held:
         return ""

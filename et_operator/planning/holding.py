@@ -1,13 +1,16 @@
 """Which hosts have the training's state, so that one of them stays whoever must go.
 
 A host that is new to the list has it from the others a while later. A command all of whose hosts
-are new ends ("No hosts from previous set remaining", horovod/runner/elastic/driver.py).
+are new ends ("No hosts from previous set remaining", horovod/runner/elastic/driver.py). Whether one
+on a lost node (Presence.is_lost) lives nobody can tell: while another is heard, it has nothing, and
+while no other surely has the state, nobody lets it go for all that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from et_contract.documents import MemberState
 from et_operator.model.listings import Listing
@@ -34,8 +37,11 @@ def note_listings(draft: Draft) -> None:
         draft.change(listings=())
     if listed <= known.keys() or _gather(draft):
         return
-    now = draft.now.replace(microsecond=0)
-    first = min(known.values(), default=now)
+    second = draft.now.replace(microsecond=0)
+    first = min(known.values(), default=second)
+    now = max((second, *known.values()))
+    if known and now == first:
+        now = draft.now  # later in that second: they are none of the first
     moments: dict[datetime, list[int]] = {}
     for index in sorted(index for index in listed if index is not None):
         since = known.get(index, now)
@@ -48,12 +54,33 @@ def select_holders(standing: Standing) -> list[Pod]:
     """Those of the roster that have the state; where none surely has, those that are listed first.
 
     A command that has just begun has it nowhere yet, and one that has lost all who had it began
-    anew from those.
+    anew from those. Of those that are heard, where one is.
+    """
+    return next(iter(list_keepers(standing)), [])
+
+
+def list_keepers(standing: Standing) -> list[list[Pod]]:
+    """Groups of hosts of each of which one stays: first those that have the state (select_holders).
+
+    While of these none surely has it, also those that surely had it until they were not heard any
+    more: their nodes may be back in a moment.
     """
     hosts = _list_hosts(standing)
-    moments = [since for since, _ in hosts]
-    first = min(moments, default=standing.now)
-    return [pod for since, pod in hosts if _is_over(standing, since) or since == first]
+    heard = [host for host in hosts if not standing.view.is_lost(host.pod)]
+    chosen = heard or hosts
+    first = min((host.since for host in chosen), default=standing.now)
+    holders = [h.pod for h in chosen if _is_over(standing, h.since) or h.since == first]
+    is_sure = any(_is_over(standing, host.since) for host in chosen)
+    lost = (host for host in hosts if heard and standing.view.is_lost(host.pod))
+    doubted = [h.pod for h in lost if not is_sure and _is_over(standing, h.since)]
+    return [group for group in (holders, doubted) if group]
+
+
+def can_miss_lost(standing: Standing) -> bool:
+    """Whether those on lost nodes go before others: one that is heard surely has what they had."""
+    hosts = _list_hosts(standing) if standing.view.can_command_run else []
+    heard = (host for host in hosts if not standing.view.is_lost(host.pod))
+    return not hosts or any(_is_over(standing, host.since) for host in heard)
 
 
 def check_state_stays(draft: Draft, going: Collection[str]) -> bool:
@@ -61,33 +88,39 @@ def check_state_stays(draft: Draft, going: Collection[str]) -> bool:
 
     Asks to be woken when it will be so.
     """
-    holders = select_holders(draft)
-    if not draft.view.can_command_run or not holders or any(p.uid not in going for p in holders):
+    groups = list_keepers(draft) if draft.view.can_command_run else []
+    if all(any(pod.uid not in going for pod in group) for group in groups):
         return True
-    for since, pod in _list_hosts(draft):
-        if pod.uid not in going:
-            draft.wait_out(since, SETTLED)
+    for host in _list_hosts(draft):
+        if host.pod.uid not in going:
+            draft.wait_out(host.since, SETTLED)
     return False
 
 
 def await_state(draft: Draft, scaling: Scaling) -> bool:
     """Whether those that a ScaleIn names stay for now, for none that stays has the state yet.
 
-    A minute after the others are listed one of them has it; where none is, it is as was asked for,
-    a minute later.
+    A minute after the others are listed one of them has it, unless its node is lost: that is waited
+    for. Where none is listed, it is as was asked for, a minute later.
     """
     uids = {pod.uid for pod in draft.view.workers if pod.name in scaling.pod_names}
     if not uids or check_state_stays(draft, uids):
         return False
-    is_one_coming = any(pod.uid not in uids for _, pod in _list_hosts(draft))
+    is_one_coming = any(host.pod.uid not in uids for host in _list_hosts(draft))
     return is_one_coming or draft.wait_out(scaling.created, SETTLED)
 
 
-def _list_hosts(standing: Standing) -> list[tuple[datetime, Pod]]:
-    """The hosts that the command uses, and since when each is listed."""
+class _Host(NamedTuple):
+    """One that the command uses, listed since then."""
+
+    since: datetime
+    pod: Pod
+
+
+def _list_hosts(standing: Standing) -> list[_Host]:
     listed, moments = standing.view.listed, _find_moments(standing)
     pods = [pod for pod in standing.select_usable() if pod.uid in listed]
-    return [(moments.get(pod.index, standing.now), pod) for pod in pods]
+    return [_Host(moments.get(pod.index, standing.now), pod) for pod in pods]
 
 
 def _gather(draft: Draft) -> bool:

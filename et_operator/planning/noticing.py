@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from et_kube.notices import OVER, Notice, is_long_over, weigh
+from et_kube.notices import OVER, Notice, is_long_over
 from et_kube.resources import PODS
 from et_kube.times import format_time
 from et_operator.model.notices import MAX_REMEMBERED, NoticeKey, NoticeRecord, Place, build_key
@@ -20,7 +20,7 @@ from et_operator.model.specs import NoticePolicy
 from et_operator.model.statuses import Leaving, WorkerOutcome, WorkerRecord, WorkerState
 from et_operator.model.texts import cut
 from et_operator.planning.drafts import Draft
-from et_operator.planning.holding import check_state_stays, select_holders
+from et_operator.planning.holding import check_state_stays, list_keepers
 from et_operator.planning.leaving import leave
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
@@ -37,6 +37,8 @@ MOST = 24
 
 Never the newest: who was pushed out by them would be new in the next pass, and push out others.
 """
+YOUNG = timedelta(minutes=10)
+"""So old is who is moved for what is not remembered: who takes its place may be put there, too."""
 FURTHEST = timedelta(hours=1)
 """A later moment is asked for again then."""
 TOLD = 5
@@ -124,7 +126,7 @@ def _list_said(standing: Standing) -> tuple[dict[NoticeKey, NoticeRecord], dict[
         for rank, notice in enumerate(one for one in notices if _counts(standing, one)):
             key = build_key(place, notice)
             if key not in records:
-                records[key], ranks[key] = _note(key, notice, standing.now), rank
+                records[key], ranks[key] = _note(standing, key, notice), rank
     return records, ranks
 
 
@@ -144,11 +146,19 @@ def _list_places(standing: Standing) -> Iterator[tuple[Place, Sequence[Notice]]]
             yield place, (view.date_notice(place, pod.notice),)
 
 
-def _note(key: NoticeKey, notice: Notice, now: datetime) -> NoticeRecord:
+def _note(standing: Standing, key: NoticeKey, notice: Notice) -> NoticeRecord:
     node, uid, source = key
-    reason, since = cut(notice.reason, MAX_REMEMBERED), notice.since or now
+    old = next((r for r in standing.decided.notices if r.key == key), None)
+    is_known = old is not None and old.withdrawn is None
     return NoticeRecord(
-        reason, notice.kind, since, node, uid, deadline=notice.deadline, source=source
+        cut(notice.reason, MAX_REMEMBERED),
+        notice.kind,
+        notice.since or standing.now,
+        node,
+        uid,
+        deadline=notice.deadline,
+        source=source,
+        through=old.through if old and is_known else standing.decided.last_worker_index,
     )
 
 
@@ -190,7 +200,7 @@ def _check_due(draft: Draft, pod: Pod) -> bool:
     if draft.now < moment:
         draft.wake_at(min(moment, draft.now + FURTHEST))
         return False
-    return True
+    return not _is_back(draft, pod)
 
 
 def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | None]:
@@ -199,19 +209,39 @@ def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | Non
     At once where the time is short: the rest of it would not make up for being late.
     """
     notice, now = standing.view.find_notice(pod), standing.now
-    if notice is None or notice.deadline is None or _is_timeless(standing, pod, notice):
+    if notice is None:
         return now, None
-    deadline, since = notice.deadline, notice.since or now
-    margin = max(MARGIN, 2 * timedelta(seconds=standing.decided.slowest_drain))
-    return (since if deadline - since < 2 * margin else deadline - margin), deadline
+    moment, deadline = now, notice.deadline
+    is_noted = bool(_list_noted(standing, pod, notice))
+    if not is_noted and notice.lead is not None and notice.since == now:
+        deadline = None  # so long after a sign of which nobody knows since when
+    if deadline is not None:
+        since = notice.since or now
+        margin = max(MARGIN, 2 * timedelta(seconds=standing.decided.slowest_drain))
+        moment = since if deadline - since < 2 * margin else deadline - margin
+    grown = None if is_noted else standing.find_end(pod.created, YOUNG)
+    return max(moment, grown or moment), deadline
 
 
-def _is_timeless(standing: Standing, pod: Pod, notice: Notice) -> bool:
-    """Whether it ends so long after a sign of which nobody knows since when: not all are noted."""
-    if notice.lead is None or notice.since != standing.now:
+def _is_back(standing: Standing, pod: Pod) -> bool:
+    """Whether it was put there in spite of what is said, and when it was time to go already.
+
+    Nothing keeps it off (a node without a label for that, too many nodes to name), so the next one
+    might be put there as well, and so on.
+    """
+    notice = standing.view.find_notice(pod)
+    noted = _list_noted(standing, pod, notice) if notice is not None else []
+    if not noted or any(r.through is None or (pod.index or 0) <= r.through for r in noted):
         return False
+    moment, deadline = _find_moment(standing, pod)
+    is_at_once = deadline is None or notice is None or moment == notice.since
+    return is_at_once or pod.created >= moment.replace(microsecond=0)
+
+
+def _list_noted(standing: Standing, pod: Pod, notice: Notice) -> list[NoticeRecord]:
+    """What is noted of this sign, on its node or itself: of many nodes not all is."""
     keys = {build_key(place, notice) for place in _list_own_places(pod)}
-    return all(record.key not in keys for record in standing.decided.notices)
+    return [r for r in standing.decided.notices if r.key in keys and r.withdrawn is None]
 
 
 def _list_own_places(pod: Pod) -> tuple[Place, Place]:
@@ -224,7 +254,7 @@ def _find_noted_end(standing: Standing, pod: Pod) -> datetime | None:
     found = (r for r in standing.decided.notices if (r.node, r.uid) in places)
 
     def rank(one: NoticeRecord) -> tuple[bool, tuple[bool, bool, datetime]]:
-        return one.withdrawn is not None, weigh(one.kind, one.deadline, standing.now)
+        return one.withdrawn is not None, standing.view.weigh_notice(one)
 
     counts = min(found, key=rank, default=None)
     return counts.deadline if counts is not None else None
@@ -235,10 +265,13 @@ def _spare_last(draft: Draft, going: list[Pod]) -> list[Pod]:
     uids = {pod.uid for pod in going}
     if check_state_stays(draft, uids):
         return going
-    own = select_holders(draft)
-    ends = {pod.uid: _find_moment(draft, pod)[1] or draft.now for pod in own}
-    last = max(own, key=lambda pod: (ends[pod.uid], pod.name))
-    return [pod for pod in going if pod is not last]
+
+    def rank(pod: Pod) -> tuple[datetime, str]:
+        return _find_moment(draft, pod)[1] or draft.now, pod.name
+
+    groups = [group for group in list_keepers(draft) if all(pod.uid in uids for pod in group)]
+    spared = {max(group, key=rank).uid for group in groups}
+    return [pod for pod in going if pod.uid not in spared]
 
 
 def _wake_when_over(draft: Draft, pods: Iterable[Pod]) -> None:
@@ -272,6 +305,8 @@ def _describe_fate(standing: Standing, pod: Pod, *, is_movable: bool) -> str:
         return "; its command cannot do without it, so it stays until its node ends"
     if standing.now < moment:
         return f"; it leaves at {format_time(moment.replace(microsecond=0))}"
+    if _is_back(standing, pod):
+        return "; it was put there in spite of that, so it stays until its node ends"
     needs = "another host is listed for a minute"
     return f"; it stays until {needs}, for the command would end without any"
 

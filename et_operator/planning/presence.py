@@ -11,13 +11,14 @@ from et_kube.notices import Notice, choose_notice, weigh
 from et_operator.model.notices import NoticeKey, NoticeRecord, Place, build_key
 from et_operator.model.pods import Node, Pod
 from et_operator.model.snapshots import Snapshot
+from et_operator.model.specs import NoticePolicy
 
 OVERDUE = timedelta(seconds=60)
 """So long after the end of a pod's grace its kubelet may take to end it."""
 
 
 class Presence:
-    """Facts that follow from pods, nodes and the time alone, whatever the job is or has decided."""
+    """Facts that follow from pods, nodes and the time alone, whatever the job has decided."""
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self.snapshot = snapshot
@@ -92,7 +93,13 @@ class Presence:
         said = self.node_notices.get(pod.node or "", ())[:1]
         if pod.notice is not None:
             said = (*said, self.date_notice(("", pod.uid), pod.notice))
-        return choose_notice(said, self.now)
+        return choose_notice(said, self.now, is_eager=self.is_eager)
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether its workers are moved for soft notices too: these count as much as firm ones."""
+        spec = self.snapshot.job.spec
+        return spec is not None and spec.notice_policy is NoticePolicy.EAGER
 
     @cached_property
     def node_notices(self) -> dict[str, tuple[Notice, ...]]:
@@ -123,7 +130,11 @@ class Presence:
 
     def _date_all(self, name: str, node: Node) -> tuple[Notice, ...]:
         dated = (self.date_notice((name, ""), notice) for notice in node.said)
-        return tuple(sorted(dated, key=lambda one: weigh(one.kind, one.deadline, self.now)))
+        return tuple(sorted(dated, key=self.weigh_notice))
+
+    def weigh_notice(self, one: Notice | NoticeRecord) -> tuple[bool, bool, datetime]:
+        """What counts most of what is said of one pod, or node, comes first."""
+        return weigh(one.kind, one.deadline, self.now, is_eager=self.is_eager)
 
     def is_node_lost(self, pod: Pod) -> bool:
         """Whether its node is not there, or is heard no more.
@@ -133,6 +144,10 @@ class Presence:
         """
         node = self.snapshot.nodes.get(pod.node or "")
         return self.snapshot.are_nodes_known if node is None else node.is_unreachable
+
+    def is_lost(self, pod: Pod) -> bool:
+        """Whether it is on a lost node: nobody can tell whether it lives."""
+        return pod.node is not None and self.is_node_lost(pod)
 
     def is_node_sick(self, pod: Pod) -> bool:
         """Whether its node is lost, or says that it is not in order."""

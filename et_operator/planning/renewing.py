@@ -85,8 +85,8 @@ def describe_renewal(standing: Standing) -> str:
     names = name_some([pod.name for pod in old])
     bar = find_bar(standing)
     waits = bar or (
-        "the next one leaves once all workers are hosts, one that stays for a minute, and nothing "
-        "else goes on"
+        "the next one leaves once all workers are hosts on nodes that are heard, one that stays for "
+        "a minute, and nothing else goes on"
     )
     return f"to be replaced one after the other: {names}; {waits}"
 
@@ -169,11 +169,15 @@ def _count_of_use(standing: Standing) -> int:
 
 
 def _is_settled(standing: Standing) -> bool:
-    """Whether all workers are hosts, and neither a scaling nor another departure goes on."""
+    """Whether all workers are hosts, and neither a scaling nor another departure goes on.
+
+    Of one that nobody hears it is not known: it may be back, or have left, in a moment.
+    """
     view, status = standing.view, standing.decided
     if status.scaling is not None or not view.is_training or view.spec.suspend:
         return False
     if standing.select_records(WorkerState.LEAVING) or standing.select_unborn():
         return False
     roster = standing.select_roster()
-    return len(roster) == status.decided_replicas and all(p.uid in view.listed for p in roster)
+    is_whole = len(roster) == status.decided_replicas
+    return is_whole and all(p.uid in view.listed and not view.is_lost(p) for p in roster)

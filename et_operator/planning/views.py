@@ -9,12 +9,13 @@ from functools import cached_property
 from et_contract.admissions import MAX_NODES
 from et_contract.documents import Member, MemberState, Report
 from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
+from et_kube.notices import is_long_over
 from et_operator.model.avoiding import list_avoided, pack_avoided
 from et_operator.model.conditions import is_true
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
-from et_operator.model.specs import JobSpec, NoticePolicy
+from et_operator.model.specs import JobSpec
 from et_operator.model.statuses import JobStatus, ScalingRecord, UntoldEnd
 from et_operator.planning.admitting import apply_admission, find_leavers
 from et_operator.planning.presence import Presence
@@ -46,17 +47,26 @@ class View(Presence):
 
         Of a whole pool there may be thousands.
         """
-        is_eager = self.spec.notice_policy is NoticePolicy.EAGER
         firm = self.snapshot.firm_nodes
-        return firm | self.snapshot.soft_nodes if is_eager else firm
+        return firm | self.snapshot.soft_nodes if self.is_eager else firm
 
     @cached_property
     def avoided_nodes(self) -> tuple[str, ...]:
         """Those of them that a new pod is told to keep off: as many as are told on it, too.
 
         Of those beyond them nobody would know that it keeps off them, whether they stay or not.
+        First those that its pods are or were on, for there it is put again; last those whose end is
+        long over: what was to come there, has not.
         """
-        return tuple(list_avoided(pack_avoided(sorted(self.ending_nodes)[:MAX_NODES])))
+        pods, noted = self.snapshot.pods, self.status.notices
+        own = {pod.node for pod in pods} | {r.node for r in noted if r.withdrawn is None}
+        ends = self.snapshot.said_ends
+
+        def rank(name: str) -> tuple[bool, bool, str]:
+            return name not in own, is_long_over(ends.get(name), self.now), name
+
+        ranked = sorted(self.ending_nodes, key=rank)
+        return tuple(list_avoided(pack_avoided(ranked[:MAX_NODES])))
 
     def call_hosts(self, nodes: Iterable[str]) -> list[str]:
         """The hostnames of these nodes. One that has none cannot be named to a pod."""

@@ -70,6 +70,7 @@ def build_snapshot(
         nodes=nodes,
         firm_nodes=select_said(store, NoticeKind.FIRM),
         soft_nodes=select_said(store, NoticeKind.SOFT),
+        said_ends=ChainMap(*(store.nodes.derive(kind, _end_all, SAID) for kind in NoticeKind)),
         hostnames=select_hostnames(store, nodes.values()),
         are_nodes_known=store.coverage.are_nodes_known,
         taken=frozenset(ref.name for ref in answers.taken),
@@ -132,6 +133,10 @@ def select_hostnames(store: Store, nodes: Iterable[Node]) -> Mapping[str, str]:
 
 def _name_all(nodes: Iterable[Node]) -> frozenset[str]:
     return frozenset(node.name for node in nodes)
+
+
+def _end_all(nodes: Iterable[Node]) -> dict[str, datetime]:
+    return {node.name: node.last_end for node in nodes if node.last_end is not None}
 
 
 def _call_all(nodes: Iterable[Node]) -> dict[str, str]:

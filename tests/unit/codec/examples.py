@@ -92,7 +92,9 @@ FULL_JOB_STATUS = JobStatus(
     given_up=GivenUp(5, (Moment(NOON, 2),), NOON),
     admitted_number=2,
     resize_seconds=(12, 9),
-    notices=(NoticeRecord("it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON, "taint t"),),
+    notices=(
+        NoticeRecord("it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON, "taint t", through=3),
+    ),
     slowest_drain=7,
     listings=(Listing(NOON, (0, 2)),),
     shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),

@@ -77,6 +77,16 @@ def test_an_annotation_of_ones_own_has_the_reason_of_its_row():
     assert find_misreading(make_node(**{"example.com/ends": "soon"}), [row])
 
 
+def test_a_row_of_ones_own_says_of_what_kind_a_moment_is():
+    row = Row(Sign.ANNOTATION, LEAVING_AT, "the owner may want it", NoticeKind.SOFT)
+    found = find_notice(make_node(at="2026-01-01T00:00:00Z"), [row])
+    assert found is not None
+    assert (found.reason, found.kind, found.deadline) == (row.reason, NoticeKind.SOFT, AT)
+    found = find_notice(make_node(at="2026-01-01T00:00:00Z", reason="a new disk"), [row])
+    assert found is not None
+    assert (found.reason, found.kind) == ("a new disk", NoticeKind.SOFT)
+
+
 def test_whoever_says_it_may_say_why():
     found, problem = read_annotation(
         make_node(at="2026-01-01T00:00:00Z", reason="a\nnew disk")["metadata"]

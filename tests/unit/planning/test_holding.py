@@ -191,7 +191,142 @@ def test_they_wait_a_minute_at_most_where_nobody_comes() -> None:
     assert leaving(world) == ["job-worker-0"]
 
 
+# ------------------------------------------------------------------ nodes that nobody hears
+OUT_OF_SERVICE = replace(FIRM, source="taint node.kubernetes.io/out-of-service")
+
+
+def lose(world: ModelWorld, node: str, notice: Notice | None = None) -> None:
+    world.nodes[node] = replace(
+        world.nodes[node], is_ready=False, is_unreachable=True, notice=notice
+    )
+    world.settle()
+
+
+def hear(world: ModelWorld, node: str) -> None:
+    world.nodes[node] = Node(node)
+    world.settle()
+
+
+def start_apart(workers: int = 2) -> ModelWorld:
+    """Worker 0 on n1, the others on n2, the launcher on n3."""
+    world = start(workers)
+    world.put("job-worker-0", node="n1")
+    world.put("job-launcher", node="n3")
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_last_host_that_is_heard_stays_until_another_is_heard(*, is_there: bool) -> None:
+    world = start_apart()
+    if is_there:
+        lose(world, "n1")
+    else:
+        del world.nodes["n1"]
+    say(world, "n2", FIRM)
+    assert leaving(world) == []
+    [condition] = [c for c in world.status.conditions if c.type == "NodesLeaving"]
+    assert "it stays until another host is listed for a minute" in condition.message
+    hear(world, "n1")
+    assert leaving(world) == ["job-worker-1"]
+
+
+def test_of_two_that_go_the_one_that_is_heard_is_spared() -> None:
+    world = start_apart()
+    lose(world, "n2", OUT_OF_SERVICE)
+    assert leaving(world) == ["job-worker-1"]
+    world = start_apart()
+    world.nodes["n1"] = replace(world.nodes["n1"], notice=FIRM)
+    lose(world, "n2", OUT_OF_SERVICE)
+    assert leaving(world) == ["job-worker-1"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("is_of_number", [False, True])
+def test_fewer_workers_are_those_that_nobody_hears(count: int, *, is_of_number: bool) -> None:
+    world = start_apart(3)
+    lose(world, "n1")
+    if is_of_number:
+        world.edit(replicas=3 - count)
+    else:
+        world.add(make_scaling(ScalingKind.IN, "less", count=count, created=world.now))
+    world.settle()
+    assert sorted(leaving(world)) == ["job-worker-0", "job-worker-2"][:count]
+    assert world.status.scaling is not None
+    assert "job-worker-0: nobody hears its node n1" in world.status.scaling.choice
+
+
+def test_one_that_is_named_stays_while_all_others_are_heard_no_more() -> None:
+    world = start_apart()
+    lose(world, "n2")
+    names = ("job-worker-0",)
+    world.add(make_scaling(ScalingKind.IN, "less", pod_names=names, created=world.now))
+    world.settle()
+    world.wait(600)
+    world.settle()
+    assert leaving(world) == []
+    [scaling] = world.scalings.values()
+    assert "a worker that stays, on a node that is heard" in scaling.status.conditions[-1].message
+    hear(world, "n2")
+    assert leaving(world) == ["job-worker-0"]
+
+
+def test_nobody_is_made_new_while_another_is_heard_no_more() -> None:
+    world = start_apart(3)
+    lose(world, "n1")
+    renew(world, 2)
+    assert leaving(world) == []
+    [condition] = [c for c in world.status.conditions if c.type == "RestartingWorkers"]
+    assert "no node of theirs is lost" in condition.message
+    hear(world, "n1")
+    assert leaving(world) == ["job-worker-2"]
+
+
+def test_one_that_is_heard_no_more_stays_while_nobody_else_has_the_state() -> None:
+    world = grow()
+    world.edit(replicas=3)
+    world.settle()
+    list_another(world)
+    lose(world, "n2", FIRM)
+    assert leaving(world) == [], "its node may be back in a moment"
+    world.edit(replicas=2)
+    world.settle()
+    assert leaving(world) == ["job-worker-2"]
+    world.wait(60)
+    world.settle()
+    assert leaving(world) == ["job-worker-2", "job-worker-0"], "by now another one has it"
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_where_none_is_heard_all_is_as_if_all_were(*, is_scaled: bool) -> None:
+    world = start_apart()
+    lose(world, "n1", None if is_scaled else OUT_OF_SERVICE)
+    lose(world, "n2", None if is_scaled else OUT_OF_SERVICE)
+    if is_scaled:
+        world.edit(replicas=1)
+        world.settle()
+        assert leaving(world) == ["job-worker-1"]
+        return
+    assert leaving(world) == ["job-worker-0"]
+    list_another(world, 59)
+    assert "job-worker-1" not in leaving(world)
+    world.wait(2)
+    world.settle()
+    assert "job-worker-1" in leaving(world)
+
+
 # ------------------------------------------------------------------ what is remembered
+def test_one_that_is_listed_later_in_the_same_second_is_none_of_the_first() -> None:
+    world = ModelWorld(make_job(1, minimum=1))
+    world.nodes["n3"] = Node("n3")
+    world.start()
+    world.edit(replicas=2)
+    world.settle()
+    list_another(world, 0)
+    say(world, "n1", FIRM)
+    assert leaving(world) == []
+
+
 def test_those_that_have_settled_are_told_together_and_nothing_is_written_for_that() -> None:
     world = grow()
     assert [listing.indexes for listing in world.status.listings] == [(0,), (1,)]

@@ -17,6 +17,7 @@ from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create
 from et_operator.model.admissions import Admission
 from et_operator.model.avoiding import list_avoided
+from et_operator.model.notices import MAX_REMEMBERED
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
 from et_operator.model.specs import NoticePolicy
@@ -630,6 +631,144 @@ def test_a_launcher_goes_to_a_node_that_ends_where_no_other_has_room(*, is_resta
     [_, preferred] = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
     [expression] = preferred["preference"]["matchExpressions"]
     assert expression == {"key": HOSTNAME, "operator": "NotIn", "values": ["n1", "n2"]}
+
+
+# ------------------------------------------------------------------ what cannot be kept off
+def come_back(world: ModelWorld, node: str, seconds: int) -> None:
+    """For so long whoever has no node is put there again, unless he keeps off it."""
+    for _ in range(0, seconds, 5):
+        world.settle()
+        world.wait(5)
+        for name, pod in list(world.pods.items()):
+            if pod.phase == "Pending" and not pod.is_deleting:
+                is_kept = node in pod.avoids.split(",") and world.nodes[node].hostname != ""
+                world.run(name, node="n1" if is_kept else node)
+        world.settle()
+        world.serve()
+        world.settle()
+        world.reap()
+    world.settle()
+
+
+def find_last(world: ModelWorld) -> int:
+    return world.status.last_worker_index
+
+
+@pytest.mark.parametrize("seconds", [None, 30])
+def test_who_is_put_there_in_spite_of_all_is_not_moved_again(seconds: float | None) -> None:
+    world = start()
+    notice = AT_ONCE if seconds is None else leave_in(world, seconds)
+    world.nodes["n2"] = Node("n2", notice=notice, hostname="")
+    come_back(world, "n2", 600)
+    assert world.pods["job-worker-3"].node == "n2"
+    assert find_last(world) == 3
+    assert "job-worker-3 on n2: " in find_words(world)
+    if seconds is None:
+        assert "it was put there in spite of that, so it stays until its" in find_words(world)
+    world.nodes["n2"] = replace(world.nodes["n2"], notice=replace(AT_ONCE, source="taint other"))
+    world.settle()
+    left = find_state(world, "job-worker-3")
+    assert left == ("Leaving", "Noticed", True), "that is another word"
+
+
+def test_but_it_is_once_where_it_was_put_there_long_before() -> None:
+    world = start()
+    world.nodes["n2"] = Node("n2", notice=leave_in(world, 10**5), hostname="")
+    world.settle()
+    world.end("job-worker-2", 137)
+    come_back(world, "n2", 60)
+    assert world.pods["job-worker-3"].node == "n2"
+    world.wait(10**5 - 140)
+    come_back(world, "n2", 600)
+    assert find_last(world) == 4
+    assert world.pods["job-worker-4"].node == "n2"
+
+
+def test_so_it_is_again_once_it_was_taken_back_and_is_said_again() -> None:
+    world = start()
+    world.nodes["n2"] = Node("n2", notice=AT_ONCE, hostname="")
+    come_back(world, "n2", 60)
+    say(world, "n2", None)
+    world.settle()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert find_state(world, "job-worker-3") == ("Leaving", "Noticed", True)
+
+
+def test_of_an_older_record_nobody_knows_who_was_made_since() -> None:
+    world = start()
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    [record] = world.status.notices
+    old = (replace(record, through=None),)
+    world.job = replace(world.job, status=replace(world.status, notices=old))
+    world.wait(100)
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+
+
+def test_of_what_is_not_noted_who_is_new_there_is_moved_later() -> None:
+    world = start(MOST + 3)
+    for number in range(MOST):
+        world.nodes[f"m{number}"] = Node(f"m{number}", notice=leave_in(world, 10**6))
+        world.put(f"job-worker-{number}", node=f"m{number}")
+    world.settle()
+    world.nodes["n2"] = Node("n2", notice=AT_ONCE, hostname="")
+    come_back(world, "n2", 60)
+    new = f"job-worker-{MOST + 3}"
+    assert world.pods[new].node == "n2"
+    come_back(world, "n2", 3600)
+    assert MOST + 6 < find_last(world) < MOST + 10
+
+
+def test_first_kept_off_are_nodes_that_it_was_on_and_last_those_of_long_ago() -> None:
+    world = start()
+    past, to_come = leave_in(world, -(10**6)), leave_in(world, 10**6)
+    for number in range(MAX_NODES):
+        world.nodes[f"a{number:03}"] = Node(f"a{number:03}", notice=past)
+        world.nodes[f"b{number:03}"] = Node(f"b{number:03}", notice=to_come)
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    others = [f"b{number:03}" for number in range(MAX_NODES - 1)]
+    assert list_avoided(world.pods["job-worker-3"].avoids) == ["n2", *others]
+    come_back(world, "n2", 60)
+    assert world.pods["job-worker-3"].node == "n1"
+    world.end("job-worker-3", 137)
+    world.settle()
+    world.wait(5)
+    world.settle()
+    assert "n2" in list_avoided(world.pods["job-worker-4"].avoids), "nobody is there by now"
+
+
+# ------------------------------------------------------------------ which word counts
+def test_for_whom_both_kinds_are_the_same_what_ends_first_counts() -> None:
+    world = start(notice_policy=NoticePolicy.EAGER)
+    say_all(world, "n2", leave_in(world, 10**6), CORDON)
+    world.settle()
+    assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
+    assert "the node is cordoned" in find_words(world)
+
+
+def test_and_for_whom_they_are_not_what_is_sure() -> None:
+    world = start()
+    say_all(world, "n2", leave_in(world, 10**6), CORDON)
+    world.settle()
+    assert find_state(world, "job-worker-2") is None
+    assert "it leaves (annotation leaving-at), at " in find_words(world)
+
+
+def test_signs_that_are_long_alike_are_noted_each_by_itself() -> None:
+    world = start()
+    long = "taint " + "example.com/" * 20
+    first, second = replace(LEAD, source=f"{long}a"), replace(LEAD, source=f"{long}b")
+    say_all(world, "n2", first)
+    world.settle()
+    world.wait(1)
+    say_all(world, "n2", first, second)
+    world.settle()
+    assert len(world.status.notices) == 2
+    assert len({record.since for record in world.status.notices}) == 2
+    assert all(len(record.source) <= MAX_REMEMBERED for record in world.status.notices)
 
 
 # ------------------------------------------------------------------ whatever is said

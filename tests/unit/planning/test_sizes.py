@@ -133,6 +133,7 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
                 START,
                 START,
                 "s" * MAX_REMEMBERED,
+                MAX_INDEX,
             )
             for _ in range(MOST)
         ),

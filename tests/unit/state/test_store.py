@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from et_kube.notices import LEAVING_AT
 from et_kube.resources import (
     CONFIG_MAPS,
     NODES,
@@ -163,6 +164,19 @@ def test_what_is_said_of_nodes_is_seen_as_it_is_by_then(store: Store, ingest: In
     ingest.upsert(NODES, make_said("n2", 15, unschedulable=False))
     ingest.delete(NODES, make_said("n1", 16))
     assert look() == (set(), set(), {})
+
+
+def test_until_when_nodes_last_at_most_is_seen_where_all_that_is_said_has_a_moment(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    for number, is_cordoned in enumerate((True, False)):
+        node = make_said(f"n{number}", unschedulable=is_cordoned)
+        node["metadata"]["annotations"] = {LEAVING_AT: "2026-01-01T00:00:00Z"}
+        ingest.upsert(NODES, node)
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+    assert snapshot is not None
+    assert dict(snapshot.said_ends) == {"n1": datetime(2026, 1, 1, tzinfo=UTC)}
 
 
 def test_a_node_looks_at_no_pod_of_another_one(ingest: Ingest) -> None:
