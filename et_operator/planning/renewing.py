@@ -85,8 +85,8 @@ def describe_renewal(standing: Standing) -> str:
     names = name_some([pod.name for pod in old])
     bar = find_bar(standing)
     waits = bar or (
-        "the next one leaves once all workers are hosts on nodes that are heard, one that stays for "
-        "a minute, and nothing else goes on"
+        "the next one leaves once all workers are hosts, one that stays for a minute, no node of "
+        "theirs is lost, and nothing else goes on"
     )
     return f"to be replaced one after the other: {names}; {waits}"
 

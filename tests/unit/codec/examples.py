@@ -93,7 +93,9 @@ FULL_JOB_STATUS = JobStatus(
     admitted_number=2,
     resize_seconds=(12, 9),
     notices=(
-        NoticeRecord("it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON, "taint t", through=3),
+        NoticeRecord(
+            "it leaves", NoticeKind.FIRM, NOON, "n1", "", NOON, NOON, "taint t", through=3
+        ),
     ),
     slowest_drain=7,
     listings=(Listing(NOON, (0, 2)),),
