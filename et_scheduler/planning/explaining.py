@@ -81,7 +81,8 @@ def _tell_others(draft: Draft, gang: Gang, largest: int) -> str:
     shape = gang.launcher if gang.launcher is not None and largest < 0 else gang.worker
     ports = sorted(draft.room.list_ports_of_others(shape))
     had = f", and have {_name_some(ports)}" if ports else ""
-    return f"; pods of others leave {text}{had}"
+    whose = "pods of others and pods that do not go" if draft.room.is_stranded else "pods of others"
+    return f"; {whose} leave {text}{had}"
 
 
 def _tell_oldest(draft: Draft, own: Hold | None) -> str:

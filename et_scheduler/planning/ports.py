@@ -29,6 +29,7 @@ class Ports:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self._open: dict[frozenset[str], Mask] = {}
+        self._stranded: defaultdict[str, set[int]] = defaultdict(set)
         self._now: _Counts = defaultdict(Counter)
         self._later: _Counts = defaultdict(Counter)
 
@@ -49,6 +50,12 @@ class Ports:
                 for place, count in zip(places, pods, strict=True):
                     counts[port][place] += count
 
+    def strand(self, places: Sequence[int], shape: Shape) -> None:
+        """Pods of the shape that do not go have theirs there, as others than jobs have."""
+        for port in shape.host_ports:
+            self._stranded[port].update(places)
+            self._open.clear()
+
     def keep_coming(self) -> dict[str, Counter[int]]:
         """What is taken now is so later as well; answers what must be `expect`ed again."""
         coming = {port: now - self._later[port] for port, now in self._now.items()}
@@ -62,11 +69,14 @@ class Ports:
             self._later[port].subtract(counts)
 
     def match(self, shape: Shape) -> Mask:
-        """Where nobody but jobs has one of its ports."""
+        """Where nobody but jobs that may go has one of its ports."""
         wanted = shape.host_ports
         if wanted not in self._open:
             found = (wanted.isdisjoint(node.ports) for node in self._nodes)
-            self._open[wanted] = np.fromiter(found, dtype=np.bool_, count=len(self._nodes))
+            mask = np.fromiter(found, dtype=np.bool_, count=len(self._nodes))
+            for port in wanted & self._stranded.keys():
+                mask[list(self._stranded[port])] = False
+            self._open[wanted] = mask
         return self._open[wanted]
 
     def find_free(self, shape: Shape, rows: Rows, *, later: bool) -> Mask:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,62 +11,150 @@ from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, count_largest
+from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.ledgers import SCALE
 from et_scheduler.planning.matching import Mask
-from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 
 
 def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     """Complete what is held, and let each queue's first that fits nowhere hold nodes."""
-    for uid in list(draft.holds.by_uid):
-        hold = draft.holds.by_uid.get(uid)  # another's may have taken its nodes just now
-        if hold is not None and not hold.standing.job.is_frozen:
-            draft.holds.reserve(hold.standing, _choose(draft, hold.standing, hold.places))
+    needs = _Needs(draft)
+    for hold in sorted(draft.holds.by_uid.values(), key=lambda hold: _rank(draft, hold.standing)):
+        is_there = draft.holds.by_uid.get(hold.standing.job.uid) is hold
+        if is_there and not hold.standing.job.is_frozen:
+            draft.holds.reserve(hold.standing, _choose(draft, needs, hold.standing, hold.places))
     for queue, line in lines.items():
         standing = _find_first(draft, line)
         if standing is not None and not _has_equal(draft, queue, standing):
-            draft.holds.reserve(standing, _choose(draft, standing, []))
+            draft.holds.reserve(standing, _choose(draft, needs, standing, []))
 
 
-def _choose(draft: Draft, standing: Standing, held: Sequence[int]) -> Sequence[int]:
+class _Need:
+    """A gang, and how many of its workers and launchers fit on each node without jobs there."""
+
+    def __init__(self, room: Room, gang: Gang) -> None:
+        self.gang = gang
+        self.fits = room.count_without_jobs(gang.worker)
+        self.launchers = np.zeros_like(self.fits)
+        self._beside = self.fits
+        if gang.launcher is not None:
+            self.launchers = room.count_without_jobs(gang.launcher)
+            self._beside = room.count_without_jobs(gang.worker, gang.launcher)
+
+    def has_workers(self, chosen: Mask) -> bool:
+        """Whether its workers fit on these nodes."""
+        return int(self.fits[chosen].sum()) >= self.gang.workers
+
+    def has_all(self, chosen: Mask) -> bool:
+        """Whether its launcher does so as well."""
+        if self.gang.launcher is None:
+            return self.has_workers(chosen)
+        own = chosen & (self.launchers > 0)
+        if not own.any():
+            return False
+        taken = int((self.fits - self._beside)[own].min())
+        return int(self.fits[chosen].sum()) - taken >= self.gang.workers
+
+    def is_enough(self, chosen: Mask, barred: Mask) -> bool:
+        """The same, or its launcher on another node that is not barred."""
+        is_apart = (self.launchers[~chosen & ~barred] > 0).any()
+        return self.has_all(chosen) or (bool(is_apart) and self.has_workers(chosen))
+
+
+class _Needs:
+    """What those need who hold nodes, or are to hold some: counted once for each."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._by_uid: dict[str, _Need] = {}
+
+    def get(self, standing: Standing) -> _Need:
+        uid = standing.job.uid
+        if uid not in self._by_uid:
+            self._by_uid[uid] = _Need(self._draft.room, get_gang(standing))
+        return self._by_uid[uid]
+
+    def mark(self, places: Iterable[int]) -> Mask:
+        mask = np.zeros(len(self._draft.room.nodes), dtype=np.bool_)
+        mask[list(places)] = True
+        return mask
+
+    def bar(self, standing: Standing) -> Mask:
+        """Nodes that are reserved for others."""
+        return self.mark(self._draft.holds.list_reserved(standing))
+
+    def find_yielded(self, standing: Standing) -> Mask:
+        """Nodes of those of the same priority who came later, and lack some as well.
+
+        Each would keep what the other lacks, for good: nobody else may be there.
+        """
+        draft, mine = self._draft, _rank(self._draft, standing)
+        others = (hold for hold in draft.holds.by_uid.values() if not hold.standing.job.is_frozen)
+        ranked = ((_rank(draft, hold.standing), hold) for hold in others)
+        later = (hold for rank, hold in ranked if rank[:2] == mine[:2] and rank > mine)
+        return self.mark(p for hold in later if self._is_lacking(hold) for p in hold.places)
+
+    def _is_lacking(self, hold: Hold) -> bool:
+        need = self.get(hold.standing)
+        return not need.is_enough(self.mark(hold.places), self.bar(hold.standing))
+
+
+def _rank(draft: Draft, standing: Standing) -> tuple[int, int, int, str]:
+    """Whose lack of nodes counts first: by priority, then by who came first."""
+    of_queue, of_job = draft.rank_priority(standing)
+    return -of_queue, -of_job, standing.admission.queued_at, standing.job.uid
+
+
+def _choose(draft: Draft, needs: _Needs, standing: Standing, held: Sequence[int]) -> Sequence[int]:
     """What it holds, and nodes, the least rigid weight first, until the gang fits if they empty.
 
     Where all that may hold its workers leaves its launcher without a seat, the launcher looks for
     one elsewhere: nodes of launchers are shared by all, and nobody holds them for long. Where all
-    that is not reserved for others would not do, nothing is added; where the whole cluster would
-    not, launcher and all, because pods of others have come or nodes have gone, nothing is held.
+    that is not reserved for others would not do, not even with what others yield, nothing is added;
+    where the whole cluster would not, launcher and all, because pods of others have come or nodes
+    have gone, nothing is held.
     """
-    gang = get_gang(standing)
-    fits = draft.room.count_without_jobs(gang.worker)
-    launchers = None
-    if gang.launcher is not None:
-        launchers = draft.room.count_without_jobs(gang.launcher)
-    chosen = np.zeros(len(draft.room.nodes), dtype=np.bool_)
-    chosen[list(held)] = True
-    if _is_enough(draft, gang, fits, launchers, chosen):
+    need, chosen = needs.get(standing), needs.mark(held)
+    if need.has_all(chosen):
         return held
-    if count_largest(gang, draft.room.count_without_jobs) < gang.workers:
+    if count_largest(need.gang, draft.room.count_without_jobs) < need.gang.workers:
         return []
-    owned = draft.holds.list_reserved(standing)
-    promised = np.zeros(len(draft.room.nodes), dtype=np.bool_)
-    promised[list(draft.holds.list_promised(standing))] = (
-        True  # not to be had before others start there
-    )
-    ranked = np.lexsort((-fits, _weigh(draft), promised)).tolist()
-    order = [p for p in ranked if fits[p] and not chosen[p] and p not in owned]
-    everything = chosen.copy()
-    everything[order] = True
-    if not _is_enough(draft, gang, fits, launchers, everything):
-        gang = replace(gang, launcher=None)
-        if not _is_enough(draft, gang, fits, launchers, everything):
-            return held
-    for place in order:
-        if _is_enough(draft, gang, fits, launchers, chosen):
+    chosen &= need.fits > 0
+    barred = needs.bar(standing)
+    found = _complete(draft, standing, need, chosen, barred, need.fits > 0)
+    if found is None:
+        yielded = needs.find_yielded(standing)
+        allowed = yielded | (need.fits > 0) & ~barred
+        found = _complete(draft, standing, need, chosen, barred & ~yielded, allowed)
+    return np.flatnonzero(chosen if found is None else found).tolist()
+
+
+def _complete(
+    draft: Draft, standing: Standing, need: _Need, chosen: Mask, barred: Mask, allowed: Mask
+) -> Mask | None:
+    """These nodes and more of those that are allowed, until they are enough; None: all are not."""
+    added = allowed & ~chosen & ~barred
+    everything = chosen | added
+    if not need.is_enough(everything, barred):
+        return None
+    promised = np.zeros_like(chosen)
+    promised[list(draft.holds.list_promised(standing))] = True  # others start there before
+    ranked = np.lexsort((-need.fits, _weigh(draft), promised))
+    order = ranked[added[ranked]]
+    is_inside = need.has_all(everything)
+    chosen = chosen.copy()
+    for place in order[need.fits[order] > 0].tolist():
+        if need.has_workers(chosen):
             break
         chosen[place] = True
-    return np.flatnonzero(chosen).tolist()
+    for place in (*order[need.launchers[order] > 0].tolist(), *order.tolist()):
+        if not is_inside or need.has_all(chosen):
+            break
+        chosen[place] = True
+    return chosen
 
 
 def _find_first(draft: Draft, line: Sequence[Standing]) -> Standing | None:
@@ -88,19 +175,6 @@ def _has_equal(draft: Draft, queue: str, standing: Standing) -> bool:
         and (hold.standing is standing or draft.rank_priority(hold.standing) >= mine)
         for hold in draft.holds.by_uid.values()
     )
-
-
-def _is_enough(
-    draft: Draft, gang: Gang, fits: Counts, launchers: Counts | None, chosen: Mask
-) -> bool:
-    total = int(fits[chosen].sum())
-    if total < gang.workers or gang.launcher is None or launchers is None:
-        return total >= gang.workers
-    own = chosen & (launchers > 0)
-    if not own.any():
-        return False
-    beside = draft.room.count_without_jobs(gang.worker, gang.launcher)
-    return total - int((fits - beside)[own].min()) >= gang.workers
 
 
 def _weigh(draft: Draft) -> Counts:

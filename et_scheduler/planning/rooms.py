@@ -35,7 +35,7 @@ class Room:
     who requests it fits nowhere, and that is all there is to know about it.
 
     Pods of others that were asked to go by `overdue_since` are on their nodes, and nobody waits
-    for them.
+    for them; nor for those of jobs that are stranded (`is_stranded`: there are some).
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Room:
         self.columns = {name: column for column, name in enumerate(self.resources)}
         self.allocatable = self._read([node.allocatable for node in self.nodes])
         self.foreign = self._read([node.taken for node in self.nodes])
+        self.is_stranded = False
         self.now = self.allocatable - self.foreign
         leaving = self._read([node.sum_leaving(overdue_since) for node in self.nodes])
         self.later = self.now + leaving
@@ -104,7 +105,7 @@ class Room:
         return self._masks[shape]
 
     def match(self, shape: Shape) -> Mask:
-        """The same where only jobs are in its way: nobody else has one of its ports."""
+        """The same where only jobs that may go are in its way: nobody else has one of its ports."""
         mask = self.get_mask(shape)
         return mask & self._ports.match(shape) if shape.host_ports else mask
 
@@ -172,7 +173,7 @@ class Room:
         return np.array([*known], dtype=np.int64).reshape(-1, len(self.resources)), numbers
 
     def count_without_jobs(self, shape: Shape, beside: Shape | None = None) -> Counts:
-        """The same if no job had anything there: what others have is taken, their ports too."""
+        """The same if all jobs that may go had gone: what others have is taken, their ports too."""
         less = self.foreign if beside is None else self.foreign + self.get_vector(beside)
         fits = np.where(self.match(shape), self.count_without(shape, less), 0)
         return self._leave_out_beside(fits, shape, beside)
@@ -194,6 +195,12 @@ class Room:
         amounts = np.outer(pods, self.get_vector(shape))
         self.now[list(places)] -= amounts
         self._add(places, -amounts)
+
+    def strand(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
+        """So many pods of the shape that are taken there do not go: as if others had them."""
+        self.is_stranded = True
+        self._ports.strand(places, shape)
+        self.foreign[list(places)] += np.outer(pods, self.get_vector(shape))
 
     def hold(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """What will be free there is kept for so many pods of the shape."""

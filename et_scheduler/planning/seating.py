@@ -22,21 +22,26 @@ _Places = dict[Shape, list[int]]
 
 
 def seat_bound(draft: Draft) -> None:
-    """All pods of jobs that are on nodes; the room of those who leave is free later."""
+    """All pods of jobs that are on nodes; the room of those who leave is free later.
+
+    Who should have gone long ago is in everybody's way, as pods of others are.
+    """
+    room = draft.room
     taken: _Places = defaultdict(list)
     leaving: _Places = defaultdict(list)
+    stranded: _Places = defaultdict(list)
     for standing in draft.standings.values():
         job = standing.job
         if not job.pods:
             continue
-        for shape, there in draft.find_places(job, job.pods):
-            taken[shape] += there
-        for shape, there in draft.find_places(job, standing.list_leaving()):
-            leaving[shape] += there
-    for shape, there in taken.items():
-        draft.room.take(*_count(there), shape)
-    for shape, there in leaving.items():
-        draft.room.expect(*_count(there), shape)
+        overdue = [pod for pod in job.pods if pod.name in standing.overdue]
+        left = standing.list_leaving()
+        for found, pods in ((taken, job.pods), (leaving, left), (stranded, overdue)):
+            for shape, there in draft.find_places(job, pods):
+                found[shape] += there
+    for found, note in ((taken, room.take), (leaving, room.expect), (stranded, room.strand)):
+        for shape, there in found.items():
+            note(*_count(there), shape)
 
 
 def _count(places: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:

@@ -1,0 +1,159 @@
+"""Nodes that are held are held for one who will start there: nobody waits beside idle ones."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from et_contract.admissions import AdmissionState
+from et_scheduler.model.cluster import Cluster, Node
+from et_scheduler.model.jobs import Admission, Job, Pod
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import CPU, HOUR, MINUTE, PODS, SECOND
+from et_scheduler.planning.passing import decide
+from tests.unit.scheduler.makers import (
+    LONG_AGO,
+    MAIN,
+    NOW,
+    cpus,
+    decide_on,
+    make_job,
+    make_nodes,
+    run_on,
+)
+
+WORLDS = int(os.environ.get("CLUSTERS", "40")) * 5
+QUEUES = (Queue("main"), Queue("other"), Queue("third"))
+
+
+def hold(job: Job, *nodes: str, since: int = NOW - 2 * MINUTE) -> Job:
+    """It has fitted nowhere since then, and holds these nodes."""
+    told = Admission(0, AdmissionState.WAITING, job.queue, queued_at=since, since=since)
+    told = replace(told, unfit_since=since, reason=Reason.NO_ROOM, reserved=nodes)
+    return replace(job, created=since, admission=told)
+
+
+def take(node: Node, cpu: int = 1) -> Node:
+    """A pod of others is there."""
+    return replace(node, taken={CPU: cpu * 1000, PODS: 1})
+
+
+def run_passes(nodes: tuple[Node, ...], jobs: list[Job], count: int) -> set[str]:
+    """A pass each minute, and one after each that has changed something; who has started."""
+    now, started = NOW, set[str]()
+    for _ in range(count):
+        decision = decide(Cluster(nodes), QUEUES, jobs, now)
+        told = {change.uid: change.admission for change in decision.changes}
+        jobs = [replace(job, admission=told.get(job.uid, job.admission)) for job in jobs]
+        started |= {u for u, one in told.items() if one.state is AdmissionState.ADMITTED}
+        now += SECOND if decision.changes else MINUTE
+    return started
+
+
+def test_of_two_who_lack_nodes_of_each_other_the_later_yields() -> None:
+    """A pod of others has come on one node of each: each would keep what the other lacks."""
+    one, two, three, four = make_nodes(4)
+    nodes = (one, take(two), take(three), four)
+    first = hold(make_job("z", 2, 2, 8), "node-00", "node-01", since=NOW - 3 * MINUTE)
+    second = hold(make_job("a", 2, 2, 8, queue="other"), "node-02", "node-03")
+    decision = decide(Cluster(nodes), QUEUES, [second, first], NOW)
+    told = {change.uid: change.admission.reserved for change in decision.changes}
+    assert told == {"z": ("node-00", "node-03"), "a": ()}
+    assert run_passes(nodes, [second, first], 3) == {"z"}
+
+
+def test_who_lacks_nothing_yields_to_nobody_of_his_priority() -> None:
+    first = hold(make_job("z", 3, 3, 8), "node-00", since=NOW - 3 * MINUTE)
+    second = hold(make_job("a", 2, 2, 8, queue="other"), "node-01", "node-02")
+    busy = run_on(make_job("busy", 2, 2, 8, queue="third"), "node-01", "node-03")
+    assert decide_on(make_nodes(4), [second, first, busy], QUEUES) == {}
+
+
+def draw_idle(seed: int) -> tuple[tuple[Node, ...], list[Job]]:
+    """Nothing runs, pods of others are about, and gangs hold what they held before these came."""
+    random = Random(seed)  # noqa: S311 (no secret)
+    count = random.randint(2, 8)
+    nodes = list(make_nodes(count))
+    free = [node.name for node in nodes]
+    random.shuffle(free)
+    jobs = []
+    for index in range(random.randint(2, 6)):
+        least, queue = random.randint(1, count), random.choice(QUEUES).name
+        job = make_job(f"g{index}", least, least, random.choice([2, 4, 8, 8]), queue=queue)
+        job = replace(job, priority=random.choice([0, 0, 0, 1]))
+        if random.random() < 0.3:
+            job = replace(job, launcher=cpus(random.choice([1, 8])))
+        mine = [free.pop() for _ in range(min(random.choice([0, 1, 2, least]), len(free)))]
+        jobs.append(hold(job, *sorted(mine), since=NOW - random.randint(60, 300) * SECOND))
+    taken = random.sample(range(count), random.randint(0, count // 2))
+    for place in taken:
+        nodes[place] = take(nodes[place], random.choice([1, 1, 7]))
+    return tuple(nodes), jobs
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_on_idle_nodes_somebody_starts(part: int) -> None:
+    """Whoever holds which: where one of them fits alone, one of them runs soon."""
+    stuck = {}
+    for seed in range(part * WORLDS, (part + 1) * WORLDS):
+        nodes, jobs = draw_idle(seed)
+        fit = [
+            job.uid
+            for job in jobs
+            if decide_on(nodes, [replace(job, admission=None)], QUEUES)[job.uid].state
+            is AdmissionState.ADMITTED
+        ]
+        if fit and not run_passes(nodes, jobs, 6):
+            stuck[seed] = fit
+    assert stuck == {}
+
+
+@pytest.mark.parametrize("of_whom", ["who runs elsewhere", "who was evicted"])
+def test_nodes_are_held_for_nobody_who_needs_one_that_a_stuck_pod_keeps(of_whom: str) -> None:
+    """A finalizer, or a process that cannot be killed: nobody waits for it, whosever it is."""
+    stuck = Pod("x-9", "node-03", LONG_AGO, is_terminating=True, leaving_since=NOW - HOUR)
+    other = make_job("x", 1, 1)
+    if of_whom == "who was evicted":
+        told = Admission(2, AdmissionState.WAITING, "main", queued_at=NOW, since=NOW)
+        other = replace(other, pods=(stuck,), is_suspended=True, admission=told)
+    else:
+        other = run_on(other, "node-02")
+        other = replace(other, pods=(*other.pods, stuck))
+    gang = hold(make_job("gang", 4, 4, 8), *(f"node-0{i}" for i in range(4)))
+    small = make_job("small", 1, 1, 8)
+    decision = decide(Cluster(make_nodes(4)), MAIN, [other, gang, small], NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    why = "; pods of others and pods that do not go leave room for 3 workers"
+    assert why in decision.explanations["gang"].message
+    assert told["gang"].reserved == ()
+    freed = replace(gang, admission=told["gang"])
+    after = decide_on(make_nodes(4), [other, freed, small], now=NOW + SECOND)
+    assert after["small"].state is AdmissionState.ADMITTED, "the nodes are nobody's any more"
+
+
+def test_nor_where_it_keeps_a_port_that_all_of_them_need() -> None:
+    port = replace(cpus(1), host_ports=frozenset({"TCP/80"}))
+    stuck = Pod("x-9", "node-01", LONG_AGO, is_terminating=True, leaving_since=NOW - HOUR)
+    other = run_on(make_job("x", 1, 1, worker=port), "node-00")
+    other = replace(other, pods=(other.pods[0], stuck))
+    gang = hold(make_job("gang", 2, 2, worker=port), "node-00", "node-01")
+    assert decide_on(make_nodes(2), [other, gang])["gang"].reserved == ()
+    going = replace(stuck, leaving_since=NOW - MINUTE)
+    other = replace(other, pods=(other.pods[0], going))
+    assert "gang" not in decide_on(make_nodes(2), [other, gang]), "it goes in time"
+
+
+def test_what_it_keeps_is_waited_for_until_it_is_overdue() -> None:
+    """It is looked at again when that time is over."""
+    going = Pod("x-9", "node-01", LONG_AGO, is_terminating=True, leaving_since=NOW - MINUTE)
+    told = Admission(2, AdmissionState.WAITING, "main", queued_at=NOW, since=NOW)
+    other = replace(make_job("x", 1, 1), pods=(going,), is_suspended=True, admission=told)
+    gang = hold(make_job("gang", 2, 2, 8), "node-00", "node-01")
+    decision = decide(Cluster(make_nodes(2)), MAIN, [other, gang], NOW)
+    assert all(change.admission.reserved for change in decision.changes if change.uid == "gang")
+    assert decision.wake_at is not None
+    assert decision.wake_at <= NOW + 11 * MINUTE
