@@ -71,6 +71,7 @@ class Draft:
         self.donors: object | None = None
         self.largest: dict[tuple[Shape | None, Shape], int] = {}
         self.unseated: list[tuple[Standing, Gang]] = []
+        self.awaited: set[str] = set()
         self.weights: Counts | None = None
         self.levelling: bool | None = None
 

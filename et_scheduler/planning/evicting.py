@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.donors import Donors, Group, is_evictable
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import (
-    Gang,
-    Seats,
-    count_seats,
-    find_seats,
-    hold_seats,
-    release_seats,
-)
+from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.ledgers import mark
 from et_scheduler.planning.returning import send_back
 from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.unseated import Unseated, list_before, seated
 
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
 
@@ -55,8 +47,8 @@ def find_seats_with_victims(
     """Seats for which others go, who are to be asked by the search: shrinking before evicting.
 
     Whole jobs go for none that pods of a gang that has just started may take, wherever on its nodes
-    they come to be. After a minute that is so no more for gangs of strictly lower priority: with
-    one after the other of which no pod is ever bound they would keep the jobs on these nodes.
+    they come to be. After a minute that is so for gangs of strictly higher rank alone: with one
+    after the other of which no pod is ever bound all others would keep the jobs on these nodes.
     """
     if not draft.hearing.may_ask(waiter):
         return None
@@ -72,13 +64,14 @@ def find_seats_with_victims(
         seats = search.find(gang)
         if seats is not None:
             return seats, search
-    if not going:
+    if not going or waiter.job.uid in draft.awaited:
         return None
     has_waited = draft.has_passed(waiter.admission.unfit_since, draft.rules.reserve_after)
     with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):
         if not donors.may_fit(gang, allowed, giving, going):
             return None
-        seats = evict_for(draft, waiter, gang, search, donors)
+        before = list_before(draft, waiter, rank, has_waited=has_waited)
+        seats = evict_for(draft, waiter, gang, search, donors, *before)
     return (seats, search) if seats is not None else None
 
 
@@ -102,9 +95,19 @@ def get_donors(draft: Draft) -> Donors:
 
 
 def evict_for(
-    draft: Draft, waiter: Standing, gang: Gang, search: Search, donors: Donors
+    draft: Draft,
+    waiter: Standing,
+    gang: Gang,
+    search: Search,
+    donors: Donors,
+    before: Sequence[Unseated] = (),
+    seeking: Sequence[Unseated] = (),
 ) -> Seats | None:
-    """Seats for which whole jobs go, as few as are needed; None, and nothing changed, if not."""
+    """Seats for which whole jobs go, as few as are needed; None, and nothing changed, if not.
+
+    There is room besides for who comes `before`, if need be because one more goes; for who is
+    `seeking` nodes nobody does.
+    """
     victims: list[Standing] = []
     mine, spare = draft.get_queue(waiter), dict[str, list[int]]()
     for victim in _list_candidates(draft, waiter, search.rank, donors):
@@ -114,18 +117,21 @@ def evict_for(
         spare.clear()
         victims.append(victim)
         search.collect()
-        if _try(search, waiter, gang):
+        if _try(search, gang, before):
             break
     else:
         _count_in(draft, victims)
         return None
     for victim in tuple(victims[:-1]):
         _count_out(draft, victim, -1)
-        if _try(search, waiter, gang):
+        if _try(search, gang, before):
             victims.remove(victim)
         else:
             _count_out(draft, victim, 1)
-    with _others_seated(draft, waiter):  # as it was tried, so that nobody goes for no seats
+    if seeking and not _try(search, gang, (*before, *seeking)):
+        _count_in(draft, victims)
+        return None
+    with seated(draft, before):  # as it was tried, so that nobody goes for no seats
         seats = search.find(gang)
     _count_in(draft, victims)
     for victim in victims if seats is not None else ():
@@ -150,38 +156,17 @@ def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
     send_back(draft, victim, Reason.EVICTED, text, evictions=evictions)
 
 
-def _try(search: Search, waiter: Standing, gang: Gang) -> bool:
+def _try(search: Search, gang: Gang, others: Sequence[Unseated]) -> bool:
     if search.find(gang) is None:
         return False
     search.undo()
-    if not search.draft.unseated:
+    if not others:
         return True
-    with _others_seated(search.draft, waiter):
+    with seated(search.draft, others):
         is_found = search.find(gang) is not None
         if is_found:
             search.undo()
     return is_found
-
-
-@contextmanager
-def _others_seated(draft: Draft, waiter: Standing) -> Iterator[None]:
-    """Meanwhile pods of jobs that run and find no node are in what is free later.
-
-    They are there already when room becomes free, and the waiter's are created then.
-    """
-    seated: list[tuple[Gang, Seats]] = []
-    for standing, gang in draft.unseated:
-        if standing is waiter or standing.leaving or not standing.is_admitted:
-            continue
-        told = draft.holds.find_told(standing)
-        some = replace(gang, workers=count_seats(draft.room, gang, told, later=True))
-        seats = find_seats(draft.room, some, told, later=True) if some.workers else None
-        if seats is not None:
-            hold_seats(draft.room, some, seats)
-            seated.append((some, seats))
-    yield
-    for some, seats in reversed(seated):
-        release_seats(draft.room, some, seats)
 
 
 def _list_candidates(

@@ -22,6 +22,7 @@ from et_scheduler.planning.seating import book, restore_holds, seat_bound, seat_
 from et_scheduler.planning.services import keep_headroom, serve
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.starting import start_all
+from et_scheduler.planning.yielding import yield_held
 
 LINE = 20
 """So many of those who wait are named in a queue's status."""
@@ -47,6 +48,7 @@ def decide(
     serve(draft)
     seat_unbound(draft)
     restore_holds(draft)
+    yield_held(draft)
     keep_headroom(draft)
     lines = list_lines(draft)
     explain_strays(draft)

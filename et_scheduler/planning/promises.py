@@ -53,9 +53,9 @@ class Promises:
     def with_wandering(self, above: Rank | None) -> Iterator[None]:
         """Meanwhile all workers of gangs that do not stand yet are on each of their nodes.
 
-        `above`: only of those of this rank or a higher one; None: of all.
+        `above`: only of those of a higher rank than this; None: of all.
         """
-        found = [more for rank, more in self._wandering.items() if above is None or rank >= above]
+        found = [more for rank, more in self._wandering.items() if above is None or rank > above]
         more = np.sum(found, axis=0) if found else None
         if more is not None:
             self._room.keep(more)

@@ -15,10 +15,12 @@ from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.pools import Piece
+from et_scheduler.planning.promises import Rank
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 
 _Places = dict[Shape, list[int]]
+_Held = tuple[Rank, list[int]]
 
 
 def seat_bound(draft: Draft) -> None:
@@ -104,13 +106,15 @@ def seat_unbound(draft: Draft) -> None:
 
     It is put where the job was told to look, now or later; what fits nowhere, because others were
     faster, is left out: it is given back when its time is over. Until then such pods are the first
-    to come where room becomes free (`unseated`).
+    to come where room becomes free (`unseated`). What is free on nodes that one of strictly higher
+    rank holds is his: who was not told to look there and takes it gives it back to him.
     """
+    held = _list_held(draft)
     for standing in draft.list_admitted():
         gang = standing.find_lacking(standing.size)
         if gang.launcher is None and not gang.workers:
             continue
-        seats = _find_any(draft, gang, draft.holds.find_told(standing))
+        seats = _find_any(draft, gang, draft.holds.find_told(standing), held, standing)
         if seats is None:
             draft.unseated.append((standing, gang))
         else:
@@ -120,13 +124,31 @@ def seat_unbound(draft: Draft) -> None:
             draft.promises.note(standing.job.uid, gang, seats, rank)
 
 
-def _find_any(draft: Draft, gang: Gang, told: Mask | None) -> Seats | None:
-    for allowed in (told, None) if told is not None else (None,):
+def _find_any(
+    draft: Draft, gang: Gang, told: Mask | None, held: Sequence[_Held], standing: Standing
+) -> Seats | None:
+    mine, allowed = draft.rank_priority(standing), None
+    above = [place for rank, places in held if rank > mine for place in places]
+    if above:
+        allowed = np.ones(len(draft.room.nodes), dtype=np.bool_)
+        allowed[above] = False
+    for mask in (told, allowed) if told is not None else (allowed,):
         for later in (False, True):
-            seats = find_seats(draft.room, gang, allowed, later=later)
+            seats = find_seats(draft.room, gang, mask, later=later)
             if seats is not None:
                 return seats
     return None
+
+
+def _list_held(draft: Draft) -> list[_Held]:
+    """Which nodes those who wait hold, with the rank of each."""
+    holding = (one for one in draft.list_waiting() if one.admission.reserved)
+    places = draft.room.places
+    return [
+        (draft.rank_priority(one), [places[n] for n in one.admission.reserved if n in places])
+        for one in holding
+        if draft.get_queue(one) in draft.queues and not _is_unheld(draft, one)
+    ]
 
 
 def restore_holds(draft: Draft) -> None:

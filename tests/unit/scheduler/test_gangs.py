@@ -209,7 +209,8 @@ def wait_beside_start(cpu: int, *, priority: int, ago: int) -> dict[str, Admissi
     [
         pytest.param(0, SECOND, False, id="both may come there"),
         pytest.param(0, 61 * SECOND, True, id="they do not, for a minute, and others are less"),
-        pytest.param(5, 61 * SECOND, False, id="others are no less"),
+        pytest.param(5, 61 * SECOND, True, id="others are no more"),
+        pytest.param(6, 61 * SECOND, False, id="others are more"),
     ],
 )
 def test_nobody_goes_for_seats_that_a_gang_that_starts_may_take(

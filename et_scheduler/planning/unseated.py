@@ -1,0 +1,79 @@
+"""Pods of jobs that may have them and find no node: before whom they come.
+
+kube-scheduler puts them wherever room becomes free, before a gang that waits has any pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import (
+    Gang,
+    Seats,
+    count_seats,
+    find_seats,
+    hold_seats,
+    release_seats,
+)
+from et_scheduler.planning.giving import Rank
+from et_scheduler.planning.standings import Standing
+
+Unseated = tuple[Standing, Gang]
+
+
+def list_before(
+    draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool
+) -> tuple[list[Unseated], list[Unseated]]:
+    """Whose room is to be there besides the waiter's, or others would go for him in vain.
+
+    Nobody of strictly lower rank who gives back what he takes: whom the waiter `asks`, and who does
+    not stand yet (planning/yielding.py). After a minute of waiting, of those who do not stand yet
+    only who is of strictly higher rank: with one after the other that never stands the others would
+    keep the waiter from room for good.
+
+    Second, apart: whose pods are there for an autoscaler to see. Nobody goes for these, and in that
+    minute nobody goes for what they would take.
+    """
+    mine = draft.rank_priority(waiter)
+    before, seeking = list[Unseated](), list[Unseated]()
+    for one, gang in draft.unseated:
+        if one is waiter or not one.is_admitted:
+            continue
+        rank, stands = draft.rank_priority(one), one.admission.bound_at is not None
+        if rank < mine and (not stands or asks(one, one.size) is not None):
+            continue
+        if _is_for_nodes(draft, one):
+            if not has_waited:
+                seeking.append((one, gang))
+        elif stands or rank > mine or not has_waited:
+            before.append((one, gang))
+    return before, seeking
+
+
+def _is_for_nodes(draft: Draft, standing: Standing) -> bool:
+    """Whether it was admitted without seats, so that an autoscaler sees its pods."""
+    queue = draft.queues.get(draft.get_queue(standing))
+    is_autoscaled = queue is not None and queue.is_autoscaled
+    is_starting = is_autoscaled and standing.admission.bound_at is None
+    return is_starting and draft.holds.find_told(standing) is None
+
+
+@contextmanager
+def seated(draft: Draft, others: Iterable[Unseated]) -> Iterator[None]:
+    """Meanwhile these are in what is free later, as far as they fit."""
+    there: list[tuple[Gang, Seats]] = []
+    for standing, gang in others:
+        if standing.leaving:
+            continue
+        told = draft.holds.find_told(standing)
+        some = replace(gang, workers=count_seats(draft.room, gang, told, later=True))
+        seats = find_seats(draft.room, some, told, later=True) if some.workers else None
+        if seats is not None:
+            hold_seats(draft.room, some, seats)
+            there.append((some, seats))
+    yield
+    for some, seats in reversed(there):
+        release_seats(draft.room, some, seats)
