@@ -13,7 +13,7 @@ from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.ledgers import mark
 from et_scheduler.planning.returning import send_back
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.unseated import Unseated, list_before, seated
+from et_scheduler.planning.unseated import Others, Unseated, list_others, seated
 
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
 
@@ -70,8 +70,8 @@ def find_seats_with_victims(
     with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):
         if not donors.may_fit(gang, allowed, giving, going):
             return None
-        before = list_before(draft, waiter, rank, has_waited=has_waited)
-        seats = evict_for(draft, waiter, gang, search, donors, *before)
+        others = list_others(draft, waiter, rank, has_waited=has_waited)
+        seats = evict_for(search, waiter, gang, donors, others)
     return (seats, search) if seats is not None else None
 
 
@@ -95,19 +95,13 @@ def get_donors(draft: Draft) -> Donors:
 
 
 def evict_for(
-    draft: Draft,
-    waiter: Standing,
-    gang: Gang,
-    search: Search,
-    donors: Donors,
-    before: Sequence[Unseated] = (),
-    seeking: Sequence[Unseated] = (),
+    search: Search, waiter: Standing, gang: Gang, donors: Donors, others: Others
 ) -> Seats | None:
     """Seats for which whole jobs go, as few as are needed; None, and nothing changed, if not.
 
-    There is room besides for who comes `before`, if need be because one more goes; for who is
-    `seeking` nodes nobody does.
+    There is room besides for who comes before the waiter, if need be because one more goes.
     """
+    draft, before = search.draft, others.before
     victims: list[Standing] = []
     mine, spare = draft.get_queue(waiter), dict[str, list[int]]()
     for victim in _list_candidates(draft, waiter, search.rank, donors):
@@ -128,7 +122,7 @@ def evict_for(
             victims.remove(victim)
         else:
             _count_out(draft, victim, 1)
-    if seeking and not _try(search, gang, (*before, *seeking)):
+    if others.seeking and not _try(search, gang, [*before, *others.seeking]):
         _count_in(draft, victims)
         return None
     with seated(draft, before):  # as it was tried, so that nobody goes for no seats

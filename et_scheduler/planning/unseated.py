@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import (
@@ -24,41 +25,46 @@ from et_scheduler.planning.standings import Standing
 Unseated = tuple[Standing, Gang]
 
 
-def list_before(
-    draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool
-) -> tuple[list[Unseated], list[Unseated]]:
-    """Whose room is to be there besides the waiter's, or others would go for him in vain.
+class Others(NamedTuple):
+    """For whom room is to be there `before` the waiter; who is `seeking` nodes that are to come."""
+
+    before: list[Unseated]
+    seeking: list[Unseated]
+
+
+def list_others(draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool) -> Others:
+    """Whose pods would have the room from which others go for the waiter, in vain then.
 
     Nobody of strictly lower rank who gives back what he takes: whom the waiter `asks`, and who does
     not stand yet (planning/yielding.py). After a minute of waiting, of those who do not stand yet
     only who is of strictly higher rank: with one after the other that never stands the others would
     keep the waiter from room for good.
 
-    Second, apart: whose pods are there for an autoscaler to see. Nobody goes for these, and in that
-    minute nobody goes for what they would take.
+    For pods that are there for an autoscaler to see nobody goes; in that minute nobody goes for
+    what they would take either.
     """
     mine = draft.rank_priority(waiter)
-    before, seeking = list[Unseated](), list[Unseated]()
+    others = Others([], [])
     for one, gang in draft.unseated:
         if one is waiter or not one.is_admitted:
             continue
         rank, stands = draft.rank_priority(one), one.admission.bound_at is not None
         if rank < mine and (not stands or asks(one, one.size) is not None):
             continue
-        if _is_for_nodes(draft, one):
+        if is_for_nodes(draft, one):
             if not has_waited:
-                seeking.append((one, gang))
+                others.seeking.append((one, gang))
         elif stands or rank > mine or not has_waited:
-            before.append((one, gang))
-    return before, seeking
+            others.before.append((one, gang))
+    return others
 
 
-def _is_for_nodes(draft: Draft, standing: Standing) -> bool:
+def is_for_nodes(draft: Draft, standing: Standing) -> bool:
     """Whether it was admitted without seats, so that an autoscaler sees its pods."""
-    queue = draft.queues.get(draft.get_queue(standing))
+    queue, placement = draft.queues.get(draft.get_queue(standing)), standing.admission.placement
     is_autoscaled = queue is not None and queue.is_autoscaled
-    is_starting = is_autoscaled and standing.admission.bound_at is None
-    return is_starting and draft.holds.find_told(standing) is None
+    is_told = bool(placement.only or placement.launcher)
+    return is_autoscaled and standing.admission.bound_at is None and not is_told
 
 
 @contextmanager

@@ -1,17 +1,21 @@
 """Who does not stand yet gives up the nodes of a gang of strictly higher rank that waits for them.
 
-Its pods find no node, so it has nothing to lose: perhaps it never stands.
+Its pods came there because they found no other node: it has done nothing yet, and may never stand.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import evict
 from et_scheduler.planning.fitting import release_seats
+from et_scheduler.planning.gating import find_obstacle
 from et_scheduler.planning.holds import Hold
-from et_scheduler.planning.seating import keep_room
+from et_scheduler.planning.seating import get_gang, keep_room
 from et_scheduler.planning.standings import Standing
+from et_scheduler.planning.unseated import is_for_nodes
 
 
 def yield_held(draft: Draft) -> None:
@@ -19,16 +23,17 @@ def yield_held(draft: Draft) -> None:
 
     Those of no lower rank come to stand, or are taken back: `awaited` says who waits for that.
     """
-    starting = [one for one, _ in draft.unseated if one.admission.bound_at is None]
-    if not starting:
+    if not draft.holds.by_uid:
         return
+    starting = {one.job.uid: one for one, _ in draft.unseated if one.admission.bound_at is None}
+    starting |= {one.job.uid: one for one in draft.list_admitted() if is_for_nodes(draft, one)}
     holds = sorted(draft.holds.by_uid.values(), key=lambda one: draft.rank_priority(one.standing))
     for hold in reversed(holds):
-        if hold.standing.held is None:
-            _yield(draft, hold, starting)
+        if hold.standing.held is None and starting:
+            _yield(draft, hold, starting.values())
 
 
-def _yield(draft: Draft, hold: Hold, starting: list[Standing]) -> None:
+def _yield(draft: Draft, hold: Hold, starting: Iterable[Standing]) -> None:
     """The lowest and youngest first, as many as make the gang fit; nobody if they do not."""
     waiter, mine = hold.standing, draft.rank_priority(hold.standing)
     names = {draft.room.nodes[place].name for place in hold.places}
@@ -45,7 +50,8 @@ def _yield(draft: Draft, hold: Hold, starting: list[Standing]) -> None:
         draft.expect_whole(one, -1)
     if waiter.held is None:
         return
-    if all(draft.rank_priority(one) < mine and _may_go(draft, waiter, one) for one in out):
+    is_above = all(draft.rank_priority(one) < mine for one in out)
+    if is_above and _may_ask(draft, waiter) and all(_may_go(one) for one in out):
         for one in out:
             evict(draft, one, waiter)
     else:
@@ -58,7 +64,12 @@ def _is_on(standing: Standing, names: set[str]) -> bool:
     return any(pod.node in names for pod in standing.list_staying())
 
 
-def _may_go(draft: Draft, waiter: Standing, standing: Standing) -> bool:
-    """Unless something else is decided of it, or nobody hears what it is told."""
-    is_free = standing.step in (None, Step.TELL) and not standing.leaving
-    return is_free and draft.hearing.may_ask(waiter)
+def _may_ask(draft: Draft, waiter: Standing) -> bool:
+    """Whether nothing but room keeps it from its start, and somebody hears what it asks."""
+    obstacle = find_obstacle(draft, waiter, get_gang(waiter))
+    return obstacle is None and not waiter.job.is_frozen and draft.hearing.may_ask(waiter)
+
+
+def _may_go(standing: Standing) -> bool:
+    """Unless something else is decided of it."""
+    return standing.step in (None, Step.TELL) and not standing.leaving
