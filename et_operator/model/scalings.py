@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from et_kube.resources import TRAINING_JOBS, Json
@@ -13,7 +13,10 @@ from et_operator.model.statuses import ScalingKind, WorkerOutcome
 
 @dataclass(frozen=True, slots=True)
 class ScalingStatus:
-    """`status` of a ScaleIn or ScaleOut; the last condition is the current one."""
+    """`status` of a ScaleIn or ScaleOut; the last condition is the current one.
+
+    `seen_version`: its resourceVersion when it was first written to here; 0: not yet.
+    """
 
     phase: ScalingPhase | None = None
     conditions: tuple[Condition, ...] = ()
@@ -26,6 +29,7 @@ class ScalingStatus:
     script_output: str = ""
     start_time: datetime | None = None
     completion_time: datetime | None = None
+    seen_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,19 @@ class Scaling:
         """By which the scalings of a job take their turns, oldest first.
 
         Times of creation have whole seconds; within one of them the version decides, which is that
-        of the creation, or of our first write, which comes in the same order.
+        of the creation, or of our first write, which comes in the same order. That of later writes
+        does not: each would change whose turn it is, and with it what all others are told.
         """
-        version = self.resource_version
-        return self.created, int(version) if version.isdecimal() else 0, self.uid
+        return self.created, self.status.seen_version or self._version, self.uid
+
+    @property
+    def _version(self) -> int:
+        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+
+    def see(self) -> ScalingStatus:
+        """Its status with its place in that order."""
+        seen = self.status.seen_version or self._version
+        return replace(self.status, seen_version=seen)
 
     @property
     def is_accepted(self) -> bool:

@@ -171,7 +171,7 @@ def _refuse(standing: Standing, scaling: Scaling, turns: deque[Scaling]) -> Outc
 def _derive(draft: Draft, scaling: Scaling, wait: str) -> ScalingStatus:
     """What it is to be told now; `wait`: for what it waits before it begins."""
     view, record, now = draft.view, draft.view.status.scaling, draft.now
-    status = replace(scaling.status, job_uid=view.job.uid, observed_generation=scaling.generation)
+    status = replace(scaling.see(), job_uid=view.job.uid, observed_generation=scaling.generation)
     if not status.conditions:
         status = _enter(status, ScalingPhase.CREATED, "Accepted", wait or NEXT, now)
     elif status.phase is None:  # somebody has removed it, or made it unreadable

@@ -114,4 +114,5 @@ FULL_SCALING_STATUS = ScalingStatus(
     script_output="done",
     start_time=NOON,
     completion_time=NOON,
+    seen_version=4711,
 )

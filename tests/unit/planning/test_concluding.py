@@ -207,6 +207,25 @@ def test_scalings_of_one_second_take_their_turns_as_they_were_made() -> None:
     assert sorted((later, other, one), key=lambda s: s.order) == [one, other, later]
 
 
+def test_what_they_are_told_meanwhile_changes_nothing_of_that() -> None:
+    """Each write is a new version: whose turn it is would change, and all be told so again."""
+    world = ModelWorld(make_job(3, minimum=1))
+    world.start()
+    world.edit(replicas=2)
+    world.step()
+    for version, name in enumerate(("in0", "in1", "out2", "in3"), 1):
+        kind = ScalingKind.OUT if name.startswith("out") else ScalingKind.IN
+        scaling = make_scaling(kind, name, count=1, created=world.now)
+        world.add(replace(scaling, resource_version=str(version)))
+    world.settle()
+    world.add(replace(world.scalings["in0-uid"], resource_version="9999"))  # labelled by somebody
+    world.settle()
+    told = {name: s.status.conditions[-1].message for name, s in world.scalings.items()}
+    assert told["in1-uid"] == "waits for ScaleIn in0"
+    assert told["out2-uid"] == "waits for ScaleIn in1"
+    assert told["in3-uid"] == "waits for ScaleOut out2"
+
+
 # ------------------------------------------------------------------ what else is refused
 def refuse(world: ModelWorld, resource: Resource) -> None:
     """The server refuses what is to be written of this kind, and has just said so again."""
