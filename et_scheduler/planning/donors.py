@@ -32,7 +32,8 @@ _Entries = list[tuple[int, int]]
 class Donors:
     """Who could give workers, and who could go as a whole, by group; `first` stands for each.
 
-    `smallest` is the least that goes with anybody of the group, by resource.
+    `smallest` is the least that goes with anybody of the group, by resource; `places` are the nodes
+    of who could go, by uid.
     """
 
     def __init__(self, draft: Draft) -> None:
@@ -43,6 +44,7 @@ class Donors:
         self.givers: dict[Group, list[Standing]] = defaultdict(list)
         self.evictable: dict[Group, list[Standing]] = defaultdict(list)
         self.smallest: dict[Group, Counts] = {}
+        self.places: dict[str, set[int]] = {}
         self._spare: dict[Group, Floats] = defaultdict(lambda: np.zeros(len(self._room.resources)))
         workers: dict[Group, _Entries] = defaultdict(list)
         wholes: dict[Group, _Entries] = defaultdict(list)
@@ -60,10 +62,27 @@ class Donors:
                 amounts = draft.counting.get_held(standing, standing.size)
                 least = self.smallest.get(group, amounts)
                 self.smallest[group] = np.minimum(least, amounts)
-                wholes[group] += entries + self._list(draft, standing, standing.launchers)
+                entries = entries + self._list(draft, standing, standing.launchers)
+                self.places[standing.job.uid] = {place for place, _ in entries}
+                wholes[group] += entries
         self._workers = {group: self._sum(entries) for group, entries in workers.items()}
         self._wholes = {group: self._sum(entries) for group, entries in wholes.items()}
         self._sums: dict[tuple[frozenset[Group], frozenset[Group]], Counts] = {}
+
+    def find_raised(
+        self,
+        shape: Shape,
+        allowed: Mask | None,
+        giving: Iterable[Group],
+        going: Iterable[Group],
+    ) -> Mask:
+        """On which allowed nodes more such pods could fit if these gave, and those went."""
+        amounts = self._room.later + self._sum_up(frozenset(giving), frozenset(going))
+        most = self._room.divide(amounts, shape) * self._room.get_mask(shape)
+        if shape.host_ports:
+            most = np.minimum(most, 1)
+        raised: Mask = most > self._room.count_fits(shape, later=True)
+        return raised if allowed is None else raised & allowed
 
     def may_fit(
         self,
@@ -74,9 +93,7 @@ class Donors:
     ) -> bool:
         """Whether the gang could fit if these gave all workers, and those went as a whole."""
         key = (frozenset(giving), frozenset(going))
-        if key not in self._sums:
-            self._sums[key] = self._add(*key)
-        amounts = self._room.later + self._sums[key]
+        amounts = self._room.later + self._sum_up(*key)
         nodes = self._room.get_mask(gang.worker)
         nodes = nodes if allowed is None else nodes & allowed
         fits = self._room.divide(amounts, gang.worker) * nodes
@@ -100,6 +117,12 @@ class Donors:
         vectors = [self._room.get_vector(self._shapes[number]) for number in shapes]
         largest: Floats = np.max(vectors, axis=0, initial=0).astype(np.float64)
         return largest
+
+    def _sum_up(self, giving: frozenset[Group], going: frozenset[Group]) -> Counts:
+        key = (giving, going)
+        if key not in self._sums:
+            self._sums[key] = self._add(giving, going)
+        return self._sums[key]
 
     def _add(self, giving: frozenset[Group], going: frozenset[Group]) -> Counts:
         found: Counts = np.zeros_like(self._room.later)

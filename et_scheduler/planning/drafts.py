@@ -110,6 +110,10 @@ class Draft:
         self.wake(since + wait)
         return self.now >= since + wait
 
+    def has_waited(self, standing: Standing) -> bool:
+        """Whether it has fitted nowhere for long enough to hold nodes, and to wait for few."""
+        return self.has_passed(standing.admission.unfit_since, self.rules.reserve_after)
+
     def _is_being_tried(self, job: Job) -> bool:
         """Whether the operator is about to say that the server would refuse its pods, or not.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
@@ -13,7 +13,8 @@ from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.ledgers import mark
 from et_scheduler.planning.returning import send_back
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.unseated import Others, Unseated, list_others, seated
+from et_scheduler.planning.unseated import list_others
+from et_scheduler.planning.victims import Trial, get_booked
 
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
 
@@ -66,12 +67,16 @@ def find_seats_with_victims(
             return seats, search
     if not going or waiter.job.uid in draft.awaited:
         return None
-    has_waited = draft.has_passed(waiter.admission.unfit_since, draft.rules.reserve_after)
+    has_waited = draft.has_waited(waiter)
     with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):
         if not donors.may_fit(gang, allowed, giving, going):
             return None
         others = list_others(draft, waiter, rank, has_waited=has_waited)
-        seats = evict_for(search, waiter, gang, donors, others)
+        trial = Trial(search, waiter, gang, donors, giving)
+        seats = trial.find(_list_candidates(draft, waiter, donors, going), going, others)
+        victims = trial.end()
+    for victim in victims if seats is not None else ():
+        evict(draft, victim, waiter)
     return (seats, search) if seats is not None else None
 
 
@@ -94,54 +99,11 @@ def get_donors(draft: Draft) -> Donors:
     return draft.donors  # type: ignore[return-value]
 
 
-def evict_for(
-    search: Search, waiter: Standing, gang: Gang, donors: Donors, others: Others
-) -> Seats | None:
-    """Seats for which whole jobs go, as few as are needed; None, and nothing changed, if not.
-
-    There is room besides for who comes before the waiter, if need be because one more goes.
-    """
-    draft, before = search.draft, others.before
-    victims: list[Standing] = []
-    mine, spare = draft.get_queue(waiter), dict[str, list[int]]()
-    for victim in _list_candidates(draft, waiter, search.rank, donors):
-        if not _keeps_queue(draft, mine, victim, spare):
-            continue
-        _count_out(draft, victim, 1)
-        spare.clear()
-        victims.append(victim)
-        search.collect()
-        if _try(search, gang, before):
-            break
-    else:
-        _count_in(draft, victims)
-        return None
-    for victim in tuple(victims[:-1]):
-        _count_out(draft, victim, -1)
-        if _try(search, gang, before):
-            victims.remove(victim)
-        else:
-            _count_out(draft, victim, 1)
-    if others.seeking and not _try(search, gang, [*before, *others.seeking]):
-        _count_in(draft, victims)
-        return None
-    with seated(draft, before):  # as it was tried, so that nobody goes for no seats
-        seats = search.find(gang)
-    _count_in(draft, victims)
-    for victim in victims if seats is not None else ():
-        evict(draft, victim, waiter)
-    return seats
-
-
-def _count_in(draft: Draft, victims: Iterable[Standing]) -> None:
-    for victim in victims:
-        _count_out(draft, victim, -1)
-
-
 def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
     """Back into the line at its old place; it gets no room before its evictor."""
     uid, queue = waiter.job.uid, draft.get_queue(waiter)
-    _book(draft, victim, 1)
+    amounts, least = get_booked(draft, victim)
+    draft.ledger.book(draft.get_queue(victim), -amounts, -least)
     recent = [
         one for one in victim.admission.evictions if draft.now - one.at < draft.rules.evicted_again
     ]
@@ -150,28 +112,14 @@ def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
     send_back(draft, victim, Reason.EVICTED, text, evictions=evictions)
 
 
-def _try(search: Search, gang: Gang, others: Sequence[Unseated]) -> bool:
-    if search.find(gang) is None:
-        return False
-    search.undo()
-    if not others:
-        return True
-    with seated(search.draft, others):
-        is_found = search.find(gang) is not None
-        if is_found:
-            search.undo()
-    return is_found
-
-
 def _list_candidates(
-    draft: Draft, waiter: Standing, rank: Rank, donors: Donors
-) -> Iterable[Standing]:
+    draft: Draft, waiter: Standing, donors: Donors, going: Iterable[Group]
+) -> list[Standing]:
     """Lowest and youngest first; none that is protected."""
     found = [
         one
-        for group, members in donors.evictable.items()
-        if rank(donors.first[group], 0) in (_OVER_SHARE, _LOWER_PRIORITY)
-        for one in members
+        for group in going
+        for one in donors.evictable[group]
         if one.is_admitted and is_evictable(draft, one) and not _was_evicted(draft, waiter, one)
     ]
     return sorted(found, key=lambda one: (one.job.priority, -one.admission.since, one.job.uid))
@@ -184,32 +132,3 @@ def _was_evicted(draft: Draft, waiter: Standing, victim: Standing) -> bool:
         eviction.queue == queue and draft.now - eviction.at < draft.rules.evicted_again
         for eviction in victim.admission.evictions
     )
-
-
-def _keeps_queue(draft: Draft, mine: str, victim: Standing, spare: dict[str, list[int]]) -> bool:
-    """A job of another queue goes only if that queue keeps what it deserves without it.
-
-    `spare` remembers what each queue has above that, until somebody is counted out.
-    """
-    queue = draft.get_queue(victim)
-    if queue == mine or queue not in draft.queues:
-        return True
-    if queue not in spare:
-        spare[queue] = draft.ledger.find_spare(queue).tolist()
-    amounts = draft.counting.get_held(victim, victim.size).tolist()
-    return all(left >= one for left, one in zip(spare[queue], amounts, strict=True) if one)
-
-
-def _count_out(draft: Draft, victim: Standing, sign: int) -> None:
-    """As if it had gone, or -1: as if it were there again. It gives no workers meanwhile."""
-    victim.leaving += sign
-    _book(draft, victim, sign)
-    draft.expect_whole(victim, sign)
-
-
-def _book(draft: Draft, victim: Standing, sign: int) -> None:
-    """Its queue has so much less."""
-    amounts, least = (
-        draft.counting.get_held(victim, count) for count in (victim.size, victim.floor)
-    )
-    draft.ledger.book(draft.get_queue(victim), -sign * amounts, -sign * least)

@@ -48,4 +48,6 @@ class Failures:
             self._kinds[worker] = self._numbers.setdefault(where, len(self._numbers))
         queue = self._draft.get_queue(standing)
         can_ask = self._draft.hearing.may_ask(standing)  # else it says nothing of who can
-        return (queue, job.priority, can_ask, gang.launcher, self._kinds[worker])
+        has_waited = self._draft.has_waited(standing)  # it waits for fewer then
+        asks = (queue, job.priority, can_ask, has_waited)
+        return (*asks, gang.launcher, self._kinds[worker])

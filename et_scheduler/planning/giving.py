@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -13,7 +13,7 @@ from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import ABOVE_ALL, Gift, Pod
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang, Seats, find_seats
+from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.standings import Standing
 
@@ -38,7 +38,7 @@ class Search:
     preferred: frozenset[int] = frozenset()
     avoided: frozenset[int] = frozenset()
     given: dict[str, list[Pod]] = field(default_factory=lambda: defaultdict(list))
-    held: list[tuple[int, int, Shape]] = field(default_factory=list)
+    held: list[tuple[Sequence[int], Sequence[int], Shape]] = field(default_factory=list)
     _by_place: dict[int, list[_Pick]] = field(default_factory=dict)
     _owned: frozenset[int] = frozenset()
     _weights: dict[str, _Weight] = field(default_factory=dict)
@@ -77,6 +77,8 @@ class Search:
         if seats is not None:  # exact, where what follows takes one pod after the other
             self._hold_all(gang, seats)
             return seats
+        if is_whole and not self._by_place:
+            return None
         launcher = None
         if gang.launcher is not None:
             found = self._seat(gang.launcher, 1)
@@ -88,10 +90,19 @@ class Search:
             return None
         return Seats(launcher, tuple(found), tuple(found.values()))
 
+    def would_find(self, gang: Gang) -> bool:
+        """Whether there would be such seats; nothing is changed."""
+        if find_seats(self.draft.room, gang, self.allowed, later=True) is not None:
+            return True
+        is_found = self.find(gang) is not None
+        if is_found:
+            self.undo()
+        return is_found
+
     def undo(self) -> None:
         """Take back all that was tried."""
-        for place, count, shape in self.held:
-            self.draft.room.expect((place,), (count,), shape)
+        for places, counts, shape in self.held:
+            self.draft.room.expect(places, counts, shape)
         for uid, pods in self.given.items():
             standing = self.draft.standings[uid]
             for pod in pods:
@@ -116,10 +127,11 @@ class Search:
         return given
 
     def _hold_all(self, gang: Gang, seats: Seats) -> None:
+        hold_seats(self.draft.room, gang, seats)
         if seats.launcher is not None and gang.launcher is not None:
-            self._hold({}, seats.launcher, 1, gang.launcher)
-        for place, count in zip(seats.places, seats.pods, strict=True):
-            self._hold({}, place, count, gang.worker)
+            self.held.append(((seats.launcher,), (1,), gang.launcher))
+        if seats.places:
+            self.held.append((seats.places, seats.pods, gang.worker))
 
     def _seat(self, shape: Shape, pods: int) -> dict[int, int]:
         """Up to so many seats, held: those that will be free anyhow, then those that cost least."""
@@ -168,7 +180,7 @@ class Search:
 
     def _hold(self, seats: dict[int, int], place: int, pods: int, shape: Shape) -> int:
         self.draft.room.hold((place,), (pods,), shape)
-        self.held.append((place, pods, shape))
+        self.held.append(((place,), (pods,), shape))
         seats[place] = seats.get(place, 0) + pods
         return pods
 

@@ -220,6 +220,20 @@ def test_nobody_goes_for_seats_that_a_gang_that_starts_may_take(
     assert ("runs" in told) is goes
 
 
+def test_who_has_waited_is_tried_though_one_before_him_who_has_not_failed() -> None:
+    """They are alike, but he waits for fewer of those who start beside him."""
+    nodes = (make_node("node-00", 8), make_node("node-01", 2))
+    starts = run_on(make_job("starts", 2, 2, 2), "", "", since=NOW - SECOND)
+    assert starts.admission is not None
+    starts = replace(starts, admission=replace(starts.admission, bound_at=None))
+    runs = run_on(make_job("runs", 6, 6), *["node-00"] * 6)
+    first, waits = (wait_since(make_job(name, 1, 1, 5, priority=5), NOW - HOUR) for name in "ab")
+    assert first.admission is not None
+    first = replace(first, admission=replace(first.admission, unfit_since=NOW - SECOND))
+    told = decide_on(nodes, [starts, runs, first, waits])
+    assert told["runs"].evictions[-1].uid == "b"
+
+
 def test_a_gang_that_starts_keeps_nobody_from_what_it_cannot_take() -> None:
     """It has one worker, on a node of which most is then left."""
     starts = run_on(make_job("starts", 1, 1, priority=-5), "", since=NOW - SECOND)
