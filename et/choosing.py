@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from et.errors import EtError
 from et.losses import find_least, list_hosts, name_bounds
 from et.reading import explain_end, has_ended
 from et.scaling import complete_names
 from et_contract.pods import Role
+from et_kube.times import format_time
 from et_operator.model.conditions import find_condition
 from et_operator.model.jobs import TrainingJob
+from et_operator.model.listings import SETTLED
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.statuses import WorkerState
 from et_operator.model.texts import count
+
+IN_THE_WAY = ("NodesLeaving", "RestartingWorkers", "WorkersIdle", "NoRing", "DriverStalled")
+"""Conditions that say that it does not train as it usually does, or soon will not."""
 
 
 def check(job: TrainingJob, scalings: Sequence[Scaling]) -> None:
@@ -53,7 +59,7 @@ def _check_rest(job: TrainingJob, scalings: Sequence[Scaling]) -> None:
     for scaling in scalings:
         if scaling.status.phase is None or not scaling.status.phase.is_final:
             raise EtError(f"{scaling.kind.value} {scaling.name} is not done yet: rehearse after it")
-    for kind in ("NodesLeaving", "RestartingWorkers"):
+    for kind in IN_THE_WAY:
         told = find_condition(status.conditions, kind)
         if told is not None and told.status == "True":
             raise EtError(f"{name}: {told.message or kind}; rehearse when that is over")
@@ -78,3 +84,20 @@ def choose(job: TrainingJob, pods: Sequence[Pod], hosts: Sequence[str], wanted: 
     if pod.is_deleting or pod.notice is not None:
         raise EtError(f"{name} is about to leave already: name another with --worker")
     return pod
+
+
+def check_state_stays(job: TrainingJob, worker: Pod, now: datetime) -> None:
+    """EtError where no other host surely has the training's state (see planning/holding.py)."""
+    moments = {index: one.since for one in job.status.listings for index in one.indexes}
+    first = min(moments.values(), default=now)
+    rest = {index: since for index, since in moments.items() if index != worker.index}
+    settled = [since for since in moments.values() if now - since >= SETTLED]
+    holders = [since for since in rest.values() if since in settled or since == first]
+    if holders or not rest:
+        return
+    ready = min(rest.values()) + SETTLED
+    raise EtError(
+        f"{worker.name} alone surely has the training's state: the others are hosts for less than "
+        f"{SETTLED.total_seconds():.0f} s, and without it the command would end; name "
+        f"another with --worker, or try again after {format_time(ready)}"
+    )

@@ -36,7 +36,10 @@ class Logs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster, and the namespace that is meant where none is named."""
+    """One cluster, and the namespace that is meant where none is named.
+
+    Its `clock` is the server's once that has answered: what is written by it is read by others.
+    """
 
     api: Api
     logs: Logs
@@ -65,7 +68,7 @@ async def open_cluster(place: Place) -> AsyncIterator[Cluster]:
     # These load aiohttp and ssl: only commands that ask a cluster wait for them.
     import structlog
 
-    from et_kube.clock import SystemClock
+    from et_kube.clock import ServerClock
     from et_kube.connecting import connect
     from et_kube.rest import Limits, Rest
 
@@ -74,10 +77,11 @@ async def open_cluster(place: Place) -> AsyncIterator[Cluster]:
     async with connect(
         kubeconfig=place.kubeconfig, context=place.context, program="et"
     ) as connection:
+        clock = ServerClock()
         yield Cluster(
-            api=Rest(connection, writing=WRITING),
-            logs=Rest(connection, limits=Limits(silence=LOG_SILENCE)),
-            clock=SystemClock(),
+            api=Rest(connection, writing=WRITING, hear=clock.hear),
+            logs=Rest(connection, limits=Limits(silence=LOG_SILENCE), hear=clock.hear),
+            clock=clock,
             namespace=place.namespace or connection.namespace,
         )
 

@@ -22,6 +22,8 @@ JOINING = 20.0
 """Seconds after which a host that is listed has joined the others, most often."""
 LONG = 5.0
 """Seconds from which on it is worth a word how they are saved."""
+STEADY = 5.0
+"""Seconds for which it trains as before until that is believed: what breaks again is one loss."""
 HANGING = 30.0
 """A pause of so many seconds is more than a ring costs that is broken at once."""
 _MOVED = re.compile(
@@ -57,6 +59,10 @@ class Loss:
     """Who in its place had no node, and since when."""
     waited: float = 0.0
     """So long that one waited for a node with room."""
+    steady: float | None = None
+    """Since when it trains as before, as far as was seen: a ring may break again at once."""
+    is_announced: bool = False
+    """It was told that it ends: an Event tells how it left."""
 
     def mark(self, now: float) -> None:
         """It goes now."""
@@ -111,13 +117,19 @@ class Loss:
         training = self.training
         if now - max(self.back, training.heard) >= SETTLED:
             return True
+        if self.is_announced and self.how is None:
+            return False
         if not training.tells:
             return True
         if training.size_before is None:  # when the new one takes part, no line tells
             has_joined = now - self.back >= JOINING
         else:
             has_joined = training.size == training.size_before
-        return training.heard > self.back and training.is_ahead and has_joined
+        if not (training.heard > self.back and training.is_ahead and has_joined):
+            self.steady = None
+            return False
+        self.steady = now if self.steady is None else self.steady
+        return training.heard - self.steady >= STEADY
 
 
 def list_hosts(status: JobStatus, job: str) -> list[str]:

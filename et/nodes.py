@@ -34,6 +34,7 @@ class Departure:
 
 async def say_leaving(cluster: Cluster, screen: Screen, node: str, wish: Departure) -> None:
     """Say that the node ends; EtError for a time that cannot be meant."""
+    await _look_up(cluster, node)
     moment = find_moment(wish, cluster.clock.now()).replace(microsecond=0)
     if len(wish.reason) > MAX_WORDS:
         raise EtError(f"--reason has {len(wish.reason)} characters, {MAX_WORDS} at most are shown")
@@ -63,6 +64,19 @@ def find_moment(wish: Departure, now: datetime) -> datetime:
             "on a node from when it is said to leave: say it later"
         )
     return moment
+
+
+async def _look_up(cluster: Cluster, node: str) -> None:
+    """EtError where there is none; whoever may not read nodes has heard what time it is."""
+    if not is_name(node):
+        raise EtError(f"{node!r} is no name of a node; `kubectl get nodes` shows them")
+    try:
+        await cluster.api.get(Ref(NODES, "", node))
+    except NotFound as error:
+        raise EtError(f"there is no node {node!r}; `kubectl get nodes` shows them") from error
+    except Refused as error:
+        if error.status != FORBIDDEN:
+            raise
 
 
 async def _tell(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -115,6 +115,15 @@ async def read_pods_called(cluster: Cluster, job: str) -> list[Pod]:
 async def read_events(cluster: Cluster, namespace: str) -> list[Json]:
     """All Events of a namespace that the server still has."""
     return list((await cluster.api.list(EVENTS, namespace)).items)
+
+
+async def read_events_about(cluster: Cluster, namespace: str, names: Iterable[str]) -> list[Json]:
+    """Those about objects that are called so, whatever else happens in the namespace."""
+    found: list[Json] = []
+    for name in names:
+        selector = f"involvedObject.name={name}"
+        found += (await cluster.api.list(EVENTS, namespace, field_selector=selector)).items
+    return found
 
 
 async def read_log_lines(

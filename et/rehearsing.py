@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from et.choosing import check, choose
+from et.choosing import check, check_state_stays, choose
 from et.clusters import Cluster, get_meta
 from et.errors import REFUSALS, EtError, explain
 from et.logs import Beginning, PodLog
@@ -17,7 +17,7 @@ from et.reading import (
     explain_end,
     find_launcher,
     has_ended,
-    read_events,
+    read_events_about,
     read_job,
     read_pods,
     read_scalings,
@@ -39,7 +39,7 @@ from et_operator.model.texts import count
 
 LOOK = timedelta(seconds=1)
 EVENTS_EACH = 3.0
-"""Seconds from one read of the namespace's Events, which may be many, to the next."""
+"""Seconds from one read of Events to the next."""
 TAIL = 1000
 """Lines of the log that are read to know how fast it trains, and what it has trained."""
 WHY = "et rehearse: to see what a loss costs"
@@ -81,10 +81,11 @@ async def prepare(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> Re
     pods = await read_pods(cluster, job)
     hosts = list_hosts(job.status, name)
     worker = choose(job, pods, hosts, wish.worker)
-    loss = Loss(worker.name, len(hosts), job.status.epoch)
+    check_state_stays(job, worker, cluster.clock.now())
+    loss = Loss(worker.name, len(hosts), job.status.epoch, is_announced=not wish.is_kill)
     old = frozenset(pod.name for pod in pods)
-    known = {_identify(event) for event in await read_events(cluster, job.key.namespace)}
-    found = Rehearsal(cluster, screen, wish, job, worker, loss, old, known)
+    found = Rehearsal(cluster, screen, wish, job, worker, loss, old)
+    found.known.update(map(_identify, await found.read_events()))
     await found.read_past()
     return found
 
@@ -101,7 +102,7 @@ class Rehearsal:
     loss: Loss
     old: frozenset[str]
     """Pods that were there before."""
-    known: set[tuple[str, int]]
+    known: set[tuple[str, int]] = field(default_factory=set)
     """Events that were there, or that were told."""
     asked: float = 0.0
     """When Events were read last."""
@@ -112,6 +113,12 @@ class Rehearsal:
     """Why the log cannot be read."""
     end: str = ""
     """Why not all was seen."""
+
+    async def read_events(self) -> list[Json]:
+        """About the job, who goes, and who comes: of a namespace there may be thousands."""
+        key, names = self.job.key, [self.loss.worker, self.loss.heir]
+        about = [key.name, *filter(None, names)]
+        return await read_events_about(self.cluster, key.namespace, about)
 
     async def read_past(self) -> None:
         """What the log has by now."""
@@ -193,7 +200,7 @@ class Rehearsal:
         is_over = bool(self.end) or loss.is_over(self._now)
         if is_over or now - self.asked >= EVENTS_EACH:
             self.asked = now
-            for event in await read_events(self.cluster, job.key.namespace):
+            for event in await self.read_events():
                 self._take_event(event)
         return is_over
 

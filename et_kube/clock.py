@@ -10,6 +10,9 @@ from typing import Protocol
 BOOTTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Counts on while the machine is suspended, as other machines' clocks do (Linux only)."""
 
+CLOSE = timedelta(seconds=2)
+"""Clocks agree that are no further apart: answers tell whole seconds, and take a while."""
+
 
 class Clock(Protocol):
     """Time as the program sees it; tests hand in one of their own."""
@@ -41,3 +44,22 @@ class SystemClock:
     async def sleep(self, duration: timedelta) -> None:
         """Wait in the event loop."""
         await asyncio.sleep(max(duration.total_seconds(), 0))
+
+
+class ServerClock(SystemClock):
+    """What people call the time is the API server's, whatever this machine's clock says.
+
+    Until the server has been heard, and while both agree within CLOSE, it is the machine's.
+    """
+
+    def __init__(self) -> None:
+        self._ahead = timedelta()
+
+    def now(self) -> datetime:
+        """UTC, as the server has it."""
+        return super().now() + self._ahead
+
+    def hear(self, moment: datetime) -> None:
+        """It has just said, in whole seconds, that it is this moment."""
+        ahead = moment - super().now()
+        self._ahead = ahead if abs(ahead) > CLOSE else timedelta()

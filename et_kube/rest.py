@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 
 from et_kube.api import APPLY_PATCH, MERGE_PATCH, Listing, WatchEvent
-from et_kube.connecting import Connection
+from et_kube.connecting import Connection, raise_for_answer
 from et_kube.errors import ApiError, Expired, NotLeader, Refused, Unauthorized
 from et_kube.parsing import (
     MAX_LOG_LINE,
@@ -105,6 +106,7 @@ class Rest:
         observe: told of each request.
         limits: on time and page size.
         writing: query parameters of every create and patch.
+        hear: told with each answer what time it is there.
     """
 
     def __init__(
@@ -115,12 +117,14 @@ class Rest:
         observe: Observe | None = None,
         limits: Limits = DEFAULT_LIMITS,
         writing: Mapping[str, str] = WRITING,
+        hear: Callable[[datetime], None] | None = None,
     ) -> None:
         self._connection = connection
         self._guard = guard
         self._observe = observe
         self._limits = limits
         self._writing = writing
+        self._hear = hear
 
     def guarded(self, guard: Guard) -> Rest:
         """The same, but every write must pass `guard`."""
@@ -130,6 +134,7 @@ class Rest:
             observe=self._observe,
             limits=self._limits,
             writing=self._writing,
+            hear=self._hear,
         )
 
     async def list(
@@ -344,7 +349,7 @@ class Rest:
         data = None if request.body is None else json.dumps(request.body).encode()
         if request.is_write and self._guard is not None:
             self._guard()
-        return await self._connection.session.request(
+        response = await self._connection.session.request(
             request.method,
             self._connection.url + request.path,
             params={key: value for key, value in request.params.items() if value},
@@ -352,8 +357,24 @@ class Rest:
             headers=headers,
             timeout=limits,
             allow_redirects=False,
+            raise_for_status=False,
             **self._connection.choose_options(),
         )
+        self._tell_time(response)
+        try:
+            await raise_for_answer(response)
+        except BaseException:
+            response.close()
+            raise
+        return response
+
+    def _tell_time(self, response: aiohttp.ClientResponse) -> None:
+        """As its Date says (RFC 9110, 6.6.1); what is no time says nothing."""
+        if self._hear is None:
+            return
+        with suppress(ValueError):
+            moment = parsedate_to_datetime(response.headers.get("Date", ""))
+            self._hear(moment.replace(tzinfo=moment.tzinfo or UTC))
 
     @contextmanager
     def _observed(self, request: Request) -> Iterator[Sighting]:

@@ -119,7 +119,8 @@ class FakeApi:
         keep: Callable[[Json], Any] | None = None,
     ) -> Listing:
         """As Api.list: version "0" is answered from the watch cache, which may be old."""
-        call = await self._open("list", Ref(resource, namespace or "", ""))
+        asked = {"fieldSelector": field_selector} if field_selector else None
+        call = await self._open("list", Ref(resource, namespace or "", ""), body=asked)
         history = self._cluster.history
         items = self._cluster.list(
             resource,

@@ -56,6 +56,7 @@ def _label_equals(key: str, value: str, *, wanted: bool) -> Predicate:
 
 
 _FIELDS = {
+    "involvedObject.name": ("involvedObject", "name"),
     "metadata.name": ("metadata", "name"),
     "metadata.namespace": ("metadata", "namespace"),
     "spec.nodeName": ("spec", "nodeName"),

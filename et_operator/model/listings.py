@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+
+SETTLED = timedelta(seconds=60)
+"""Who is listed for so long has joined the training, and has its state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from et_contract.documents import MemberState
-from et_operator.model.listings import Listing
+from et_operator.model.listings import SETTLED, Listing
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.planning.drafts import Draft
 from et_operator.planning.standings import Standing
 
-SETTLED = timedelta(seconds=60)
-"""Who is listed for so long has joined the training."""
 GATHERING = timedelta(seconds=10)
 """So long those that are listed wait for others, so that one write tells of all."""
 

@@ -239,7 +239,26 @@ def test_it_is_over_when_all_are_hosts_and_train_or_after_a_minute():
     loss.training.take(BEGAN, "[0]<stdout>:step=10 size=2", 27.0)
     assert not loss.is_over(28.0)  # as far as it was before
     loss.training.take(BEGAN, "[0]<stdout>:step=12 size=2", 29.0)
-    assert loss.is_over(30.0)
+    assert not loss.is_over(30.0)  # the ring may break once more as the new one joins
+    loss.training.take(BEGAN, "[0]<stdout>:step=13 size=1", 32.0)
+    assert not loss.is_over(33.0)  # as it does
+    loss.training.take(BEGAN, "[0]<stdout>:step=14 size=2", 36.0)
+    assert not loss.is_over(37.0)
+    loss.training.take(BEGAN, "[0]<stdout>:step=15 size=2", 43.0)
+    assert loss.is_over(44.0)
+
+
+def test_how_it_left_is_waited_for_where_an_event_will_tell():
+    loss = Loss(LOST, 2, 1, is_announced=True)
+    loss.mark(10.0)
+    loss.take_pods([make_pod(0), make_pod(2)], ["train-worker-0", LOST], 11.0)
+    loss.take_status(make_status(0, 2), "train", 12.0)
+    assert not loss.is_over(13.0)
+    loss.take_event("WorkerMoved", "train", f"worker {LOST} left: graceful, 19 s before its end")
+    assert loss.is_over(14.0)
+    silent = Loss(LOST, 2, 1, is_announced=True)
+    silent.left, silent.back, silent.is_away = 10.0, 12.0, True
+    assert silent.is_over(72.0)  # nobody has told
 
 
 def test_where_no_line_tells_the_size_the_new_one_has_time_to_join():
@@ -250,7 +269,9 @@ def test_where_no_line_tells_the_size_the_new_one_has_time_to_join():
     loss.take_status(make_status(0, 2), "train", 12.0)
     loss.training.take(BEGAN, "step=2", 13.0)
     assert not loss.is_over(14.0)
-    assert loss.is_over(32.0)
+    assert not loss.is_over(32.0)
+    loss.training.take(BEGAN, "step=3", 38.0)
+    assert loss.is_over(39.0)
 
 
 def test_a_command_that_was_started_again_is_told():

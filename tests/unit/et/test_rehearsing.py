@@ -13,15 +13,17 @@ import pytest
 from et.choosing import check, choose
 from et.errors import EtError
 from et.reading import EVENTS
-from et.rehearsing import Wish, rehearse
+from et.rehearsing import Wish, prepare, rehearse
 from et.screens import Screen
 from et_kube.errors import KubeError, Refused
 from et_kube.notices import LEAVING_AT
-from et_kube.resources import NODES, PODS, SCALE_INS, TRAINING_JOBS
+from et_kube.resources import NODES, PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS
 from et_kube.times import format_time
+from et_operator.codec.decoding import decode_job
+from et_operator.model.conditions import Condition
 from et_operator.model.statuses import JobStatus
 from fakes.clients import Call, Moment
-from tests.makers import make_scale_in
+from tests.makers import make_scale_in, make_scale_out
 from tests.planning_makers import make_job, make_spec
 from tests.simulation.lives import start
 from tests.simulation.worlds import NAMESPACE, SimulatedWorld
@@ -313,6 +315,58 @@ async def test_a_suspended_job_loses_nothing(world: SimulatedWorld):
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
     await world.settle(timedelta(minutes=2))
     assert "train is Suspended, not Running" in await refuse(world)
+
+
+async def live_on(world: SimulatedWorld, seconds: int) -> None:
+    for _ in range(seconds // 5):
+        await world.clock.advance(5 * SECOND)
+        await world.rest()
+
+
+@pytest.fixture
+async def grown() -> SimulatedWorld:
+    """A job with one worker that has trained for long, and with a second one just now."""
+    world = SimulatedWorld()
+    await start(world, workers=1, minReplicas=1)
+    await live_on(world, 300)
+    world.create(SCALE_OUTS, make_scale_out("out", count=1))
+    await live_on(world, 30)
+    return world
+
+
+async def test_who_alone_has_the_state_is_not_taken(grown: SimulatedWorld):
+    """A new host has it a minute after it is listed: without the old one the command would end."""
+    said = await refuse(grown, replace(KILL, worker="0"))
+    assert said.startswith("train-worker-0 alone surely has the training's state: ")
+    assert "name another with --worker, or try again after " in said
+    await live_on(grown, 60)
+    found = await prepare(join(grown), make_screen(), "train", replace(KILL, worker="0"))
+    assert found.worker.name == "train-worker-0"
+
+
+async def test_the_new_one_may_go_at_once(grown: SimulatedWorld):
+    found = await prepare(join(grown), make_screen(), "train", replace(KILL, worker="1"))
+    assert found.worker.name == LOST
+
+
+@pytest.mark.parametrize("kind", ["WorkersIdle", "NoRing", "DriverStalled"])
+async def test_where_it_does_not_train_as_usual_nothing_is_taken(world: SimulatedWorld, kind: str):
+    job = decode_job(world.get(TRAINING_JOBS, "train"))
+    told = Condition(kind, "True", "Reason", "it hangs", job.created)
+    status = replace(job.status, conditions=(*job.status.conditions, told))
+    with pytest.raises(EtError, match="it hangs; rehearse when that is over"):
+        check(replace(job, status=status), [])
+
+
+async def test_of_a_namespace_that_is_full_of_events_only_its_own_are_read(world: SimulatedWorld):
+    def refuse_all(call: Call, moment: Moment) -> None:
+        is_of_all = call.ref.resource == EVENTS and call.body is None
+        if call.user == "et" and is_of_all and moment is Moment.BEFORE:
+            raise Refused(403, "Forbidden", "all of them")
+
+    world.log.faults.append(refuse_all)
+    answer, raised = await try_to(Trainer(world), make_screen(), KILL)
+    assert (answer, raised) == (True, [])
 
 
 async def test_only_a_host_can_be_taken(world: SimulatedWorld):

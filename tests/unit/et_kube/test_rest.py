@@ -4,9 +4,10 @@ import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -192,6 +193,32 @@ async def test_who_has_which_field_is_read_by_those_who_ask_for_it():
     async with rest(answer) as api:
         assert await api.get_managed(POD) == make_pod("w-1", 5)
         assert "managedFields" not in (await api.get(POD))["metadata"]
+
+
+@pytest.mark.parametrize("status", [200, 403])
+async def test_each_answer_tells_what_time_it_is_there(status: int):
+    heard: list[datetime] = []
+
+    async def handle(_: web.Request) -> web.Response:
+        body = make_pod("w-1", 1) if status == HTTPStatus.OK else {}
+        date = {"Date": "Sun, 06 Nov 1994 08:49:37 GMT"}
+        return web.json_response(body, status=status, headers=date)
+
+    async with rest(handle, hear=heard.append) as api:
+        with suppress(Refused):
+            await api.get(POD)
+    assert heard == [datetime(1994, 11, 6, 8, 49, 37, tzinfo=UTC)]
+
+
+async def test_what_is_no_time_tells_nothing():
+    heard: list[datetime] = []
+
+    async def handle(_: web.Request) -> web.Response:
+        return web.json_response(make_pod("w-1", 1), headers={"Date": "at night"})
+
+    async with rest(handle, hear=heard.append) as api:
+        await api.get(POD)
+    assert heard == []
 
 
 async def test_requests_say_who_asks():

@@ -1,0 +1,26 @@
+"""What time it is where the API server is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from et_kube.clock import CLOSE, ServerClock, SystemClock
+
+
+@pytest.mark.parametrize("minutes", [-1000, -15, 2, 100_000])
+def test_whatever_this_machine_says_it_is_the_servers_time_that_counts(minutes: int):
+    clock, own = ServerClock(), SystemClock()
+    there = timedelta(minutes=minutes)
+    clock.hear(own.now() + there)
+    assert abs(clock.now() - own.now() - there) < CLOSE
+
+
+def test_clocks_that_agree_are_left_alone():
+    clock, own = ServerClock(), SystemClock()
+    assert abs(clock.now() - own.now()) < CLOSE
+    clock.hear(own.now() + timedelta(hours=1))
+    clock.hear(own.now().replace(microsecond=0))  # it was set right meanwhile
+    before = own.now()
+    assert before <= clock.now() <= own.now()
