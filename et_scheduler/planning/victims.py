@@ -60,10 +60,10 @@ class Trial:
         some = [
             one for one in candidates if not useful.isdisjoint(self._donors.places[one.job.uid])
         ]
-        skipped = [one for one in some if not self._count_out(one)]
-        if not self._fits(others.before):
-            if not skipped:
+        if not self._count_out_some(some, others.before):
+            if len(self.out) == len(some):
                 return None
+            self._set_out([])
             self._choose_by_node(some, sorted(useful))
             if not self._fits(others.before):
                 return None
@@ -101,15 +101,19 @@ class Trial:
         self._search.collect(one for group in self._giving for one in givers.get(group, ()))
         return self._search
 
+    def _count_out_some(self, some: Sequence[Standing], others: Sequence[Unseated]) -> bool:
+        """Twice as many each time until they are enough; all, and False, where they never are."""
+        tried = 0
+        for one in some:
+            if self._count_out(one) and len(self.out) == max(2 * tried, 1):
+                tried = len(self.out)
+                if self._fits(others):
+                    return True
+        return len(self.out) > tried and self._fits(others)
+
     def _cut(self, others: Sequence[Unseated]) -> None:
         """The first of those that are out are enough: as many as are needed."""
-        everybody, most = self.out, 1
-        while most < len(everybody):
-            self._set_out(everybody[:most])
-            if self._fits(others):
-                break
-            most *= 2
-        least, most = most // 2 + 1, min(most, len(everybody))
+        everybody, least, most = self.out, 1, len(self.out)
         while least < most:
             middle = (least + most) // 2
             self._set_out(everybody[:middle])
@@ -183,7 +187,6 @@ class Trial:
 
         So what a queue may lose is not used up by those who would go for nothing.
         """
-        self._set_out([])
         by_place: dict[int, list[Standing]] = {}
         for one in some:
             for place in self._donors.places[one.job.uid].intersection(useful):
