@@ -78,7 +78,10 @@ class Expired(ApiError):  # noqa: N818
 
 
 class Refused(ApiError):  # noqa: N818
-    """400, 403, 405, 413, 415, 422: asking again with the same body will not help."""
+    """400, 403, 405, 413, 415, 422: asking again with the same body will not help.
+
+    So is a 500 that says that the object is too large to be stored.
+    """
 
 
 class Unauthorized(ApiError):  # noqa: N818

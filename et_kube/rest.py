@@ -38,6 +38,9 @@ from et_kube.translating import translated
 WRITING: Mapping[str, str] = {"fieldManager": "et-operator"}
 """What is said with every write."""
 
+MAX_BODY = 3 * 2**20
+"""Bytes that an API server reads of a body (k8s.io/apiserver, server/config.go)."""
+
 Guard = Callable[[], None]
 """Called last before a write is sent; raises NotLeader where it must not be."""
 
@@ -343,10 +346,10 @@ class Rest:
     async def _open(
         self, request: Request, who: Mapping[str, str], limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
+        data = None if request.body is None else encode(request.body)
         headers = {"Accept": "application/json", **who}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
-        data = None if request.body is None else json.dumps(request.body).encode()
         if request.is_write and self._guard is not None:
             self._guard()
         response = await self._connection.session.request(
@@ -394,6 +397,19 @@ class Rest:
             if self._observe is not None and is_sent:
                 seconds = loop.time() - start
                 self._observe(request.verb, request.resource, sighting.code, seconds)
+
+
+def encode(body: object) -> bytes:
+    """A body as it is sent; Refused where the server would read no more of it.
+
+    It would say so and close the connection while we still write: an answer that never comes would
+    look as if it might have happened.
+    """
+    data = json.dumps(body).encode()
+    if len(data) > MAX_BODY:
+        text = f"it would have {len(data)} bytes, of which an API server reads {MAX_BODY} at most"
+        raise Refused(413, "RequestEntityTooLarge", text)
+    return data
 
 
 def describe(request: Request) -> str:

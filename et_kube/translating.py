@@ -38,6 +38,9 @@ _SECONDS = re.compile("[0-9]{1,18}")
 _DENIAL = re.compile("denied (the )?request")
 """What the server says of each webhook and policy that refuses, whose own choice the status code is
 (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and plugin/policy/validating)."""
+_TOO_LARGE = re.compile("request is too large|message larger than max")
+"""What etcd, and its client, say of an object that is too large: the server passes it on as a 500
+(etcd, api/v3rpc/rpctypes/error.go; grpc-go, rpc_util.go)."""
 MAX_DELAY = 60
 """Seconds; whoever asks for more will say so again. A job, or a kind, must not rest for an hour
 because something between us and the server once said so."""
@@ -75,7 +78,8 @@ def translate_status(
         kind = AlreadyExists
     if names_uid(content):
         kind = Conflict
-    if status < 500 and _DENIAL.search(message):  # noqa: PLR2004 (HTTP)
+    is_denied = status < 500 and _DENIAL.search(message)  # noqa: PLR2004 (HTTP)
+    if is_denied or (kind is ServerFailed and _TOO_LARGE.search(message)):
         kind = Refused
     return kind(status, reason, message, find_delay(content, retry_after))
 

@@ -210,6 +210,21 @@ async def test_each_answer_tells_what_time_it_is_there(status: int):
     assert heard == [datetime(1994, 11, 6, 8, 49, 37, tzinfo=UTC)]
 
 
+async def test_what_is_larger_than_a_server_reads_is_refused_and_not_sent():
+    asked: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response(make_pod("w-1", 1))
+
+    async with rest(handle) as api:
+        with pytest.raises(Refused, match="it would have 31457") as caught:
+            await api.create(PODS, "team", {"metadata": {"name": "x" * 3 * 2**20}})
+        assert caught.value.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        assert asked == []
+        await api.create(PODS, "team", {"metadata": {"name": "x" * 2**19}})
+
+
 async def test_what_is_no_time_tells_nothing():
     heard: list[datetime] = []
 

@@ -23,7 +23,7 @@ from et_kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from et_kube.translating import translate_answer, translated
+from et_kube.translating import translate_answer, translate_status, translated
 
 
 @pytest.mark.parametrize(
@@ -203,3 +203,18 @@ def make_error(kind: type[Exception]) -> Exception:
             return "bare"
 
     return Bare()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "etcdserver: request is too large",
+        "ResourceExhausted desc = trying to send message larger than max (3 vs. 2)",
+    ],
+)
+def test_what_cannot_be_stored_for_its_size_is_refused_though_the_server_calls_it_its_own_fault(
+    message: str,
+):
+    error = translate_status(500, {"message": message})
+    assert isinstance(error, Refused)
+    assert message in str(error)
