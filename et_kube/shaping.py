@@ -7,11 +7,14 @@ webhooks and the RuntimeClass have added.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from et_contract.pods import LABEL_JOB, LABEL_ROLE
 from et_kube.quantities import MOST, read_amounts
 from et_kube.resources import Json
 
@@ -24,6 +27,7 @@ MAX_REQUIREMENTS = 64
 MAX_VALUES = 1024
 MAX_TOLERATIONS = 256
 MAX_PORTS = 256
+MAX_APART = 16
 MAX_RESOURCES = 64
 MAX_KEY = 320
 MAX_VALUE = 253
@@ -44,14 +48,14 @@ def describe_shape(pod: Json) -> dict[str, Any]:
     spec: Json = pod.get("spec") or {}
     requests = sum_requests(spec)
     terms, is_cut = _list_terms(spec)
-    reasons = list(_list_unproven(spec))
+    reasons = list(_list_unproven(pod))
     if is_cut or len(requests) > MAX_RESOURCES:
         reasons.append("more terms of node affinity, or resources, than are looked at")
     return {
         "requests": dict(islice(sorted(requests.items()), MAX_RESOURCES)),
         "terms": [{"requirements": term} for term in terms],
         "tolerations": list(islice(_list_tolerations(spec), MAX_TOLERATIONS)),
-        "hostPorts": list_host_ports(spec)[:MAX_PORTS],
+        "hostPorts": list_exclusive(pod)[:MAX_PORTS],
         "unproven": ", ".join(reasons),
     }
 
@@ -91,15 +95,50 @@ def sum_requests(spec: Json) -> Amounts:
     return {name: min(amount, MOST) for name, amount in counted.items()}
 
 
-def list_host_ports(spec: Json) -> list[str]:
-    """Ports that it takes of its node, as "TCP/80"; addresses of the node are not told apart."""
-    found = {
+def list_exclusive(pod: Json) -> list[str]:
+    """What a pod has alone of its node: ports, as "TCP/80", and, as "apart/...", its own kind.
+
+    Addresses of the node are not told apart. Two pods of one namespace that keep apart by the same
+    selector have the same "apart/...".
+    """
+    spec: Json = pod.get("spec") or {}
+    ports = {
         f"{str(port.get('protocol') or 'TCP')[:8]}/{int(port['hostPort'])}"
         for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
-    return sorted(found)
+    return sorted(ports.union(islice(_list_apart(pod), MAX_APART)))
+
+
+def _list_apart(pod: Json) -> Iterator[str]:
+    """Terms by which no other pod of its kind may be on its node (one worker to a node, say)."""
+    metadata: Json = pod.get("metadata") or {}
+    for term in _find_required(pod.get("spec") or {}, "podAntiAffinity") or ():
+        if _is_about_its_kind(term, metadata):
+            selector = json.dumps(term["labelSelector"], sort_keys=True)
+            text = f"{metadata.get('namespace')}/{selector}"
+            yield f"apart/{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _is_about_its_kind(term: Json, metadata: Json) -> bool:
+    """About nodes and its own namespace, with a selector of plain labels, all of which it has."""
+    selector: Json = term.get("labelSelector") or {}
+    wanted: dict[str, str] = selector.get("matchLabels") or {}
+    labels: dict[str, str] = metadata.get("labels") or {}
+    return (
+        len(wanted) > 0
+        and term.get("topologyKey") == HOSTNAME
+        and term.keys() <= {"topologyKey", "labelSelector"}
+        and selector.keys() == {"matchLabels"}
+        and wanted.items() <= labels.items()
+    )
+
+
+def _is_about_its_job(term: Json) -> bool:
+    """Whether only pods of its job, and of its role there, can be in its way."""
+    wanted: dict[str, str] = term["labelSelector"]["matchLabels"]
+    return {LABEL_JOB, LABEL_ROLE} <= wanted.keys()
 
 
 def _read_requests(holder: Json) -> Amounts:
@@ -167,11 +206,14 @@ def _list_tolerations(spec: Json) -> Iterator[dict[str, Any]]:
             }
 
 
-def _list_unproven(spec: Json) -> Iterator[str]:
+def _list_unproven(pod: Json) -> Iterator[str]:
     """What decides too where it may be, and is not described, in words."""
-    for kind, words in (("podAffinity", "pod affinity"), ("podAntiAffinity", "pod anti-affinity")):
-        if _find_required(spec, kind):
-            yield words
+    spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
+    if _find_required(spec, "podAffinity"):
+        yield "pod affinity"
+    apart = _find_required(spec, "podAntiAffinity") or ()
+    if not all(_is_about_its_kind(term, metadata) and _is_about_its_job(term) for term in apart):
+        yield "pod anti-affinity"
     spreads = spec.get("topologySpreadConstraints") or ()
     if any(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in spreads):
         yield "topology spread"

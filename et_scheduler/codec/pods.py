@@ -70,7 +70,7 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
     shape = NOTHING
     if node:
         known = find_node(node)
-        shape = read_bound_shape(spec, known.allocatable if known is not None else ())
+        shape = read_bound_shape(obj, known.allocatable if known is not None else ())
     elif is_pending:
         shape = read_whole_shape(obj)
     if not (owner or is_pending):

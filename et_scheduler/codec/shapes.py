@@ -69,18 +69,18 @@ def read_whole_shape(pod: Json) -> Shape:
     return decode_shape(shaping.describe_shape(pod))
 
 
-def read_bound_shape(spec: Json, offered: Container[str] = ()) -> Shape:
+def read_bound_shape(pod: Json, offered: Container[str] = ()) -> Shape:
     """What a pod takes of the node that it has: nothing else of it matters any more.
 
     Of more resources than any pod has, those count that its node is known to offer, as the kubelet
     does it: anybody may bind a pod to any name. Equal ones are one object, for there are a hundred
     thousand of them.
     """
-    requests = shaping.sum_requests(spec)
+    requests = shaping.sum_requests(pod.get("spec") or {})
     if len(requests) > shaping.MAX_RESOURCES:
         requests = {n: v for n, v in requests.items() if n in _EVERYWHERE or n in offered}
     pairs = tuple(sorted((name, n) for name, n in requests.items() if n and name != PODS))
-    ports = frozenset(shaping.list_host_ports(spec)[: shaping.MAX_PORTS])
+    ports = frozenset(shaping.list_exclusive(pod)[: shaping.MAX_PORTS])
     shape = _SHARED.get((pairs, ports))
     if shape is None:
         shape = _SHARED[pairs, ports] = Shape(pairs, host_ports=ports)

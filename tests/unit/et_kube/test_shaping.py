@@ -137,6 +137,54 @@ def test_ports_of_the_node_are_found_wherever_they_are_named() -> None:
     assert describe_shape({"spec": spec})["hostPorts"] == ["TCP/80", "UDP/2"]
 
 
+ONE_TO_A_NODE = {"training-job-name": "job", "training-job-role": "worker"}
+
+
+def keep_apart(labels: Document, *, namespace: str = "team", **term: Any) -> Document:
+    """The document of a worker that no pod with these labels may be beside."""
+    whole = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": labels},
+        **term,
+    }
+    own = {"namespace": namespace, "labels": {**ONE_TO_A_NODE, "app": "x"}}
+    spec = {"affinity": {"podAntiAffinity": {REQUIRED: [whole]}}, "containers": []}
+    return describe_shape({"metadata": own, "spec": spec})
+
+
+def test_workers_that_keep_apart_have_each_a_node_of_their_own() -> None:
+    found = keep_apart(ONE_TO_A_NODE)
+    [token] = found["hostPorts"]
+    assert token.startswith("apart/")
+    assert found["unproven"] == ""
+    assert keep_apart(ONE_TO_A_NODE)["hostPorts"] == [token]
+    assert keep_apart(ONE_TO_A_NODE, namespace="other")["hostPorts"] != [token]
+
+
+def test_who_others_may_be_in_the_way_of_keeps_apart_and_says_so() -> None:
+    found = keep_apart({"app": "x"})
+    assert len(found["hostPorts"]) == 1
+    assert found["unproven"] == "pod anti-affinity"
+
+
+@pytest.mark.parametrize(
+    ("labels", "term"),
+    [
+        ({"app": "another"}, {}),
+        ({}, {}),
+        (ONE_TO_A_NODE, {"topologyKey": "topology.kubernetes.io/zone"}),
+        (ONE_TO_A_NODE, {"namespaces": ["other"]}),
+        (ONE_TO_A_NODE, {"namespaceSelector": {}}),
+        (ONE_TO_A_NODE, {"matchLabelKeys": ["pod-template-hash"]}),
+        (ONE_TO_A_NODE, {"labelSelector": {"matchExpressions": []}}),
+        (ONE_TO_A_NODE, {"labelSelector": None}),
+    ],
+)
+def test_other_terms_of_pods_are_not_modelled(labels: Document, term: Document) -> None:
+    found = keep_apart(labels, **term)
+    assert (found["hostPorts"], found["unproven"]) == ([], "pod anti-affinity")
+
+
 def test_the_definition_of_a_job_takes_every_such_document() -> None:
     definition = find_definition(TRAINING_JOBS)
     assert definition is not None

@@ -14,8 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from et_contract.pods import LABEL_JOB, LABEL_ROLE
 from et_kube.resources import NODES, PODS, PRIORITY_CLASSES, TRAINING_JOBS, Resource
+from et_kube.shaping import HOSTNAME, describe_shape
 from et_kube.watching import Deleted, Synced, Upserted
+from et_scheduler.codec.shapes import decode_shape
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import Shape, make_shape
@@ -259,6 +262,32 @@ def test_ports_of_a_jobs_pods_come_with_it() -> None:
     waits = replace(job, replicas=1, is_waiting=True, admission=None)
     decision = decide(survey.cluster, (Queue("main"),), [*survey.jobs, waits], 10**12)
     assert decision.explanations["new"].reason is Reason.ROOM_COMES, "it is not too large"
+
+
+def test_workers_that_keep_apart_are_planned_one_to_a_node() -> None:
+    book = Book()
+    for name in "mn":
+        book.tell(NODES, make_node(name))
+    book.tell(TRAINING_JOBS, make_stored(), "team")
+    worker = on(own(make_service("job-worker-1")))
+    worker["metadata"]["namespace"] = "team"
+    worker["spec"]["affinity"] = keep_apart(worker["metadata"]["labels"])
+    book.tell(PODS, worker, "team")
+    survey = book.surveyor.survey()
+    [pod] = survey.jobs[0].pods
+    asks = decode_shape(describe_shape(worker))
+    assert pod.shape is not None
+    assert pod.shape.host_ports == asks.host_ports != set()
+    job = replace(survey.jobs[0], uid="new", worker=asks, launcher=Shape(), pods=())
+    waits = replace(job, minimum=3, maximum=3, replicas=3, is_waiting=True, admission=None)
+    decision = decide(survey.cluster, (Queue("main"),), [waits], 10**12)
+    assert decision.explanations["new"].reason is Reason.TOO_LARGE, "three workers, two nodes"
+
+
+def keep_apart(labels: dict[str, str]) -> dict[str, Any]:
+    wanted = {name: labels[name] for name in (LABEL_JOB, LABEL_ROLE)}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": wanted}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def test_who_cannot_be_read_and_runs_counts_by_its_pods() -> None:
