@@ -31,9 +31,8 @@ async def renew(cluster: Cluster, screen: Screen, name: str, limit: timedelta) -
     job = decode_job(stored)
     check(job)
     through = job.status.last_worker_index
-    body = {
-        "metadata": {"uid": job.uid, "annotations": {ANNOTATION_RENEWED: str(through)}},
-    }
+    wish = {ANNOTATION_RENEWED: f"{through}/{job.uid}"}
+    body = {"metadata": {"uid": job.uid, "annotations": wish}}
     ref = Ref(TRAINING_JOBS, cluster.namespace, name)
     await cluster.api.patch(ref, body)
     number = count(job.status.decided_replicas, "worker")

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
+from http import HTTPStatus
 
-from et_kube.errors import ApiError, Conflict, Expired, NotFound, Refused, Throttled
+from et_kube.errors import (
+    ApiError,
+    Conflict,
+    Expired,
+    NotFound,
+    Refused,
+    ServerFailed,
+    Throttled,
+    Unauthorized,
+)
 from et_kube.resources import SECRETS, TRAINING_JOBS, Ref
 from et_operator.acting.outcomes import Execution, Failure
 from et_operator.model.actions import Create, CreateKeys, Delete, DryRun, Subject
@@ -70,5 +80,18 @@ def _describe(failure: Failure, generation: int, at: datetime) -> Refusal:
         failure.action.ref.name,
         is_meant=isinstance(failure.error, Refused),
         is_deletion=isinstance(failure.action, Delete),
-        is_answered=isinstance(failure.error, ApiError),
+        is_answered=_is_answer(failure),
     )
+
+
+def _is_answer(failure: Failure) -> bool:
+    """Whether a question was answered: a server that is busy, or a proxy, has judged nothing.
+
+    A webhook that fails has: the pod would fail on it too.
+    """
+    if not isinstance(failure.action, DryRun):
+        return True
+    error = failure.error
+    if isinstance(error, ServerFailed):
+        return error.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, ApiError) and not isinstance(error, Throttled | Unauthorized)

@@ -39,7 +39,7 @@ class Refusal:
     `generation` is that of the job whose wish it was, `name` the object that it was about, `count`
     how many in a row met just that. `is_meant` says that it was refused (403, 422); else the server
     failed (5xx), most often because somebody's webhook did, and the next try may be answered. Not
-    `is_answered`: it said nothing in time.
+    `is_answered`: asked what it would do, it said nothing in time, or that it has no time.
     """
 
     message: str

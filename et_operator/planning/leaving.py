@@ -63,9 +63,7 @@ def watch_drains(draft: Draft) -> None:
     """Move the clocks of the workers that leave: served, and at last forced."""
     view = draft.view
     for record in draft.select_records(WorkerState.LEAVING):
-        pod = view.pods.get(record.uid)
-        is_closed = record.uid in view.closed
-        if pod is None or pod.is_deleting or is_closed or record.reason == FORCED:
+        if not _is_draining(view, record):
             continue
         if not _is_written(view, record):
             _wait_for_writing(draft, record)
@@ -108,6 +106,13 @@ def check_deletable(draft: Draft, record: WorkerRecord) -> bool:
 def delete_pod(pod: Pod) -> Delete:
     """Delete this very pod as it was seen."""
     return Delete(Ref(PODS, pod.namespace, pod.name), pod.uid, pod.resource_version)
+
+
+def _is_draining(view: View, record: WorkerRecord) -> bool:
+    """Whether its time goes on: its pod is there, nobody deletes it, and it has not closed."""
+    pod = view.pods.get(record.uid)
+    is_there = pod is not None and not pod.is_deleting
+    return is_there and record.uid not in view.closed and record.reason != FORCED
 
 
 def _is_written(view: View, record: WorkerRecord) -> bool:
@@ -179,8 +184,7 @@ def describe_held_drains(standing: Standing) -> str:
         for record in standing.select_records(WorkerState.LEAVING)
         if record.waiting_since is not None
         and record.waiting_since + limit < standing.now
-        and record.reason != FORCED
-        and record.uid not in standing.view.closed
+        and _is_draining(standing.view, record)
     ]
     if not held:
         return ""

@@ -67,8 +67,13 @@ def renew_workers(draft: Draft) -> list[Vacancy]:
 
 
 def list_old_workers(standing: Standing) -> list[Pod]:
-    """Those that are to be replaced by new ones; a number that none has had yet means nobody."""
-    text = standing.view.job.annotations.get(ANNOTATION_RENEWED, "")
+    """Those that are to be replaced by new ones; a number that none has had yet means nobody.
+
+    Nor does one with the uid of another job: an annotation is copied with its manifest.
+    """
+    text, _, uid = standing.view.job.annotations.get(ANNOTATION_RENEWED, "").partition("/")
+    if uid not in {"", standing.view.job.uid}:
+        return []
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
         return []
     through = int(text)

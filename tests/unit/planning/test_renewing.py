@@ -218,7 +218,14 @@ def test_a_command_that_is_not_elastic_keeps_its_workers() -> None:
     assert "suspend and resume the job instead" in read(world, "RestartingWorkers")
 
 
-@pytest.mark.parametrize("text", ["99", "-1", "all", "", "9" * 400])
+def test_who_asks_says_of_which_job() -> None:
+    world = start(3, minimum=1)
+    ask(world, "2/job-uid")
+    world.settle()
+    assert read(world, "RestartingWorkers")
+
+
+@pytest.mark.parametrize("text", ["99", "-1", "all", "", "9" * 400, "2/former-uid", "/job-uid"])
 def test_what_no_worker_has_had_yet_or_is_no_number_means_nobody(text: str) -> None:
     world = start(3, minimum=1)
     ask(world, text)

@@ -550,6 +550,18 @@ def test_a_drain_that_a_cut_watch_holds_up_is_told() -> None:
     assert world.pods["job-worker-2"].is_deleting
 
 
+def test_a_cut_watch_holds_up_no_drain_of_whom_somebody_deletes_already() -> None:
+    world = start(3, drain_timeout=timedelta(seconds=10))
+    world.delete("job-worker-2", grace=3600)
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    world.wait(600)
+    world.complete_since = world.now
+    world.settle()
+    assert world.condition("DrainHeldUp") is None
+
+
 def test_a_victim_that_was_never_a_member_goes_at_once() -> None:
     world = start(2)
     world.edit(replicas=3)
