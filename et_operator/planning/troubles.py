@@ -1,11 +1,12 @@
 """Why a pod that is there does not run, in the words of who says so, and who has the same trouble.
 
-Words that change with each try of a kubelet are told as one: else a status would be written anew
-for each of them.
+Words that change with each try of a kubelet, or of a scheduler, are told as one: else a status
+would be written anew for each of them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -26,6 +27,11 @@ MOST_TROUBLES = 3
 _USUAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 _AGAIN = "ErrImagePull: "
 """What a kubelet says of its last try while it waits for the next one, before the words of it."""
+
+_UNFIT = re.compile(r"0/\d+ nodes are available: (.*?)\.?(?: preemption: .*)?", re.DOTALL)
+"""What kube-scheduler says: so many nodes do not fit for this, so many for that, and, where it has
+looked whether others could go, the same of that (k8s.io/kubernetes, pkg/scheduler/framework)."""
+_COUNT = re.compile(r"(?:^|, )\d+ ")
 
 
 class Trouble(NamedTuple):
@@ -49,8 +55,17 @@ def diagnose(draft: Draft, pod: Pod) -> Trouble | None:
         reason = "ImagePullBackOff" if is_pull else pod.waiting_reason
         return Trouble(reason, cut(words.strip(), MOST_WORDS))
     if pod.unschedulable_message and not draft.wait_out(pod.created, SLOW):
-        return Trouble(UNSCHEDULABLE, cut(pod.unschedulable_message, MOST_WORDS))
+        return Trouble(UNSCHEDULABLE, cut(_leave_counts(pod.unschedulable_message), MOST_WORDS))
     return None
+
+
+def _leave_counts(words: str) -> str:
+    """For what reasons nodes do not fit, and not how many: that changes as nodes come and go."""
+    found = _UNFIT.fullmatch(words)
+    if found is None:
+        return words
+    reasons = sorted({reason for reason in _COUNT.split(found[1]) if reason})
+    return f"no node fits: {', '.join(reasons)}"
 
 
 def list_troubles(draft: Draft) -> list[tuple[Pod, Trouble]]:

@@ -12,6 +12,7 @@ from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT
 WORDS = "0/3 nodes are available: 3 Insufficient cpu."
+TOLD = "no node fits: Insufficient cpu"
 
 
 def start(replicas: int = 4, **spec: object) -> ModelWorld:
@@ -55,12 +56,34 @@ def test_a_scale_out_names_its_pods_their_trouble_and_when_it_is_given_up() -> N
     world.settle()
     stick(world, "job-worker-2", "job-worker-3")
     told = (
-        f"2 -> 4 workers; waits: job-worker-2, job-worker-3: Unschedulable: {WORDS} "
+        f"2 -> 4 workers; waits: job-worker-2, job-worker-3: Unschedulable: {TOLD} "
         "(since 2026-01-01 12:00:21 UTC); given up at 2026-01-01 12:10:21 UTC (its timeout)"
     )
     assert read_job(world) == told
     assert read_scaling(world, "more") == told
     assert rest(world, 500) == 0
+
+
+def test_that_no_node_fits_is_told_once_however_many_nodes_come_and_go() -> None:
+    world = start(2)
+    world.add(make_scaling(OUT, "more", count=1))
+    world.settle()
+    stick(world, "job-worker-2")
+    before, taint = world.writes, "node(s) had untolerated taint {a: b}"
+    for nodes in range(3, 20):
+        words = f"0/{nodes} nodes are available: {nodes} Insufficient cpu. preemption: 0/{nodes} "
+        world.put("job-worker-2", unschedulable_message=words + "nodes are available: no victims.")
+        world.settle()
+    assert world.writes == before
+    for few, many in ((2, 11), (9, 11), (11, 9)):  # they are sorted with their numbers
+        reasons = sorted((f"{few} Insufficient cpu", f"{many} {taint}"))
+        words = f"0/{few + many} nodes are available: {', '.join(reasons)}."
+        world.put("job-worker-2", unschedulable_message=words)
+        world.settle()
+        assert f"job-worker-2: no node fits: Insufficient cpu, {taint}" in read_job(
+            world, "Unschedulable"
+        ).replace("Unschedulable: ", "")
+    assert world.writes - before <= 3, "one other reason, on the job and on its scaling"
 
 
 def test_the_words_of_a_pull_are_told_once_whatever_the_kubelet_is_at() -> None:
@@ -191,8 +214,8 @@ def test_a_launcher_that_waits_for_workers_and_their_trouble_are_told() -> None:
     stick(world, "job-worker-1")
     told = read_job(world, "Awaiting")
     assert told.startswith("the launcher is created once 2 workers run; job-worker-1: Unschedul")
-    assert WORDS not in told
-    assert WORDS in read_job(world, "Unschedulable")
+    assert TOLD not in told
+    assert TOLD in read_job(world, "Unschedulable")
     assert world.status.trouble == "Unschedulable"
     world.go_on()
     assert not read_job(world, "Awaiting")
