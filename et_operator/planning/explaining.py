@@ -31,9 +31,13 @@ SLOW_START = timedelta(seconds=60)
 
 
 def describe_scaling(draft: Draft, scaling: ScalingRecord) -> str:
-    """How far it goes and, while it goes on, what it waits for."""
+    """How far it goes and, while it goes on, what it waits for.
+
+    In a job that is only followed nothing goes on, and there may be no spec that could tell.
+    """
     steps = f"{scaling.base} -> {count(scaling.target, 'worker')}"
-    if scaling.outcome is not None or draft.status.is_suspended:
+    is_at_rest = draft.status.is_suspended or draft.view.is_only_followed
+    if scaling.outcome is not None or is_at_rest:
         return steps
     if awaits_room(draft.view.job, scaling):
         return f"{steps}, once et-scheduler lets the job have as many"

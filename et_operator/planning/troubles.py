@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from et_operator.model.avoiding import list_avoided
 from et_operator.model.pods import Pod
 from et_operator.model.texts import cut, name_some, show_time
 from et_operator.planning.drafts import Draft
@@ -55,8 +56,15 @@ def diagnose(draft: Draft, pod: Pod) -> Trouble | None:
         reason = "ImagePullBackOff" if is_pull else pod.waiting_reason
         return Trouble(reason, cut(words.strip(), MOST_WORDS))
     if pod.unschedulable_message and not draft.wait_out(pod.created, SLOW):
-        return Trouble(UNSCHEDULABLE, cut(_leave_counts(pod.unschedulable_message), MOST_WORDS))
+        words = _leave_counts(pod.unschedulable_message)
+        return Trouble(UNSCHEDULABLE, cut(words, MOST_WORDS) + _describe_avoided(pod))
     return None
+
+
+def _describe_avoided(pod: Pod) -> str:
+    """Where it may not go by our own doing, which a scheduler calls its affinity."""
+    nodes = list_avoided(pod.avoids)
+    return f"; it keeps off {name_some(nodes)}, for that is said to end" if nodes else ""
 
 
 def _leave_counts(words: str) -> str:

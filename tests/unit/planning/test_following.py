@@ -120,6 +120,25 @@ def test_a_scaling_whose_record_cannot_be_read_is_not_said_to_be_lost() -> None:
     assert world.scaling_phase("less") == "ScaleSucceeded"
 
 
+@FAULTS
+def test_a_scaling_that_goes_on_is_followed_too_and_its_job_judged(fault: Fault) -> None:
+    world = ModelWorld(make_job(3))
+    world.start()
+    world.add(make_scaling(ScalingKind.IN, "less", count=1))
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    world.wait(15)
+    world.settle()
+    world.job = fault(world.job)
+    world.settle()
+    assert world.scaling_phase("less") == "Scaling"
+    world.finish(0)
+    world.settle()
+    assert world.phase() == "Succeeded"
+    assert world.scaling_reason("less") == "JobFinished"
+
+
 def test_a_suspended_job_that_is_edited_into_an_invalid_one_waits_for_its_author() -> None:
     world = ModelWorld(make_job(2, suspend=True))
     world.settle()

@@ -84,6 +84,20 @@ def list_kept_off(manifest: Json) -> list[list[str]]:
     return [[v for e in term if e["operator"] == "NotIn" for v in e["values"]] for term in terms]
 
 
+# ------------------------------------------------------------------ what has no node for it
+def test_a_worker_that_finds_no_node_names_those_that_it_is_kept_off() -> None:
+    world = ModelWorld(make_job(1))
+    for node in ("n1", "n2"):
+        say(world, node, leave_in(world, 30 * 24 * 3600))
+    world.settle()
+    words = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    world.put("job-worker-0", unschedulable_message=words)
+    world.wait(15)
+    world.settle()
+    [message] = [c.message for c in world.status.conditions if c.type == "Unschedulable"]
+    assert "node affinity/selector; it keeps off n1, n2, for that is said to end" in message
+
+
 # ------------------------------------------------------------------ when
 def test_a_worker_leaves_shortly_before_its_node_as_one_that_is_taken_and_another_comes() -> None:
     world = start()
