@@ -23,6 +23,8 @@ MOST = 3
 WITHIN = timedelta(hours=1)
 GATHERED = timedelta(minutes=1)
 """What comes so soon after another is counted with it: the status has its limit."""
+MOST_MOMENTS = 64
+"""That limit, as the CRD has it: a clock that was ahead leaves many of one time."""
 
 
 def dismiss_used_up(draft: Draft) -> list[Vacancy]:
@@ -84,7 +86,8 @@ def _note(draft: Draft, count: int) -> bool:
     else:
         moments.append(Moment(now, count))
     stopped = now if is_enough else None
-    draft.change(given_up=replace(noted, moments=tuple(moments), stopped=stopped))
+    kept = tuple(moments[-MOST_MOMENTS:])
+    draft.change(given_up=replace(noted, moments=kept, stopped=stopped))
     return not is_enough
 
 

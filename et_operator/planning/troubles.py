@@ -29,7 +29,9 @@ _USUAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 _AGAIN = "ErrImagePull: "
 """What a kubelet says of its last try while it waits for the next one, before the words of it."""
 
-_UNFIT = re.compile(r"0/\d+ nodes are available: (.*?)\.?(?: preemption: .*)?", re.DOTALL)
+_UNFIT = re.compile(
+    r"0/\d+ nodes are available: (.*?)(?:\.(?: [a-z ,]*preemption: .*)?)?", re.DOTALL
+)
 """What kube-scheduler says: so many nodes do not fit for this, so many for that, and, where it has
 looked whether others could go, the same of that (k8s.io/kubernetes, pkg/scheduler/framework)."""
 _COUNT = re.compile(r"(?:^|, )\d+ ")

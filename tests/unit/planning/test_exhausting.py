@@ -7,9 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from et_operator.model.blacklists import GivenUp, Moment
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Termination
 from et_operator.model.statuses import ScalingKind, WorkerState
+from et_operator.planning.exhausting import MOST_MOMENTS
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 GOOD = 3600
@@ -276,3 +278,16 @@ def test_it_neither_excuses_a_failure_of_the_command_nor_blames_the_platform(lea
     fail_command(world)
     assert world.reason("Failed") == "LauncherFailed"
     assert world.status.failures.infrastructure == 0
+
+
+def test_a_clock_that_was_ahead_leaves_no_more_moments_than_the_status_takes() -> None:
+    world = start(30)
+    ahead = [Moment(world.now + timedelta(hours=1, minutes=m), 1) for m in range(MOST_MOMENTS)]
+    noted = GivenUp(world.status.epoch, tuple(ahead))
+    world.job = replace(world.job, status=replace(world.status, given_up=noted))
+    world.settle()
+    world.wait(90)
+    use_up(world, "job-worker-1")
+    assert world.status.given_up is not None
+    assert len(world.status.given_up.moments) == MOST_MOMENTS
+    assert world.status.given_up.moments[-1].at == world.now
