@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from et_contract.admissions import AdmissionState, Elasticity
@@ -240,9 +240,17 @@ def end_beside_others(world: Walk, number: int) -> None:
         world.put(name, termination=Termination(1, "Error"), is_container_running=False)
 
 
+def scale_in(world: Walk, number: int) -> None:
+    world.ask(ScalingKind.IN, count=1 + number % 2)
+
+
+def settle(world: Walk, _: int) -> None:
+    world.settle()
+
+
 Event = Callable[[Walk, int], object]
 EVENTS: tuple[Event, ...] = (
-    *(wait, lambda w, _: w.settle(), lambda w, _: w.settle(), lambda w, _: w.step()),
+    *(wait, settle, settle, lambda w, _: w.step(), scale_in),
     *(Walk.schedule, Walk.schedule, lambda w, n: w.serve(close=n % 2 == 0, list_new=n % 3 != 0)),
     *(lambda w, _: w.serve(), lambda w, _: w.reap(), fail_worker, delete_worker, vanish),
     *(end_launcher, lose_node, bring_node, say, say, say_of_pod, renew, renew, use_up, cancel),
@@ -250,7 +258,6 @@ EVENTS: tuple[Event, ...] = (
     *(set_clock, refuse, edit, end_beside_others),
     lambda w, n: w.edit(replicas=2 + n % 5),
     lambda w, n: w.edit(suspend=n % 2 == 0),
-    lambda w, n: w.ask(ScalingKind.IN, count=1 + n % 2),
     lambda w, n: w.ask(ScalingKind.OUT, count=1 + n % 2, timeout=timedelta(seconds=30 + n)),
 )
 
@@ -323,6 +330,7 @@ def list_told(world: Walk, kinds: Iterable[str]) -> list[str]:
     st.sampled_from(KINDS),
     st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 30)), min_size=4, max_size=30),
 )
+@example(KINDS[0], [(scale_in, 0), (settle, 0), (spoil, 0)])
 def test_a_walk_comes_to_rest_and_to_what_was_asked_for(
     kind: dict[str, Any], events: list[tuple[Event, int]]
 ) -> None:
