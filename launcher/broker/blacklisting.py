@@ -24,9 +24,8 @@ No I/O, no clock: all times are monotonic seconds handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from et_contract.documents import MemberState
 from launcher.broker.facts import Ledger
@@ -38,19 +37,17 @@ IDLE_SECONDS = 10.0
 """Horovod ends the siblings of a failed rank one after the other, and a host with a time-out of its
 own (--blacklist-cooldown-range) may be used again."""
 
-BESIDE = 64
-"""So many of those who ran elsewhere are looked at: where all of a job's thousands of ranks fail at
-once, each would else remember all others."""
 READS = 5
 """Of the list within that time: who was away for all of it, with us, has seen nothing."""
 
 
 @dataclass(slots=True)
 class _Failure:
-    """A host on which a rank has failed: with which code, first, and who ran elsewhere then."""
+    """A host on which a rank has failed: with which code, first, and since when."""
 
     code: int
-    beside: frozenset[bytes]
+    newest: int
+    """Number of the newest session then: who runs elsewhere and is no newer ran beside it."""
     idle_since: float | None = None
     reads: int = 0
     """Of the list since then, by the user's command."""
@@ -101,17 +98,18 @@ class Blacklist:
             self._ledger.use_again({uid for uid in used_up if self._relay.is_busy(uid)})
         if not self._failures:
             return
-        going = [session for session in sessions if _goes_on(session)]
-        if not any(map(_may_be_rank, going)):
+        going = [session for session in sessions if _goes_on(session) and _may_be_rank(session)]
+        if not going:
             self._end_training()
             return
-        alive = frozenset(session.id for session in going)
-        ranks = frozenset(s.id for s in going if s.blacklists and s.peer is not None)
+        eldest = _find_eldest(going)
+        ranks = _find_eldest(session for session in going if session.peer is not None)
         for uid, failure in list(self._failures.items()):
-            failure.beside &= alive
-            if not failure.beside or not self._is_wanted(uid):
+            if not _is_beside(eldest, uid, failure) or not self._is_wanted(uid):
                 del self._failures[uid]  # those beside it end too, or the worker leaves
-            elif self._follow(uid, failure, now, has_asked=has_asked) and failure.beside & ranks:
+            elif self._follow(uid, failure, now, has_asked=has_asked) and _is_beside(
+                ranks, uid, failure
+            ):
                 del self._failures[uid]
                 self._ledger.use_up(uid, failure.code)
 
@@ -119,9 +117,7 @@ class Blacklist:
         uid = session.uid
         if not session.blacklists or self.done or uid in self._failures:
             return
-        others = (other for other in self._relay.find_running() if other.uid != uid)
-        beside = (other.id for other in others if _goes_on(other) and _may_be_rank(other))
-        self._failures[uid] = _Failure(code, frozenset(islice(beside, BESIDE)))
+        self._failures[uid] = _Failure(code, self._relay.newest)
 
     def _end_training(self) -> None:
         """No host is given up for good: the next horovodrun knows of none.
@@ -155,3 +151,22 @@ def _goes_on(session: Session) -> bool:
 def _may_be_rank(session: Session) -> bool:
     """One whose shim is away may be: that is seen when it is back."""
     return session.blacklists or session.peer is None
+
+
+def _find_eldest(sessions: Iterable[Session]) -> dict[str, int]:
+    """Worker and number of the eldest of these sessions, and of the eldest in another worker.
+
+    Args:
+        sessions: in the order of their numbers.
+    """
+    found: dict[str, int] = {}
+    for session in sessions:
+        found.setdefault(session.uid, session.number)
+        if len(found) > 1:
+            break
+    return found
+
+
+def _is_beside(eldest: Mapping[str, int], uid: str, failure: _Failure) -> bool:
+    """Whether one of these runs elsewhere, and did when that rank failed."""
+    return any(other != uid and number <= failure.newest for other, number in eldest.items())

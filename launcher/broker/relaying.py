@@ -84,6 +84,8 @@ class Relay:
         self._attached: set[str] = set()
         self._starts = Starts()
         self._windows = Windows(self._sessions)
+        self.newest = 0
+        """Number of the newest session."""
 
     # ------------------------------------------------------------ from the config
 
@@ -213,7 +215,7 @@ class Relay:
     # ------------------------------------------------------------ what is so
 
     def find_running(self) -> list[Session]:
-        """The sessions that may have a process."""
+        """The sessions that may have a process, in the order of their numbers."""
         return [session for session in self._sessions.values() if session.is_running]
 
     def find_session(self, uid: str, key: bytes) -> Session | None:
@@ -234,7 +236,7 @@ class Relay:
         body = read_opening(frame)
         session = self._sessions.get(frame.session)
         if session is None:
-            session = self._add(Session(frame.session, body["host"], start=self._start))
+            session = self._make(frame.session, host=body["host"])
         self._adopt(session, peer)
         session.open(frame, body)
         if session.opening is not None and not self._starts.keep(session):
@@ -324,9 +326,13 @@ class Relay:
 
     def _meet(self, key: bytes, uid: str) -> Session:
         """A session that runs and that no shim has claimed since we started."""
-        session = Session(key, host="", uid=uid, start=self._start)
+        session = self._make(key, uid=uid)
         self._orphans.add(session, self._claim_by)
-        return self._add(session)
+        return session
+
+    def _make(self, key: bytes, *, host: str = "", uid: str = "") -> Session:
+        self.newest += 1
+        return self._add(Session(key, host, uid=uid, number=self.newest, start=self._start))
 
     def _lose(self, session: Session, reason: str, code: int | None = None) -> None:
         if session.peer is not None:

@@ -80,6 +80,8 @@ class Session:
     host: str
     uid: str = ""
     """Of the pod; "" until the config that names the host was read."""
+    number: int = 0
+    """It was the so-manieth that was made: who is newer has a higher one."""
     peer: int | None = None
     """The shim's connection."""
     process: str = NEW

@@ -368,3 +368,19 @@ def come_back(rig: BrokerRig, index: int) -> None:
     rig.welcome(index, replace(NOBODY, sessions=(KnownSession(session, None),)))
     body = {"host": f"job-worker-{index}", "instance": "i", "received": [0, 0]}
     rig.peer(find_peer(index, 0), frames.RESUME, session, ranks=1, blacklists=True, **body)
+
+
+def test_of_many_that_fail_one_after_the_other_each_is_used_up_when_some_go_on():
+    rig = make_trained()
+    many = range(3, 90)
+    rig.configure(dict.fromkeys(many, ACTIVE), replicas=90)
+    for index in many:
+        rig.welcome(index)
+        start(rig, index)
+    read(rig, 3)
+    failing = [*range(1, 80)]
+    for index in reversed(failing):  # whoever was started first beside them fails too, but one
+        end(rig, index, 1)
+    tell_to_end(rig, 0)
+    read(rig)
+    assert rig.report.used_up == {f"uid-{index}": 1 for index in failing}
