@@ -20,6 +20,7 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 from et_contract import frames, hosts, names, paths
 from hostdiscovery import discover
 from launcher.protocol.claims import Purpose
+from launcher.protocol.signals import PASSED
 from launcher.shim import programs, torch_options
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import open_outputs
@@ -44,7 +45,8 @@ AGAIN_AFTER = 5.0
 USAGE_ERROR = 2
 KILLED = 128
 """From here on a code says that a signal was the end."""
-_PASSED = (signal.SIGINT, signal.SIGTERM)
+_ALWAYS = (signal.SIGINT, signal.SIGTERM)
+"""What torchrun takes even where its shell has it ignored: a script that ends what it has begun."""
 
 
 class Gathering:
@@ -177,7 +179,8 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     real, words = argv[0], list(argv[1:])
     programs.take_output()
     # Before any thread, torch's too: it would be hit by what the loop waits for.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
+    heard = [n for n in PASSED if n in _ALWAYS or signal.getsignal(n) != signal.SIG_IGN]
+    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     programs.take_place(real)
     sys.argv[:] = argv  # usage errors name the program
     from torch.distributed import TCPStore, run
@@ -190,13 +193,13 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
         return USAGE_ERROR
     if misfit:
         programs.say(f"torchrun runs in the launcher alone, for it has {misfit}")
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
         os.execv(real, list(argv))
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     endpoint = torch_options.build_endpoint(programs.find_address(), store.port)
     programs.say(f"torchrun runs in the workers, with a rendezvous at {endpoint}")
     starter = Starter(Switchboard(broker), args, real=real, words=words, endpoint=endpoint)
-    return _run(starter.gathering, broker)
+    return _run(starter.gathering, broker, heard)
 
 
 class Starter:
@@ -238,7 +241,7 @@ class Starter:
         return self._board.start(host.name, command, outputs, purpose=purpose)
 
 
-def _run(gathering: Gathering, broker: str) -> int:
+def _run(gathering: Gathering, broker: str, heard: Sequence[int]) -> int:
     nonce = os.environ.get(names.ENV_NONCE, "")
     listed: Sequence[hosts.Host] = ()
     while True:
@@ -249,7 +252,7 @@ def _run(gathering: Gathering, broker: str) -> int:
         code = gathering.advance(listed, ended, monotonic())
         if code is not None:
             return code
-        caught = signal.sigtimedwait(_PASSED, LOOK_SECONDS)
+        caught = signal.sigtimedwait(heard, LOOK_SECONDS)
         if caught is not None:
             gathering.pass_on(caught.si_signo)
 

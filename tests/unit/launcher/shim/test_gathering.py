@@ -17,6 +17,7 @@ import pytest
 
 from et_contract import frames
 from et_contract.hosts import Host
+from launcher.protocol.signals import PASSED
 from launcher.shim.gathering import AGAIN_AFTER, LONG_SECONDS, Gathering
 from launcher.shim.torch_options import CUT_OFF, LATE
 from tests.unit.launcher.shim.brokers import PATIENCE, FakeBroker, Peer, Start
@@ -415,16 +416,33 @@ def test_a_log_without_room_ends_no_training(desk: Desk, start: Start, tmp_path:
     assert process.wait(PATIENCE) == 0
 
 
-def test_sigterm_reaches_the_workers(desk: Desk, start: Start, tmp_path: Path):
+@pytest.mark.parametrize("number", PASSED)
+def test_a_signal_reaches_the_workers(desk: Desk, start: Start, tmp_path: Path, number: int):
     process = run(start, tmp_path, "--nnodes=2", "train.py")
     peer = desk.open()
     spawns = open_sessions(peer, "w-0", "w-1")
-    process.send_signal(signal.SIGTERM)
-    told = {peer.expect(frames.SIGNAL).session for _ in range(2)}
-    assert told == {spawn.session for spawn in spawns.values()}
+    process.send_signal(number)
+    told = [peer.expect(frames.SIGNAL) for _ in range(2)]
+    assert {frame.session for frame in told} == {spawn.session for spawn in spawns.values()}
+    assert [frames.decode_json(frame) for frame in told] == [{"signal": number}] * 2
     for spawn in spawns.values():
-        finish(peer, spawn.session, 143)
-    assert process.wait(20) == 143
+        finish(peer, spawn.session, 128 + number)
+    assert process.wait(20) == 128 + number
+
+
+def test_what_its_shell_ignores_is_nothing(desk: Desk, start: Start, tmp_path: Path):
+    """As behind nohup, or where a script has a trap of its own for USR1."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = run(start, tmp_path, "--nnodes=2", "train.py")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    peer = desk.open()
+    spawns = open_sessions(peer, "w-0", "w-1")
+    process.send_signal(signal.SIGHUP)
+    for spawn in spawns.values():
+        finish(peer, spawn.session, 0)
+    assert process.wait(20) == 0
 
 
 def test_a_run_that_is_not_ours_is_left_to_the_real_torchrun(start: Start, tmp_path: Path):
