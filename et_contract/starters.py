@@ -304,7 +304,7 @@ class _Reading:
         row = _BY_COMMAND.get(wrappers.name_of(words[0]))
         if row is not None:
             self.calls.append((row, words[1:]))
-        self._read(wrappers.find_script(words) or "")
+        self._read(wrappers.find_script(words) or "", wrappers.find_parameters(words))
         name = wrappers.name_of(wrappers.find_file(words) or "")
         if name == "stdin":
             self._read_documents(command.stdin)
@@ -326,10 +326,24 @@ class _Reading:
             if wrappers.is_for_shell(script):
                 self._read(script)
 
-    def _read(self, script: str) -> None:
-        script = script[: min(MAX_SCRIPT, self._rest)]
+    def _read(self, script: str, parameters: Sequence[str] = ()) -> None:
+        script = script[: max(min(MAX_SCRIPT, self._rest), 0)]
         self._rest -= len(script)
-        self._waiting += scripts.read_commands(script)
+        looked_up = ""
+        for command in scripts.read_commands(script):
+            words = self._fill_in(command.words, parameters) if parameters else command.words
+            words = wrappers.name_program(words, looked_up)
+            looked_up = wrappers.find_looked_up(words) or looked_up
+            self._waiting.append(command._replace(words=words))
+
+    def _fill_in(self, words: Sequence[str], parameters: Sequence[str]) -> List[str]:
+        """The words with a script's parameters in their places, as far as there is room."""
+        found: List[str] = []
+        for word in words:
+            meant = wrappers.find_meant(word, parameters)
+            self._rest -= sum(len(one) + 1 for one in meant or ())
+            found += [word] if meant is None or self._rest < 0 else meant
+        return found
 
 
 def _cut(words: Sequence[str]) -> Sequence[str]:

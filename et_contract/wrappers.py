@@ -84,6 +84,7 @@ _WRAPPERS = {
 }
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"))
 _SHELL_VALUED = ("--rcfile", "--init-file")
+_PARAMETER = re.compile(r"\$[0-9]")
 _ASSIGNMENT = re.compile(r"\w+(?:\[[^\]]*\])?\+?=")
 
 
@@ -142,6 +143,36 @@ def find_script(words: Sequence[str]) -> Optional[str]:
     else:
         return None
     return words[place] if place < len(words) else None
+
+
+def find_parameters(words: Sequence[str]) -> Sequence[str]:
+    """What a shell gives the script that it is given as a word: $0, $1 ..."""
+    if name_of(words[0]) not in _SHELLS:
+        return ()
+    place, letters = _read_options(words)
+    return words[place + 1 :] if "c" in letters else ()
+
+
+def find_meant(word: str, parameters: Sequence[str]) -> Optional[Sequence[str]]:
+    """What a word of that script means that is parameters and nothing else; None for others."""
+    if word in ("$@", "$*"):
+        return parameters[1:]
+    place = int(word[1]) if _PARAMETER.fullmatch(word) else len(parameters)
+    return parameters[place : place + 1] or None
+
+
+def find_looked_up(words: Sequence[str]) -> str:
+    """The program that a command only looks for; "" for any other command."""
+    is_looking = words[:1] == ["which"] or words[:2] in (["command", "-v"], ["type", "-p"])
+    return words[-1] if is_looking else ""
+
+
+def name_program(words: Sequence[str], looked_up: str) -> Sequence[str]:
+    """The same, where its program is what another command prints: the one that was looked for."""
+    place = find_program(words)
+    if not looked_up or words[place : place + 1] not in (["$()"], ["``"]):
+        return words
+    return [*words[:place], looked_up, *words[place + 1 :]]
 
 
 def find_file(words: Sequence[str]) -> Optional[str]:

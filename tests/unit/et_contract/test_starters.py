@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from et_contract import starters
@@ -62,6 +64,18 @@ ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover
         (["sh", "-c", "eval 'deepspeed t'"], ("deepspeed", False)),
         (["sh", "-c", "sudo -u me bash -lc 'cd a; mpirun x'"], ("mpirun", False)),
         (["sh", "-c", 'set -- mpirun x; exec "$@"'], ("mpirun", False)),
+        (["bash", "-c", 'exec "$@"', "--", "mpirun", "x"], ("mpirun", False)),
+        (["bash", "-ec", '. /env; exec "$0" "$@"', "mpirun", "x"], ("mpirun", False)),
+        (["bash", "-c", "$1 -np 2 $2", "sh", "mpirun", "x"], ("mpirun", False)),
+        (["sh", "-c", 'a; "$@"', "sh", *ELASTIC.split()], ("horovodrun", True)),
+        (["sh", "-c", 'exec horovodrun "$@"', "sh", *ELASTIC.split()[1:]], ("horovodrun", True)),
+        (["sh", "-c", 'sh -c "$1" sh "$2"', "sh", 'exec "$1" x', "mpirun"], ("mpirun", False)),
+        (["sh", "-c", 'eval "$@"', "sh", "mpirun -np 2 x"], ("mpirun", False)),
+        (["sh", "-c", '"$2" x', "sh", "mpirun"], ("other", True)),
+        (["sh", "-c", '"$@"', "sh"], ("other", True)),
+        (["sh", "-c", "$(which mpirun) -np $(nproc) x"], ("mpirun", False)),
+        (["sh", "-c", "exec `command -v mpirun` x"], ("mpirun", False)),
+        (["sh", "-c", "$(find_it) x; which mpirun"], ("other", True)),
         (["sh", "-c", "function f { time -p mpirun x; }; f"], ("mpirun", False)),
         (["sh", "-c", "--", "mpirun x"], ("mpirun", False)),
         (["bash", "-c", "-e", "mpirun x"], ("mpirun", False)),
@@ -279,3 +293,14 @@ def test_so_are_the_arguments_of_a_launcher(word: str):
     for begin in (word, "horovodrun " + word, "horovodrun -np \\\n" + word, "$(horovodrun " + word):
         script = "horovodrun " + begin * (starters.MAX_SCRIPT // len(begin))
         assert starters.choose(["sh", "-c", script])[:3] == ("horovodrun", False, 0)
+
+
+def test_what_a_script_says_of_its_parameters_is_bounded():
+    long = ["sh", *["a" * 100] * 500]
+    command = ["sh", "-c", '"$@";' * 10_000, *long]
+    tracemalloc.start()
+    try:
+        assert starters.choose(command).name == starters.OTHER
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
