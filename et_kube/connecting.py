@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -28,8 +28,12 @@ DEFAULT_KUBECONFIG = "~/.kube/config"
 CREDENTIALS_AGE = 60.0
 """Seconds after which a kubeconfig's credentials are looked at again, as client-go does."""
 
+PLUGIN_SECONDS = 300.0
+"""A plugin that gives a kubeconfig's credentials may have a person log in; it hangs after that."""
+
 MAX_REASON = 2**16
 
+T = TypeVar("T")
 Authorize = Callable[[], Awaitable[Mapping[str, str]]]
 Replace = Callable[[Mapping[str, str]], Awaitable[bool]]
 """Told of headers that were refused; whether there are others now."""
@@ -206,7 +210,9 @@ class TokenFile:
         return {"Authorization": f"Bearer {self._token}"}
 
 
-async def load_kubeconfig_access(path: str, context: str | None) -> Access:
+async def load_kubeconfig_access(
+    path: str, context: str | None, patience: float = PLUGIN_SECONDS
+) -> Access:
     """What a kubeconfig says for a context (None: its current one)."""
     # Half a second of generated models: only people and kubeconfig users pay for it.
     from kubernetes_asyncio import config
@@ -214,8 +220,14 @@ async def load_kubeconfig_access(path: str, context: str | None) -> Access:
 
     settings = Configuration()
     try:
-        loader = await config.load_kube_config(
-            config_file=path, context=context, client_configuration=settings, persist_config=False
+        loader = await _hear_plugin(
+            config.load_kube_config(
+                config_file=path,
+                context=context,
+                client_configuration=settings,
+                persist_config=False,
+            ),
+            patience,
         )
         trust = Trust(
             lambda: (settings.ssl_ca_cert, settings.cert_file, settings.key_file),
@@ -225,7 +237,7 @@ async def load_kubeconfig_access(path: str, context: str | None) -> Access:
         raise Unreachable(f"kubeconfig {path} cannot be used: {error}") from error
     chosen = (loader.current_context or {}).get("context", {})
     options = {"proxy": settings.proxy, "server_hostname": settings.tls_server_name}
-    credentials = LoadedCredentials(loader, settings)
+    credentials = LoadedCredentials(loader, settings, patience)
     return Access(
         settings.host or "https://localhost:443",
         chosen.get("namespace") or "default",
@@ -234,6 +246,15 @@ async def load_kubeconfig_access(path: str, context: str | None) -> Access:
         {name: value for name, value in options.items() if value},
         credentials.replace,
     )
+
+
+async def _hear_plugin(load: Awaitable[T], seconds: float) -> T:
+    """What is loaded; TimeoutError, with words, after so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await load
+    except TimeoutError as error:
+        raise TimeoutError(f"the plugin has not answered within {seconds:.0f} s") from error
 
 
 def build_tls(settings: Any) -> ssl.SSLContext:
@@ -250,7 +271,8 @@ def build_tls(settings: Any) -> ssl.SSLContext:
 class LoadedCredentials:
     """A kubeconfig's token, from wherever it says; loaded again each minute, and when refused."""
 
-    def __init__(self, loader: Any, settings: Any) -> None:
+    def __init__(self, loader: Any, settings: Any, patience: float) -> None:
+        self._patience = patience
         self._loader = loader
         self._settings = settings
         self._lock = asyncio.Lock()
@@ -281,7 +303,7 @@ class LoadedCredentials:
 
     async def _load(self) -> None:
         try:
-            await self._loader.load_and_set(self._settings)
+            await _hear_plugin(self._loader.load_and_set(self._settings), self._patience)
         except Exception as error:
             raise Unreachable(f"no fresh credentials: {error}") from error
         self._loaded = asyncio.get_running_loop().time()

@@ -1,16 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import certifi
 import pytest
 import yaml
 
-from et_kube.connecting import TokenFile, connect, load_kubeconfig_access, load_pod_access
+from et_kube.connecting import (
+    LoadedCredentials,
+    TokenFile,
+    connect,
+    load_kubeconfig_access,
+    load_pod_access,
+)
 from et_kube.errors import Unreachable
 
 
@@ -101,6 +109,29 @@ async def test_an_exec_plugin_gives_the_token(tmp_path: Path, until: str):
     assert await access.replace(who)
     assert await access.authorize() == {"Authorization": "Bearer newer"}
     assert await access.replace(who)  # somebody else has loaded them
+
+
+async def test_a_plugin_that_hangs_is_told_and_holds_nobody_for_ever(tmp_path: Path):
+    plugin = tmp_path / "plugin"
+    plugin.write_text("#!/bin/sh\nexec sleep 9\n")
+    plugin.chmod(0o755)
+    api = "client.authentication.k8s.io/v1"
+    path = make_kubeconfig(
+        tmp_path / "config", {"exec": {"apiVersion": api, "command": str(plugin)}}
+    )
+    with pytest.raises(Unreachable, match="the plugin has not answered within 0 s"):
+        await load_kubeconfig_access(path, None, patience=0.05)
+
+
+async def test_nor_one_that_hangs_later():
+    class Loader:
+        async def load_and_set(self, _: object) -> None:
+            await asyncio.Event().wait()
+
+    settings = SimpleNamespace(api_key={"BearerToken": "Bearer one"})
+    credentials = LoadedCredentials(Loader(), settings, 0.01)
+    with pytest.raises(Unreachable, match="no fresh credentials: the plugin has not answered"):
+        await credentials.replace(await credentials.authorize())
 
 
 async def test_the_servers_name_and_proxy_go_with_every_request(tmp_path: Path):
