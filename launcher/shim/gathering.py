@@ -20,7 +20,6 @@ sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 from et_contract import frames, hosts, names, paths
 from hostdiscovery import discover
 from launcher.protocol.claims import Purpose
-from launcher.protocol.signals import PASSED
 from launcher.shim import programs, torch_options
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import open_outputs
@@ -179,7 +178,7 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     real, words = argv[0], list(argv[1:])
     programs.take_output()
     # Before any thread, torch's too: it would be hit by what the loop waits for.
-    heard = [n for n in PASSED if n in _ALWAYS or signal.getsignal(n) != signal.SIG_IGN]
+    heard = programs.find_heard(_ALWAYS)
     signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     programs.take_place(real)
     sys.argv[:] = argv  # usage errors name the program

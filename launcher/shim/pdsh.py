@@ -35,7 +35,8 @@ USAGE_ERROR = 1
 _FLAGS = frozenset("SN")
 _VALUES = frozenset("wflR")
 """Of these only -w says something here: all hosts are started at once, and always by us."""
-_PASSED = (signal.SIGINT, signal.SIGTERM)
+_ALWAYS = (signal.SIGINT, signal.SIGTERM)
+"""What is passed on even where the shell that began us has it ignored."""
 _PLACE = re.compile("%([nh%])")
 
 Order = namedtuple("Order", ["hosts", "command", "has_code", "has_prefix"])
@@ -83,21 +84,22 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
         programs.say(str(error))
         return USAGE_ERROR
     # One that comes while hosts are started waits until all of them can hear it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
+    heard = programs.find_heard(_ALWAYS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     board = Switchboard(broker)
     calls: List[Call] = []
     for place, host in enumerate(order.hosts):
         prefix = f"{host}: ".encode() if order.has_prefix else b""
         command = fill_in(order.command, host, place)
         calls.append(board.start(host, command, open_outputs(prefix)))
-    threading.Thread(target=_pass_on, args=(board, calls), daemon=True).start()
+    threading.Thread(target=_pass_on, args=(board, calls, heard), daemon=True).start()
     return _wait(calls, order)
 
 
-def _pass_on(board: Switchboard, calls: Sequence[Call]) -> None:
+def _pass_on(board: Switchboard, calls: Sequence[Call], heard: Sequence[int]) -> None:
     # Not in a handler: one that runs just before its thread begins to wait is heard too late.
     while True:
-        number = signal.sigwait(_PASSED)
+        number = signal.sigwait(heard)
         for call in calls:
             board.signal(call, number)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import select
+import signal
 import socket
 import sys
+
+from launcher.protocol.signals import PASSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +66,11 @@ def _let_go_of_output() -> None:
             getattr(sys, name).flush()
         except (OSError, ValueError):  # ValueError: the user's program has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+
+
+def find_heard(always: Sequence[int] = ()) -> List[int]:
+    """The signals that a shim passes on: not what it began with ignored, but for these."""
+    return [n for n in PASSED if n in always or signal.getsignal(n) != signal.SIG_IGN]
 
 
 def find_program(name: str, path: str, ours: str) -> Optional[str]:

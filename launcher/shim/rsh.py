@@ -105,9 +105,8 @@ def _attach(remote: Remote, session: bytes, broker: str, *, parent: int, stdin: 
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in PASSED:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
+    for number in programs.find_heard():
+        signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
     ranks = count_ranks(remote.command)
     purpose = Purpose(ranks, blacklists=ranks > 0)  # they are horovodrun's
@@ -118,7 +117,7 @@ def _attach(remote: Remote, session: bytes, broker: str, *, parent: int, stdin: 
 def _stand_for(child: int) -> int:
     """Pass signals on to the child and return its exit code, -n if signal n was its end."""
     # Waited for, not handled: a handler that runs just before waitpid would be heard too late.
-    heard = [number for number in PASSED if signal.getsignal(number) != signal.SIG_IGN]
+    heard = programs.find_heard()
     while True:
         number = signal.sigwait([*heard, signal.SIGCHLD])
         if number != signal.SIGCHLD:
