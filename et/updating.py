@@ -28,6 +28,16 @@ TRIES = 8
 """So often a job may change between our look and our write: its status does while it starts."""
 PAUSE = timedelta(milliseconds=250)
 
+_OF_SERVER = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+)
+"""What a file has that was made of a job that is stored, and says of none how it is to be."""
+
 
 async def update(
     cluster: Cluster, screen: Screen, objects: Objects, *, namespace: str, replicas: int | None
@@ -112,7 +122,8 @@ def build_update(
     """
     body: dict[str, Any] = deepcopy(dict(manifest))
     body.pop("status", None)
-    body["metadata"] = {**body["metadata"], "namespace": place}
+    given = {key: one for key, one in body["metadata"].items() if key not in _OF_SERVER}
+    body["metadata"] = {**given, "namespace": place}
     number = replicas if replicas is not None else count_replicas(before)
     roles = (body.get("spec") or {}).get("etReplicaSpecs") or {}
     if number is not None and isinstance(roles.get("worker"), dict):

@@ -124,6 +124,21 @@ async def test_what_a_job_of_a_former_update_has_of_its_submit_goes(world: Simul
     assert "ttlSecondsAfterFinished" not in stored["spec"]
 
 
+async def test_a_file_that_was_made_of_a_stored_job_is_one_as_any_other(world: SimulatedWorld):
+    """By `kubectl get -o yaml`, with --show-managed-fields; and the job may be another by now."""
+    await submit(world, make(name="mine"))
+    ref = world.ref(TRAINING_JOBS, "mine")
+    exported = json.loads(json.dumps(await join(world).api.get_managed(ref)))
+
+    same = await run(world, exported)
+    assert same["metadata"]["uid"] == exported["metadata"]["uid"]
+
+    world.delete(TRAINING_JOBS, "mine")
+    await world.settle(timedelta(minutes=1))
+    new = await run(world, exported)
+    assert new["metadata"]["uid"] != exported["metadata"]["uid"]
+
+
 async def test_a_number_that_was_scaled_stays_where_the_job_was_submitted(world: SimulatedWorld):
     await submit(world, make(name="mine", workers=2))
     ref = world.ref(TRAINING_JOBS, "mine")
