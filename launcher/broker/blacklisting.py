@@ -24,7 +24,7 @@ No I/O, no clock: all times are monotonic seconds handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from et_contract.documents import MemberState
@@ -91,19 +91,18 @@ class Blacklist:
         """The user's command asks for hosts: it goes on."""
         self._has_asked = True
 
-    def advance(self, sessions: Iterable[Session], now: float) -> None:
+    def advance(self, sessions: Sequence[Session], now: float) -> None:
         """Follow what has become of these hosts, and report what is certain; `sessions` run."""
         has_asked, self._has_asked = self._has_asked, False
         if used_up := self._ledger.report.used_up:
             self._ledger.use_again({uid for uid in used_up if self._relay.is_busy(uid)})
         if not self._failures:
             return
-        going = [session for session in sessions if _goes_on(session) and _may_be_rank(session)]
-        if not going:
+        eldest = _find_eldest(filter(_may_train, sessions))
+        if not eldest:
             self._end_training()
             return
-        eldest = _find_eldest(going)
-        ranks = _find_eldest(session for session in going if session.peer is not None)
+        ranks = _find_eldest(s for s in sessions if s.peer is not None and _may_train(s))
         for uid, failure in list(self._failures.items()):
             if not _is_beside(eldest, uid, failure) or not self._is_wanted(uid):
                 del self._failures[uid]  # those beside it end too, or the worker leaves
@@ -144,13 +143,10 @@ class Blacklist:
         return is_active and uid not in self._hosts.departures
 
 
-def _goes_on(session: Session) -> bool:
-    return session.is_running and not session.is_told_to_end
-
-
-def _may_be_rank(session: Session) -> bool:
-    """One whose shim is away may be: that is seen when it is back."""
-    return session.blacklists or session.peer is None
+def _may_train(session: Session) -> bool:
+    """Whether it is a rank that goes on, or may be: of one whose shim is away nobody knows."""
+    may_be_rank = session.blacklists or session.peer is None
+    return may_be_rank and session.is_running and not session.is_told_to_end
 
 
 def _find_eldest(sessions: Iterable[Session]) -> dict[str, int]:
