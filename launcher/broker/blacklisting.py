@@ -71,14 +71,17 @@ class Blacklist:
         self.done: set[str] = set()
         """Uids of workers in which a rank has ended with 0, untold, since any was started."""
 
-    def note_end(self, session: Session, code: int) -> None:
-        """This session has ended."""
+    def note_end(self, session: Session, code: int, newest: int) -> None:
+        """This session has ended, not before the one with the number `newest` had begun.
+
+        What has begun later may be another training, where it ended while its agent was not heard.
+        """
         uid = session.uid
         if not session.ranks or not self._is_wanted(uid):
             return
         if code:
-            self._note_failure(session, code)
-        elif not session.is_told_to_end:
+            self._note_failure(session, code, newest)
+        elif not session.is_told_to_end and newest == self._relay.newest:
             self.done.add(uid)
             self._end_training()
 
@@ -112,11 +115,11 @@ class Blacklist:
                 del self._failures[uid]
                 self._ledger.use_up(uid, failure.code)
 
-    def _note_failure(self, session: Session, code: int) -> None:
+    def _note_failure(self, session: Session, code: int, newest: int) -> None:
         uid = session.uid
         if not session.blacklists or self.done or uid in self._failures:
             return
-        self._failures[uid] = _Failure(code, self._relay.newest)
+        self._failures[uid] = _Failure(code, newest)
 
     def _end_training(self) -> None:
         """No host is given up for good: the next horovodrun knows of none.

@@ -143,7 +143,9 @@ class Broker:
         ends = [session.ended for session in welcome.sessions if session.ended is not None]
         for ended in ends[-EXITS_KEPT:]:  # an agent may name thousands
             # When it ended is not known, so it does not prove that its worker was told.
-            self.ledger.end_session(uid, ended)
+            session = self._relay.find_session(uid, bytes.fromhex(ended.session))
+            if self.ledger.end_session(uid, ended) and session is not None:
+                self._blacklist.note_end(session, ended.code, self._relay.find_cut(uid))
         self._graces.tell(uid, now)
         self._relay.attach(uid, welcome.sessions)
         if welcome.is_closed:
@@ -340,7 +342,7 @@ class Broker:
         ended = read_exit(frame)
         if not self.ledger.end_session(uid, ended):
             return  # told again: others may have begun meanwhile
-        self._blacklist.note_end(session, ended.code)
+        self._blacklist.note_end(session, ended.code, self._relay.newest)
         if self._tells(session.ranks):
             self._departures.note_end(uid)
 

@@ -86,6 +86,8 @@ class Relay:
         self._windows = Windows(self._sessions)
         self.newest = 0
         """Number of the newest session."""
+        self._cuts: dict[str, int] = {}
+        """By uid: the newest when the stream that was there last ended."""
 
     # ------------------------------------------------------------ from the config
 
@@ -102,6 +104,7 @@ class Relay:
     def release(self, uid: str) -> None:
         """The pod has left, as is known: 137 for what ran there, 255 for what never started."""
         self._attached.discard(uid)
+        self._cuts.pop(uid, None)
         self._starts.clear(uid)
         for session in self._at(uid):
             self._lose(session, self._hosts.departures[uid].refusal)
@@ -150,6 +153,7 @@ class Relay:
         What it says of a session of another pod is not believed.
         """
         self._attached.add(uid)
+        self._cuts.pop(uid, None)
         listed = {entry.id: entry.ended is not None for entry in known}
         for key, is_exited in listed.items():
             session = self._sessions.get(key) or self._meet(key, uid)
@@ -169,6 +173,8 @@ class Relay:
 
     def detach(self, uid: str) -> None:
         """The stream is cut. Sessions stay; nobody is told."""
+        if uid in self._attached:
+            self._cuts[uid] = self.newest
         self._attached.discard(uid)
         self._starts.clear(uid)
         self._windows.forget_round_trip(uid)
@@ -221,6 +227,10 @@ class Relay:
     def find_session(self, uid: str, key: bytes) -> Session | None:
         """The session, if this pod may say anything of it."""
         return self._by_uid.get(uid, {}).get(key)
+
+    def find_cut(self, uid: str) -> int:
+        """The number that was `newest` when this pod was last heard; 0 where it is or never was."""
+        return self._cuts.get(uid, 0)
 
     def has_claims(self, uid: str) -> bool:
         """Whether a shim still waits for something from this pod."""

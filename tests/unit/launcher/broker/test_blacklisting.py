@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from et_contract import frames
-from et_contract.documents import MemberState, Report
+from et_contract.documents import MemberState, Report, SessionExit
 from launcher.broker.bodies import KnownSession
 from launcher.broker.memories import Memory
 from tests.unit.launcher.broker.test_brokering import (
@@ -368,6 +368,47 @@ def come_back(rig: BrokerRig, index: int) -> None:
     rig.welcome(index, replace(NOBODY, sessions=(KnownSession(session, None),)))
     body = {"host": f"job-worker-{index}", "instance": "i", "received": [0, 0]}
     rig.peer(find_peer(index, 0), frames.RESUME, session, ranks=1, blacklists=True, **body)
+
+
+def end_unheard(rig: BrokerRig, index: int, code: int) -> None:
+    """The stream is cut, then the rank ends, then there is another stream."""
+    session = name_session(index)
+    ended = KnownSession(session, SessionExit(session.hex(), code, ""))
+    rig.welcome(index, replace(NOBODY, sessions=(ended,)))
+    end(rig, index, code)
+
+
+def test_a_rank_that_fails_while_its_agent_is_not_heard_uses_its_worker_up():
+    rig = make_trained()
+    rig.broker.lose_stream("uid-1")
+    rig.wait(1.0)
+    end_unheard(rig, 1, 137)
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_an_end_with_0_meanwhile_is_the_end_of_the_training():
+    rig = make_trained()
+    rig.broker.lose_stream("uid-1")
+    end_unheard(rig, 1, 0)
+    end(rig, 2, 134)
+    read(rig, 30)
+    assert rig.report.used_up == {}
+
+
+@pytest.mark.parametrize("code", [0, 137])
+def test_what_ended_unheard_says_nothing_of_a_training_that_has_begun_since(code: int):
+    rig = make_trained()
+    rig.broker.lose_stream("uid-1")
+    for index in (0, 2):
+        end(rig, index, 143)
+        start(rig, index, 1)
+    end_unheard(rig, 1, code)
+    read(rig)
+    assert rig.report.used_up == {}
+    end(rig, 2, 134, slot=1)
+    read(rig)
+    assert rig.report.used_up == {"uid-2": 134}
 
 
 def test_of_many_that_fail_one_after_the_other_each_is_used_up_when_some_go_on():
