@@ -144,7 +144,7 @@ class Broker:
         for ended in ends[-EXITS_KEPT:]:  # an agent may name thousands
             # When it ended is not known, so it does not prove that its worker was told.
             session = self._relay.find_session(uid, bytes.fromhex(ended.session))
-            if self.ledger.end_session(uid, ended) and session is not None:
+            if self.ledger.end_session(uid, ended) and session and not session.is_exited:
                 self._blacklist.note_end(session, ended.code, self._relay.find_cut(uid))
         self._graces.tell(uid, now)
         self._relay.attach(uid, welcome.sessions)
@@ -340,7 +340,7 @@ class Broker:
         if session is None:
             return
         ended = read_exit(frame)
-        if not self.ledger.end_session(uid, ended):
+        if not self.ledger.end_session(uid, ended) or session.is_exited:
             return  # told again: others may have begun meanwhile
         self._blacklist.note_end(session, ended.code, self._relay.newest)
         if self._tells(session.ranks):

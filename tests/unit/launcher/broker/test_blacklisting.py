@@ -133,13 +133,17 @@ def test_a_training_that_begins_after_one_that_has_succeeded_is_judged_again():
     assert rig.report.used_up == {"uid-1": 137}
 
 
-def test_an_end_with_0_that_is_told_again_ends_no_training_that_has_begun_since():
+@pytest.mark.parametrize("ends", [0, 2000])
+def test_an_end_with_0_that_is_told_again_ends_no_training_that_has_begun_since(ends: int):
     """Its acknowledgement was lost in a cut."""
     rig = make_trained()
     rig.hear(0, frames.EXIT, name_session(0), code=0, produced=[0, 0], reason="")
     for index in (1, 2):
         end(rig, index, 0)
         start(rig, index, 1)
+    for number in range(ends):  # the report has no room for as many
+        ended = SessionExit(number.to_bytes(16, "big").hex(), 1, "")
+        rig.broker.ledger.end_session(f"uid-{number % 100}", ended)
     rig.hear(0, frames.EXIT, name_session(0), code=0, produced=[0, 0], reason="")
     end(rig, 1, 137, slot=1)
     read(rig)
