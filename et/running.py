@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -38,7 +39,8 @@ def run(context: typer.Context, place: Place, work: Work) -> None:
     """Do the work on the cluster of this place, and exit as it went."""
     rig = find_rig(context)
     try:
-        code = asyncio.run(_run(rig, place, work))
+        with _heeding():
+            code = asyncio.run(_run(rig, place, work))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:  # `et logs | head` has seen enough
@@ -62,6 +64,24 @@ def find_rig(context: typer.Context) -> Rig:
     """The tests' own, or the real one."""
     found: Any = context.find_root().obj
     return found if isinstance(found, Rig) else Rig(open_cluster, Screen())
+
+
+@contextmanager
+def _heeding() -> Iterator[None]:
+    """Whoever ends us otherwise, or closes the terminal, interrupts as Ctrl-C does.
+
+    What was begun is then told, or taken back.
+    """
+    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ends = (signal.SIGTERM, signal.SIGHUP) if is_heard else ()
+    heeded = [number for number in ends if signal.getsignal(number) == signal.SIG_DFL]
+    for number in heeded:
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, signal.SIG_DFL)
 
 
 async def _run(rig: Rig, place: Place, work: Work) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ from et.commands import app
 from et.documents import read_documents
 from et.screens import Screen
 from et_kube.resources import TRAINING_JOBS, Ref
-from fakes.clients import CallLog
+from fakes.clients import Call, CallLog, Moment
 from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
 from tests.makers import make_job
@@ -381,3 +383,19 @@ def test_what_names_no_job_is_asked_of_nobody(desk: Desk, name: str):
         assert desk.err == said
     assert [call for call in desk.log.calls if call.ref.name != "first"] == []
     assert desk.log.list_writes("et") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_a_command_interrupts_it(desk: Desk, number: int):
+    """`timeout 5m et restart`, or a terminal that is closed."""
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("train"))
+
+    def end(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "patch", Moment.AFTER):
+            os.kill(os.getpid(), number)
+
+    desk.log.faults.append(end)
+    assert desk.type("restart", "train") == 130
+    assert "train stays suspended: `et restart train` goes on" in desk.err
+    assert desk.cluster.get(Ref(TRAINING_JOBS, NAMESPACE, "train"))["spec"]["suspend"] is True
+    assert signal.getsignal(number) == signal.SIG_DFL
