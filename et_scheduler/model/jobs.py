@@ -47,7 +47,8 @@ class Admission:
     `leaving_since`.
     `reserved` are nodes that a waiting job holds. `queued_at` is its place in line, `since` that of
     `state`; `bound_at` says that its least size was bound in this admission. `grown_from` is what
-    it had before it was to have more, until that has come.
+    it had before it was to have more, until that has come. It lacks room since `unfit_since`, and
+    is told since `coming_since` that room comes; where others were asked for it, both are then.
     """
 
     number: int = 0
@@ -72,6 +73,7 @@ class Admission:
     resized_at: int | None = None
     leaving_since: int | None = None
     grown_from: int = 0
+    coming_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

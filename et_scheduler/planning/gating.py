@@ -47,9 +47,8 @@ def _find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
     admission = standing.admission
     if standing.is_admitted and not standing.is_bound:
         return Reason.BELOW_MINIMUM, "what it may have already does not stand yet"
-    if standing.pods_left and not standing.is_admitted:
-        text = f"{standing.pods_left} pods of its last life are not gone yet"
-        return Reason.PODS_LEFT, text
+    if not standing.is_admitted and (left := standing.count_left()):
+        return Reason.PODS_LEFT, f"{left} pods of its last life are not gone yet"
     if admission.retry_at is not None and admission.retry_at > draft.now:
         draft.wake(admission.retry_at)
         text = f"is tried again in {(admission.retry_at - draft.now + 999) // 1000} s"

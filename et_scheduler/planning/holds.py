@@ -97,7 +97,7 @@ class Holds:
         return found
 
     def _is_late(self, standing: Standing) -> bool:
-        since = standing.admission.unfit_since
+        since = standing.admission.coming_since
         return standing.is_told and since is not None and since <= self._late_since
 
     def get_allowed(self, standing: Standing, *, is_asking: bool = False) -> Mask | None:

@@ -99,7 +99,7 @@ def _is_busy(draft: Draft) -> bool:
     """
     if draft.served or is_room_coming(draft) or _has_just_started(draft):
         return True
-    changed = (one.step for one in draft.standings.values())
+    changed = (one.step for one in draft.standings.values() if not one.job.is_frozen)
     return is_levelling(draft) or any(step not in (None, Step.TELL) for step in changed)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 import numpy as np
 
 from et_scheduler.model.jobs import ABOVE_ALL, Gift, Purpose
@@ -32,28 +34,28 @@ def _keep_within(draft: Draft, queue: str, wanted: Counts, priority: int) -> Non
         return
     willing = (one for one in draft.list_admitted() if one.job.priority <= priority)
     donors = [one for one in willing if _may_give(draft, one, queue)]
-    given: dict[str, int] = {one.job.uid: 0 for one in donors}
-    while (surplus > 0).any() and donors:
-        donor = max(donors, key=lambda one: (_rank(one, given), one.job.uid))
-        worker = _find_next(draft, donor, given[donor.job.uid])
-        if not ((surplus > 0) & (worker > 0)).any():
-            donors.remove(donor)
-            continue
-        given[donor.job.uid] += 1
-        surplus = surplus - worker
-    for uid, count in given.items():
+    donors.sort(key=lambda one: one.job.uid, reverse=True)
+    given = [0] * len(donors)
+    heap = [(-one.dominate(one.size), number) for number, one in enumerate(donors)]
+    heapify(heap)
+    while heap and (surplus > 0).any():
+        _, number = heappop(heap)
+        donor = donors[number]
+        worker = _find_next(draft, donor, given[number])
+        if ((surplus > 0) & (worker > 0)).any():
+            given[number] += 1
+            surplus = surplus - worker
+            heappush(heap, (-donor.dominate(donor.size - given[number]), number))
+    for donor, count in zip(donors, given, strict=True):
         if count:
-            _shrink(draft, draft.standings[uid], count, queue)
-
-
-def _rank(standing: Standing, given: dict[str, int]) -> int:
-    return standing.dominate(standing.size - given[standing.job.uid])
+            _shrink(draft, donor, count, queue)
 
 
 def _find_next(draft: Draft, standing: Standing, given: int) -> Counts:
     """What the next worker takes that it gives, by resource; nothing where it can give no more."""
-    left = standing.workers[: len(standing.workers) - given] if given < standing.surplus else []
-    return draft.pools.sum_up(draft.counting.get_taken(standing, left[-1:]))
+    left = len(standing.workers) - given
+    following = standing.workers[left - 1 : left] if given < standing.surplus else []
+    return draft.pools.sum_up(draft.counting.get_taken(standing, following))
 
 
 def _may_give(draft: Draft, standing: Standing, queue: str) -> bool:

@@ -8,6 +8,7 @@ from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Purpose
 from et_scheduler.model.reasons import Reason
+from et_scheduler.planning.clocks import set_clock_right
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import find_seats
 from et_scheduler.planning.lacking import check_growth, lacks_growth, lower
@@ -21,13 +22,14 @@ def note_all(draft: Draft) -> None:
     for standing in draft.standings.values():
         if standing.job.is_frozen:
             continue
+        set_clock_right(draft, standing)
         _note_gone(draft, standing)
         if standing.is_admitted:
             _note_most(draft, standing)
             _note_admitted(draft, standing)
         elif standing.is_waiting:
             _note_waiting(draft, standing)
-        elif standing.job.is_waiting:
+        elif standing.job.is_suspended:
             _note_suspended(draft, standing)
     for standing in draft.list_admitted():
         if not standing.job.is_frozen:
@@ -65,7 +67,7 @@ def _note_most(draft: Draft, standing: Standing) -> None:
 
 
 def _note_waiting(draft: Draft, standing: Standing) -> None:
-    """A place in line begins when the job is first held, in its queue, and at each suspension."""
+    """A place in line begins when the job is first held, in its queue, and when it is resumed."""
     admission = standing.admission
     is_spent = admission.state is AdmissionState.ADMITTED
     if is_spent or admission.queue != draft.get_queue(standing):
@@ -77,6 +79,7 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
             workers=0,
             queued_at=draft.now,
             unfit_since=None,
+            coming_since=None,
             reserved=(),
             since=draft.now,
             **forget_growth(admission),
@@ -86,13 +89,14 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
 def _note_suspended(draft: Draft, standing: Standing) -> None:
     """Who is suspended before he has started gives back what he was told, before others have it.
 
-    His author may resume him before the operator looks: he would start in the room of others.
+    His author may resume him before the operator looks: he would start in the room of others. Who
+    is suspended in the line has left it: else whoever is to run some day would come by age.
     """
     admission = standing.admission
-    if (
-        admission.state is AdmissionState.ADMITTED
-        and admission.number > standing.job.admitted_number
-    ):
+    if admission.state is AdmissionState.WAITING:
+        if admission.queue:
+            draft.change(standing, Step.TELL, queue="")
+    elif admission.number > standing.job.admitted_number:
         send_back(draft, standing, Reason.NONE, "suspended before it had started", queue="")
 
 

@@ -92,7 +92,8 @@ class Ports:
                 if isinstance(rows, slice):
                     free[[place for place, count in there.items() if count > 0]] = False
                 else:
-                    free &= [there.get(place, 0) <= 0 for place in rows.tolist()]
+                    is_free = (there.get(place, 0) <= 0 for place in rows.tolist())
+                    free &= np.fromiter(is_free, dtype=np.bool_, count=len(rows))
         return free
 
     def list_taken(self, place: int, shape: Shape) -> set[str]:

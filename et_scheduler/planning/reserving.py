@@ -70,6 +70,7 @@ class _Needs:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._by_uid: dict[str, _Need] = {}
+        self._lacking: dict[tuple[str, tuple[int, ...]], bool] = {}
 
     def get(self, standing: Standing) -> _Need:
         uid = standing.job.uid
@@ -98,8 +99,13 @@ class _Needs:
         return self.mark(p for hold in later if self._is_lacking(hold) for p in hold.places)
 
     def _is_lacking(self, hold: Hold) -> bool:
-        need = self.get(hold.standing)
-        return not need.is_enough(self.mark(hold.places), self.bar(hold.standing))
+        """Found once for the same nodes: hundreds may lack some, and each asks about all others."""
+        key = (hold.standing.job.uid, tuple(hold.places))
+        if key not in self._lacking:
+            need = self.get(hold.standing)
+            is_enough = need.is_enough(self.mark(hold.places), self.bar(hold.standing))
+            self._lacking[key] = not is_enough
+        return self._lacking[key]
 
 
 def _rank(draft: Draft, standing: Standing) -> tuple[int, int, int, str]:

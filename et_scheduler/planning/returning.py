@@ -9,6 +9,7 @@ from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Admission
 from et_scheduler.model.reasons import Reason
+from et_scheduler.model.rules import Rules
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.standings import Standing
 
@@ -41,6 +42,11 @@ def spread(standing: Standing, wait: int) -> int:
     """The wait, and what this job waits longer than others."""
     parts = crc32(standing.job.uid.encode()) % 100
     return wait + wait * parts // 100 // SPREAD
+
+
+def spread_most(rules: Rules) -> int:
+    """No job waits for longer than that."""
+    return rules.retry_most + rules.retry_most // SPREAD
 
 
 def send_back(

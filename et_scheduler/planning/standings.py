@@ -49,7 +49,6 @@ class Standing:
         "most",
         "outside",
         "overdue",
-        "pods_left",
         "replaced",
         "step",
         "unbound",
@@ -77,7 +76,6 @@ class Standing:
         self.overdue: frozenset[str] = frozenset()
         self.going_since: int | None = None
         self.outside = 0
-        self.pods_left = len(job.pods)
         self.is_fresh = False
         # One change a job and pass: a job that cannot be changed is as one that has had its own.
         self.step: Step | None = Step.RESERVE if job.is_frozen else None
@@ -108,6 +106,13 @@ class Standing:
         if not self.has_launcher:
             return []
         return [pod for pod in self.all_launchers if not pod.is_terminating]
+
+    def count_left(self) -> int:
+        """How many pods of its last life a start waits for: not for workers that do not go.
+
+        So does the operator, who starts a command again only once the last one has ended.
+        """
+        return sum(pod.is_launcher or pod.name not in self.overdue for pod in self.job.pods)
 
     def list_staying(self) -> list[Pod]:
         """Those whose room is free only once the whole job goes: what leaves already is not."""
@@ -191,6 +196,15 @@ class Standing:
     def has_failed(self) -> bool:
         """Whether pods for which it had room did not come last: nobody makes room for more."""
         return self.is_admitted and self.admission.attempts > 0
+
+    @property
+    def costs_no_job(self) -> bool:
+        """Whether whole jobs go for it no more: twice in a row it did not come to stand.
+
+        What keeps its pods from their nodes may be anything that nobody here models, or a quota: it
+        would end one training after the other, and never begin.
+        """
+        return self.is_waiting and self.admission.attempts > 1
 
     @property
     def is_unheard(self) -> bool:

@@ -116,13 +116,15 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
     if is_asked or standing.job.uid in draft.holds.by_uid:
         draft.holds.reserve(standing, seats.list_places())
     draft.explain(standing, *tell_room_comes(draft, standing, gang))
-    if is_asked or not standing.is_told or standing.admission.unfit_since is None:
+    if is_asked or not standing.is_told or standing.admission.coming_since is None:
+        draft.change(standing, Step.TELL, coming_since=draft.now)
+    if is_asked or standing.admission.unfit_since is None:
         draft.change(standing, Step.TELL, unfit_since=draft.now)
 
 
 def is_late(draft: Draft, standing: Standing) -> bool:
     """Whether it has been told for too long that room comes: others are asked then."""
-    since = standing.admission.unfit_since
+    since = standing.admission.coming_since
     return standing.is_told and draft.has_passed(since, draft.rules.coming_most)
 
 
@@ -153,7 +155,8 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
     if not is_new:
         reason, text = Reason.RAISED, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
-        fields |= {"short_since": draft.now, "grown_from": standing.size, "unfit_since": None}
+        fields |= {"short_since": draft.now, "grown_from": standing.size}
+        fields |= {"unfit_since": None, "coming_since": None}
         draft.change(standing, Step.TAKE, **fields)
         return
     draft.change(
@@ -171,6 +174,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         message=f"{workers} workers",
         since=draft.now,
         unfit_since=None,
+        coming_since=None,
         bound_at=None,
         short_since=None,
         grown_from=0,
@@ -183,10 +187,16 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
 
 
 def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
-    """It fits nowhere: since when decides whether nodes are reserved for it."""
+    """It fits nowhere: since when decides whether nodes are reserved for it.
+
+    That begins anew where others were asked for it, and others have had their room: it is to be no
+    stream of jobs that go. Not where room was to come by itself.
+    """
     admission = standing.admission
-    if admission.unfit_since is None or admission.reason is Reason.ROOM_COMES:
+    if admission.unfit_since in {None, admission.coming_since}:
         draft.change(standing, Step.TELL, unfit_since=draft.now)
+    if admission.coming_since is not None:
+        draft.change(standing, Step.TELL, coming_since=None)
     draft.explain(standing, *tell_no_room(draft, standing, gang))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from et_scheduler.model.shapes import SECOND
 from et_scheduler.planning.drafts import Draft
@@ -14,6 +14,7 @@ class Turns:
 
     A search looks at every worker, once. The first of a namespace have theirs in
     each pass; all others of it as many again, others each second, so that each comes to its turn.
+    Of more namespaces than there are searches, the first have theirs in each pass, and so on.
     """
 
     def __init__(self, draft: Draft, asking: Iterable[tuple[str, str]]) -> None:
@@ -23,10 +24,14 @@ class Turns:
         for namespace, uid in asking:
             lines[namespace].append(uid)
         looks = sum(len(one.workers) for one in draft.standings.values())
-        share = draft.rules.looks // max(looks * len(lines), 1)
+        searches = max(draft.rules.looks // max(looks, 1), 1)
+        share = max(searches // max(len(lines), 1), 1)
+        turn = draft.now // SECOND
+        later, turns = _list_later(list(lines), searches, turn)
         self._waiting: set[str] = set()
-        for line in lines.values():
-            self._waiting |= self._list_waiting(line, max(share, 1))
+        for namespace, line in lines.items():
+            waits, _ = (line, 1) if namespace in later else _list_later(line, share, turn // turns)
+            self._waiting.update(waits)
 
     def has(self, uid: str) -> bool:
         """Whether it is its turn; if not, the pass is called again soon."""
@@ -35,10 +40,10 @@ class Turns:
         self._draft.wake(self._draft.now + SECOND)
         return False
 
-    def _list_waiting(self, line: list[str], most: int) -> set[str]:
-        others = line[most:]
-        if len(others) <= most:
-            return set()
-        parts = -(-len(others) // most)
-        first = self._draft.now // SECOND % parts * most
-        return {*others} - {*others[first : first + most]}
+
+def _list_later(line: Sequence[str], most: int, turn: int) -> tuple[Collection[str], int]:
+    """Whose turn it is not now, and in how many turns each has had his."""
+    others = line[most:]
+    turns = max(-(-len(others) // most), 1)
+    first = turn % turns * most
+    return {*others} - {*others[first : first + most]}, turns

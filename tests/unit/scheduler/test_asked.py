@@ -10,7 +10,7 @@ import pytest
 
 from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.cluster import Cluster
-from et_scheduler.model.jobs import Admission, Gift, Job, Purpose
+from et_scheduler.model.jobs import Admission, Gift, Job, Pod, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import HOUR, MINUTE, SECOND
 from et_scheduler.planning.passing import decide
@@ -153,3 +153,53 @@ def test_who_may_not_ask_says_nothing_of_who_may() -> None:
     jobs = [elastic, replace(bad, replicas=2), replace(good, replicas=2)]
     told = decide_on(make_nodes(1), jobs)
     assert told["elastic"].workers == 5
+
+
+def carry_out(job: Job, told: Admission, now: int, *, is_bound: bool) -> Job:
+    """An operator does so at once, and its pods are bound, or no node is ever found for them."""
+    if told.state is AdmissionState.WAITING:
+        return replace(job, admission=told, pods=(), is_waiting=True)
+    if not job.is_waiting:
+        return replace(job, admission=told)
+    node = told.placement.only[0] if is_bound else ""
+    pods = [Pod(f"{job.name}-{now}-{index}", node, now) for index in range(told.workers)]
+    pods.append(Pod(f"{job.name}-{now}", node, now, is_launcher=True))
+    return replace(
+        job, admission=told, pods=tuple(pods), is_waiting=False, admitted_number=told.number
+    )
+
+
+def count_gone() -> int:
+    """How many whole jobs go in an hour for one of which no pod ever finds a node."""
+    gone, jobs = 0, [make_job("high", 1, 1, 8, priority=10)]
+    for i in range(6):
+        low = make_job(f"low-{i}", replicas=1, cpu=8, **FIXED)
+        jobs.append(run_on(low, f"node-0{i}", since=LONG_AGO + i))
+    for now in range(NOW, NOW + HOUR, 20 * SECOND):
+        decision = decide(Cluster(make_nodes(6)), MAIN, jobs, now)
+        told = {change.uid: change.admission for change in decision.changes}
+        gone += sum(one.reason is Reason.EVICTED for one in told.values())
+        jobs = [
+            carry_out(job, told[job.uid], now, is_bound=job.name != "high")
+            if job.uid in told
+            else job
+            for job in jobs
+        ]
+    return gone
+
+
+def test_jobs_do_not_go_one_after_the_other_for_one_that_never_stands() -> None:
+    assert count_gone() == 2, "and 6 would"
+
+
+def test_one_that_has_not_stood_twice_is_told_that_nobody_goes_for_it() -> None:
+    told = Admission(2, queue="main", queued_at=NOW, since=NOW, attempts=2)
+    high = replace(make_job("high", 1, 1, 8, priority=10), admission=told, admitted_number=2)
+    low = run_on(make_job("low", replicas=1, cpu=8, **FIXED), "node-00")
+    decision = decide(Cluster(make_nodes(1)), MAIN, [high, low], NOW)
+    assert decision.explanations["high"].message.endswith(
+        "; has started 2 times and not stood, so that no whole jobs go for it"
+    )
+    alike = replace(high, uid="other", name="other", admission=replace(told, attempts=1))
+    told_all = decide_on(make_nodes(1), [high, alike, low])
+    assert told_all["low"].evictions[-1].uid == "other", "it says nothing of who has not"

@@ -108,7 +108,7 @@ def test_a_node_where_room_has_not_come_is_nobodys_against_who_is_more(
 ) -> None:
     """A gang holds the node, from which a pod of others goes; who comes would ask a job there."""
     since = NOW - minutes * MINUTE
-    told = Admission(queue="main", queued_at=since, since=since, unfit_since=since)
+    told = Admission(queue="main", queued_at=since, since=since, coming_since=since)
     told = replace(told, reason=Reason.ROOM_COMES, reserved=("node-00",))
     jobs = [
         run_on(make_job("gives", 1, 4, priority=1), *["node-00"] * 4),

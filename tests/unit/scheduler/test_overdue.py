@@ -11,7 +11,7 @@ import pytest
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, PendingPod
-from et_scheduler.model.jobs import Gift, Job, Pod, Purpose
+from et_scheduler.model.jobs import Admission, Gift, Job, Pod, Purpose
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
@@ -24,6 +24,7 @@ from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
     NOW,
+    apply,
     cpus,
     decide_on,
     make_job,
@@ -197,3 +198,56 @@ def test_one_that_is_lost_goes_in_the_place_of_one_that_was_named(
     pods = tuple(pod for pod in job.pods if pod.name not in lost)
     after = decide_on(NODES, [replace(job, pods=pods, admission=told)], BOTH)
     assert (after["a"].workers == 3 if "a" in after else False) is grows
+
+
+# ---------------------------------------------------------------- pods of its last life
+@pytest.mark.parametrize(
+    ("minutes", "is_launcher", "starts"), [(11, False, False), (12, False, True), (12, True, False)]
+)
+def test_a_worker_that_a_lost_node_keeps_keeps_its_job_from_no_start(
+    minutes: int, *, is_launcher: bool, starts: bool
+) -> None:
+    """As the operator does, who waits for the end of the last command alone."""
+    since = NOW - minutes * MINUTE
+    pod = Pod("a-0", "dead", is_launcher=is_launcher, is_terminating=True, leaving_since=since)
+    told = Admission(1, queue="main", queued_at=since, since=since, reason=Reason.EVICTED)
+    job = replace(make_job("a", 2, 2), pods=(pod,), admission=told, admitted_number=1)
+    found = decide_on(NODES, [job]).get("a", told)
+    assert (found.state is AdmissionState.ADMITTED) is starts
+    if starts:
+        stood = replace(job, admission=found, is_waiting=False, admitted_number=2)
+        pods = [Pod(f"a-{i}", found.placement.only[0], NOW) for i in (1, 2)]
+        again = decide_on(NODES, [replace(stood, pods=(pod, *pods))], now=NOW + SECOND)["a"]
+        assert (again.workers, again.bound_at) == (2, NOW + SECOND)
+
+
+# ---------------------------------------------------------------- room that comes by itself
+def come_and_go(*, minutes: int) -> list[Job]:
+    """One waits for half a minute, and in the other half a job ends in whose room it would start.
+
+    Another has that, each time.
+    """
+    jobs = [make_job("waits", 8, 8)]
+    for half in range(2 * minutes):
+        busy = run_on(make_job(f"busy-{half // 2}", 8, 8, priority=1), *["node-00"] * 8)
+        if half % 2:
+            busy = replace(busy, is_suspended=True)
+        now = NOW + half * 30 * SECOND
+        jobs = apply([jobs[0], busy], decide(Cluster(make_nodes(1)), MAIN, [jobs[0], busy], now))
+    return jobs
+
+
+def test_who_is_told_now_and_then_that_room_comes_has_waited_all_the_same() -> None:
+    told = come_and_go(minutes=3)[0].admission
+    assert told is not None
+    assert told.reserved == ("node-00",)
+
+
+def test_where_others_were_asked_and_their_room_is_lost_the_minute_begins_anew() -> None:
+    """Or one after the other would go for one who never has what they leave."""
+    at = NOW - 5 * MINUTE
+    fields = {"queued_at": at, "since": at, "unfit_since": at, "coming_since": at}
+    told = Admission(0, queue="main", reason=Reason.ROOM_COMES, **fields)
+    waits = replace(make_job("waits", 8, 8), admission=told)
+    busy = run_on(make_job("busy", 8, 8, priority=1), *["node-00"] * 8)
+    assert decide_on(make_nodes(1), [busy, waits])["waits"].unfit_since == NOW

@@ -61,6 +61,25 @@ def test_who_is_suspended_before_he_started_has_lost_what_others_have_by_then() 
     assert "a" not in decide_on(ONE, [a, b])
 
 
+@pytest.mark.parametrize("is_noted", [True, False], ids=["by the operator", "by nobody"])
+def test_who_is_suspended_in_the_line_has_left_it(*, is_noted: bool) -> None:
+    """It was the first, and is the last when it is resumed."""
+    jobs = [
+        replace(make_job(name, 8, 8, created=SOON + i), admission=Admission(queue="main"))
+        for i, name in enumerate("ab")
+    ]
+    jobs = [replace(one, admission=Admission(queue="main", queued_at=one.created)) for one in jobs]
+    busy = run_on(make_job("busy", 8, 8, priority=1), *["node-00"] * 8)
+    jobs = apply([*jobs, busy], decide(Cluster(ONE), MAIN, [*jobs, busy], SOON + 10))
+    jobs[0] = replace(jobs[0], is_suspended=True, is_waiting=not is_noted)
+    jobs = apply(jobs, decide(Cluster(ONE), MAIN, jobs, SOON + 20))
+    assert not decide(Cluster(ONE), MAIN, jobs, SOON + 30).changes
+    jobs[0] = replace(jobs[0], is_suspended=False, is_waiting=True)
+    told = decide_on(ONE, jobs[:2])
+    assert told["a"].queued_at == NOW
+    assert told["b"].state is AdmissionState.ADMITTED
+
+
 def test_a_gang_starts_where_it_fits_and_grows_into_what_is_left() -> None:
     told = decide_on(TWO, [make_job("a", least=2, most=10)])["a"]
     assert told.state is AdmissionState.ADMITTED
@@ -827,6 +846,13 @@ def test_levelling_needs_proof_of_placement() -> None:
         run_on(make_job("b", 1, 4, 4), "node-02"),
     ]
     assert not decide_on(nodes, jobs)
+
+
+def test_one_that_cannot_be_written_keeps_nobody_from_the_level() -> None:
+    large = run_on(make_job("large", 1, 8), *["node-00"] * 7)
+    small = run_on(make_job("small", 1, 8), "node-00")
+    stuck = run_on(make_job("stuck", 8, 8, frozen_since=NOW), *["node-01"] * 8)
+    assert decide_on(TWO, [large, small, stuck])["large"].workers == 4
 
 
 @pytest.mark.parametrize(

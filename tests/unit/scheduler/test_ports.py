@@ -67,6 +67,20 @@ def test_a_port_of_a_worker_that_leaves_is_free_later() -> None:
     assert told["gang"].workers == 0
 
 
+def test_who_waits_for_room_that_comes_may_have_a_port() -> None:
+    """In the pass after that in which others were asked: nothing is counted anew then."""
+    elastic = run_on(make_job("elastic", 1, 8), *["node-00"] * 8)
+    jobs = [elastic, make_job("gang", 1, 1, worker=WITH_PORT)]
+    told = decide_on(make_nodes(1), jobs)
+    assert told["gang"].reserved == ("node-00",)
+    pods = tuple(
+        replace(pod, is_draining=pod.name in told["elastic"].leaving) for pod in elastic.pods
+    )
+    jobs = [replace(job, admission=told[job.uid]) for job in jobs]
+    jobs[0] = replace(jobs[0], pods=pods)
+    assert decide_on(make_nodes(1), jobs, now=NOW + MINUTE) == {}
+
+
 def test_nobody_goes_where_others_have_the_port() -> None:
     nodes = tuple(replace(node, ports=TAKEN) for node in make_nodes(2))
     gang = make_job("gang", 1, 1, worker=WITH_PORT, priority=1)

@@ -47,12 +47,13 @@ def draw_jobs(draw: st.DrawFn, queues: tuple[Queue, ...]) -> list[Job]:
     jobs = []
     for index in range(draw(st.integers(1, 7))):
         least = draw(st.integers(1, 4))
+        ports = draw(st.sampled_from([(), (), (), ("TCP/80",)]))
         jobs.append(
             make_job(
                 f"job-{index}",
                 least,
                 least + draw(st.integers(0, 8)),
-                draw(st.integers(1, 4)),
+                worker=replace(cpus(draw(st.integers(1, 4))), host_ports=frozenset(ports)),
                 launcher=cpus(draw(st.integers(0, 1))),
                 queue=draw(st.sampled_from(queues)).name,
                 priority=draw(st.sampled_from([0, 0, 1])),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import ValuesView
+from dataclasses import replace
 
 import pytest
 
+from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, PendingPod
-from et_scheduler.model.jobs import Job
+from et_scheduler.model.jobs import Admission, Job
+from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
-from et_scheduler.model.shapes import CPU, SECOND, make_shape
+from et_scheduler.model.shapes import CPU, HOUR, SECOND, make_shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.passing import decide
 from et_scheduler.planning.seating import book, seat_bound
 from et_scheduler.planning.services import serve
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns
+from tests.counting import count_steps
 from tests.unit.scheduler.makers import MAIN, NOW, make_job, make_node, make_nodes, run_on
 
 FULL = make_nodes(8)
@@ -109,3 +113,54 @@ def test_workers_of_jobs_that_can_only_go_as_a_whole_are_looked_at_too() -> None
     draft = Draft(Cluster(FULL), MAIN, rigid, NOW, Rules(looks=64))
     turns = Turns(draft, [("ns", str(number)) for number in range(10)])
     assert sum(turns.has(str(number)) for number in range(10)) == 2
+
+
+def test_of_many_namespaces_each_has_its_turn() -> None:
+    """No more searches than there is time for, with those for whom there always is."""
+    uids = [f"{namespace}-{number}" for number in range(3) for namespace in "abcdefgh"]
+    served: set[str] = set()
+    for second in range(64):
+        draft = Draft(Cluster(FULL), MAIN, fill(), NOW + second * SECOND, Rules(looks=64 * 2))
+        turns = Turns(draft, [(uid[0], uid) for uid in uids])
+        now = {uid for uid in uids if turns.has(uid)}
+        assert {"a-0", "b-0"} <= now
+        assert len({uid[0] for uid in now}) == 4
+        assert len(now) == 8
+        served |= now
+    assert served == set(uids)
+
+
+def test_what_a_limit_costs_grows_with_the_workers_that_go() -> None:
+    """Whose turn it is to give is not looked up among all jobs for each of them."""
+
+    def count(jobs: int) -> int:
+        nodes = make_nodes(2 * jobs)
+        queue = replace(MAIN[0], limits={CPU: jobs * 8000})
+        runs = [run_on(make_job(f"r-{i}", 1, 8), *[f"node-{i:02}"] * 8) for i in range(jobs)]
+        waits = make_job("waits", 4 * jobs, 4 * jobs)
+        return count_steps(lambda: decide(Cluster(nodes), [queue], [*runs, waits], NOW))
+
+    count(2)  # what is done once
+    few, many = count(20), count(40)
+    assert many < 2.5 * few
+
+
+def test_what_many_cost_who_lack_nodes_grows_with_their_number() -> None:
+    """Pods of others have come on one node of each, and there is no other."""
+
+    def count(gangs: int) -> int:
+        nodes = [
+            replace(node, taken={CPU: 1000}) if place % 2 else node
+            for place, node in enumerate(make_nodes(2 * gangs))
+        ]
+        told = Admission(0, AdmissionState.WAITING, "main", queued_at=NOW - HOUR)
+        told = replace(told, since=NOW - HOUR, unfit_since=NOW - HOUR, reason=Reason.NO_ROOM)
+        jobs = []
+        for i in range(gangs):
+            held = replace(told, reserved=(f"node-{2 * i:02}", f"node-{2 * i + 1:02}"))
+            jobs.append(replace(make_job(f"g-{i}", 2, 2, 8), admission=held))
+        return count_steps(lambda: decide(Cluster(tuple(nodes)), MAIN, jobs, NOW))
+
+    count(2)  # what is done once
+    few, many = count(10), count(40)
+    assert many < 16 * few

@@ -1,0 +1,38 @@
+"""Moments that lie ahead of now: a former leader's clock was wrong; no wait is longer for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from et_scheduler.model.decisions import Step
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.returning import spread_most
+from et_scheduler.planning.standings import Standing
+
+_WAITED_FROM = (
+    "since",
+    "unfit_since",
+    "coming_since",
+    "bound_at",
+    "short_since",
+    "leaving_since",
+    "resized_at",
+)
+"""A place in line is none of them: nobody waits for it, and who came first came first."""
+
+
+def set_clock_right(draft: Draft, standing: Standing) -> None:
+    """What was recorded with a time ahead of now is so since now, once and in the admission.
+
+    Every wait is then as long as it is, from now, and not until the right clock has got there.
+    """
+    told, now = standing.admission, draft.now
+    latest = {**dict.fromkeys(_WAITED_FROM, now), "retry_at": now + spread_most(draft.rules)}
+    fields: dict[str, Any] = {
+        name: most for name, most in latest.items() if (getattr(told, name) or 0) > most
+    }
+    if any(one.at > now for one in told.evictions):
+        fields["evictions"] = tuple(replace(one, at=min(one.at, now)) for one in told.evictions)
+    if fields:
+        draft.change(standing, Step.TELL, **fields)
