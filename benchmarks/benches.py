@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from benchmarks.apis import Api
+from benchmarks.machines import Usage
 from devcluster.settings import Cluster
 from et_kube.clock import Clock
-
-if TYPE_CHECKING:
-    from benchmarks.storms import Storm
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,31 @@ class Site:
     cluster: Cluster
     api: Api
     clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """So many jobs of 8 workers, created at once: `seconds` from the first creation to all Running.
+
+    `cpu` is what each process used meanwhile, `passes` and `writes` are those of the operator until
+    it came to rest; `idle_cpu` is then a share of one core, measured after the first of a size.
+    """
+
+    jobs: int
+    seconds: float
+    cpu: Mapping[str, float]
+    passes: Counter[str]
+    writes: Counter[tuple[str, str, str]]
+    usage: Usage
+    idle_cpu: float
+    idle_passes: int
+    pods: tuple[dict[str, Any], ...] = field(repr=False)
+    """Those of one job, as the API server has them."""
+
+    @property
+    def operator_cpu(self) -> float:
+        """Seconds of CPU of the operator in the storm."""
+        return self.cpu["operator"]
 
 
 @dataclass(slots=True)

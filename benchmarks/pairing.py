@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.benches import Bench
+from benchmarks.benches import Bench, Storm
 from benchmarks.findings import Chart, Goal, Line, Series, Side, Table
 from benchmarks.operators import restart_operator
 from benchmarks.spreads import format_number, measure_spread
-from benchmarks.storms import PODS, WORKERS, BareStorm, Storm, run_bare, run_storm
+from benchmarks.storms import PODS, WORKERS, BareStorm, run_bare, run_storm
 
 RATIO = 1.2
 """What a storm of jobs may take, to the same pods by a script."""

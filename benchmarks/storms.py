@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.apis import IN_FLIGHT, Sightings, build_path
 from benchmarks.audits import count_writes, read_audit
-from benchmarks.benches import Bench, Site
-from benchmarks.machines import Usage, reset_peak
+from benchmarks.benches import Bench, Site, Storm
+from benchmarks.machines import reset_peak
 from benchmarks.manifests import SIMULATED, build_bare_pod, build_job
 from benchmarks.namespaces import make_namespace
 from benchmarks.operators import Operator, count_passes, find_operator, read_cpu
@@ -27,31 +26,6 @@ IDLE_SECONDS = 20.0
 LONGEST = 900.0
 _NAME = re.compile(rb'"name":"((?:storm|bare)-[a-z0-9-]+)"')
 _RUNNING = b'"phase":"Running"'
-
-
-@dataclass(frozen=True, slots=True)
-class Storm:
-    """So many jobs of 8 workers, created at once: `seconds` from the first creation to all Running.
-
-    `cpu` is what each process used meanwhile, `passes` and `writes` are those of the operator until
-    it came to rest; `idle_cpu` is then a share of one core, measured after the first of a size.
-    """
-
-    jobs: int
-    seconds: float
-    cpu: Mapping[str, float]
-    passes: Counter[str]
-    writes: Counter[tuple[str, str, str]]
-    usage: Usage
-    idle_cpu: float
-    idle_passes: int
-    pods: tuple[dict[str, Any], ...] = field(repr=False)
-    """Those of one job, as the API server has them."""
-
-    @property
-    def operator_cpu(self) -> float:
-        """Seconds of CPU of the operator in the storm."""
-        return self.cpu["operator"]
 
 
 async def recall_storm(bench: Bench, jobs: int) -> Storm:
