@@ -17,7 +17,7 @@ from et_contract.documents import Member
 from et_kube.connecting import Connection, open_session
 from et_kube.execing import ExecStream, open_exec
 from et_kube.rest import Rest
-from launcher.broker.__main__ import configure_logging, raise_file_limit
+from launcher.broker.__main__ import raise_file_limit
 from launcher.broker.assembly import Assembly, Paths
 from launcher.broker.memories import Identity
 
@@ -48,7 +48,6 @@ async def run(folder: Path, url: str, identity: Identity) -> None:
 
 
 if __name__ == "__main__":
-    configure_logging()
     raise_file_limit()
     place, url, job, epoch = sys.argv[1:]
     asyncio.run(run(Path(place), url, Identity(job, "ns", "job-uid", int(epoch), "launcher-uid")))

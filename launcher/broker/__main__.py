@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import resource
 import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-
-import structlog
 
 from et_contract import names, paths
 from et_contract.documents import InvalidDocument, Member
@@ -20,9 +17,8 @@ from et_kube.errors import Unreachable
 from et_kube.execing import ExecStream, open_exec
 from et_kube.rest import Rest
 from launcher.broker.assembly import Assembly, Paths
+from launcher.broker.logging import log
 from launcher.broker.memories import Identity
-
-log = structlog.get_logger()
 
 
 def read_identity(environ: Mapping[str, str]) -> Identity:
@@ -58,21 +54,6 @@ async def run(identity: Identity, attach_mode: str) -> None:
         await Assembly(identity, Paths(), api=api, opener=opener).run(stop)
 
 
-def configure_logging() -> None:
-    """One JSON object a line on stderr. No tokens and no commands of users are ever logged."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-
-
 def raise_file_limit() -> None:
     """A stream per pod and a connection per slot need more files than many images allow."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -82,7 +63,6 @@ def raise_file_limit() -> None:
 
 def main() -> int:
     """The exit code: 0 after SIGTERM, 1 when the broker cannot start."""
-    configure_logging()
     raise_file_limit()
     try:
         identity = read_identity(os.environ)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import structlog
-
 from et_contract import paths
 from et_contract.documents import HostConfig
 from et_contract.names import build_config_name, build_report_name
@@ -21,6 +19,7 @@ from launcher.broker.calling import Caller
 from launcher.broker.following import Follower
 from launcher.broker.holds import Holds
 from launcher.broker.hosts import Verdict
+from launcher.broker.logging import log
 from launcher.broker.memories import Files, Identity, recall
 from launcher.broker.reporting import Reporter
 from launcher.broker.serving import serve
@@ -36,8 +35,6 @@ _LEAST_SECONDS = 0.005
 UNREADABLE = "ConfigUnreadable"
 UNKEPT = "MemoryUnkept"
 _UNKEPT = "the broker's disk is full: until it takes the memory, no worker is spoken to"
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,18 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 
-import structlog
-
 from et_contract import names
 from et_contract.documents import HostConfig, InvalidDocument, decode_config
 from et_kube.api import Api
 from et_kube.errors import Expired, KubeError
 from et_kube.resources import Json, Ref
+from launcher.broker.logging import log
 from launcher.broker.retrying import delay
 
 WATCH = timedelta(seconds=60)
 READ_SECONDS = 30.0
 REST_SECONDS = 0.25
 """At most, after a watch that ended as it should: a server may end every watch at once."""
-
-log = structlog.get_logger()
 
 
 class Follower:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from et_contract.documents import (
     MALFORMED,
     InvalidDocument,
@@ -25,10 +23,9 @@ from et_contract.documents import (
 )
 from et_contract.texts import parse_json, read_file
 from launcher.broker.hosts import Entry, HostMemory
+from launcher.broker.logging import log
 
 MAX_MEMORY = 2**24
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

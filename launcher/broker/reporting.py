@@ -15,14 +15,13 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from et_contract import names
 from et_contract.documents import InvalidDocument, decode_report, encode_report
 from et_kube.api import Api
 from et_kube.errors import KubeError, Refused
 from et_kube.resources import Json, Ref
 from launcher.broker.facts import Ledger, shorten
+from launcher.broker.logging import log
 from launcher.broker.retrying import delay
 
 EVERY_SECONDS = 1.0
@@ -35,8 +34,6 @@ with all of etcd. Where it is as it was, the server stores nothing."""
 SHORTENED = "ReportShortened"
 _TOO_LARGE = (413, 422)
 """What the API server says of a ConfigMap above 1 MiB, and a proxy on the way of a long request."""
-
-log = structlog.get_logger()
 
 
 class Reporter:

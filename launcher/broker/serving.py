@@ -8,17 +8,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import structlog
-
 from et_contract import frames
 from et_contract.frames import ProtocolError
 from launcher.broker.brokering import Broker
+from launcher.broker.logging import log
 from launcher.broker.wiring import Wires
 
 BACKLOG = 1024
 """All slots of a large job may connect at once."""
-
-log = structlog.get_logger()
 
 
 @asynccontextmanager

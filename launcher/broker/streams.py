@@ -14,14 +14,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from et_contract import frames
 from et_contract.documents import Member
 from et_contract.frames import Frame, ProtocolError
 from et_kube.errors import ApiError, KubeError
 from launcher.broker.bodies import read_rejection, read_welcome
 from launcher.broker.brokering import Broker
+from launcher.broker.logging import log
 from launcher.broker.retrying import delay
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
 
@@ -42,8 +41,6 @@ REFUSED = "AgentRefuses"
 
 _HTTP_FORBIDDEN = (401, 403)
 """The first where a token has expired and nobody renews it."""
-
-log = structlog.get_logger()
 
 
 class AgentRefuses(ProtocolError):  # noqa: N818 (names say what is so)

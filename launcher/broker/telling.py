@@ -11,9 +11,8 @@ import termios
 from collections import deque
 from collections.abc import Callable
 
-import structlog
-
 from et_contract.tails import TOLD, LastLines, encode_last_lines
+from launcher.broker.logging import log
 from launcher.broker.tails import Tails
 
 MOST_WAITING = 2**14
@@ -22,8 +21,6 @@ FINISH_SECONDS = 3.0
 STDERR = 2
 _LOOK_SECONDS = 0.01
 _LONGEST_LOOK_SECONDS = 1.0
-
-log = structlog.get_logger()
 
 
 def tell(last: LastLines) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-import structlog
-
 from et_contract.frames import MAX_PAYLOAD, MOST_WINDOW, ProtocolError
+from launcher.broker.logging import log
 
 MESSAGE = 32 * 1024
 """Bytes: what is smaller is sent together, what is larger in pieces, for the servers on the way
@@ -26,8 +25,6 @@ MOST_PEERS = 32_768
 """Connections of our socket: two for each slot of the largest jobs."""
 AGENT_HELD = 32 * MAX_PAYLOAD
 """Bytes queued for one agent: the SPAWNs of many slots, each with an environment."""
-
-log = structlog.get_logger()
 
 
 class Outbox:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 import launcher
 from et_contract import frames, names
@@ -27,7 +26,7 @@ from et_contract.documents import (
     decode_report,
     encode_config,
 )
-from et_contract.tails import TOLD
+from et_contract.tails import decode_last_lines
 from et_kube.api import MERGE_PATCH, Listing, WatchEvent
 from et_kube.errors import NotFound, StreamEnded, Unreachable
 from et_kube.resources import Json, Ref, Resource
@@ -424,13 +423,15 @@ async def test_discovery_is_answered_by_the_broker(rig: Rig):
         await rig.stop_broker()
 
 
-async def test_the_last_lines_of_its_workers_are_in_the_log_of_a_broker_that_ends(rig: Rig):
-    with capture_logs() as logged:
-        async with asyncio.TaskGroup() as group:
-            await rig.start_listed(group)
-            shim = await rig.start_shim("seq 5000; printf 'caf\\303\\251 \\377'; exit 3")
-            await finish(shim)
-            await rig.stop_broker()
-    [told] = [entry for entry in logged if entry["event"] == TOLD]
-    assert (told["worker"], told["cut"]) == ("job-worker-0", True)
-    assert told["lines"][-3:] == ["4999", "5000", "caf\xe9 \ufffd"]
+async def test_the_last_lines_of_its_workers_are_in_the_log_of_a_broker_that_ends(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+):
+    async with asyncio.TaskGroup() as group:
+        await rig.start_listed(group)
+        shim = await rig.start_shim("seq 5000; printf 'caf\\303\\251 \\377'; exit 3")
+        await finish(shim)
+        await rig.stop_broker()
+    logged = map(decode_last_lines, capsys.readouterr().err.splitlines())
+    [told] = [last for last in logged if last is not None]
+    assert (told.worker, told.is_cut) == ("job-worker-0", True)
+    assert told.lines[-3:] == ("4999", "5000", "caf\xe9 \ufffd")
