@@ -129,7 +129,7 @@ class Sightings:
                     self._news.notify_all()
 
     async def reread(self, api: Api, path: str, **params: str) -> None:
-        """The same for a log that grows, by reading it again and again.
+        """Take in the lines of a log that grows, by reading it again and again.
 
         Following it would cost the kubelet an inotify instance, of which a machine has few.
         """

@@ -39,7 +39,7 @@ class Storm:
     idle_cpu: float
     idle_passes: int
     pods: tuple[dict[str, Any], ...] = field(repr=False)
-    """Those of one job, as the API server has them."""
+    """The pods of one job, as the API server has them."""
 
     @property
     def operator_cpu(self) -> float:

@@ -39,7 +39,7 @@ def answer(config: HostConfig, epoch: int, launcher_uid: str) -> Report:
 
 
 class Brokers:
-    """Those of all jobs of a namespace."""
+    """The brokers of all jobs of a namespace."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api, self._namespace = api, namespace

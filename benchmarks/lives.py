@@ -47,7 +47,7 @@ class Life:
 
 
 class Lives:
-    """Those of all pods of a namespace."""
+    """The lives of all pods of a namespace."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Life] = {}
@@ -78,7 +78,7 @@ class Lives:
         ]
 
     def list_there(self, at: float) -> list[Life]:
-        """Those that were on a node then."""
+        """The lives that were on a node then."""
         return [life for life in self._by_uid.values() if life.is_there(at)]
 
     def count_trainers(self, job: str, at: float) -> int:

@@ -70,7 +70,7 @@ def build_scaling(kind: str, name: str, job: str, count: int) -> dict[str, Any]:
 
 
 def build_bare_pod(pod: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The same pod as nobody's: no owner, no label that the operator watches, no account."""
+    """A job's pod as nobody's: no owner, no label that the operator watches, no account."""
     spec = {key: value for key, value in pod["spec"].items() if key not in _SERVER_MADE}
     spec["automountServiceAccountToken"] = False
     return {

@@ -37,7 +37,7 @@ class Pairs:
 
     @property
     def series(self) -> tuple[Series, Series]:
-        """The same as samples."""
+        """Seconds of the jobs, and of the bare pods, as samples."""
         ours = tuple(storm.seconds for storm in self.storms)
         theirs = tuple(bare.seconds for bare in self.bare)
         pods = f"{self.jobs * PODS:,} bare pods"

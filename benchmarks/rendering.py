@@ -109,7 +109,7 @@ def format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def show_record(record: Record) -> str:
-    """The same for a terminal: the spread of each series, then the goals."""
+    """A figure's section for a terminal: the spread of each series, then the goals."""
     rows = [_SERIES[:-1], *(describe_series(series)[:-1] for series in record.finding.series)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_SERIES) - 1)]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]

@@ -58,7 +58,7 @@ class Shares:
         return sum(dict(SHAPES[life.kind].requests)[CPU] for life in there) / self.total
 
     def measure_bound(self, at: float) -> float:
-        """The same if trainers filled what all other pods left where these were."""
+        """The share of all CPU if trainers filled what all other pods left where these were."""
         rigid = (
             (self.room.places[life.node], SHAPES[life.kind])
             for life in self.lives.list_there(at)
@@ -76,7 +76,7 @@ class Shares:
         return [self._measure(job, 1, Kind.TRAINER) for job in self.jobs]
 
     def list_gangs(self) -> list[float]:
-        """The same to the nodes of its launcher and its least trainers."""
+        """Seconds from each job's creation to the nodes of its launcher and its least trainers."""
         return [
             max(self._measure(job, LEAST, Kind.TRAINER), self._measure(job, 1, Kind.LAUNCHER))
             for job in self.jobs

@@ -71,7 +71,7 @@ async def run_storm(bench: Bench, jobs: int) -> Storm:
 
 @dataclass(frozen=True, slots=True)
 class BareStorm:
-    """The same pods by a script: seconds from the first creation to all Running, and CPU."""
+    """The pods of a storm by a script: seconds from the first creation to all Running, and CPU."""
 
     seconds: float
     cpu: Mapping[str, float]

@@ -19,7 +19,7 @@ class Mark(NamedTuple):
     """A place in the log."""
 
     file: int
-    """Its inode: a full file gets another name."""
+    """The file's inode: a full file gets another name."""
     offset: int
 
 

@@ -44,7 +44,7 @@ class Base:
 
     @property
     def name(self) -> str:
-        """Its name in the store of buildah, another one whenever it changes."""
+        """The image's name in the store of buildah, another one whenever it changes."""
         return f"localhost/{self.title}:{building.digest(self.inputs)}"
 
 

@@ -137,7 +137,7 @@ class Node:
 
     @property
     def namespace(self) -> Path:
-        """Its network namespace."""
+        """The node's network namespace."""
         return self.cluster.namespaces / self.name
 
     @property
@@ -147,7 +147,7 @@ class Node:
 
     @property
     def store(self) -> Path:
-        """Its images; kept by ``down``."""
+        """The node's images; kept by ``down``."""
         return self.cluster.cache / "stores" / self.cluster.name / self.name
 
 

@@ -77,7 +77,7 @@ def complete_contexts(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def select(names: Iterable[str], incomplete: str) -> list[str]:
-    """Those that begin so, and that are plain words: a shell may evaluate what it is offered.
+    """The words that begin so, and that are plain: a shell may evaluate what it is offered.
 
     Names are plain where an API server is one; what a false one says, or a status, is anything.
     """

@@ -77,7 +77,7 @@ async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool
 
 
 def encode_account(account: Account) -> dict[str, Any]:
-    """The same for programs."""
+    """What is shown of a job, for programs."""
     story = [
         {
             "time": format_time(entry.at),

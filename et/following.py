@@ -49,7 +49,7 @@ async def follow(cluster: Cluster, ref: Ref, see: See) -> None:
 
 
 async def follow_within(cluster: Cluster, ref: Ref, see: See, limit: timedelta) -> None:
-    """The same, for so long; TimeoutError after it."""
+    """As `follow`, for so long; TimeoutError after it."""
     await run_within(cluster.clock, limit, follow(cluster, ref, see))
 
 

@@ -86,7 +86,7 @@ def draw(view: View, now: datetime, shown: int = SHOWN) -> Table:
 
 
 def summarise(view: View) -> str:
-    """The same in a line."""
+    """What a picture shows, in a line."""
     job, newest = view.job, view.progress.newest
     parts = [f"{job.status.phase or '-':<10}", f"workers {describe_workers(job)}"]
     parts += [f"{label} {value}" for label, value in _list_progress(newest)]

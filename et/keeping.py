@@ -27,7 +27,7 @@ class KeptLog:
     is_cut: bool = False
 
     def select(self, beginning: Beginning, now: datetime) -> list[LogLine]:
-        """Those that are asked for: what was written down before is older still."""
+        """The lines that are asked for: what was written down before is older still."""
         since = None if beginning.since is None else now - beginning.since
         lines = [line for line in self.lines if since is None or line.at >= since]
         return lines if beginning.tail is None else lines[max(len(lines) - beginning.tail, 0) :]

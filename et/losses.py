@@ -62,10 +62,10 @@ class Loss:
     steady: float | None = None
     """Since when it trains as before, as far as was seen: a ring may break again at once."""
     is_announced: bool = False
-    """It was told that it ends: an Event tells how it left."""
+    """The worker was told that it ends: an Event tells how it left."""
 
     def mark(self, now: float) -> None:
-        """It goes now."""
+        """The worker goes now."""
         if self.left is None:
             self.left = now
             self.training.mark()

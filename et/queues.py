@@ -49,7 +49,7 @@ async def read_queue(cluster: Cluster, name: str) -> Json:
 
 
 async def read_members(cluster: Cluster, queue: str) -> tuple[list[Member], bool]:
-    """Its jobs that have not ended, and whether those of all namespaces could be read."""
+    """A queue's jobs that have not ended, and whether those of all namespaces could be read."""
     try:
         found, is_whole = await read_jobs(cluster, everywhere=True), True
     except Refused:
@@ -193,7 +193,7 @@ def _is_of(member: Member, queue: str) -> bool:
 
 
 def _find_place(member: Member, line: Sequence[str]) -> tuple[bool, int, str]:
-    """Those who run first, by name; then the line; then who is too far behind to be in it."""
+    """First those who run, by name; then the line; then who is too far behind to be in it."""
     name = name_job(member.job)
     if _name_state(member) != AdmissionState.WAITING.value:
         return False, 0, name

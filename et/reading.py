@@ -118,7 +118,7 @@ async def read_events(cluster: Cluster, namespace: str) -> list[Json]:
 
 
 async def read_events_about(cluster: Cluster, namespace: str, names: Iterable[str]) -> list[Json]:
-    """Those about objects that are called so, whatever else happens in the namespace."""
+    """The Events about objects that are called so, whatever else happens in the namespace."""
     found: list[Json] = []
     for name in names:
         selector = f"involvedObject.name={name}"

@@ -177,7 +177,7 @@ def find_script(stored: Json) -> str | None:
 
 @dataclass(slots=True)
 class Pods:
-    """Those of a former job of this name, whose names the new one needs."""
+    """The pods of a former job of this name, whose names the new one needs."""
 
     cluster: Cluster
     name: str

@@ -56,7 +56,7 @@ async def show_logs(
 async def follow_logs(
     cluster: Cluster, screen: Screen, name: str, beginning: Beginning, only: Sequence[str] = ()
 ) -> bool:
-    """The same, and then every line when it is printed, until the job has ended."""
+    """The logs so far, and then every line when it is printed, until the job has ended."""
     tail = Tail(cluster, screen, name, beginning, frozenset(complete_names(name, only)))
     await tail.show(await tail.begin(is_following=True))
     if not tail.is_over:
@@ -247,7 +247,7 @@ class Tail:
 
 
 def choose_color(name: str) -> str:
-    """The same for the same worker each time; the launcher has one of its own."""
+    """A color that is the same for a worker each time; the launcher has one of its own."""
     index = name.rsplit("-", 1)[-1]
     if name.startswith(LAUNCHER) or not index.isdecimal():
         return "bold"

@@ -115,7 +115,7 @@ def encode(
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """The same of a frame that came."""
+    """A frame that came, as bytes again."""
     kind, session, flags, offset, payload = frame
     return encode(kind, session, payload, flags=flags, offset=offset)
 

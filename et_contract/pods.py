@@ -51,7 +51,7 @@ def read_worker_index(name: str) -> int | None:
 
 
 def read_own_index(name: str, job: str) -> int | None:
-    """The same of a worker of this job; None for what is no name of one."""
+    """The index in the name of a worker of this job; None for what is no name of one."""
     index = read_worker_index(name)
     return index if index is not None and name == build_worker_name(job, index) else None
 

@@ -46,7 +46,7 @@ _COMMANDS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _UNQUOTED = re.compile(r"(?P<end>[;&|\n])|(?P<blank>[^\S\n]+)|(?P<plain>[^\s;&|]+)")
-"""The same where something is opened that nothing closes."""
+"""How a script goes on where something is opened that nothing closes."""
 _QUOTED = re.compile(r"""(?P<opening>\$[({]|`)|(?P<closing>")|(?P<plain>\\[\s\S]|[^"`\\$]+|.)""")
 _BRACED = re.compile(
     r"""(?P<opening>\$[({]|`|")|(?P<quote>\$?')|(?P<closing>})|(?P<plain>\\[\s\S]|[^"`'}\\$]+|.)"""

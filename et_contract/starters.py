@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 BY_LIST = "list"
-"""It reads the list of hosts again and again, and lets go of a host that is no longer on it."""
+"""Reads the list of hosts again and again, and lets go of a host that is no longer on it."""
 NEVER = "never"
-"""It starts its processes once: no host joins, and none leaves before the end."""
+"""Starts its processes once: no host joins, and none leaves before the end."""
 
 HOSTS = "hosts"
 SLOTS = "slots"

@@ -21,11 +21,11 @@ _Wrapper = namedtuple(
     ],
 )
 EXECUTES = "executes"
-"""It has whatever the word names executed, as a shell would."""
+"""The wrapper has whatever the word names executed, as a shell would."""
 READS = "reads"
-"""It looks at the word, or into the file, by itself: another program in its place is another."""
+"""The wrapper looks at the word, or into the file: another program in its place is another."""
 GUARDS = "guards"
-"""It may allow no other program, or has it look for its files elsewhere."""
+"""The wrapper may allow no other program, or has it look for its files elsewhere."""
 
 
 def _wrap(valued: str = "", operands: int = 0, way: str = EXECUTES) -> _Wrapper:

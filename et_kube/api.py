@@ -82,7 +82,7 @@ class Api(Protocol):
         ...
 
     async def get_managed(self, ref: Ref) -> Json:
-        """The same with its metadata.managedFields, which no other answer has; NotFound."""
+        """One object with its metadata.managedFields, which no other answer has; NotFound."""
         ...
 
     async def create(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:

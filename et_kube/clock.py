@@ -60,6 +60,6 @@ class ServerClock(SystemClock):
         return super().now() + self._ahead
 
     def hear(self, moment: datetime) -> None:
-        """It has just said, in whole seconds, that it is this moment."""
+        """The server has just said, in whole seconds, that it is this moment."""
         ahead = moment - super().now()
         self._ahead = ahead if abs(ahead) > CLOSE else timedelta()

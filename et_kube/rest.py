@@ -130,7 +130,7 @@ class Rest:
         self._hear = hear
 
     def guarded(self, guard: Guard) -> Rest:
-        """The same, but every write must pass `guard`."""
+        """An Api on the same connection whose every write must pass `guard`."""
         return Rest(
             self._connection,
             guard=guard,

@@ -61,7 +61,7 @@ def describe_shape(pod: Json) -> dict[str, Any]:
 
 
 def describe_admitted(pod: Json) -> dict[str, Any]:
-    """The same of a pod as the server has admitted it: its right over others is known then."""
+    """What a pod asks for as the server has admitted it: its right over others is known then."""
     spec: Json = pod.get("spec") or {}
     return {
         **describe_shape(pod),
@@ -194,7 +194,7 @@ def _take(value: object, most: int) -> str:
 
 
 def _list_tolerations(spec: Json) -> Iterator[dict[str, Any]]:
-    """Those that open a node; one with an operator that is not known here opens none."""
+    """The tolerations that open a node; one with an operator that is not known here opens none."""
     for one in spec.get("tolerations") or ():
         operator, effect = one.get("operator") or "Equal", one.get("effect") or ""
         if operator in {"Equal", "Exists"} and effect != "PreferNoSchedule":

@@ -115,7 +115,7 @@ class Table(Generic[T]):
         return [entry.value for entry in self.select_entries(key, index)]
 
     def select_entries(self, key: Hashable, index: str = "") -> list[Entry[T]]:
-        """The same with their places, uids and versions."""
+        """The objects with their places, uids and versions."""
         group = self._groups.get((index, key), {})
         return [group[place] for place in sorted(group)]
 

@@ -75,7 +75,7 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
 
 
 def build_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
-    """The same from flags that were parsed."""
+    """Settings from flags that were parsed."""
     return Settings(
         is_observing=args.observe,
         pool_label=args.pool_label,

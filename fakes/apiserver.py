@@ -47,7 +47,7 @@ def dial_agent(folder: Path) -> Dial:
 
 
 def dial_bridge(folder: Path, started: list[subprocess.Popen[bytes]]) -> Dial:
-    """The same through the bridge program, whose processes are added to `started`."""
+    """A stream to an agent through the bridge program, whose processes are added to `started`."""
 
     def dial(pod: str) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -235,7 +235,7 @@ class ApiServer:
             yield data
 
     async def _delay(self, source: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-        """The same bytes, `far` later; the way holds any number of them."""
+        """The bytes that come, `far` later; the way holds any number of them."""
         if not self.far:
             async for data in source:
                 yield data

@@ -60,7 +60,7 @@ class _Session:
     known: set[str] = field(default_factory=set)
     """Uids that a config has named."""
     gone: set[str] = field(default_factory=set)
-    """Those of them that another config has not."""
+    """Uids that one config has named, and a later one has not."""
     names: dict[str, str] = field(default_factory=dict)
     """Uids by the names under which the user's command has seen them."""
 
@@ -239,7 +239,7 @@ class FakeBroker:
         return False
 
     def _welcome(self, session: _Session, member: Member) -> None:
-        """Its agent has answered: it is listed, or refuses us for good."""
+        """The member's agent has answered: it is listed, or refuses us for good."""
         report = session.report
         if not self._is_obeyed(session, member):
             session.left.add(member.uid)

@@ -279,7 +279,7 @@ class GuardedApi(FakeApi):
     guard: Callable[[], None] | None = None
 
     def guarded(self, guard: Callable[[], None]) -> GuardedApi:
-        """The same, but every write must pass `guard`."""
+        """A view of this one whose every write must pass `guard`."""
         client = GuardedApi(self._cluster, self._log, self._user)
         client.guard = guard
         return client

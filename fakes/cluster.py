@@ -74,7 +74,7 @@ class FakeCluster:
         return self._copy(self._objects[ref]) if ref in self._objects else None
 
     def get_managed(self, ref: Ref) -> Document:
-        """The same, with who has which of its fields."""
+        """The object, with who has which of its fields."""
         found = self.get(ref)
         entries = ownership.encode(self._find_owners(ref), ref.resource.api_version)
         found["metadata"]["managedFields"] = entries

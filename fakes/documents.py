@@ -28,7 +28,7 @@ def copy_json(value: Any) -> Any:
 
 
 def copy_stored(document: Any) -> Any:
-    """The same for what copy_json has made: plain, so that a tenth of the time will do."""
+    """A copy of what copy_json has made: plain, so that a tenth of the time will do."""
     return marshal.loads(marshal.dumps(document))  # noqa: S302 (our own bytes)
 
 

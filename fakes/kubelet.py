@@ -51,7 +51,7 @@ class FakeKubelet:
         self._edit(Ref(NODES, "", name), lambda d: d.update(status=_node_status("True")))
 
     def lose_node(self, name: str) -> None:
-        """Its kubelet is heard no more: not ready, tainted, and no deletion is confirmed."""
+        """The node's kubelet is heard no more: not ready, tainted, and no deletion is confirmed."""
         self.lost.add(name)
         taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
 
@@ -294,7 +294,7 @@ def _bind(pod: Document, node: str, condition: Document) -> None:
 
 
 def _set_states(pod: Document, state: Json) -> None:
-    """The same state for every container; native sidecars are among the init containers."""
+    """Put every container into one state; native sidecars are among the init containers."""
     for field, key in (
         ("containers", "containerStatuses"),
         ("initContainers", "initContainerStatuses"),

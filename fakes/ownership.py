@@ -159,7 +159,7 @@ def _compare(old: Any, new: Any, schema: Schema, path: Path, changes: Changes) -
 
 
 def split(value: Any, schema: Schema) -> dict[Element, Part] | None:
-    """Its parts, each of which somebody else may have; None of what one has as a whole."""
+    """Parts of a value, each of which somebody else may have; None of what one has as a whole."""
     if isinstance(value, Mapping) and schema.get("x-kubernetes-map-type") != "atomic":
         return {f"f:{key}": _find_field(key, item, schema) for key, item in value.items()}
     kind = schema.get("x-kubernetes-list-type")
@@ -216,7 +216,7 @@ def merge(live: Any, config: Any, schema: Schema) -> Any:
 
 
 def _put_in_order(live: Sequence[Element], config: Sequence[Element]) -> Iterator[Element]:
-    """Those of the configuration as it has them, each of the others where it was among them."""
+    """Keys of the configuration as it has them, each of the others where it was among them."""
     left, applied = list(live), frozenset(config)
     for index, element in enumerate(config):
         following = next((e for e in config[index:] if e in live), None)

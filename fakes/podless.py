@@ -50,7 +50,7 @@ class PodlessJob:
 
     @property
     def workers(self) -> list[str]:
-        """Their names."""
+        """The names of its workers."""
         return list(self.states)
 
     @property

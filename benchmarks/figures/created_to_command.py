@@ -147,7 +147,7 @@ async def start_job(site: Site, beginnings: Beginnings, namespace: str, name: st
 async def start_bare(
     site: Site, beginnings: Beginnings, namespace: str, pods: Iterable[Mapping[str, Any]]
 ) -> Times:
-    """The same pods at once, none waits for another: what BARE_WAY names, in seconds."""
+    """The job's pods at once, none waits for another: what BARE_WAY names, in seconds."""
     manifests = [build_bare_pod(pod, f"bare-{pod['metadata']['name']}") for pod in pods]
     launcher = next(item for item in manifests if item["spec"].get("initContainers"))
     launcher["spec"]["initContainers"][0]["command"] = ["python3", "-c", ASIDE]

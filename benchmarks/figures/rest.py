@@ -54,7 +54,7 @@ async def measure(bench: Bench) -> Finding:
 
 
 def rename(resource: Resource, obj: dict[str, Any], number: int) -> dict[str, Any]:
-    """The same object of another job, its pods on one node after the other."""
+    """An object as another job would have it, its pods on one node after the other."""
     body: dict[str, Any] = json.loads(json.dumps(obj).replace(NAME, f"{NAME}-{number}"))
     if resource == PODS:
         body["spec"]["nodeName"] = f"node-{number % NODE_COUNT}"

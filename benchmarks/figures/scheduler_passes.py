@@ -158,7 +158,7 @@ def show(job: Job, binder: Binder, pods: dict[str, list[SimPod]]) -> Job:
 
 
 def end_job(scene: Scene) -> Scene:
-    """The same, without the first job that runs."""
+    """What a pass is given, without the first job that runs."""
     running = next(job for job in scene.jobs if not job.is_waiting)
     return Scene(scene.cluster, [job for job in scene.jobs if job is not running], scene.now)
 

@@ -19,7 +19,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """Those of a launcher's command that were replaced in the last hour, and when that stopped.
+    """Workers of a launcher's command that were replaced in the last hour, and when that stopped.
 
     It says nothing of a launcher of another epoch. `moments` are of the hour before the last one,
     the newest last; `stopped`: since when none is replaced any more, for there were too many.

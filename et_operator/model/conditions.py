@@ -51,12 +51,12 @@ def is_true(conditions: Iterable[Condition], kind: str) -> bool:
 
 
 def find_troubles(conditions: Iterable[Condition]) -> list[Condition]:
-    """Those of a job that somebody should look at, in their order."""
+    """Conditions of a job that somebody should look at, in their order."""
     return [c for c in conditions if c.status == "True" and c.type not in USUAL]
 
 
 def name_troubles(conditions: Iterable[Condition]) -> str:
-    """Their types: `ImagePullFailing,WritesRefused`, "" for none."""
+    """The types of troubles: `ImagePullFailing,WritesRefused`, "" for none."""
     return ",".join(c.type for c in find_troubles(conditions))
 
 

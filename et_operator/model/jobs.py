@@ -46,7 +46,7 @@ class TrainingJob:
         return Owner(self.key.name, self.uid)
 
     def fill_queue(self, queue: str) -> TrainingJob:
-        """The same, in this queue where its author names none."""
+        """The job, in this queue where its author names none."""
         if self.spec is None or self.spec.queue:
             return self
         return replace(self, spec=replace(self.spec, queue=queue))

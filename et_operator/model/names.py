@@ -37,11 +37,11 @@ _SEAL = "-"
 LABELS_OURS = {LABEL_GROUP: GROUP}
 """On everything that the operator makes in users' namespaces, and what its watches select by."""
 SELECTOR_OURS = ",".join(f"{key}={value}" for key, value in LABELS_OURS.items())
-"""The same as a label selector."""
+"""What is ours, as a label selector."""
 
 
 def build_document_names(job: str) -> tuple[str, str]:
-    """These two: what the operator and the broker tell each other is in them."""
+    """Names of the two documents: what the operator and the broker tell each other is in them."""
     return build_config_name(job), build_report_name(job)
 
 

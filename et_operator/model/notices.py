@@ -19,7 +19,7 @@ NoticeKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class NoticeRecord:
-    """It was said of this node, or of this one pod (`uid`): since when, and when it ends.
+    """What was said of a node, or of one pod (`uid`): since when, and when it ends.
 
     `source` is by which sign: each is remembered by itself. `deadline` None: nobody says when, so
     at once. `withdrawn`: since when it is said no more, though the node, or the pod, is there.

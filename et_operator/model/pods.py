@@ -19,7 +19,7 @@ class Termination:
     message: str = ""
     finished: datetime | None = None
     init_container: str = ""
-    """Its name, "" for the container that counts."""
+    """The init container's name, "" for the container that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Pod:
 
     @property
     def is_over(self) -> bool:
-        """The same, and it does not run again: somebody may have had it started anew."""
+        """Whether it has ended and does not run again: somebody may have had it started anew."""
         return self.is_terminal or (self.has_ended and not self.is_container_running)
 
     @property

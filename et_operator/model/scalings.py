@@ -72,7 +72,7 @@ class Scaling:
         return int(self.resource_version) if self.resource_version.isdecimal() else 0
 
     def see(self) -> ScalingStatus:
-        """Its status with its place in that order."""
+        """The scaling's status with its place in that order."""
         seen = self.status.seen_version or self._version
         return replace(self.status, seen_version=seen)
 

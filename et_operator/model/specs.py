@@ -125,5 +125,5 @@ class JobSpec:
         return self.worker.min_replicas if self.is_elastic else None
 
     def find_needed(self, decided: int | None) -> int:
-        """The same as a number, where `decided` workers, if any yet, were decided."""
+        """`least_workers` as a number, where `decided` workers, if any yet, were decided."""
         return self.least_workers or decided or self.worker.replicas

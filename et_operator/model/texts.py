@@ -11,9 +11,9 @@ MAX_MESSAGE = 2048
 MAX_REASONS = 24 * 1024
 """Bytes, as JSON, of what is remembered of why workers ended: of all of a job together."""
 MAX_REASON = 256
-"""The same of one worker, where there are few."""
+"""Bytes, as JSON, of what is remembered of one worker's end, where there are few."""
 MAX_TAIL = 896
-"""The same of what a process has written last: an Event has room for it."""
+"""Bytes, as JSON, of what a process has written last: an Event has room for it."""
 NAMED = 10
 """So many names a message lists."""
 _MARK = "..."
@@ -39,7 +39,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def keep_end(text: str, limit: int) -> str:
-    """The same from the other end: what a program wrote last says why it ended."""
+    """A text cut at its beginning: what a program wrote last says why it ended."""
     if len(text) <= limit and measure(text) <= limit:
         return text
     most = limit - len(_MARK)

@@ -56,7 +56,7 @@ def plan_orphans(
     complete_since: datetime | None,
     refusals: Mapping[Subject, Refusal],
 ) -> Plan:
-    """The same for all scalings that name one job that does not exist, a few writes at a time.
+    """Answers to all scalings that name one job that does not exist, a few writes at a time.
 
     One that may not be written to waits by itself, as a job's do (`refusals`: see Snapshot).
     """

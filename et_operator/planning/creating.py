@@ -235,7 +235,7 @@ def _count_promising(draft: Draft) -> int:
 def _create_workers(
     view: View, records: Collection[WorkerRecord], runtime: Runtime
 ) -> Iterator[Create]:
-    """They differ in their metadata; all the rest is made once and shared by all of them."""
+    """Workers differ in their metadata; all the rest is made once and shared by all of them."""
     if not records:
         return
     job, epoch = view.job, view.status.epoch
@@ -271,7 +271,7 @@ def _narrow(view: View) -> Placement:
 
 
 def _select_staying(view: View, chosen: Sequence[str]) -> tuple[str, ...]:
-    """Those of these hostnames whose nodes stay: of all that end, not of those a pod is told of."""
+    """The hostnames whose nodes stay: of all that end, not of those that a pod is told of."""
     ending = set(view.call_hosts(view.ending_nodes)) if chosen else set()
     return tuple(name for name in chosen if name not in ending)
 

@@ -31,7 +31,7 @@ def dismiss_displaced(draft: Draft) -> list[Vacancy]:
 
 
 def _select_displaced(draft: Draft) -> list[Pod]:
-    """Those that wait though a new one might go where they may not; looks again at the others.
+    """Workers that wait though a new one might go where they may not; looks again at the others.
 
     All that were made at one time keep off the same nodes. Compared is with all that end: a new
     one is told of no more than there is room for, and those beyond them do not stay.

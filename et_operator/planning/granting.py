@@ -60,7 +60,7 @@ def withdraw_rights(view: View) -> list[Action]:
 
 
 def withdraw_unused(draft: Draft) -> list[Action]:
-    """The same for a job at rest, once no broker has anything left to tell."""
+    """As above for a job at rest, once no broker has anything left to tell."""
     launchers = draft.view.launchers
     is_unused = all(
         pod.is_terminal or check_outlived_by(draft, pod, TOLD_WITHIN) for pod in launchers

@@ -49,7 +49,7 @@ def note_listings(draft: Draft) -> None:
 
 
 def select_holders(standing: Standing) -> list[Pod]:
-    """Those of the roster that have the state; where none surely has, those that are listed first.
+    """Who of the roster has the state; where nobody surely has it, those that are listed first.
 
     A command that has just begun has it nowhere yet, and one that has lost all who had it began
     anew from those. Of those that are heard, where one is.

@@ -38,7 +38,7 @@ class Ending(Enum):
     FAILED = auto()
     """The command failed before anybody told it to end, and not for a worker that was lost."""
     BROKEN = auto()
-    """It failed too, as far as can be seen: perhaps as it was told to end, or by its template."""
+    """The command failed too, as far as seen: perhaps as it was told to end, or by its template."""
     STALLED = auto()
     """The command hangs: another launcher follows, whatever restartPolicy says."""
     LOST = auto()
@@ -193,7 +193,7 @@ def _judge_losses(view: View, lost: Iterable[WorkerRecord]) -> Ending:
 
 
 def _judge_pod(view: View, pod: Pod | None) -> Verdict:
-    """The same as far as the pod shows it."""
+    """What the end means as far as the pod shows it."""
     if pod is None:
         return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
     if is_cut_off(pod):

@@ -121,7 +121,7 @@ def _is_written(view: View, record: WorkerRecord) -> bool:
 
 
 def _wait_for_writing(draft: Draft, record: WorkerRecord) -> None:
-    """Its time only begins with the config: a write that comes late costs the worker nothing."""
+    """The time only begins with the config: a write that comes late costs the worker nothing."""
     if record.generation is None:
         if draft.view.is_held(record.uid):  # a write that was not known of has named it
             draft.remember(

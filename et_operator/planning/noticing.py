@@ -176,7 +176,7 @@ def _is_old(now: datetime, record: NoticeRecord) -> bool:
 
 
 def _list_movable(standing: Standing) -> Iterator[Pod]:
-    """Those of the roster that are to be moved at some time; none whose command needs each."""
+    """Workers of the roster that are to be moved at some time; none whose command needs each."""
     view = standing.view
     if view.can_command_run and not view.is_elastic:
         return iter(())

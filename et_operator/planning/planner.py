@@ -100,7 +100,7 @@ def decide(draft: Draft) -> None:
 
 
 def decide_live(draft: Draft) -> None:
-    """The same for a job that has not ended and is ours to run."""
+    """Decide for a job that has not ended and is ours to run."""
     # first: no rule below does without what it restores
     restore(draft)
     # before whatever begins a next epoch: for that one this launcher must not be noted

@@ -31,7 +31,7 @@ class Presence:
 
     @cached_property
     def names(self) -> dict[str, Pod]:
-        """The same by name."""
+        """The pods by name."""
         return {pod.name: pod for pod in self.snapshot.pods}
 
     @cached_property
@@ -42,7 +42,7 @@ class Presence:
 
     @cached_property
     def live_workers(self) -> tuple[Pod, ...]:
-        """Those that have not ended and that nobody is deleting."""
+        """Workers that have not ended and that nobody is deleting."""
         return tuple(p for p in self.workers if not p.is_deleting and not self.is_gone(p))
 
     def is_gone(self, pod: Pod) -> bool:
@@ -84,7 +84,7 @@ class Presence:
         return max(end, seen) + OVERDUE if end is not None and seen is not None else None
 
     def is_uid_gone(self, uid: str) -> bool:
-        """The same for a uid whose pod may not exist any more."""
+        """As `is_gone`, by the uid of a pod that may not exist any more."""
         pod = self.pods.get(uid)
         return pod is None or self.is_gone(pod)
 
@@ -108,7 +108,7 @@ class Presence:
         return {name: self._date_all(name, node) for name, node in nodes if node.said}
 
     def date_notice(self, place: Place, notice: Notice) -> Notice:
-        """The same with since when it is said, and when that ends if it is known how long after.
+        """A notice with since when it is said, and when that ends if it is known how long after.
 
         It is said since it was noted, each sign by itself: what else was said of that node before,
         or that another moment was, is none of it. What is not noted yet is said from now on.

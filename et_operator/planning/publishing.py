@@ -24,7 +24,7 @@ from et_operator.planning.views import View
 GATHERING = timedelta(seconds=1)
 """So long workers that run wait for those that are about to, so that one write lists them all."""
 FIRST_GATHERING = timedelta(seconds=5)
-"""The same while nobody is a member yet: the user's command would wait for the late ones anyway."""
+"""As GATHERING while nobody is a member yet: the user's command would wait for the late anyway."""
 
 
 def build_desired_config(draft: Draft) -> HostConfig:

@@ -150,7 +150,7 @@ def _note_held(draft: Draft) -> None:
 
 
 def _select_proofs(standing: Standing) -> Mapping[Role, Proof]:
-    """Those of this spec, and of this wait."""
+    """The proofs of this spec, and of this wait."""
     told = find_condition(standing.status.conditions, ADMITTED)
     generation = standing.view.job.generation
     since = told.last_transition_time if told is not None else None
@@ -162,7 +162,7 @@ def _select_proofs(standing: Standing) -> Mapping[Role, Proof]:
 
 
 def _list_refused(standing: Standing) -> tuple[list[Subject], list[Subject]]:
-    """Its pods, of this spec, that the server refuses; and those of which it could not say it."""
+    """Pods of this spec that the server refuses; and those of which it could not say it."""
     refusals = standing.view.snapshot.refusals
     refused: list[Subject] = []
     unanswered: list[Subject] = []

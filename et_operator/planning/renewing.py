@@ -67,7 +67,7 @@ def renew_workers(draft: Draft) -> list[Vacancy]:
 
 
 def list_old_workers(standing: Standing) -> list[Pod]:
-    """Those that are to be replaced by new ones; a number that none has had yet means nobody.
+    """Workers that are to be replaced by new ones; a number that none has had yet means nobody.
 
     Nor does one with the uid of another job: an annotation is copied with its manifest.
     """
@@ -158,7 +158,7 @@ def _check_stuck(draft: Draft, pod: Pod) -> bool:
 
 
 def _list_spare(standing: Standing) -> list[Pod]:
-    """Those that are to be new and that the command goes on without, whoever of them it is."""
+    """Workers that are to be new and that the command goes on without, whoever of them it is."""
     view, old = standing.view, list_old_workers(standing)
     least = max(view.spec.worker.min_replicas or 1, view.command_least)
     if _count_of_use(standing) > least:

@@ -130,7 +130,7 @@ def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> 
 
 
 def _grow_once_admitted(draft: Draft, scaling: ScalingRecord) -> None:
-    """Its time, too, begins when et-scheduler lets the job have its workers."""
+    """A ScaleOut's time, too, begins when et-scheduler lets the job have its workers."""
     if draft.spec.worker.replicas != scaling.target:
         return
     names = reserve_names(draft, scaling.target - scaling.base)

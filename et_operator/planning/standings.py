@@ -47,7 +47,7 @@ class Standing:
 
     @property
     def decided(self) -> JobStatus:
-        """The same at no cost, with `workers` that may be behind: find_record has the newest."""
+        """The status at no cost, with `workers` that may be behind: find_record has the newest."""
         return self._status
 
     @property
@@ -62,7 +62,7 @@ class Standing:
 
     @property
     def spent(self) -> Mapping[str, int]:
-        """The same, also once the command has ended: it had given them up until then."""
+        """As `used_up`, also once the command has ended: it had given them up until then."""
         view = self.view
         is_told = view.report is not None and view.is_elastic and self._is_report_new()
         return view.report.used_up if view.report is not None and is_told else {}
@@ -121,7 +121,7 @@ class Standing:
         return [pod for pod in self.view.live_workers if pod.uid not in out]
 
     def select_usable(self) -> list[Pod]:
-        """Those of the roster that the command can use: nothing is ever started in the others."""
+        """Workers of the roster that the command can use: nothing is ever started in the others."""
         spent = self.spent
         return [pod for pod in self.select_roster() if pod.uid not in spent]
 

@@ -133,7 +133,7 @@ def list_ended(view: View) -> list[Pod]:
 
 
 def list_holders(draft: Draft) -> list[Pod]:
-    """Those of them that hold room: other containers live on there, or a quota counts them all.
+    """Ended pods that hold room: other containers live on there, or a quota counts them all.
 
     Whose grace is long is, once deleted, not waited for until it is over.
     """

@@ -85,7 +85,7 @@ def list_troubles(draft: Draft) -> list[tuple[Pod, Trouble]]:
 
 
 def tell_troubles(found: Iterable[tuple[Pod, Trouble]], reasons: frozenset[str]) -> str:
-    """Those of them that do not start for one of these reasons; "" where there is none."""
+    """Pods that do not start for one of these reasons, as text; "" where there is none."""
     return tell_groups((p.name, p.created, str(t)) for p, t in found if t.reason in reasons)
 
 

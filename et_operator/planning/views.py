@@ -38,7 +38,7 @@ class View(Presence):
 
     @property
     def asked(self) -> JobSpec:
-        """The same as its author wrote it, whatever a queue lets the job have of that."""
+        """The spec as its author wrote it, whatever a queue lets the job have of that."""
         return self.spec if self.snapshot.job.spec is None else self.snapshot.job.spec
 
     @cached_property
@@ -52,7 +52,7 @@ class View(Presence):
 
     @cached_property
     def avoided_nodes(self) -> tuple[str, ...]:
-        """Those of them that a new pod is told to keep off: as many as are told on it, too.
+        """Nodes that a new pod is told to keep off: as many as are told on it, too.
 
         Of those beyond them nobody would know that it keeps off them, whether they stay or not.
         First those that its pods are or were on, for there it is put again; last those whose end is
@@ -180,7 +180,7 @@ class View(Presence):
 
     @cached_property
     def awaited_launchers(self) -> tuple[Pod, ...]:
-        """Those that run or may come to run, and whose end is worth a wait."""
+        """Launchers that run or may come to run, and whose end is worth a wait."""
         return tuple(pod for pod in self.launchers if self.is_awaited(pod))
 
     @cached_property
@@ -244,6 +244,6 @@ class View(Presence):
         return member is not None and member.state is not MemberState.GONE
 
     def was_held(self, uid: str) -> bool:
-        """The same, and where that config was lost, whether it may have."""
+        """Whether the config held this worker; where it was lost, whether it may have."""
         is_lost = self.snapshot.config is None and self.status.generation > 1
         return is_lost or self.is_held(uid)

@@ -50,7 +50,7 @@ class Coverage:
         self._cut.setdefault(namespace, set()).add(resource)
 
     def note_resumed(self, resource: Resource, namespace: str | None, at: float) -> None:
-        """Its watch goes on from where it was cut: whatever happened meanwhile comes now."""
+        """The view's watch goes on from where it was cut: whatever happened meanwhile comes now."""
         self._cut.get(namespace, set()).discard(resource)
         moments = self._whole_since.get(namespace, {})
         if resource in TELLING and moments.get(resource) is not None:

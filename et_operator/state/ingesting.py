@@ -154,7 +154,7 @@ class Ingest:
         return replace(entry, value=leave_out_documents(piece))
 
     def _leave_out(self, changed: Iterable[object]) -> None:
-        """The same where a job is known no more, though what it owned may stay for long."""
+        """Leave documents out of a job that is known no more: what it owned may stay for long."""
         owners = [(job.key.namespace, job.owner) for job in changed if isinstance(job, TrainingJob)]
         for owner in owners:
             if self._store.find_key(*owner) is None:

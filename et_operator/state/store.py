@@ -87,7 +87,7 @@ class Piece:
 
 
 def leave_out_documents(piece: Piece) -> Piece:
-    """The same as it is kept while its job is not known."""
+    """The object as it is kept while its job is not known."""
     if sum(map(len, piece.documents.values())) <= MOST_OF_STRANGERS:
         return piece
     return replace(piece, documents={}, is_partial=True)
@@ -131,7 +131,7 @@ def decode_binding(obj: Json) -> Piece:
 
 
 def disown(piece: Piece) -> Piece:
-    """The same as somebody else's, whatever owner it has."""
+    """The object as somebody else's, whatever owner it has."""
     return Piece(piece.namespace, replace(piece.child, owner=None), is_runtime=False)
 
 

@@ -48,7 +48,7 @@ def _is_ready(status: Json) -> bool:
 
 
 def _list_taints(taints: Iterable[Json]) -> Iterator[Taint]:
-    """Those that keep pods away. A node that is cordoned has no room, whoever tolerates that."""
+    """Taints that keep pods away. A node that is cordoned has no room, whoever tolerates that."""
     for one in taints:
         effect, key = one.get("effect"), str(one.get("key"))
         if effect in {Effect.NO_SCHEDULE, Effect.NO_EXECUTE} and key != _UNSCHEDULABLE:

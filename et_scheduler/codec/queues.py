@@ -75,7 +75,7 @@ def decode_queue(obj: Json) -> StoredQueue:
 
 
 def decode_namespace(obj: Json) -> Labels:
-    """Its labels."""
+    """The namespace's labels."""
     labels = read_object(obj["metadata"], "labels")
     if len(labels) > _MAX_LABELS:
         raise ValueError("has more labels than are read")

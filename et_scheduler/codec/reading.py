@@ -99,7 +99,7 @@ def read_choice(body: Json, key: str, choices: type[Choice], default: Choice) ->
 
 
 def find_choice(body: Json, key: str, choices: type[Choice]) -> Choice | None:
-    """The same; None also where it names none that is known here: another version may have more."""
+    """The choice that `key` names; None also for one of another version, which may have more."""
     return next((one for one in choices if one == body.get(key)), None)
 
 
@@ -112,7 +112,7 @@ def read_moment(body: Json, key: str) -> int | None:
 
 
 def find_moment(body: Json, key: str) -> int | None:
-    """The same; None also where it is no time that counts, as one before 1970."""
+    """As `read_moment`; None also where it is no time that counts, as one before 1970."""
     moment = parse_time(body.get(key))
     found = None if moment is None else (moment - _START) // _MILLISECOND
     return found if found is not None and 0 <= found <= _LATEST else None

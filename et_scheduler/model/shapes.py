@@ -74,7 +74,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Shape:
-    """The same for all pods that a node cannot tell apart.
+    """What a pod asks for: one shape for all pods that a node cannot tell apart.
 
     `requests` is sorted by name and holds nothing that is 0. Of `terms` one must hold, all its
     requirements together; without terms any node will do. `unproven` says what else the pod

@@ -17,7 +17,7 @@ from et_scheduler.planning.standings import Standing
 
 
 class Counting:
-    """The same in each step of a pass. `get_queue`: by which queue a job counts."""
+    """What jobs count for in each step of a pass. `get_queue`: by which queue a job counts."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Counting:
         return self._room.could_hold(shape) or (known is not None and known.is_autoscaled)
 
     def get_held(self, standing: Standing, workers: int) -> Counts:
-        """The same as amounts of what is shared."""
+        """What a job holds, as amounts of what is shared."""
         there = self.list_pieces(standing, standing.workers[:workers])
         return self._sum(self.count_held(standing, workers, there))
 

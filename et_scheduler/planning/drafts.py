@@ -145,7 +145,7 @@ class Draft:
         self.book_more(standing, self.counting.get_held(standing, workers) - before)
 
     def book_more(self, standing: Standing, amounts: Counts) -> None:
-        """Its queue has so much more."""
+        """The job's queue has so much more."""
         self.ledger.book(self.get_queue(standing), amounts)
 
     def shrink(
@@ -205,7 +205,7 @@ class Draft:
             self.room.expect(list(counts), [sign * n for n in counts.values()], shape)
 
     def expect_worker(self, standing: Standing, pod: Pod, count: int = 1) -> None:
-        """Its room will be free; -1 takes that back."""
+        """The worker's room will be free; -1 takes that back."""
         place = self.room.places.get(pod.node)
         if place is not None:
             self.room.expect((place,), (count,), pod.shape or standing.job.worker)

@@ -30,7 +30,7 @@ class Failures:
         return any(all(map(le, one, size)) for one in tried)
 
     def note(self, standing: Standing, gang: Gang) -> None:
-        """It has failed; the least of their kind are kept."""
+        """A search has failed; the least of their kind are kept."""
         if standing.job.uid not in self._draft.holds.by_uid:
             size = self._measure(gang)
             kept = self._found[self._sort(standing, gang)]

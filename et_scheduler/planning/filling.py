@@ -89,7 +89,7 @@ class Fill:
         return self.sizes[uid] >= size
 
     def give_back(self, standing: Standing) -> None:
-        """It keeps what it had before."""
+        """The job keeps what it had before."""
         uid, queue = standing.job.uid, self.draft.get_queue(standing)
         places = self.places.pop(uid, [])
         for place in places:

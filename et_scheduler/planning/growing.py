@@ -85,7 +85,7 @@ def _looks_elsewhere(draft: Draft, standing: Standing, fill: Fill) -> bool:
 
 
 def _keep(draft: Draft, standing: Standing, fill: Fill) -> None:
-    """It goes on as if it had given back nothing, or less, and does so again at the next round.
+    """A job goes on as if it had given back nothing, or less, and does so again in the next round.
 
     Rounds are the same for all: who waits may need what several have lost.
     """

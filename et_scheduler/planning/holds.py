@@ -40,7 +40,7 @@ class Holds:
         self.told: dict[str, str] = {}
 
     def reserve(self, standing: Standing, places: Sequence[int]) -> None:
-        """It holds these nodes, and nobody else does any more; without nodes it holds nothing.
+        """The job holds these nodes, and nobody else does any more; without nodes it holds nothing.
 
         Who held one of them is of lower priority, or it was not to be had. Where others leave seats
         for somebody, the node stays his: they would have gone for nothing.
@@ -54,12 +54,12 @@ class Holds:
                 del self.by_uid[uid]
 
     def hold(self, standing: Standing, places: Sequence[int]) -> None:
-        """The same of nodes that nobody else holds."""
+        """The job holds these nodes, which nobody else holds."""
         self._forget()
         self.by_uid[standing.job.uid] = Hold(standing, list(places))
 
     def end(self, standing: Standing) -> None:
-        """It holds nodes no more."""
+        """The job holds nodes no more."""
         if self.by_uid.pop(standing.job.uid, None) is not None:
             self._forget()
 
@@ -101,7 +101,7 @@ class Holds:
         return standing.is_told and since is not None and since <= self._late_since
 
     def get_allowed(self, standing: Standing, *, is_asking: bool = False) -> Mask | None:
-        """The same as a mask of where they may be; None: anywhere.
+        """Where a job's pods may be, as a mask; None: anywhere.
 
         `is_asking`: where they may be if others are to leave for them, and they hold the nodes.
         """

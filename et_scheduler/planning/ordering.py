@@ -31,7 +31,7 @@ ORDERS: Mapping[str, Order] = {
 
 
 def rank_job(draft: Draft, standing: Standing) -> tuple[object, ...]:
-    """Its place in its queue's line, who asks for a larger least size as who asks for a start."""
+    """A job's place in the line, who asks for a larger least size as who asks for a start."""
     queue = draft.queues[draft.get_queue(standing)]
     keys = [ORDERS[name](standing, draft) for name in queue.order if name in ORDERS]
     job = standing.job

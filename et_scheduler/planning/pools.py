@@ -41,7 +41,7 @@ class Pools:
         return self.get_piece(shape, self.by_node.get(node))
 
     def get_piece(self, shape: Shape, pool: int | None = None) -> Piece:
-        """The same in this pool, or its home."""
+        """As what a pod counts in this pool, or in its home."""
         piece = self._pieces.get((shape, pool))
         if piece is None:
             piece = self._add(shape, pool)
@@ -71,7 +71,7 @@ class Pools:
         return int(fits.argmax())
 
     def split(self, amounts: Counts) -> Counts:
-        """The same a row a pool; what is changed there is changed in it."""
+        """The amounts a row a pool; what is changed there is changed in them."""
         return amounts.reshape(len(self.names), self._width)
 
     def sum_up(self, amounts: Counts) -> Counts:
@@ -82,7 +82,7 @@ class Pools:
         return found
 
     def name(self, amounts: Counts) -> Mapping[str, int]:
-        """The same by the names of resources, what is 0 left out."""
+        """The amounts by the names of resources, what is 0 left out."""
         return to_amounts(self._room, self.sum_up(amounts))
 
     @property

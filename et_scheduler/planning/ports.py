@@ -34,7 +34,7 @@ class Ports:
         self._later: _Counts = defaultdict(Counter)
 
     def copy(self) -> Self:
-        """The same to try things in."""
+        """A copy to try things in."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._now = defaultdict(Counter, {p: Counter(one) for p, one in self._now.items()})

@@ -59,7 +59,7 @@ class _Need:
         return int(self.fits[chosen].sum()) - taken >= self.gang.workers
 
     def is_enough(self, chosen: Mask, barred: Mask) -> bool:
-        """The same, or its launcher on another node that is not barred."""
+        """Whether these hold all of it, or another node that is not barred holds its launcher."""
         is_apart = (self.launchers[~chosen & ~barred] > 0).any()
         return self.has_all(chosen) or (bool(is_apart) and self.has_workers(chosen))
 

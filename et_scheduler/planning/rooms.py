@@ -72,7 +72,7 @@ class Room:
         self._ports = Ports(self.nodes)
 
     def copy(self) -> Self:
-        """The same room to try things in."""
+        """A copy of the room to try things in."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.now, other.later = self.now.copy(), self.later.copy()
@@ -89,7 +89,7 @@ class Room:
         return self._vectors[shape]
 
     def get_amounts(self, shape: Shape) -> list[int]:
-        """The same as plain numbers, for what is done to one node after the other."""
+        """The amounts as plain numbers, for what is done to one node after the other."""
         amounts = self._amounts.get(shape)
         if amounts is None:
             amounts = self._amounts[shape] = self.get_vector(shape).tolist()
@@ -105,7 +105,7 @@ class Room:
         return self._masks[shape]
 
     def match(self, shape: Shape) -> Mask:
-        """The same where only jobs that may go are in its way: nobody else has one of its ports."""
+        """Where such a pod may be once all jobs that may go have gone: others keep their ports."""
         mask = self.get_mask(shape)
         return mask & self._ports.match(shape) if shape.host_ports else mask
 
@@ -146,7 +146,7 @@ class Room:
         del self._changed[mark:]
 
     def count_all(self, shape: Shape, *, later: bool = False) -> int:
-        """The same on all nodes together."""
+        """How many such pods fit on all nodes together."""
         fits = self.count_fits(shape, later=later)
         caps = self._caps[shape, None, later]
         if caps.total is None:
@@ -161,7 +161,7 @@ class Room:
         return self._leave_out_beside(fits, shape, beside)
 
     def count_without(self, shape: Shape, taken: Counts) -> Counts:
-        """The same if each node had nothing but that, a row a node, on it."""
+        """How many would fit if each node had nothing but that, a row a node, on it."""
         return self._cap(slice(None), self.divide(self.allocatable - taken, shape), shape)
 
     @cached_property
@@ -173,7 +173,7 @@ class Room:
         return np.array([*known], dtype=np.int64).reshape(-1, len(self.resources)), numbers
 
     def count_without_jobs(self, shape: Shape, beside: Shape | None = None) -> Counts:
-        """The same if all jobs that may go had gone: what others have is taken, their ports too."""
+        """How many would fit without the jobs that may go: what others have is taken, ports too."""
         less = self.foreign if beside is None else self.foreign + self.get_vector(beside)
         fits = np.where(self.match(shape), self.count_without(shape, less), 0)
         return self._leave_out_beside(fits, shape, beside)

@@ -178,7 +178,7 @@ def restore_holds(draft: Draft) -> None:
 
 
 def _is_unheld(draft: Draft, standing: Standing) -> bool:
-    """It could not be written for long; nor does it hold in one queue what it had in another."""
+    """A job could not be written for long; nor does it hold in one queue what it had in another."""
     queue = draft.get_queue(standing)
     is_elsewhere = not standing.is_admitted and standing.admission.queue != queue
     return is_elsewhere or draft.has_passed(standing.job.frozen_since, draft.rules.coming_most)

@@ -149,7 +149,7 @@ def _rank_donors(draft: Draft, priority: int) -> Rank:
 
 
 def _rank_for_gangs(draft: Draft, rank: Rank, gangs: Sequence[Standing]) -> Rank:
-    """The same donors, without those whom none of the gangs could ask itself."""
+    """The donors, without those whom none of the gangs could ask itself."""
     rights = [rank_for_gang(draft, gang, get_gang(gang)) for gang in gangs]
 
     def rank_both(donor: Standing, left: int) -> int | None:

@@ -47,7 +47,7 @@ def find_floor(job: Job, workers: int) -> int:
 
 
 def find_allowed(job: Job, workers: int) -> int:
-    """The same, below the least too; where no size is as small, or none is ours, this one."""
+    """As the floor, below the least too; this number where no size is as small, or none is ours."""
     place = bisect_right(job.sizes, workers)
     is_ours = find_elasticity(job) is Elasticity.AUTO
     return job.sizes[place - 1] if place and is_ours else workers

@@ -92,7 +92,7 @@ class Standing:
 
     @property
     def was_size(self) -> int:
-        """The same before this pass."""
+        """How many workers it might have before this pass."""
         return self.was.workers if self.was is not None else 0
 
     @property
@@ -102,7 +102,7 @@ class Standing:
 
     @property
     def launchers(self) -> list[Pod]:
-        """Its launcher once that is created; none where it comes after the workers."""
+        """The job's launcher once that is created; none where it comes after the workers."""
         if not self.has_launcher:
             return []
         return [pod for pod in self.all_launchers if not pod.is_terminating]
@@ -115,11 +115,11 @@ class Standing:
         return sum(pod.is_launcher or pod.name not in self.overdue for pod in self.job.pods)
 
     def list_staying(self) -> list[Pod]:
-        """Those whose room is free only once the whole job goes: what leaves already is not."""
+        """The pods whose room is free only once the whole job goes: what leaves already is not."""
         return [*self.workers, *self.launchers]
 
     def list_leaving(self) -> list[Pod]:
-        """Those whose room is free later: all but who stays, and who should have gone long ago."""
+        """Pods whose room is free later: all but who stays, and who should have gone long ago."""
         if len(self.workers) + len(self.unbound) + self.has_launcher == len(self.job.pods):
             return []
         stays = self.overdue.union(pod.name for pod in self.workers)
@@ -220,7 +220,7 @@ class Standing:
 
     @property
     def launcher(self) -> Pod | None:
-        """Its launcher, if that is there, stays, and has a node."""
+        """The job's launcher, if that is there, stays, and has a node."""
         return self._launcher if self.has_launcher else None
 
     @property
@@ -241,7 +241,7 @@ class Standing:
         return replace(self.job.worker, requests=tuple(sorted(least.items())))
 
     def dominate(self, workers: int) -> int:
-        """Its share of the cluster with so many workers, where it is largest; parts of SCALE."""
+        """Share of the cluster with so many workers, where it is largest; parts of SCALE."""
         pairs = zip(self.launcher_parts, self.worker_parts, strict=True)
         return max((own + workers * each for own, each in pairs), default=0)
 

@@ -142,7 +142,7 @@ def ask_for_room(draft: Draft, standing: Standing, gang: Gang) -> Seats | None:
 
 
 def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
-    """It may have pods, on these nodes."""
+    """The job may have pods, on these nodes."""
     is_new = not standing.is_admitted
     end_hold(draft, standing)
     queue = draft.get_queue(standing)
@@ -187,7 +187,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
 
 
 def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
-    """It fits nowhere: since when decides whether nodes are reserved for it.
+    """The job fits nowhere: since when decides whether nodes are reserved for it.
 
     That begins anew where others were asked for it, and others have had their room: it is to be no
     stream of jobs that go. Not where room was to come by itself.
@@ -201,7 +201,7 @@ def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
 
 
 def end_hold(draft: Draft, standing: Standing) -> None:
-    """It holds nodes no more, and no room either."""
+    """The job holds nodes no more, and no room either."""
     draft.holds.end(standing)
     if standing.held is not None:
         release_seats(draft.room, *standing.held)

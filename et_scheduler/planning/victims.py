@@ -124,7 +124,7 @@ class Trial:
         self._set_out(everybody[:most])
 
     def _thin_out(self, some: Sequence[Standing], others: Sequence[Unseated]) -> None:
-        """Those without whom it fits stay: as many of them at once as can, from the first on."""
+        """Who need not go stays: as many of them at once as can, from the first on."""
         if not some:
             return
         for one in some:

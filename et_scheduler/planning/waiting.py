@@ -40,7 +40,7 @@ def find_owed(draft: Draft, queue: str) -> Counts:
 
 
 def find_asked(draft: Draft, queue: str) -> tuple[Standing, Counts] | None:
-    """The same of the first who may ask others of the queue to give, and who that is."""
+    """The first who may ask others of the queue to give, and what is owed to it."""
     owed = _list_owed(draft, queue)
     return next((one for one in owed if one[0].job.preempts), None)
 

@@ -76,7 +76,7 @@ class SimJob:
         return max(self.seen, self.paused_until) + int(left / rate) + 1
 
     def show(self, binder: Binder) -> tuple[Pod, ...]:
-        """Its pods as the planner sees them."""
+        """The job's pods as the planner sees them."""
         return tuple(
             Pod(
                 pod.name,

@@ -39,12 +39,12 @@ class Binder:
         self._is_dirty = False
 
     def add(self, pod: SimPod) -> None:
-        """It looks for a node from now on."""
+        """The pod looks for a node from now on."""
         self.pending.append(pod)
         self._is_dirty = True
 
     def remove(self, pod: SimPod) -> None:
-        """It is gone, bound or not."""
+        """The pod is gone, bound or not."""
         pod.is_gone = True
         if pod.place is None:
             self.pending.remove(pod)

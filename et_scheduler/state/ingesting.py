@@ -72,7 +72,7 @@ class Ingest:
             return self._store.tables[resource].find_entry(*identify(obj))
 
     def forget(self, resource: Resource, place: tuple[str, str], uid: str, at: float) -> None:
-        """It was found missing by then (clock.monotonic)."""
+        """An object was found missing by then (clock.monotonic)."""
         old = self._store.tables[resource].remove(place, uid, at=at)
         self._store.note_changed((old,))
 

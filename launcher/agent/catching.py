@@ -59,7 +59,7 @@ class Caught:
         return self._reader
 
     def take(self) -> List[Came]:
-        """Those that came since; of many that were alike at least one."""
+        """The signals that came since; of many that were alike at least one."""
         try:
             return [Came(byte & ~_END, byte >= _END) for byte in os.read(self._reader, 4096)]
         except BlockingIOError:

@@ -19,7 +19,7 @@ class Children(Protocol):
     """The sessions of a worker, each by a key that is used once as long as it is known."""
 
     def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
-        """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
+        """A process's key, and the read ends of stdout and stderr; raises OSError or ValueError."""
 
     def signal(self, key: int, number: int) -> None:
         """Signal the session's process group."""
@@ -41,7 +41,7 @@ class Children(Protocol):
 
 
 class LocalChildren:
-    """Those in our own container: their keys are the pids of their first processes, until reaped.
+    """Children in our own container: keys are the pids of their first processes, until reaped.
 
     `env` is what they have of the container's environment.
     """
@@ -52,7 +52,7 @@ class LocalChildren:
         self._is_marking = False
 
     def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
-        """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
+        """A process's key, and the read ends of stdout and stderr; raises OSError or ValueError."""
         if not self._is_marking:
             leave_mark()
             self._is_marking = True

@@ -44,7 +44,7 @@ class RankFiles:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[str]:
-        """Its path as long as it is open, by what is open; OSError where it is no folder."""
+        """The folder's path while it is open, by what is open; OSError where it is no folder."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         number = os.open(self._folder, flags)
         try:

@@ -33,7 +33,7 @@ _VARIABLE = names.ENV_SESSION.encode() + b"="
 _ID = 16
 """Bytes of a session's name."""
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM)
-"""It has ended, or is not ours to look at; any other error says nothing about the process."""
+"""The process has ended, or is not ours to look at; any other error says nothing about it."""
 
 _Process = namedtuple("_Process", ["pid", "parent", "group", "sid", "start"])
 
@@ -91,7 +91,7 @@ class Surveyor:
         return self._look(number, spared, lambda _owner: True)
 
     def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
-        """The same for one session."""
+        """As `survey`, for one session."""
         spared = frozenset([session] if spares_group else [])
         return self._look(number, spared, lambda owner: owner == session)
 
@@ -151,7 +151,7 @@ class Surveyor:
         processes: Dict[int, _Process],
         owners: Dict[int, Optional[bytes]],
     ) -> Optional[bytes]:
-        """Its session, or ANY; None for a process that is no session's. `owners` is filled in."""
+        """A process's session, or ANY; None for one that is no session's. Fills in `owners`."""
         line: List[_Process] = []
         ancestor: Optional[_Process] = process
         while ancestor is not None and ancestor.pid not in owners:

@@ -27,7 +27,7 @@ START_SECONDS = 0.2
 MORE_READS = 8
 """At most so many further reads, one for each slot that may be starting."""
 FIRST_START_SECONDS = 60.0
-"""The same while the user's command has not started anything: between its first list and its first
+"""The wait while the user's command has not started anything: between its first list and first
 process may lie imports, on a machine on which everybody imports."""
 GONE_SECONDS = 8.0
 """At the latest then, the shims of a pod that is gone stop waiting."""
@@ -44,11 +44,11 @@ ASKED = "asked"
 """CLOSE_IF_IDLE was sent. An answer BUSY leaves the agent armed: it closes by itself when idle,
 unless a SPAWN comes."""
 CLOSED = "closed"
-"""It runs nothing and will never run anything again."""
+"""The agent runs nothing and will never run anything again."""
 GONE = "gone"
 """The operator says so, which is final; its shims still wait."""
 LEFT = "left"
-"""Its shims were told."""
+"""The shims of the worker were told."""
 
 _NEWS = ("unlist", "spawn", "end", "cut")
 """What comes of anybody at any time."""
@@ -141,7 +141,7 @@ class Departure:
 
 @dataclass(slots=True)
 class Departures:
-    """Those of a job, by the uids of their pods.
+    """The departures of a job, by the uids of their pods.
 
     `before` has those of whom a broker before us knew that they have been told to leave.
     """
@@ -163,7 +163,7 @@ class Departures:
                 departure.gone_at = now if departure.gone_at is None else departure.gone_at
 
     def unlist(self, uid: str) -> None:
-        """Its host is off the list for good, whyever."""
+        """The member's host is off the list for good, whyever."""
         self._step(uid, "unlist")
 
     def note_read(self, now: float) -> None:
@@ -192,7 +192,7 @@ class Departures:
         self._step(uid, "cut")
 
     def close(self, uid: str) -> None:
-        """It has no process and will accept none."""
+        """The member's agent has no process and will accept none."""
         self._step(uid, "close").refusal = _CLOSED
 
     def decide(self, sights: Iterable[tuple[str, Sight]], now: float) -> list[tuple[str, Step]]:

@@ -50,7 +50,7 @@ class Ledger:
         self._note(served_generation=max(generation, self.report.served_generation))
 
     def list(self, uids: Iterable[str], *, unlisted: frozenset[str] = frozenset()) -> None:
-        """These pods are, or were, on the list; the config wants `unlisted` there in vain."""
+        """Pods that are, or were, on the list; the config wants `unlisted` there in vain."""
         self._note(listed=self.report.listed.union(uids), unlisted=unlisted)
 
     def close(self, uid: str) -> None:

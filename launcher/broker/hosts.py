@@ -22,7 +22,7 @@ from launcher.broker.departures import Departures
 GATHER_SECONDS = 0.3
 """How long the first of several members waits for the others before the training has begun."""
 JOIN_SECONDS = 3.0
-"""The same while the training runs, for workers too that the job wants and that are not members
+"""GATHER_SECONDS once the training runs, for workers too that the job wants and that are no members
 yet. Two changes of the list within one reset of Horovod are one too many: it forgets the second
 (horovod/common/elastic.py, on_reset), and the host then waits for a nudge."""
 

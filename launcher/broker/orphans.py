@@ -20,7 +20,7 @@ TERM_SECONDS = 30.0
 HELD_SECONDS = 5.0
 """Between two looks at the lock of a shim that is waited for."""
 LAST_SECONDS = 5.0
-"""The same when the user's command has ended, and we shall end soon."""
+"""From TERM to KILL when the user's command has ended, and we shall end soon."""
 
 
 class Orphans:
@@ -46,12 +46,12 @@ class Orphans:
         self._term_seconds = TERM_SECONDS
 
     def add(self, session: Session, until: float) -> None:
-        """Its shim has gone; it is waited for `until` then."""
+        """The session's shim has gone; it is waited for `until` then."""
         session.leave_alone(until)
         self._sessions[session.id] = session
 
     def discard(self, session: Session) -> None:
-        """Its shim has come back, or it is over."""
+        """The session's shim has come back, or the session is over."""
         self._sessions.pop(session.id, None)
 
     def hasten(self, now: float) -> None:
@@ -89,7 +89,7 @@ class Orphans:
             self.let_go(session)
 
     def let_go(self, session: Session) -> None:
-        """It has ended, and we know it in the place of its shim."""
+        """The session has ended, and we know that in the place of its shim."""
         self._send(session, frames.encode(frames.EXIT_ACK, session.id))
         self._forget(session)
 

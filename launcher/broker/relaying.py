@@ -298,7 +298,7 @@ class Relay:
         self._send(session, session.encode_signals())
 
     def _finish_start(self, session: Session) -> None:
-        """Its SPAWN was answered, or is not meant any more: others may have waited for that."""
+        """A SPAWN was answered, or is not meant any more: others may have waited for that."""
         if not self._starts.finish(session):
             return
         waiting = self._starts.next(session.uid)
@@ -326,7 +326,7 @@ class Relay:
         self._pass_on(session, frame._replace(payload=b'{"signal":%d}' % signal))
 
     def _leave(self, session: Session, until: float) -> None:
-        """Its shim has gone; it is waited for `until` then."""
+        """The session's shim has gone; it is waited for `until` then."""
         self._disown(session)
         session.peer = None
         if session.is_sent:

@@ -21,9 +21,9 @@ MOST_INSTANCE = 64
 # ---- what its agent may have of it
 NEW = "new"
 KEPT = "kept"
-"""Its SPAWN waits with us: no agent has got it."""
+"""The session's SPAWN waits with us: no agent has got it."""
 SENT = "sent"
-"""Its agent may have got the SPAWN, from us or from a broker before us."""
+"""The agent may have got the SPAWN, from us or from a broker before us."""
 EXITED = "exited"
 _ANSWERS = ("SPAWNED", "DATA", "DROPPED", "SIGNALED", "LOST")
 _OPENINGS = ("SPAWN", "SPAWN again", "RESUME")
@@ -52,9 +52,9 @@ PROCESS: Table = {
 
 # ---- who speaks for it
 ASKING = "asking"
-"""Its shim, which has asked how it stands and was not told of the end."""
+"""A shim that has asked how its session stands and was not told of the end."""
 TOLD = "told"
-"""Its shim, which was."""
+"""A shim that was told of the end."""
 AWAY = "away"
 """Nobody: its shim has gone, or was not seen yet, and is waited for."""
 TERMED = "termed"
@@ -150,7 +150,7 @@ class Session:
         return signal
 
     def leave_alone(self, until: float) -> None:
-        """Its shim has gone, or was not seen yet: it is waited for `until` then."""
+        """The session's shim has gone, or was not seen yet: it is waited for `until` then."""
         self.care = step(CARE, self.care, "left alone")
         self.alone_until = until
 
@@ -218,17 +218,17 @@ class Session:
 
     @property
     def is_sent(self) -> bool:
-        """Its agent may know of it."""
+        """Whether the agent may know of the session."""
         return self.process in (SENT, EXITED)
 
     @property
     def is_exited(self) -> bool:
-        """Its end is known."""
+        """Whether the session's end is known."""
         return self.process == EXITED
 
     @property
     def is_running(self) -> bool:
-        """It may have a process."""
+        """Whether the session may have a process."""
         return self.process == SENT
 
     @property

@@ -31,7 +31,7 @@ class Lookout:
         self._connected = connected
 
     def look(self, *, has_begun: bool) -> Iterator[tuple[str, Sight]]:
-        """Those that drain and have not closed, by uid."""
+        """What each member that drains and has not closed looks like, by uid."""
         closed = self._ledger.report.closed
         uids = [uid for uid in self._hosts.departures.draining if uid not in closed]
         starting = self._count_starting() if uids else 0

@@ -31,7 +31,7 @@ class Starts:
         self._bytes = 0
 
     def keep(self, session: Session) -> bool:
-        """Its SPAWN is to be kept until it is answered; False where all together are too many."""
+        """Keep the session's SPAWN until it is answered; False where all together are too many."""
         size = self._bytes - self._kept.get(session.id, 0) + session.size
         if size > KEPT or len(self._kept) + (session.id not in self._kept) > KEPT_STARTS:
             return False
@@ -53,7 +53,7 @@ class Starts:
         return True
 
     def finish(self, session: Session) -> bool:
-        """It was answered, or is not meant any more: whether another one may now be sent."""
+        """The SPAWN was answered, or is not meant any more: whether another one may now be sent."""
         self._bytes -= self._kept.pop(session.id, 0)
         self._waiting.get(session.uid, {}).pop(session.id, None)
         return self._sent.get(session.uid, {}).pop(session.id, None) is not None

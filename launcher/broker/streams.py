@@ -177,7 +177,7 @@ class Streams:
             self._forget_trouble(REFUSED, uid)
 
     def _forget_trouble(self, kind: str, uid: str) -> None:
-        """It is over, or does not matter any more."""
+        """The trouble is over, or does not matter any more."""
         self._troubles[kind].pop(uid, None)
         if not self._troubles[kind]:
             # Also what a broker before us has complained of.

@@ -62,7 +62,7 @@ class Windows:
         return session.window
 
     def close(self, session: Session) -> None:
-        """It is over: others may have what it had."""
+        """The session is over: others may have what it had."""
         self._grant(session, 0)
 
     def widen(self, session: Session, now: float) -> list[Session]:

@@ -58,7 +58,7 @@ class Agent:
         self._sessions: Dict[bytes, Session] = {}
         self._tombstones = Tombstones(is_forgetful=is_heir)
         self._ready: Dict[bytes, Session] = {}
-        """Those that may have something to send, in turn: the others cost nothing."""
+        """Sessions that may have something to send, in turn: the others cost nothing."""
         self._bridges = Bridges(Fence(job=job, pod=pod, epoch=epoch), self._effects)
         self._closing = Closing(
             grace=grace, sessions=self._sessions, effects=self._effects, bridges=self._bridges
@@ -226,7 +226,7 @@ class Agent:
 
     @property
     def open_sessions(self) -> FrozenSet[bytes]:
-        """Those whose exit is not yet known."""
+        """The sessions whose exit is not yet known."""
         return frozenset(key for key, session in self._sessions.items() if session.is_open)
 
     def wants(self, session: bytes, stream: int) -> bool:
@@ -350,7 +350,7 @@ class Agent:
                 session.is_claimed = False
 
     def _signal(self, session: Session, number: int, now: float) -> None:
-        """Its process group gets the signal; of what an ended process has left who had none yet."""
+        """The process group gets the signal; of what an ended process has left who had none yet."""
         is_told = session.ending.is_told and number != KILL
         session.ending.signalled(number, now)
         if number in ENDING:

@@ -106,7 +106,7 @@ class Bridges:
         self.send(frames.encode_json(kind, body, session))
 
     def send(self, data: bytes) -> None:
-        """The same for an encoded frame."""
+        """Send a frame that is encoded already."""
         if self.holder is not None:
             self._effects.append(Send(self.holder, data))
 

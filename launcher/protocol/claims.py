@@ -120,7 +120,7 @@ class Claim:
         self.instance: Optional[str] = None
         """Of the agent that runs the process, once it is known to have started."""
         self.signals = Signals(session)
-        """Those that have not been delivered yet."""
+        """The signals that have not been delivered yet."""
         self.is_said = False
         """For who connects to set: an opening has left, from then on the process may exist."""
         self._inlets = {stream: _Inlet() for stream in frames.STREAMS}

@@ -38,18 +38,18 @@ class Session:
 
     @property
     def is_alive(self) -> bool:
-        """Its first process has not been reaped, so that its group may be signalled."""
+        """Whether the first process has not been reaped, so that its group may be signalled."""
         return self.state in (transitions.STARTING, transitions.RUNNING)
 
     @property
     def is_open(self) -> bool:
-        """Its exit is not yet known."""
+        """Whether the session's exit is not yet known."""
         return self.is_alive or self.state == transitions.LEFT
 
     # ------------------------------------------------------------ frames
 
     def spawn(self, frame: Frame, body: Dict[str, Any]) -> None:
-        """It is being started, for the shim that asked."""
+        """The process is being started, for the shim that asked."""
         self.state = step_frame(SESSION, self.state, frame)
         self.output.window = _window(body)
         self.is_claimed = True
@@ -90,12 +90,12 @@ class Session:
     # ------------------------------------------------------------ the process
 
     def started(self, pid: int) -> None:
-        """It runs as `pid`, which leads its own process group."""
+        """The process runs as `pid`, which leads its own process group."""
         self.state = step(SESSION, self.state, "started")
         self.pid = pid
 
     def not_started(self, reason: str) -> None:
-        """It counts as an exit with REFUSED."""
+        """Nothing was started: that counts as an exit with REFUSED."""
         self.state = step(SESSION, self.state, "not started")
         self.code, self.reason = REFUSED, frames.NOT_STARTED + reason
 
@@ -105,13 +105,13 @@ class Session:
         self.output.add(stream, data)
 
     def end_output(self, stream: int) -> None:
-        """Its pipe is closed."""
+        """The pipe of this stream is closed."""
         self.state = step(SESSION, self.state, "output ended")
         self.output.end(stream)
         self.settle()
 
     def ended(self, code: int, reason: str, now: float) -> None:
-        """Its first process was reaped."""
+        """The session's first process was reaped."""
         self.state = step(SESSION, self.state, "ended")
         self.code, self.reason = code, reason
         self.ending.first_ended(code, now)
@@ -163,7 +163,7 @@ class Session:
         return frames.encode_json(frames.EXIT, body, self.id)
 
     def describe(self) -> Dict[str, Any]:
-        """Its line in WELCOME."""
+        """The session's line in WELCOME."""
         return {
             "id": self.id.hex(),
             "state": "running" if self.is_open else "exited",

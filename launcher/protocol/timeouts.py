@@ -7,7 +7,7 @@ LONGEST = 3600.0
 
 
 def bound_wait(seconds: Optional[float]) -> Optional[float]:
-    """The same wait, not below zero and not above LONGEST; None waits for ever.
+    """A wait of that many seconds, not below zero and not above LONGEST; None waits for ever.
 
     Whoever waits looks again at what is due when it is over.
     """

@@ -28,7 +28,7 @@ class Tombstones:
         """Some are not known any more."""
 
     def bury(self, session: Session) -> None:
-        """Its exit was acknowledged."""
+        """The session's exit was acknowledged."""
         self._sessions[session.id] = session
         if len(self._sessions) > MOST:
             self._sessions.popitem(last=False)

@@ -103,5 +103,5 @@ def step(table: Table, state: str, event: str) -> str:
 
 
 def step_frame(table: Table, state: str, frame: frames.Frame) -> str:
-    """The same for a frame."""
+    """As `step`, for a frame that has come."""
     return step(table, state, frames.NAMES.get(frame.type, str(frame.type)))

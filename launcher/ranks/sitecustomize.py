@@ -162,7 +162,7 @@ def is_known() -> bool:
 
 
 def tell_unknown(what: str) -> None:
-    """It is the same in all ranks: one says it."""
+    """Say what is not known; all ranks have the same, so one says it."""
     if os.environ.get("HOROVOD_RANK", "0") == "0":
         say_once(
             "unknown", "this Horovod is not known (%s), its broken rings are left to it" % what

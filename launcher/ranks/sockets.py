@@ -62,7 +62,7 @@ def _shut_one(number: int, inode: int) -> None:
 
 
 def find_connections(ring: "Dict[int, int]") -> "Dict[int, int]":
-    """Those of these sockets that are connected by TCP."""
+    """The ones of these sockets that are connected by TCP."""
     found = {}
     for number, inode in ring.items():
         with _copy(number, inode) as copy:

@@ -349,7 +349,7 @@ def is_open(number: int, inode: int) -> bool:
 
 
 def find_open(connections: "Dict[int, int]") -> "Dict[int, int]":
-    """Those of these that are still open."""
+    """The ones of these that are still open."""
     return {number: inode for number, inode in connections.items() if is_open(number, inode)}
 
 

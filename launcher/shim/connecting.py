@@ -18,7 +18,7 @@ GROWTH = 2.0
 """Seconds between two attempts; doubled each time, back to the first after a frame has come."""
 PROMPT_PAUSE = 0.01
 PROMPT_GROWTH = 1.1
-"""The same for the one process of a pod that people wait for: its broker, which begins beside it,
+"""For the one process of a pod that people wait for: its broker, which begins beside it,
 is found no later than after a tenth of what it took to begin."""
 _CHUNK = 256 * 1024
 

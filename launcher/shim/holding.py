@@ -43,7 +43,7 @@ class Hold:
             return
 
     def drop(self, session: bytes) -> None:
-        """It is over. Of its names the file keeps one, which is no session's: others follow."""
+        """A session is over. One name the file keeps, which is no session's: others follow."""
         path = os.path.join(self._folder, session.hex())
         if path != self._first:
             _remove(path)

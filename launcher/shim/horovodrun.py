@@ -65,7 +65,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def prepare_ranks(words: Sequence[str], path: str) -> Sequence[str]:
-    """The same with our folder in the path of each rank; people are told where that cannot be."""
+    """The words, with our folder in the path of each rank; people are told where that cannot be."""
     prepared = ranks.prepare(words, lambda program: is_python(program, path))
     if prepared is None:
         programs.say(ranks.LEFT_OUT)

@@ -94,7 +94,7 @@ class Launcher:
         self._mirror = placing.Mirror(paths)
         self._scripts = Scripts(paths.results, environments.make_script_environment(environ))
         self._command: Optional[int] = None
-        """Its pid, once GO came."""
+        """The command's pid, once GO came."""
         self._start_at: Optional[float] = None
         """When to try again to start it."""
         self._start_until = 0.0

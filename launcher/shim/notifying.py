@@ -88,7 +88,7 @@ class Teller:
         self._since = 0.0
 
     def add(self, change: Any) -> None:
-        """It is told of this one too; RuntimeError: with the next one, no thread can be had now."""
+        """Have the worker told of this change too; RuntimeError (no thread): with the next one."""
         with self._lock:
             self._changes.append(change)
             if self._thread is None or self._clock() - self._since >= TELL_SECONDS:

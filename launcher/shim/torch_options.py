@@ -31,7 +31,7 @@ OWN_STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 LATE = 75
 """The exit code in a worker of a torchrun that met a closed rendezvous (EX_TEMPFAIL)."""
 CUT_OFF = 74
-"""The same of one that has lost its connection to the rendezvous (EX_IOERR)."""
+"""Exit code of a torchrun that has lost its connection to the rendezvous (EX_IOERR)."""
 _LOOPBACK = "127.0.0.1"
 _VARIABLES = "PET_"
 

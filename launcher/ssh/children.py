@@ -44,7 +44,7 @@ class RemoteChildren:
         """Keys of sessions whose last signal did not get there at once."""
 
     def start(self, session: bytes, command: str, env: Mapping[str, str]) -> Tuple[int, List[int]]:
-        """Its key, and the read ends of stdout and stderr; raises OSError or ValueError."""
+        """A process's key, and the read ends of stdout and stderr; raises OSError or ValueError."""
         words = commands.build_command(
             self._target, commands.build_run(self._target, session, command, env)
         )
@@ -113,7 +113,7 @@ class RemoteChildren:
         return 0
 
     def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
-        """The same of one session: its ssh ends when the worker says that it is over."""
+        """Nothing of a session is looked for: its ssh ends when the worker says that it is over."""
         del session, number, spares_group
         return 0
 
@@ -123,7 +123,7 @@ class RemoteChildren:
         return spawning.reap()
 
     def _send_signals(self) -> None:
-        """Those that are next, unless their sessions are cut off or over."""
+        """Send the signals that are next, unless their sessions are cut off or over."""
         running = {key for key, _ in self._running.values()}
         for key in [key for key in self._signals if key not in running]:
             del self._signals[key]

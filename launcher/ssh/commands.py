@@ -98,5 +98,5 @@ def build_end(target: Target, session: bytes) -> str:
 
 
 def build_fence(target: Target) -> str:
-    """The same for all sessions; from now on no older launcher is obeyed."""
+    """See to it that no session runs any more, and that no older launcher is obeyed."""
     return "fence %d" % target.epoch

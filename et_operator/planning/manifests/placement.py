@@ -26,7 +26,7 @@ _SPOT = (
 
 
 def keep_off_spot(pod: Json) -> Json:
-    """The same pod, which goes to a spot node only where no other has room.
+    """The pod, which goes to a spot node only where no other has room.
 
     As it was where the template says itself to which nodes it wants.
     """
@@ -37,7 +37,7 @@ def keep_off_spot(pod: Json) -> Json:
 
 
 def dislike(pod: Json, nodes: Iterable[str]) -> Json:
-    """The same pod, which goes to a node of these hostnames only where no other has room.
+    """The pod, which goes to a node of these hostnames only where no other has room.
 
     Of more than MAX_NAMED has room for, the first.
     """
@@ -50,7 +50,7 @@ def dislike(pod: Json, nodes: Iterable[str]) -> Json:
 
 
 def place(pod: Json, only: Iterable[str] = (), avoid: Iterable[str] = ()) -> Json:
-    """The same pod, bound to nodes by the hostnames in `only`, and kept off those in `avoid`.
+    """The pod, bound to nodes by the hostnames in `only`, and kept off those in `avoid`.
 
     Each of the template's own terms has to hold together with ours; those without any requirement
     match no node, and stay so. Where a template has so many terms that not all names have room in
@@ -80,7 +80,7 @@ def _list_terms(pod: Json) -> list[Any]:
 
 
 def _fit(names: Iterable[str], room: int) -> tuple[list[str], list[str]]:
-    """Those of these names that have room in so many bytes, and the others; both sorted."""
+    """The names that have room in so many bytes, and the others; both sorted."""
     fitting: list[str] = []
     beyond: list[str] = []
     for name in sorted(names):
@@ -95,7 +95,7 @@ def _weigh(name: str) -> int:
 
 
 def _with_affinity(pod: Json, kind: str, change: Callable[[Any], Any]) -> Json:
-    """The same pod with its affinity of this kind to nodes changed; all else as it was given."""
+    """The pod with its affinity of this kind to nodes changed; all else as it was given."""
     affinity: dict[str, Any] = {**(pod["spec"].get("affinity") or {})}
     node: dict[str, Any] = {**(affinity.get("nodeAffinity") or {})}
     node[kind] = change(node.get(kind))

@@ -1,0 +1,49 @@
+"""Docstrings name what they are about: a stranger opens a file in the middle."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    *("benchmarks", "devcluster", "et", "et_contract", "et_kube", "et_operator", "et_process"),
+    *("et_scheduler", "fakes", "hostdiscovery", "launcher"),
+)
+NAMELESS = re.compile(
+    r'^ *"""(?:It|Its|They|Their|Them|He|His|She|Her|Those|The same)\b', re.MULTILINE
+)
+"""A docstring's first word that stands for something which is named elsewhere, or nowhere."""
+
+
+def find_nameless(source: str) -> list[int]:
+    """The lines, from 1, on which such a docstring begins."""
+    return [source.count("\n", 0, found.start()) + 1 for found in NAMELESS.finditer(source)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_begin_with_their_subject(package: str):
+    found = {
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in (ROOT / package).rglob("*.py")
+        for line in find_nameless(path.read_text("utf-8"))
+    }
+    assert found == set()
+
+
+def test_those_that_do_not_would_be_seen():
+    source = '''
+"""Its own module."""
+LIMIT = 1
+"""The same, for one."""
+class Itself:
+    """Italics are a word like others."""
+    field: int
+    """They wait."""
+    def wait(self):
+        """These pods wait."""
+        return "It is no docstring."
+'''
+    assert find_nameless(source) == [2, 4, 8]
