@@ -44,7 +44,6 @@ SSH_PORT = 2222
 """A port that needs no privilege, and beside which a user's own sshd has room."""
 SSH_HOST = "edl-worker"
 """The name under which known_hosts has the host key that all workers of a job share."""
-KUBEXEC_MODE = "kubexec"
 SSH_MODE = "ssh"
 
 # ---- environment of PID 1 (never passed on to the user's command)
@@ -68,7 +67,7 @@ ENV_LOSSES = "EDL_LOSS_RECOVERY"
 """In the launcher: FAST where ranks are to end their broken rings; horovodrun of ours gets it."""
 FAST = "Fast"
 ENV_ATTACH_MODE = "EDL_ATTACH_MODE"
-"""In the launcher and its broker: how workers are reached, KUBEXEC_MODE or SSH_MODE."""
+"""In the launcher and its broker: how workers are reached; SSH_MODE: by ssh."""
 
 # ---- environment of the user's command in the launcher
 ENV_NONCE = "EDL_NONCE"

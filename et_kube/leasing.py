@@ -70,8 +70,6 @@ class Lease:
         self._observed: object = None  # somebody else's term, and since when it looks like this
         self._observed_since = 0.0
         self._renewed: float | None = None
-        self.acquired_at: float | None = None
-        """When this term began (clock.monotonic); None while we do not lead."""
 
     @property
     def is_leader(self) -> bool:
@@ -104,7 +102,7 @@ class Lease:
             raise NotLeader(f"{self._identity} has lost {self._ref}") from None
         finally:
             was_ours = self.is_leader
-            self._renewed = self.acquired_at = None
+            self._renewed = None
             if was_ours:
                 await self._release()
 
@@ -115,7 +113,6 @@ class Lease:
             try:
                 if await run_within(self._clock, self._renew_deadline, self._try_to_acquire()):
                     self._renewed = begun
-                    self.acquired_at = self._clock.monotonic()
                     return
             except (KubeError, TimeoutError) as error:
                 log.warning("cannot look at the lease", lease=str(self._ref), why=describe(error))

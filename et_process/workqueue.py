@@ -30,10 +30,6 @@ RETRY = "retry"
 """What makes a key due that `retry` was called for."""
 
 
-class ShutDown(Exception):  # noqa: N818 (a fact, not a failure)
-    """The queue gives out no more keys."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Wish:
     """When a key became or becomes due (clock.monotonic), and by what."""
@@ -80,7 +76,6 @@ class WorkQueue(Generic[K]):
         self._resting: dict[K, float] = {}  # until when nothing makes the key due
         self._some_ready = asyncio.Event()
         self._timer_changed = asyncio.Event()
-        self._is_shut_down = False
 
     @property
     def depth(self) -> int:
@@ -92,21 +87,8 @@ class WorkQueue(Generic[K]):
         """How many keys are due later."""
         return len(self._due)
 
-    @property
-    def processing(self) -> int:
-        """How many keys workers have."""
-        return len(self._processing)
-
-    @property
-    def oldest_wait(self) -> float:
-        """Seconds for which the first key in the queue has been due."""
-        first = next(iter(self._ready.values()), None)
-        return 0.0 if first is None else self._clock.monotonic() - first.at
-
     def add(self, key: K, after: timedelta | None = None, *, cause: str = "") -> None:
         """Make a key due now, which overrules a delay, or later; the earliest wish wins."""
-        if self._is_shut_down:
-            return
         now = self._clock.monotonic()
         at = max(now + after.total_seconds() if after else now, self._resting.get(key, now))
         if at <= now:
@@ -142,14 +124,8 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; it is the caller's alone until `done`.
-
-        Raises:
-            ShutDown: there will be no more.
-        """
-        while self._is_shut_down or (key := self._lanes.take()) is None:
-            if self._is_shut_down:
-                raise ShutDown
+        """The next key; it is the caller's alone until `done`."""
+        while (key := self._lanes.take()) is None:
             self._some_ready.clear()
             await self._some_ready.wait()
         wish = self._ready.pop(key)
@@ -166,7 +142,7 @@ class WorkQueue(Generic[K]):
             self._processing.remove(key)
             self._lanes.release(key)
         due = self._again.pop(key, None)
-        if due is not None and not self._is_shut_down:
+        if due is not None:
             self._make_ready(key, due)
         self._some_ready.set()  # its lane may have had its share
 
@@ -179,11 +155,6 @@ class WorkQueue(Generic[K]):
                 await run_within(self._clock, wait, self._timer_changed.wait())
             except TimeoutError:
                 continue
-
-    def shut_down(self) -> None:
-        """Give out no more keys and take none."""
-        self._is_shut_down = True
-        self._some_ready.set()
 
     def _make_due(self, key: K, cause: str) -> None:
         self._due.pop(key, None)

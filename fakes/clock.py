@@ -39,11 +39,6 @@ class FakeClock:
         heapq.heappush(self._sleepers, (at, self._sequence, woken))
         await woken
 
-    @property
-    def sleepers(self) -> int:
-        """How many wait for time to pass."""
-        return sum(not woken.done() for _, _, woken in self._sleepers)
-
     async def settle(self) -> None:
         """Let every task do what it can without time passing."""
         for _ in range(TURNS):

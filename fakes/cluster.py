@@ -470,10 +470,3 @@ class FakeCluster:
 
 def _update_metadata(fields: Document, document: Document) -> None:
     document["metadata"].update(fields)
-
-
-def build_ref(document: Json) -> Ref:
-    """The place of an object, from what it says of itself."""
-    resource = _KINDS[document["apiVersion"], document["kind"]]
-    metadata = document["metadata"]
-    return Ref(resource, metadata.get("namespace", ""), metadata["name"])

@@ -151,8 +151,3 @@ class Node:
         ends = [notice.deadline for notice in self.said]
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether somebody has said for sure that it ends."""
-        return self.notice is not None and self.notice.is_firm

@@ -48,17 +48,12 @@ def note_listings(draft: Draft) -> None:
     draft.change(listings=listings)
 
 
-def select_holders(standing: Standing) -> list[Pod]:
-    """Who of the roster has the state; where nobody surely has it, those that are listed first.
-
-    A command that has just begun has it nowhere yet, and one that has lost all who had it began
-    anew from those. Of those that are heard, where one is.
-    """
-    return next(iter(list_keepers(standing)), [])
-
-
 def list_keepers(standing: Standing) -> list[list[Pod]]:
-    """Groups of hosts of each of which one stays: first those that have the state (select_holders).
+    """Groups of hosts of each of which one stays: first those that have the state.
+
+    Where nobody surely has it, those that are listed first: a command that has just begun has it
+    nowhere yet, and one that has lost all who had it began anew from those. Of those that are
+    heard, where one is.
 
     While of these none surely has it, also those that surely had it until they were not heard any
     more: their nodes may be back in a moment.

@@ -43,7 +43,6 @@ class SimJob:
     resizes: int = 0
     ended_workers: int = 0
     evictions: int = 0
-    worker_ms: int = 0
 
     def list_workers(self) -> list[SimPod]:
         """Bound workers that still train, those that are draining among them."""
@@ -53,7 +52,6 @@ class SimJob:
         """Train until now as it was."""
         begun = max(self.seen, min(self.paused_until, now))
         self.done += (now - begun) * self.work.curve.get_rate(self.workers)
-        self.worker_ms += (now - self.seen) * self.workers
         self.seen = now
 
     def set_workers(self, now: int, workers: int) -> None:

@@ -69,13 +69,6 @@ class Simulation:
             self.binder.add(pod)
         self.ask()
 
-    def remove_services(self, count: int) -> None:
-        """So many fewer, whichever."""
-        for pod in self.random.sample(self.services, count):
-            self.services.remove(pod)
-            self.binder.remove(pod)
-        self.ask()
-
     def ask(self) -> None:
         """A pass soon; what happens until then is seen by the same one."""
         if self._pass_at is None:

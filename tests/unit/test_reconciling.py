@@ -64,7 +64,7 @@ from et_operator.state.answers import Known
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
-from et_process.workqueue import ShutDown, WorkQueue
+from et_process.workqueue import WorkQueue
 from fakes.clients import Call, FakeApi, Fault, Moment
 from tests.makers import make_job, make_scale_out
 from tests.unit.rigs import StoreRig
@@ -1416,9 +1416,9 @@ async def test_a_defect_met_by_one_job_does_not_stop_another() -> None:
 
     rig.log.faults.append(note)
     async with asyncio.TaskGroup() as group:
-        group.create_task(until_shut_down(rig.reconciler))
+        work = group.create_task(rig.reconciler.work())
         await has_written.wait()
-        rig.queue.shut_down()
+        work.cancel()
     assert rig.cluster.get(Ref(TRAINING_JOBS, "team", "train"))["status"]["epoch"] == 1
     assert rig.queue.delayed == 1
 
@@ -1485,11 +1485,6 @@ async def test_a_read_that_fails_is_waited_out_as_the_server_asked_and_is_no_def
     assert rig.metrics.passes.labels("error")._value.get() == 0
     assert rig.metrics.passes.labels("unanswered")._value.get() == 2
     assert not rig.condition("PlanningFailed")
-
-
-async def until_shut_down(reconciler: Reconciler) -> None:
-    with suppress(ShutDown):
-        await reconciler.work()
 
 
 def test_the_shortest_of_waits_may_be_none_at_all() -> None:

@@ -23,6 +23,11 @@ def make_node(*conditions: dict[str, Any], taints: list[str] | None = None, **sp
     }
 
 
+def is_leaving(node: Node) -> bool:
+    """Whether somebody has said for sure that it ends."""
+    return node.notice is not None and node.notice.is_firm
+
+
 def test_a_good_node():
     assert decode_node(make_node(READY, taints=["nvidia.com/gpu"])) == Node("n1")
 
@@ -84,7 +89,7 @@ def test_a_spot_node_is_not_a_node_with_a_notice():
 def test_a_node_that_shuts_down_says_so():
     message = "node is shutting down"
     node = decode_node(make_node({"type": "Ready", "status": "False", "message": message}))
-    assert node.is_leaving
+    assert is_leaving(node)
     assert "shutting down" in str(node.notice)
 
 
@@ -93,7 +98,7 @@ def test_a_node_object_that_is_being_deleted():
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     node = decode_node(body)
     assert "the node is being deleted" in str(node.notice)
-    assert not node.is_leaving
+    assert not is_leaving(node)
 
 
 def test_an_annotation_gives_the_moment_and_one_that_is_no_time_is_said_and_nothing_else():
@@ -102,7 +107,7 @@ def test_an_annotation_gives_the_moment_and_one_that_is_no_time_is_said_and_noth
     node = decode_node(body)
     assert node.notice is not None
     assert (node.notice.deadline, node.misread) == (datetime(2026, 1, 1, tzinfo=UTC), "")
-    assert node.is_leaving
+    assert is_leaving(node)
     body["metadata"]["annotations"] = {LEAVING_AT: "tomorrow\x1b[2J"}
     node = decode_node(body)
     assert node.notice is None

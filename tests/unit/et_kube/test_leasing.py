@@ -255,18 +255,6 @@ async def test_work_that_fails_gives_the_lease_back():
     assert server.spec["holderIdentity"] == ""
 
 
-async def test_a_term_knows_when_it_began():
-    server, clock = Server(), FakeClock()
-    lease = make_lease(server, clock, "a")
-    assert lease.acquired_at is None
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(lease.lead(stay))
-        await clock.settle()
-        assert lease.acquired_at == 1000.0
-        task.cancel()
-    assert lease.acquired_at is None
-
-
 def test_times_that_would_let_two_lead_are_refused():
     with pytest.raises(ValueError, match="renew deadline"):
         Lease(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from et_process.lanes import Lanes
-from et_process.workqueue import SPARE_TIMERS, ShutDown, WorkQueue
+from et_process.workqueue import SPARE_TIMERS, WorkQueue
 from fakes.clock import FakeClock
 
 SECOND = timedelta(seconds=1)
@@ -116,7 +116,6 @@ async def test_waits_are_told_from_the_moment_a_key_was_due():
     async with running(clock, on_wait=waits.append) as queue:
         queue.add("a", 2 * SECOND)
         await clock.advance(5 * SECOND)
-        assert queue.oldest_wait == pytest.approx(3)
         await queue.get()
     assert waits == [pytest.approx(3)]
 
@@ -142,22 +141,6 @@ async def test_what_made_a_key_due_is_told_with_the_first_cause_of_several():
         await clock.advance(SECOND)
         await queue.get()
     assert causes == ["pod", "write", "stale", "retry"]
-
-
-async def test_shutting_down_ends_whoever_waits_for_a_key():
-    queue: WorkQueue[str] = WorkQueue(FakeClock())
-
-    async def wait() -> None:
-        with pytest.raises(ShutDown):
-            await queue.get()
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(wait())
-        group.create_task(wait())
-        await asyncio.sleep(0)
-        queue.shut_down()
-    queue.add("a")
-    assert queue.depth == 0
 
 
 async def test_a_key_that_is_put_off_for_ever_costs_no_memory():
