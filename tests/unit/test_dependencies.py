@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ OURS = {
     "launcher",
 }
 IN_IMAGE = OURS - {"et"}
+OF_DEVELOPERS = {"benchmarks", "devcluster", "docs", "examples", "fakes", "tests"}
+PROGRAMS_OF_TESTS = {"points", "run"}
+"""Files of tests/ that are programs by themselves, and find each other by their own folder."""
 OF_HOSTS = {"_signal", "pyexpat", "torch", "horovod"}
 """What is there where user containers have it: modules of Python, and of the user's image."""
 
@@ -65,6 +69,19 @@ def test_the_scheduler_declares_what_it_needs():
     declared = read_declared(PROJECT["project"]["optional-dependencies"]["scheduler"])
     theirs = list_foreign({"et_scheduler"})
     assert theirs - list_foreign(IN_IMAGE - {"et_scheduler"}) == declared
+
+
+@pytest.mark.long
+def test_what_is_tested_and_measured_with_is_declared():
+    project = PROJECT["project"]
+    declared = read_declared(
+        [
+            *project["dependencies"],
+            *itertools.chain(*project["optional-dependencies"].values()),
+            *PROJECT["dependency-groups"]["dev"],
+        ]
+    )
+    assert list_foreign(OF_DEVELOPERS) - OF_DEVELOPERS - PROGRAMS_OF_TESTS <= declared
 
 
 @pytest.mark.parametrize("package", sorted(IN_IMAGE))
