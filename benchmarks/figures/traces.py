@@ -48,7 +48,7 @@ def judge_elastic(name: str, outcomes: Outcomes) -> Goal:
 
 
 def judge_gang(outcomes: Outcomes) -> Goal:
-    """It waits for the jobs that run where it is to start, and for workers that leave."""
+    """A gang waits for those that run where it is to start, and for workers that leave."""
     text = f"{RIGID}: longest wait of a gang of half the nodes, the longest run and two drains"
     return Goal(text, outcomes[OURS][GANG], LONGEST_RUN + TWO_DRAINS, "min")
 
