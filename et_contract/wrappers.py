@@ -168,7 +168,7 @@ def find_looked_up(words: Sequence[str]) -> str:
 
 
 def name_program(words: Sequence[str], looked_up: str) -> Sequence[str]:
-    """The same, where its program is what another command prints: the one that was looked for."""
+    """The words, with the program that was looked for where another command prints its name."""
     place = find_program(words)
     if not looked_up or words[place : place + 1] not in (["$()"], ["``"]):
         return words

@@ -81,7 +81,7 @@ class Session:
     uid: str = ""
     """Of the pod; "" until the config that names the host was read."""
     number: int = 0
-    """It was the so-manieth that was made: who is newer has a higher one."""
+    """The so-manieth session that was made: who is newer has a higher one."""
     peer: int | None = None
     """The shim's connection."""
     process: str = NEW
