@@ -136,7 +136,7 @@ def list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Tex
     if waits is not None and waits.status == "True":
         yield "waits", waits.message
     for warning in job.warnings if has_ended(job) else ():  # their Events are forgotten
-        yield "warning", Text(warning, style="yellow")
+        yield "warning", Text(warning.text, style="yellow")
     for trouble in (*([job.invalid] if job.invalid else []), *list_troubles(job)):
         yield "trouble", Text(trouble, style="yellow")
 

@@ -82,8 +82,8 @@ async def run_script(
         screen.hint("a quota has no room beside the one that is in the way, which counts in it")
     await _make_room(cluster, screen, run.name, former, is_sure=is_sure, limit=limit)
     stored = await _create(cluster, screen, run)
-    for sentence in decode_job(stored).warnings:
-        screen.warn(sentence)
+    for misfit in decode_job(stored).warnings:
+        screen.warn(misfit.text)
     if as_json:
         screen.show_json(stored)
     else:

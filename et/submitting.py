@@ -75,8 +75,8 @@ async def submit(
         stored = await cluster.api.create(resource, place, body)
         created.append(stored)
         if resource is TRAINING_JOBS:
-            for sentence in decode_job(stored).warnings:
-                screen.warn(sentence)
+            for misfit in decode_job(stored).warnings:
+                screen.warn(misfit.text)
         if as_json:
             continue
         screen.say(f"{resource.kind} {get_meta(stored, 'name')} is created in namespace {place}")

@@ -87,7 +87,7 @@ def list_reasons(
         yield "spec", job.invalid
     if has_ended(job):
         yield "end", explain_end(job)
-        yield from (("warning", f"SpecWarning: {warning}") for warning in job.warnings)
+        yield from (("warning", f"{kind}: {text}") for kind, text in job.warnings)
         return
     told, queue = find_condition(job.status.conditions, ADMITTED), find_queue(job, admission)
     if told is not None and told.reason == REFUSED:  # et-scheduler says no more of it

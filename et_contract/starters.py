@@ -47,6 +47,8 @@ Launcher = namedtuple(
         "least",  # those that say with how few an elastic run goes on -> of what; the first counts
         "most",  # those that say how many take part at most -> of what
         "hosts",  # those that say where its hosts are, and their slots -> the value that is ours
+        "outward",  # those without which it stays in its own pod -> how their values begin
+        "inward",  # those with which it stays there -> how their values begin
     ],
 )
 
@@ -64,6 +66,10 @@ _HOROVODRUN = Launcher(
         "--host-discovery-script": paths.DISCOVER_SCRIPT,
         **dict.fromkeys(("-H", "--hosts", "-hostfile", "--hostfile")),
     },
+    outward=dict.fromkeys(
+        ("--host-discovery-script", "-H", "--hosts", "-hostfile", "--hostfile", "--config-file"), ""
+    ),
+    inward={},
 )
 _TORCHRUN = Launcher(
     name="torchrun",
@@ -76,6 +82,11 @@ _TORCHRUN = Launcher(
     least={"--nnodes": HOSTS},
     most={"--nnodes": HOSTS},
     hosts={},
+    outward={"--nnodes": "(?!1(:1)?$)"},
+    inward={
+        **dict.fromkeys(("--standalone", "--rdzv-endpoint", "--master-addr"), ""),
+        "--rdzv-backend": "(?!c10d$)",
+    },  # as launcher/shim/torch_options.py finds out where it runs
 )
 _MPIRUN = Launcher(
     name="mpirun",
@@ -103,6 +114,8 @@ _MPIRUN = Launcher(
     least={},
     most={},
     hosts={},
+    outward={},
+    inward={},
 )
 _DEEPSPEED = Launcher(
     name="deepspeed",
@@ -115,6 +128,8 @@ _DEEPSPEED = Launcher(
     least={},
     most={},
     hosts={},
+    outward={},
+    inward={},
 )
 _EXPANDED = ("$", "`")
 MAX_SCRIPT = 2**16
@@ -134,6 +149,8 @@ _ANY = Launcher(
     least={},
     most={},
     hosts={},
+    outward={},
+    inward={},
 )
 """A command that is not known: it is taken to read /etc/edl/discover_hosts.sh."""
 LAUNCHERS = (
@@ -158,7 +175,7 @@ Choice = namedtuple(
         "is_elastic",  # whether workers may join and leave while it runs
         "least",  # with how few of them it goes on; 0: its command does not say
         "most",  # how many may take part; 0: its command does not say
-        "is_hostless",  # whether its command tells it of no hosts
+        "is_alone",  # whether its command keeps its processes in the launcher's own pod
     ],
 )
 """The launcher of a job."""
@@ -185,17 +202,17 @@ def choose(command: Sequence[str], wish: Optional[str] = None, slots: int = 1) -
     calls = [(row, _read_options(row, words)) for row, words in _Reading(command).calls]
     elastic = [(row, given) for row, given in calls if _is_elastic(row, given)]
     least = min((_read_least(row, given, slots) for row, given in elastic), default=0)
-    mosts = [_read_most(row, given, slots) for row, given in elastic]
-    most = max(mosts, default=0) if all(mosts) else 0
     runs = elastic or calls
-    is_hostless = bool(runs) and all(_is_hostless(row, given) for row, given in runs)
+    mosts = [_read_most(row, given, slots) for row, given in runs]
+    most = max(mosts, default=0) if all(mosts) else 0
+    is_alone = bool(runs) and all(_is_alone(row, given) for row, given in runs)
     if wish is not None:
         row = {row.name: row for row in LAUNCHERS}[wish]
-        return Choice(row.name, row.leaving != NEVER, least, most, is_hostless)
+        return Choice(row.name, row.leaving != NEVER, least, most, is_alone)
     if runs:
         row = min((row for row, _ in runs), key=LAUNCHERS.index)
-        return Choice(row.name, bool(elastic), least, most, is_hostless)
-    return Choice(_ANY.name, is_elastic=True, least=0, most=0, is_hostless=False)
+        return Choice(row.name, bool(elastic), least, most, is_alone)
+    return Choice(_ANY.name, is_elastic=True, least=0, most=0, is_alone=False)
 
 
 def find_needed(command: Sequence[str]) -> Optional[str]:
@@ -227,8 +244,7 @@ def _read_options(row: Launcher, words: Sequence[str]) -> List[options.Option]:
 
 def _is_elastic(row: Launcher, given: Sequence[options.Option]) -> bool:
     """Whether a launcher that is called with these options lets workers join and leave."""
-    values = ((row.elastic.get(option.name), option.value or "") for option in given)
-    return any(pattern is not None and re.match(pattern, value) for pattern, value in values)
+    return any(_has_any(row.elastic, {option.name: option.value or ""}) for option in given)
 
 
 def _read_least(row: Launcher, given: Sequence[options.Option], slots: int) -> int:
@@ -268,12 +284,23 @@ def _count_workers(
     return -(-count // slots) if is_ours else 0
 
 
-def _is_hostless(row: Launcher, given: Sequence[options.Option]) -> bool:
-    """Whether it is to start processes and is told of no hosts. A file of options may tell them."""
-    found = {option.name for option in given}
-    if not row.hosts or not found.isdisjoint(("", "--config-file", *row.hosts)):
+def _is_alone(row: Launcher, given: Sequence[options.Option]) -> bool:
+    """Whether it is to start processes, and starts them in its own pod. A file may say otherwise.
+
+    horovodrun does so where it is told of no hosts, torchrun where it is told of one node, or of a
+    rendezvous of its own.
+    """
+    values = {option.name: option.value or "" for option in given}
+    if not row.outward or "" in values:
         return False
-    return not found.isdisjoint(row.least)
+    if row.hosts and values.keys().isdisjoint(row.least):
+        return False  # it asks something, or prints it
+    return _has_any(row.inward, values) or not _has_any(row.outward, values)
+
+
+def _has_any(patterns: Dict[str, str], values: Dict[str, str]) -> bool:
+    """Whether an option is given whose value begins as the pattern of its name says."""
+    return any(name in values and re.match(at, values[name]) for name, at in patterns.items())
 
 
 class _Reading:

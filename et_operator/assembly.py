@@ -30,6 +30,7 @@ from et_kube.watching import Cut, Deleted, Reflector, Resumed, Sighting, Synced,
 from et_operator.acting.executing import Executor
 from et_operator.codec.runtimes import hash_files
 from et_operator.measuring import Metrics
+from et_operator.model.conditions import TROUBLES, find_troubles
 from et_operator.model.keys import JobKey
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.snapshots import RuntimeFiles
@@ -200,6 +201,15 @@ class Operator:
         self._metrics.jobs.clear()
         for phase, count in phases.items():
             self._metrics.jobs.labels(phase).set(count)
+        troubles = Counter(
+            found.type if found.type in TROUBLES else "other"  # anybody may write a condition
+            for entry in self._store.jobs
+            if not entry.value.status.has_finished
+            for found in find_troubles(entry.value.status.conditions)
+        )
+        self._metrics.troubles.clear()
+        for condition, count in troubles.items():
+            self._metrics.troubles.labels(condition).set(count)
 
     def _build_reflector(
         self, api: Rest, resource: Resource, namespace: str | None, selector: str

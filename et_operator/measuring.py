@@ -61,6 +61,12 @@ class Metrics(Measures):
             ["phase"],
             registry=self.registry,
         )
+        self.troubles = Gauge(
+            "et_operator_job_troubles",
+            "Jobs that have not ended and have a trouble, by the condition that says so.",
+            ["condition"],
+            registry=self.registry,
+        )
         self.unseen = Gauge(
             "et_operator_namespaces_unseen",
             "Namespaces of NAMESPACES (without it: 1 for all) whose view is incomplete or too old.",

@@ -366,6 +366,9 @@ class ModelWorld:
     def reason(self, kind: str) -> str | None:
         return next((c.reason for c in self.status.conditions if c.type == kind), None)
 
+    def message(self, kind: str) -> str:
+        return next((c.message for c in self.status.conditions if c.type == kind), "")
+
     def phase(self) -> str:
         return self.status.phase.value if self.status.phase else ""
 

@@ -102,8 +102,7 @@ def decode_job(obj: Json) -> TrainingJob:
     body: Json = obj.get("status") or {}
     status, problems = decode_status(JobStatus, body)
     is_foreign = _is_foreign(body)
-    found, invalid = attempt(lambda: _decode_spec(Fields(obj, ""), annotations), "spec")
-    spec, choice = found if found is not None else (None, None)
+    spec, invalid = attempt(lambda: _decode_spec(Fields(obj, ""), annotations), "spec")
     return TrainingJob(
         key=JobKey(metadata.get("namespace", ""), metadata.get("name", "")),
         uid=metadata.get("uid", ""),
@@ -116,7 +115,7 @@ def decode_job(obj: Json) -> TrainingJob:
         deletion_requested=_find_deletion(metadata),
         is_orphaning=ORPHAN in (metadata.get("finalizers") or ()),
         invalid=invalid,
-        warnings=find_misfits(obj, spec, choice) if spec and choice else (),
+        warnings=find_misfits(obj, spec) if spec else (),
         is_foreign=is_foreign,
         unread={} if is_foreign else {k: v for k, v in problems.items() if k not in FOR_PEOPLE},
         admission=decode_admission(body.get("admission"))[0],
@@ -182,7 +181,7 @@ def _is_foreign(status: Json) -> bool:
     return bool(said) and not any(key in said for key in _OUR_FIELDS)
 
 
-def _decode_spec(job: Fields, annotations: Json) -> tuple[JobSpec, starters.Choice]:
+def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     _check_name(job)
     spec = job.require_object("spec")
     roles = spec.require_object("etReplicaSpecs")
@@ -212,17 +211,18 @@ def _decode_spec(job: Fields, annotations: Json) -> tuple[JobSpec, starters.Choi
     name = job.require_object("metadata").require_text("name")
     template = decode_launcher_template(launcher, build_access_name(name))
     choice = _choose_launcher(template, annotations.get(ANNOTATION_LAUNCHER), slots or 1)
-    decoded = JobSpec(
+    return JobSpec(
         launcher_template=template,
         launcher=choice.name,
         is_elastic=choice.is_elastic,
         command_least=choice.least,
+        command_most=choice.most,
+        is_alone=choice.is_alone,
         scripts=_choose_scripts(annotations.get(ANNOTATION_SCRIPTS)),
         worker=worker,
         suspend=spec.get_flag("suspend") or annotations.get(ANNOTATION_SUSPENDED) == "true",
         **_without_none(given),
     )
-    return decoded, choice
 
 
 def _choose_launcher(template: Json, wish: str | None, slots: int) -> starters.Choice:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from et_contract.paths import DISCOVER_SCRIPT
-from et_contract.starters import Choice
 from et_contract.texts import clean
 from et_kube.resources import Json
 from et_operator.codec.fields import dig
 from et_operator.codec.templates import find_restarting
+from et_operator.model.commands import explain_alone, explain_small
+from et_operator.model.jobs import Misfit
 from et_operator.model.specs import JobSpec
-from et_operator.model.texts import count
 
 _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, not a secret)
 _NEVER_RESTARTED = "pods are never restarted in place: use spec.restartPolicy"
@@ -22,10 +21,12 @@ _MOST = 1024
 """Characters of a sentence."""
 
 
-def find_misfits(job: Json, spec: JobSpec, choice: Choice) -> tuple[str, ...]:
-    """All of them. `job` is what its author wrote, `spec` and `choice` what was read of it."""
-    found = (*_find_ignored(job), *_find_contradictions(spec, choice))
-    return tuple(clean(sentence, _MOST) for sentence in found)
+def find_misfits(job: Json, spec: JobSpec) -> tuple[Misfit, ...]:
+    """All of them. `job` is what its author wrote, `spec` what was read of it."""
+    found = {"SpecWarning": _find_ignored(job), "CommandWarning": _find_contradictions(spec)}
+    return tuple(
+        Misfit(kind, clean(sentence, _MOST)) for kind, told in found.items() for sentence in told
+    )
 
 
 def _find_ignored(job: Json) -> Iterator[str]:
@@ -45,8 +46,8 @@ def _find_ignored(job: Json) -> Iterator[str]:
         yield f"annotation {_ANNOTATION_SSH_SECRET} is ignored, keys for ssh are made by us"
 
 
-def _find_contradictions(spec: JobSpec, choice: Choice) -> Iterator[str]:
-    """What does not go together."""
+def _find_contradictions(spec: JobSpec) -> Iterator[str]:
+    """What of the launcher's command does not go together with the job."""
     needed = spec.find_needed(None)
     if spec.command_least > needed:
         yield (
@@ -55,29 +56,7 @@ def _find_contradictions(spec: JobSpec, choice: Choice) -> Iterator[str]:
             "or replicas, or the command's own least number (horovodrun's is -np where --min-np "
             "is not given)"
         )
-    allowed = max(spec.worker.max_replicas or 0, spec.worker.replicas)
-    if choice.most and choice.most < allowed:
-        yield _describe_most(spec, choice, allowed)
-    if choice.is_hostless:
-        yield (
-            "the command of the launcher tells horovodrun of no hosts: its processes run in the "
-            "launcher's own pod, or it ends at once, and workers run nothing. Give it "
-            f"--host-discovery-script {DISCOVER_SCRIPT}"
-        )
-
-
-def _describe_most(spec: JobSpec, choice: Choice, allowed: int) -> str:
-    """That the command has no room for as many workers as there may be; what would have."""
-    most, slots = choice.most, spec.slots_per_worker
-    if not choice.name.startswith("horovodrun"):
-        return (
-            f"the command of the launcher lets {count(most, 'worker')} take part at most, and "
-            f"{allowed} are allowed: those above run nothing. Raise the command's own most "
-            f"(torchrun's is the second of --nnodes, which would be {allowed}) or lower "
-            "maxReplicas"
-        )
-    size = f"{count(most, 'worker')} of slotsPerWorker {slots}"
-    return (
-        f"the command's --max-np is for {size} at most, and {allowed} are allowed: those above "
-        f"run nothing. Raise it (--max-np {allowed * slots}) or lower maxReplicas"
-    )
+    if spec.is_alone:
+        yield explain_alone(spec)
+    elif told := explain_small(spec):
+        yield told

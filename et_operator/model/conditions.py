@@ -25,6 +25,37 @@ USUAL = frozenset(
     }
 )
 """Types of a job's conditions that are no trouble when they are True."""
+TROUBLES = frozenset(
+    {
+        "AccountRefused",
+        "ContainerConfigInvalid",
+        "DrainHeldUp",
+        "DriverStalled",
+        "Foreign",
+        "ImagePullFailing",
+        "ImageUnfit",
+        "InvalidSpec",
+        "LauncherTrouble",
+        "NameTaken",
+        "NoRing",
+        "NodesLeaving",
+        "NotElastic",
+        "PlanningFailed",
+        "PodsEnding",
+        "PodsRefused",
+        "RanksFailing",
+        "Restarting",
+        "RuntimeMissing",
+        "StatusDamaged",
+        "TemplateChanged",
+        "TooFewWorkers",
+        "Unschedulable",
+        "WorkersFailing",
+        "WorkersIdle",
+        "WritesRefused",
+    }
+)
+"""The others of ours. A type that others have written is a trouble too, called by its own name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from et_operator.model.admissions import Admission
 from et_operator.model.keys import JobKey, Owner
 from et_operator.model.specs import JobSpec
 from et_operator.model.statuses import JobStatus
+
+
+class Misfit(NamedTuple):
+    """What its author wrote that does nothing, or does not go together."""
+
+    kind: str
+    """The reason of its Event: about a field of the manifest, or about the launcher's command."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ class TrainingJob:
     deletion_requested: datetime | None = None
     is_orphaning: bool = False
     invalid: str = ""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Misfit, ...] = ()
     is_foreign: bool = False
     unread: Mapping[str, str] = field(default_factory=dict)
     admission: Admission | None = None

@@ -32,8 +32,8 @@ def begin(draft: Draft) -> None:
     draft.tell(
         "Created", f"starting {count(draft.spec.worker.replicas, 'worker')} and the launcher"
     )
-    for warning in draft.view.job.warnings:
-        draft.tell("SpecWarning", warning, is_warning=True)
+    for kind, text in draft.view.job.warnings:
+        draft.tell(kind, text, is_warning=True)
 
 
 def restore(draft: Draft) -> None:

@@ -23,7 +23,6 @@ from et_operator.planning.ranking import rank_victims
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
 from et_operator.planning.troubles import diagnose
-from et_operator.planning.views import View
 
 OUTDATED, RENEWED = "Outdated", "Restarted"
 """Reasons of leaving workers."""
@@ -45,7 +44,7 @@ def dismiss_outdated(draft: Draft) -> list[Vacancy]:
 def delete_outdated_launcher(draft: Draft) -> list[Action]:
     """Delete a launcher of an old template that cannot start: the next one has the new template."""
     pod = draft.view.launcher
-    if pod is None or not _is_launcher_outdated(draft.view) or not _check_stuck(draft, pod):
+    if pod is None or not draft.view.is_launcher_outdated or not _check_stuck(draft, pod):
         return []
     draft.tell("LauncherReplaced", f"{pod.name} cannot start, and its template was edited")
     return [delete_pod(pod)]
@@ -117,7 +116,7 @@ def describe_outdated(standing: Standing) -> str:
         _describe(standing.spec.worker.template, workers),
         _describe(
             standing.spec.launcher_template,
-            [view.launcher] if view.launcher and _is_launcher_outdated(view) else [],
+            [view.launcher] if view.launcher and view.is_launcher_outdated else [],
         ),
     ]
     if not any(told):
@@ -144,13 +143,6 @@ def _describe(template: Json, pods: list[Pod]) -> str:
 def _list_outdated_workers(standing: Standing) -> list[Pod]:
     now = digest(standing.spec.worker.template)
     return [pod for pod in standing.select_roster() if pod.template not in {"", now}]
-
-
-def _is_launcher_outdated(view: View) -> bool:
-    pod = view.launcher
-    if pod is None or pod.is_deleting or pod.has_ended:
-        return False
-    return pod.template not in {"", digest(view.spec.launcher_template)}
 
 
 def _check_stuck(draft: Draft, pod: Pod) -> bool:

@@ -8,6 +8,7 @@ from et_contract.documents import DRIVER_STALLED, NO_RING, WORKERS_IDLE
 from et_contract.names import build_report_name
 from et_contract.starters import OTHER
 from et_kube.resources import CONFIG_MAPS
+from et_operator.model.commands import explain_alone, explain_joining, explain_surplus
 from et_operator.model.conditions import find_condition
 from et_operator.model.specs import AttachMode, JobSpec, StallPolicy
 from et_operator.planning.drafts import Draft
@@ -27,12 +28,22 @@ def describe_stall(view: View) -> str:
 
 
 def describe_idle(view: View, spec: JobSpec) -> str:
-    """What it says of workers in which the command runs nothing.
+    """What it says of workers in which the command runs nothing, and the cause, if that is known.
 
-    Only of a command that is known to start its processes there, and through the broker.
+    Only of a command that is known to start its processes there, and through the broker. What its
+    options tell is known of the one that runs while the template is the one that it was made from.
     """
     is_known = spec.launcher != OTHER and spec.attach_mode is AttachMode.KUBEXEC
-    return _find_problem(view, WORKERS_IDLE) if is_known else ""
+    told = _find_problem(view, WORKERS_IDLE) if is_known else ""
+    if not told or view.is_launcher_outdated:
+        return told
+    return f"{told}: {_explain_idle(spec, view.status.decided_replicas or 0)}"
+
+
+def _explain_idle(spec: JobSpec, workers: int) -> str:
+    if spec.is_alone:
+        return explain_alone(spec)
+    return explain_surplus(spec, workers) or explain_joining(spec)
 
 
 def describe_ring(view: View) -> str:

@@ -12,6 +12,7 @@ from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
 from et_kube.notices import is_long_over
 from et_operator.model.avoiding import list_avoided, pack_avoided
 from et_operator.model.conditions import is_true
+from et_operator.model.packing import digest
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.snapshots import Snapshot
@@ -161,6 +162,14 @@ class View(Presence):
         if self.launcher is not None and self.launcher.command_least is not None:
             return self.launcher.command_least
         return self.job.spec.command_least if self.job.spec is not None else 0
+
+    @property
+    def is_launcher_outdated(self) -> bool:
+        """Whether the launcher that is there was made from another template than the job has."""
+        pod = self.launcher
+        if pod is None or pod.is_deleting or pod.has_ended:
+            return False
+        return pod.template not in {"", digest(self.spec.launcher_template)}
 
     @property
     def launcher_name(self) -> str:

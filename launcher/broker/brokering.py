@@ -318,7 +318,10 @@ class Broker:
         leaving = (uid for uid in busy - listed.keys() if uid in members)
         others = sum(members[uid].state is not MemberState.GONE for uid in leaving)
         used = busy | self._blacklist.done
-        self._tell(WORKERS_IDLE, self._idleness.advance(listed, used, self._now, others=others))
+        told = self._idleness.advance(
+            listed, used, self._now, others=others, has_asked=memory.served_generation > 0
+        )
+        self._tell(WORKERS_IDLE, told)
 
     # ------------------------------------------------------------ leaving
 

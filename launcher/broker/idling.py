@@ -15,15 +15,13 @@ IDLE_SECONDS = 180.0
 """Without a process for so long, and it is told: a script that commits now and then lets new
 workers in sooner."""
 _NAMED = 3
-_NOWHERE = (
-    "the command runs no process in {where}: it may run in the launcher's own pod (horovodrun does "
-    "that where it is told of no hosts), or wait for something"
-)
+_NOWHERE = "the command has run no process in {where} for three minutes, {asked} the list of hosts"
 _SOME = (
-    "{idle} of {count} workers run no process: {names}. A command lets workers in at its next "
-    "commit (Horovod's state.commit()) or restart of its ranks, and where its own most (--max-np, "
-    "--nnodes) has room for them"
+    "{idle} of {count} workers have run no process for three minutes ({names}), {asked} the list "
+    "with them"
 )
+_ASKED = "though it has read", "and it has never asked for"
+"""Whether the command knows of them. Why it then does not use them, whoever knows it says."""
 
 
 class Idleness:
@@ -33,7 +31,13 @@ class Idleness:
         self._since: dict[str, float] = {}
 
     def advance(
-        self, listed: Mapping[str, str], used: Collection[str], now: float, *, others: int = 0
+        self,
+        listed: Mapping[str, str],
+        used: Collection[str],
+        now: float,
+        *,
+        others: int = 0,
+        has_asked: bool,
     ) -> str:
         """What is to be told, "" for nothing.
 
@@ -42,19 +46,20 @@ class Idleness:
             used: uids of pods in which something runs, or has done its part of the training.
             now: monotonic seconds.
             others: so many workers are on no list any more, and the command runs there still.
+            has_asked: the command has read the list.
         """
         self._since = {uid: self._since.get(uid, now) for uid in listed if uid not in used}
         idle = [uid for uid, since in self._since.items() if now >= since + IDLE_SECONDS]
         if not idle:
             return ""
-        everybody = len(listed) + others
+        everybody, asked = len(listed) + others, _ASKED[not has_asked]
         if len(idle) == everybody:
             where = "its only worker" if everybody == 1 else f"any of the {everybody} workers"
-            return _NOWHERE.format(where=where)
+            return _NOWHERE.format(where=where, asked=asked)
         names = sorted(listed[uid] for uid in idle)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         named = ", ".join(names[:_NAMED]) + more
-        return _SOME.format(idle=len(idle), count=everybody, names=named)
+        return _SOME.format(idle=len(idle), count=everybody, names=named, asked=asked)
 
     def due(self, now: float) -> float | None:
         """When the next of them has been idle for long enough."""

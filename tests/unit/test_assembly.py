@@ -14,6 +14,7 @@ from et_kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, TRAINING_JOBS, R
 from et_operator.assembly import Operator
 from et_operator.measuring import Metrics
 from et_operator.settings import Settings
+from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_process.supervising import run_for_ever
 from fakes.clients import Call, CallLog, GuardedApi, Moment
@@ -76,6 +77,30 @@ async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
         assert rig.count_pods("team") == 3
         assert rig.operator.describe_trouble() == ""  # or no rollout would come to its end
         assert rig.count_unseen() == 1
+
+
+async def test_jobs_in_trouble_are_counted_by_it_and_no_word_of_others_makes_a_row() -> None:
+    rig = Rig()
+    for name, kinds in {
+        "one": ["WorkersIdle", "Running"],
+        "two": ["WorkersIdle", "MyOwn"],
+        "three": ["YourOwn"],
+        "over": ["WorkersIdle", "Failed"],
+    }.items():
+        job = make_job()
+        job["metadata"]["name"] = name
+        stored = rig.cluster.create(TRAINING_JOBS, "team", job)
+        conditions = [{"type": kind, "status": "True", "reason": "R"} for kind in kinds]
+        Ingest(rig.store).upsert(TRAINING_JOBS, {**stored, "status": {"conditions": conditions}})
+    rig.operator.measure()
+    family = "et_operator_job_troubles"
+    rows = {
+        sample.labels["condition"]: sample.value
+        for found in rig.metrics.registry.collect()
+        for sample in found.samples
+        if sample.name == family
+    }
+    assert rows == {"WorkersIdle": 2, "other": 2}
 
 
 @pytest.mark.parametrize("namespaces", [("team", "gone"), ()])

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from et_operator.measuring import Metrics
+from et_operator.model.conditions import TROUBLES, USUAL
 from et_scheduler.measuring import Metrics as SchedulerMetrics
 from tests.points import POINTS
 
@@ -90,6 +91,13 @@ def test_the_metrics_are_those_of_the_code():
     }
     page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == kept
+
+
+def test_each_condition_of_a_job_is_a_usual_one_or_a_trouble():
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    table = page.split("## Conditions of a TrainingJob\n")[1].split("\n\n")[1]
+    told = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
+    assert told == USUAL | TROUBLES
 
 
 def test_alerts_and_advice_name_metrics_that_exist():

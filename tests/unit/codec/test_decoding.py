@@ -158,7 +158,9 @@ def test_what_is_ignored_is_named():
     pod(manifest["spec"], "launcher")["restartPolicy"] = "Always"
     role(manifest["spec"], "launcher")["restartPolicy"] = "Never"
     manifest["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "keys"}
-    launcher, worker, secret = decode_job(manifest).warnings
+    warnings = decode_job(manifest).warnings
+    assert {warning.kind for warning in warnings} == {"SpecWarning"}
+    launcher, worker, secret = (warning.text for warning in warnings)
     assert launcher.startswith("spec.etReplicaSpecs.launcher.template.spec.restartPolicy: Always")
     assert worker.startswith("spec.etReplicaSpecs.worker.restartPolicy: OnFailure is ignored")
     assert "ssh-secret is ignored" in secret
@@ -175,11 +177,11 @@ def test_what_would_start_containers_anew_is_ignored_and_named():
     pod(manifest["spec"], "launcher")["containers"][0]["restartPolicy"] = "Never"
     path = "spec.etReplicaSpecs.worker.template.spec"
     end = "is ignored, pods are never restarted in place: use spec.restartPolicy"
-    assert decode_job(manifest).warnings == (
+    assert [warning.text for warning in decode_job(manifest).warnings] == [
         f"{path}.containers[0].restartPolicy {end}",
         f"{path}.containers[0].restartPolicyRules {end}",
         f"{path}.initContainers[0].restartPolicyRules {end}",
-    )
+    ]
 
 
 def test_the_predecessors_annotation_suspends():
@@ -330,7 +332,8 @@ def test_a_command_that_needs_more_than_it_is_started_with_is_told(
     job = decode_job(manifest)
     assert job.spec is not None
     assert job.spec.command_least == 2
-    assert any("needs 2 workers, and is started with 1" in w for w in job.warnings) is is_told
+    told = "needs 2 workers, and is started with 1"
+    assert any(told in w.text for w in job.warnings if w.kind == "CommandWarning") is is_told
 
 
 OURS = "--host-discovery-script /etc/edl/discover_hosts.sh"
@@ -346,6 +349,13 @@ OURS = "--host-discovery-script /etc/edl/discover_hosts.sh"
         ),
         (f"horovodrun -np 2 --max-np 4 {OURS} python t", 4, "Raise it (--max-np 8) or"),
         ("torchrun --nnodes 1:2 t", 4, "lets 2 workers take part at most, and 4 are allowed"),
+        ("torchrun --nnodes 1:2 t", 4, "Raise its --nnodes (--nnodes=1:4) or"),
+        ("torchrun --nnodes 2 t", 4, "Raise its --nnodes (--nnodes=3) or"),
+        ("torchrun --nnodes 3 t", 4, ""),
+        ("torchrun t", 4, "workers run nothing. Give it --nnodes=1:4, and no rendezvous"),
+        ("mpirun -np 3 t", 4, ""),
+        ("deepspeed t", 4, ""),
+        ("python3 t", 4, ""),
         (f"horovodrun -np 2 --max-np 4 {OURS} python t", None, "and 3 are allowed"),
         (f"horovodrun -np 2 --max-np 8 {OURS} python t", 4, ""),
         ("horovodrun -np 2 python t", 4, f"Give it {OURS}"),
@@ -357,7 +367,8 @@ def test_workers_that_would_run_nothing_are_told(command: str, most: int | None,
     role = manifest["spec"]["etReplicaSpecs"]["launcher"]
     role["template"]["spec"]["containers"][0]["command"] = command.split()
     warnings = decode_job(manifest).warnings
-    assert any(said in warning for warning in warnings) if said else warnings == ()
+    told = [warning.text for warning in warnings if warning.kind == "CommandWarning"]
+    assert any(said in text for text in told) if said else warnings == ()
 
 
 @pytest.mark.parametrize("right", ["files", "environment", "shell"])

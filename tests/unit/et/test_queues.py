@@ -313,7 +313,7 @@ def test_an_ended_job_says_how_long_ago_its_error_once_and_what_was_wrong_with_i
     assert desk.type("why", "plain") == 0
     assert "plain  Failed  after 60s, 6m0s ago" in desk.out
     words = " ".join(desk.out.split())
-    assert "SpecWarning: the command of the launcher tells horovodrun of no hosts" in words
+    assert "CommandWarning: the command of the launcher tells horovodrun of no hosts" in words
 
     assert desk.type("describe", "plain") == 0
     words = " ".join(desk.out.split())

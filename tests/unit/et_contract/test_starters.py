@@ -198,6 +198,7 @@ def test_with_how_few_workers_it_goes_on(words: str, least: int):
         ("horovodrun -np 2 --max-np 4 -H a:4 python t", 0),
         (f"horovodrun --max-np 4 {OURS} x; horovodrun --max-np 8 {OURS} y", 4),
         (f"horovodrun --max-np 4 {OURS} x; horovodrun {OURS} y", 0),
+        ("torchrun --nnodes=2 t", 2),
         ("torchrun --nnodes=3:4 t", 4),
         ("torchrun --nnodes=3:44444444444 t", 0),
         ("mpirun -np 4 x", 0),
@@ -208,7 +209,7 @@ def test_with_how_many_workers_it_runs_at_most(words: str, most: int):
 
 
 @pytest.mark.parametrize(
-    ("words", "is_hostless"),
+    ("words", "is_alone"),
     [
         ("horovodrun -np 2 python t", True),
         ("horovodrun --min-np 2 --max-np 4 python t", True),
@@ -220,13 +221,25 @@ def test_with_how_many_workers_it_runs_at_most(words: str, most: int):
         ("horovodrun -np 2 $MORE python t", False),
         ("horovodrun -np 2 --config-file my.yaml python t", False),
         ("horovodrun --check-build", False),
+        ("torchrun t", True),
+        ("torchrun --nnodes=1 t", True),
+        ("torchrun --nnodes 1:1 t", True),
+        ("torchrun --standalone --nnodes=1:4 t", True),
+        ("torchrun --nnodes=2:4 --rdzv_endpoint=other:29400 t", True),
+        ("torchrun --nnodes=2:4 --rdzv-backend=etcd t", True),
+        ("torchrun --nnodes=2 --master_addr=node-1 t", True),
+        ("torchrun --nnodes=2:4 --rdzv-backend=c10d t", False),
         ("torchrun --nnodes=1:4 t", False),
+        ("torchrun --nnodes=10 t", False),
+        ("torchrun $MORE t", False),
+        ("torchrun prepare.py && torchrun --nnodes=1:4 t", False),
         ("mpirun -np 4 x", False),
+        ("deepspeed t", False),
         ("python3 train.py", False),
     ],
 )
-def test_whether_it_is_told_of_hosts(words: str, *, is_hostless: bool):
-    assert starters.choose(["sh", "-c", words]).is_hostless is is_hostless
+def test_whether_it_stays_in_the_launchers_own_pod(words: str, *, is_alone: bool):
+    assert starters.choose(["sh", "-c", words]).is_alone is is_alone
 
 
 def test_a_wish_decides():

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from et_operator.model.specs import AttachMode, RestartPolicy, StallPolicy
-from tests.planning_makers import ModelWorld, make_job
+from tests.planning_makers import ModelWorld, make_job, make_template
 
 HANGS = "it hangs"
 
@@ -74,6 +74,39 @@ def test_workers_that_run_nothing_are_shown_of_commands_that_are_known(
     assert world.condition("LauncherTrouble") is None
     tell(world)
     assert world.condition("WorkersIdle") == ("False" if is_told else None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        ({"is_alone": True}, "tells horovodrun of no hosts: its processes run in the launcher's"),
+        (
+            {"command_most": 1, "slots_per_worker": 4},
+            "and there are 2: those above run nothing. Raise it (--max-np 8) or have fewer workers",
+        ),
+        ({"command_most": 2}, "lets others in when the script next commits (state.commit())"),
+        ({"launcher": "torchrun", "command_most": 1}, "Raise its --nnodes (--nnodes=1:2)"),
+        ({"launcher": "torchrun", "is_alone": True}, "tells torchrun of one node, or of a"),
+        ({"launcher": "torchrun"}, "begins with the least of its --nnodes"),
+        ({"launcher": "mpirun", "is_elastic": False}, "mpirun starts its processes once, as many"),
+    ],
+)
+def test_why_workers_run_nothing_is_told_as_far_as_the_command_tells_it(
+    spec: dict[str, object], cause: str
+) -> None:
+    world = start(**({"launcher": "horovodrun"} | spec))
+    idle = "1 of 2 workers have run no process"
+    tell(world, WorkersIdle=idle)
+    assert world.message("WorkersIdle").startswith(f"{idle}: ")
+    assert cause in world.message("WorkersIdle")
+
+
+def test_of_a_command_that_was_edited_since_no_cause_is_made_up() -> None:
+    world = start(launcher="horovodrun")
+    template = make_template(image="other", command=["horovodrun"])
+    world.edit(launcher_template=template, command_most=1)
+    tell(world, WorkersIdle="1 of 2 workers run no process")
+    assert world.message("WorkersIdle") == "1 of 2 workers run no process"
 
 
 @pytest.mark.point("case-26")

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from et_kube.resources import PODS, TRAINING_JOBS
 from et_operator.model.actions import Create
+from et_operator.model.jobs import Misfit
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import LauncherCreation
@@ -338,9 +339,10 @@ def test_a_pass_that_writes_the_spec_leaves_the_status_for_the_next_one() -> Non
 
 
 def test_what_a_manifest_says_in_vain_is_said() -> None:
-    world = ModelWorld(replace(make_job(), warnings=("restartPolicy of a container is ignored",)))
+    said = (Misfit("SpecWarning", "it is ignored"), Misfit("CommandWarning", "tells of no hosts"))
+    world = ModelWorld(replace(make_job(), warnings=said))
     world.settle()
-    assert [e.message for e in world.events if e.is_warning] == list(world.job.warnings)
+    assert [(e.reason, e.message) for e in world.events if e.is_warning] == list(said)
 
 
 def test_pods_are_created_from_a_job_that_was_just_read() -> None:

@@ -912,7 +912,8 @@ def test_workers_in_which_nothing_runs_for_three_minutes_are_told_by_name():
     assert rig.report.problems == {}
     rig.wait(1.0)
     assert rig.report.problems["WorkersIdle"].startswith(
-        "4 of 6 workers run no process: job-worker-2, job-worker-3, job-worker-4 and 1 more. "
+        "4 of 6 workers have run no process for three minutes "
+        "(job-worker-2, job-worker-3, job-worker-4 and 1 more), "
     )
     rig.peer(50, frames.SPAWN, A, host="job-worker-2", command="train", ranks=1)
     rig.hear(2, frames.SPAWNED, A, pid=9, instance="i")
@@ -927,10 +928,21 @@ def test_a_command_that_runs_nothing_in_any_worker_is_told():
     rig = make_told()
     rig.wait(180.0)
     assert rig.report.problems["WorkersIdle"].startswith(
-        "the command runs no process in any of the 2 workers: "
+        "the command has run no process in any of the 2 workers for three minutes, "
     )
     rig.peer(PID1, frames.ENDED, code=0)
     assert rig.report.problems == {}
+
+
+def test_whether_the_command_has_asked_for_the_list_is_told_with_them():
+    rig = make_told()
+    rig.wait(180.0)
+    assert rig.report.problems["WorkersIdle"].endswith(
+        ", and it has never asked for the list of hosts"
+    )
+    rig.read()
+    rig.wait(1.0)
+    assert rig.report.problems["WorkersIdle"].endswith(", though it has read the list of hosts")
 
 
 def test_one_that_leaves_and_still_trains_is_counted_among_those_that_run_something():
@@ -939,14 +951,14 @@ def test_one_that_leaves_and_still_trains_is_counted_among_those_that_run_someth
     rig.configure({2: ACTIVE})
     rig.welcome(2)
     rig.wait(180.0)
-    some = "1 of 2 workers run no process: job-worker-2. A command lets workers in at its next "
+    some = "1 of 2 workers have run no process for three minutes (job-worker-2), "
     assert rig.report.problems["WorkersIdle"].startswith(some)
     rig.configure({0: DRAINING}, replicas=1)
     rig.wait(60.0)
     assert rig.report.problems["WorkersIdle"].startswith(some)
     end_session(rig, 0, 0)
     assert rig.report.problems["WorkersIdle"].startswith(
-        "the command runs no process in its only worker: "
+        "the command has run no process in its only worker for three minutes, "
     )
 
 
@@ -962,7 +974,7 @@ def test_who_has_done_his_part_of_a_training_is_not_idle_until_another_begins():
     rig.wait(179.0)
     assert rig.report.problems == {}
     rig.wait(1.0)
-    assert rig.report.problems["WorkersIdle"].startswith("1 of 2 workers run no process: ")
+    assert rig.report.problems["WorkersIdle"].startswith("1 of 2 workers have run ")
 
 
 def test_before_the_command_no_worker_is_idle():

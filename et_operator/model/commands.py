@@ -1,0 +1,78 @@
+"""What a launcher's command says itself of where it runs its processes, and with how many workers.
+
+Sentences for people, of what its options tell (et_contract/starters.py).
+"""
+
+from __future__ import annotations
+
+from et_contract.paths import DISCOVER_SCRIPT
+from et_operator.model.specs import JobSpec
+from et_operator.model.texts import count
+
+
+def explain_alone(spec: JobSpec) -> str:
+    """That the command keeps its processes in the launcher's own pod, and what leads them out."""
+    if _is_horovodrun(spec):
+        return (
+            "the command of the launcher tells horovodrun of no hosts: its processes run in the "
+            "launcher's own pod, or it ends at once, and workers run nothing. Give it "
+            f"--host-discovery-script {DISCOVER_SCRIPT}"
+        )
+    least, most = spec.worker.min_replicas or 1, max(_count_allowed(spec), 2)
+    return (
+        "the command of the launcher tells torchrun of one node, or of a rendezvous of its own: "
+        "its processes run in the launcher's own pod, and workers run nothing. Give it "
+        f"--nnodes={least}:{most}, and no rendezvous"
+    )
+
+
+def explain_small(spec: JobSpec) -> str:
+    """That the command lets fewer workers take part than may come; "" where it does not."""
+    allowed = _count_allowed(spec) if spec.is_elastic else spec.worker.replicas
+    return _explain_most(spec, allowed, f"{allowed} are allowed")
+
+
+def explain_surplus(spec: JobSpec, workers: int) -> str:
+    """The same of so many workers that are there."""
+    return _explain_most(spec, workers, f"there are {workers}")
+
+
+def explain_joining(spec: JobSpec) -> str:
+    """When the command begins to use a worker that is on the list."""
+    if not spec.is_elastic:
+        return (
+            f"{spec.launcher} starts its processes once, as many as its own options say: the "
+            "others stay idle until its end"
+        )
+    if _is_horovodrun(spec):
+        return (
+            "horovodrun begins once there are as many as its -np says, and lets others in when the "
+            "script next commits (state.commit()): a script without commits lets nobody in"
+        )
+    return f"{spec.launcher} begins with the least of its --nnodes, and lets in up to the most"
+
+
+def _explain_most(spec: JobSpec, number: int, so_many: str) -> str:
+    most, slots = spec.command_most, spec.slots_per_worker
+    if not most or most >= number:
+        return ""
+    if _is_horovodrun(spec):
+        return (
+            f"the command's --max-np is for {count(most, 'worker')} of slotsPerWorker {slots} at "
+            f"most, and {so_many}: those above run nothing. Raise it (--max-np {number * slots}) "
+            f"or have fewer workers (maxReplicas {most})"
+        )
+    least = f"{spec.worker.min_replicas or 1}:" if spec.is_elastic else ""
+    return (
+        f"the command of the launcher lets {count(most, 'worker')} take part at most, and "
+        f"{so_many}: those above run nothing. Raise its --nnodes (--nnodes={least}{number}) or "
+        "have fewer workers"
+    )
+
+
+def _count_allowed(spec: JobSpec) -> int:
+    return max(spec.worker.max_replicas or 0, spec.worker.replicas)
+
+
+def _is_horovodrun(spec: JobSpec) -> bool:
+    return spec.launcher.startswith("horovodrun")
