@@ -16,7 +16,7 @@ from et.quickjobs import QuickJob, build_job
 from et.reading import has_ended, read_pods_called
 from et.screens import Screen
 from et.scripts import ANNOTATION, FOLDER, build_files, name_files, name_job, read_files
-from et.submitting import hint_at_followers
+from et.submitting import hint_at_followers, warn_of_misfits
 from et.suspending import resume
 from et.waiting import Look, wait_until
 from et_kube.errors import AlreadyExists, NotFound, Refused
@@ -82,8 +82,7 @@ async def run_script(
         screen.hint("a quota has no room beside the one that is in the way, which counts in it")
     await _make_room(cluster, screen, run.name, former, is_sure=is_sure, limit=limit)
     stored = await _create(cluster, screen, run)
-    for misfit in decode_job(stored).warnings:
-        screen.warn(misfit.text)
+    warn_of_misfits(screen, stored)
     if as_json:
         screen.show_json(stored)
     else:

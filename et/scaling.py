@@ -16,6 +16,7 @@ from et.screens import Screen
 from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json, Ref, Resource
 from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.model.commands import explain_surplus
 from et_operator.model.conditions import Condition, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.scalings import Scaling
@@ -47,15 +48,19 @@ async def scale(cluster: Cluster, screen: Screen, name: str, wish: Wish, *, as_j
         raise EtError(f"{name} has ended ({job.status.phase}): {explain_end(job)}")
     check_queue(job, read_admission(found), wish)
     quiet = Screen(screen.err, screen.err) if as_json else screen
+    if surplus := _explain_surplus(job, wish):
+        quiet.warn(surplus)
+    is_at_commits = lets_in_at_commits(job) and not surplus
     if wish.to is not None:
-        return await _set_replicas(cluster, screen, quiet, job, wish, as_json=as_json)
+        number = ReplicasWait(quiet, wish.to, is_at_commits=is_at_commits)
+        return await _set_replicas(cluster, screen, job, wish, number, as_json=as_json)
     resource, body = _build(job, wish)
     created = await cluster.api.create(resource, cluster.namespace, body)
     scaling = decode_scaling(created)
     what = f"{resource.kind} {scaling.name}"
     quiet.say(f"{what} is created for {name}{_describe_limit(scaling)}")
     ref = Ref(resource, cluster.namespace, scaling.name)
-    waiting = ScalingWait(quiet, created, is_at_commits=lets_in_at_commits(job))
+    waiting = ScalingWait(quiet, created, is_at_commits=is_at_commits)
     if wish.wait is not None:
         limit = wish.wait if scaling.timeout is None else max(wish.wait, scaling.timeout + SPARE)
         end = f"kubectl delete {resource.kind.lower()} {scaling.name} -n {cluster.namespace}"
@@ -83,6 +88,15 @@ def check_queue(job: TrainingJob, admission: Admission | None, wish: Wish) -> No
         f"{job.key.name} is in queue {queue}, where et-scheduler says how many workers it "
         f"has: {advice}"
     )
+
+
+def _explain_surplus(job: TrainingJob, wish: Wish) -> str:
+    """That the command has no room for those who are to come; "" where it has, or nobody comes."""
+    if job.spec is None:
+        return ""
+    has = job.status.decided_replicas or job.spec.worker.replicas
+    target = wish.to or has + (wish.by or 0)
+    return explain_surplus(job.spec, target) if target > has else ""
 
 
 def check_bounds(job: TrainingJob, target: int) -> None:
@@ -133,15 +147,20 @@ def _describe_limit(scaling: Scaling) -> str:
 
 
 async def _set_replicas(
-    cluster: Cluster, screen: Screen, quiet: Screen, job: TrainingJob, wish: Wish, *, as_json: bool
+    cluster: Cluster,
+    screen: Screen,
+    job: TrainingJob,
+    wish: Wish,
+    waiting: ReplicasWait,
+    *,
+    as_json: bool,
 ) -> bool:
     ref = Ref(TRAINING_JOBS, cluster.namespace, job.key.name)
     before = job.spec.worker.replicas if job.spec else 0
-    target = wish.to or 0
+    quiet, target = waiting.screen, waiting.target
     check_bounds(job, target)
     await cluster.api.patch(ref, {"spec": {"replicas": target}}, subresource="scale")
     quiet.say(f"{job.key.name}: {before} -> {count(target, 'worker')} asked for")
-    waiting = ReplicasWait(quiet, target, is_at_commits=lets_in_at_commits(job))
     if wish.wait is not None:
         what = f"the change to {count(target, 'worker')}"
         name = job.key.name

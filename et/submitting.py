@@ -55,6 +55,8 @@ async def submit_and_watch(
         quiet = Screen(screen.err, screen.err) if as_json else screen
         number = manner.change.replicas
         stored = await update(cluster, quiet, objects, namespace=namespace, replicas=number)
+        for job in stored:
+            warn_of_misfits(screen, job)
         if as_json:
             screen.show_json(stored[0] if len(stored) == 1 else stored)
     if not manner.is_watching:
@@ -75,8 +77,7 @@ async def submit(
         stored = await cluster.api.create(resource, place, body)
         created.append(stored)
         if resource is TRAINING_JOBS:
-            for misfit in decode_job(stored).warnings:
-                screen.warn(misfit.text)
+            warn_of_misfits(screen, stored)
         if as_json:
             continue
         screen.say(f"{resource.kind} {get_meta(stored, 'name')} is created in namespace {place}")
@@ -85,6 +86,12 @@ async def submit(
     if as_json:
         screen.show_json(created[0] if len(created) == 1 else created)
     return created
+
+
+def warn_of_misfits(screen: Screen, job: Json) -> None:
+    """What does nothing in it, or does not go together."""
+    for misfit in decode_job(job).warnings:
+        screen.warn(misfit.text)
 
 
 def hint_at_followers(screen: Screen, job: Json) -> None:

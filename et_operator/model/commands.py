@@ -34,7 +34,7 @@ def explain_small(spec: JobSpec) -> str:
 
 def explain_surplus(spec: JobSpec, workers: int) -> str:
     """The same of so many workers that are there."""
-    return _explain_most(spec, workers, f"there are {workers}")
+    return _explain_most(spec, workers, f"there are to be {workers}")
 
 
 def explain_joining(spec: JobSpec) -> str:

@@ -183,7 +183,7 @@ def _explain(draft: Draft, pod: Pod, tell: Tell) -> str:
 
 def _list_drains(draft: Draft, leaving: Sequence[WorkerRecord]) -> Iterator[str]:
     view = draft.view
-    ends: dict[datetime, list[str]] = {}
+    ends: dict[tuple[datetime, datetime], list[str]] = {}
     gone: dict[str, list[str]] = {}
     for record in leaving:
         pod = view.pods.get(record.uid)
@@ -194,11 +194,12 @@ def _list_drains(draft: Draft, leaving: Sequence[WorkerRecord]) -> Iterator[str]
             gone.setdefault(end, []).append(record.name)
         elif record.waiting_since and record.reason != FORCED and record.uid not in view.closed:
             forced = record.waiting_since + draft.spec.drain_timeout
-            ends.setdefault(forced, []).append(record.name)
-    for moment, names in sorted(ends.items()):
+            ends.setdefault((forced, record.waiting_since), []).append(record.name)
+    for (forced, asked), names in sorted(ends.items()):
         yield (
-            f"{name_some(sorted(names))}: to end their processes, as Horovod does at the next "
-            f"commit; ended by force at {show_time(moment)} (drainTimeoutSeconds)"
+            f"{name_some(sorted(names))}: asked at {show_time(asked)} to end their processes, as "
+            f"Horovod does at the next commit; ended by force at {show_time(forced)} "
+            "(drainTimeoutSeconds)"
         )
     for text, names in sorted(gone.items()):
         yield f"{name_some(sorted(names))}: their pods end{text}"

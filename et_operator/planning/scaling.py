@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from et_operator.model.commands import explain_surplus
 from et_operator.model.scalings import Scaling
 from et_operator.model.statuses import Outcome, ScalingKind, ScalingRecord, WorkerId, WorkerState
 from et_operator.model.texts import MAX_MESSAGE, count, cut
@@ -127,6 +128,9 @@ def _start(draft: Draft, record: ScalingRecord, names: tuple[str, ...] = ()) -> 
     choice = draft.status.scaling.choice if draft.status.scaling else ""
     why = f" ({choice})" if choice else ""
     draft.tell("Scaling", f"{name_scaling(record)}: {record.base} -> {record.target} workers{why}")
+    surplus = explain_surplus(draft.spec, record.target)
+    if surplus and record.target > record.base and not draft.view.is_launcher_outdated:
+        draft.tell("CommandWarning", surplus, is_warning=True)
 
 
 def _grow_once_admitted(draft: Draft, scaling: ScalingRecord) -> None:

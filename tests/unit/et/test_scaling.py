@@ -11,10 +11,12 @@ import pytest
 
 from et.errors import EtError
 from et.scaling import ScalingWait, Wish, check_queue, complete_names, scale
+from et.screens import Screen
 from et_contract.admissions import AdmissionState, Elasticity
 from et_kube.errors import NotFound
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Json
 from et_scheduler.model.jobs import Admission
+from tests.makers import make_job as make_manifest
 from tests.planning_makers import make_job
 from tests.simulation.lives import start
 from tests.simulation.worlds import SimulatedWorld
@@ -23,9 +25,11 @@ from tests.unit.et.rigs import join, make_screen, read
 LONG = timedelta(minutes=5)
 
 
-async def run(world: SimulatedWorld, wish: Wish, *, as_json: bool = False) -> tuple[bool, str]:
+async def run(
+    world: SimulatedWorld, wish: Wish, *, as_json: bool = False, screen: Screen | None = None
+) -> tuple[bool, str]:
     """Scale and let the operator work until nothing moves; whether it succeeded, and the words."""
-    screen = make_screen()
+    screen = screen or make_screen()
     async with asyncio.TaskGroup() as group:
         work = scale(join(world), screen, "train", wish, as_json=as_json)
         task = group.create_task(work)
@@ -51,6 +55,27 @@ async def test_more_workers_are_named_when_they_have_joined(world: SimulatedWorl
     assert words.count("training uses them from its next commit on") == 1
     assert "succeeded: the job has 4 workers" in words
     assert len(world.workers()) == 4
+
+
+@pytest.mark.parametrize("wish", [Wish(by=2, wait=LONG), Wish(to=4, wait=LONG)])
+async def test_who_asks_for_more_than_the_command_has_room_for_is_warned(wish: Wish):
+    world, job = SimulatedWorld(), make_manifest(minReplicas=1, maxReplicas=4)
+    launcher = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]
+    launcher["command"] = [*launcher["command"][:-1], "--max-np", "3", "train.py"]
+    world.create(TRAINING_JOBS, job)
+    await world.until(lambda: world.phase() == "Running" and world.broker.has_started("train"))
+    screen = make_screen()
+
+    succeeded, words = await run(world, wish, screen=screen)
+
+    assert succeeded
+    assert "worker-3 joined" in words
+    assert "training uses them" not in words
+    assert read(screen.err) == (
+        "warning: the command's --max-np is for 3 workers of slotsPerWorker 1 at most, and there "
+        "are to be 4: those above run nothing. Raise it (--max-np 4) or have fewer workers "
+        "(maxReplicas 3)"
+    )
 
 
 async def test_a_worker_by_name_leaves_and_how_it_left_is_told(world: SimulatedWorld):

@@ -305,6 +305,22 @@ def test_what_is_applied_leaves_the_file_as_it_is():
     assert count(manifest) == 2
 
 
+def test_a_change_that_leaves_workers_without_anything_to_run_is_told(tmp_path: Path):
+    desk, path = Desk(), tmp_path / "job.yaml"
+    manifest = make(workers=2)
+    launcher = manifest["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]
+    launcher["command"] = [*launcher["command"][:-1], "--max-np", "4", "train.py"]
+    for most, told in (
+        (4, ""),
+        (8, "--max-np is for 4 workers of slotsPerWorker 1 at most, and 8"),
+    ):
+        manifest["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = most
+        path.write_text(json.dumps(manifest), encoding="utf-8")
+        assert desk.type("submit", "--update", str(path)) == 0
+        assert told in desk.err
+        assert ("warning: " in desk.err) is bool(told)
+
+
 def test_replicas_count_where_they_are_said(tmp_path: Path):
     desk, path = Desk(), tmp_path / "job.yaml"
     path.write_text(json.dumps(make(workers=2)), encoding="utf-8")

@@ -149,8 +149,9 @@ def test_a_scale_in_names_who_must_commit_and_when_they_are_ended_by_force() -> 
     world.wait(15)
     world.settle()
     told = (
-        "3 -> 2 workers; waits: job-worker-2: to end their processes, as Horovod does at the next "
-        "commit; ended by force at 2026-01-01 12:06:21 UTC (drainTimeoutSeconds)"
+        "3 -> 2 workers; waits: job-worker-2: asked at 2026-01-01 12:00:21 UTC to end their "
+        "processes, as Horovod does at the next commit; ended by force at 2026-01-01 12:06:21 UTC "
+        "(drainTimeoutSeconds)"
     )
     assert (read_scaling(world, "less"), read_job(world)) == (told, told)
     assert rest(world, 300) == 0

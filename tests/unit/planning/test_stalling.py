@@ -82,7 +82,7 @@ def test_workers_that_run_nothing_are_shown_of_commands_that_are_known(
         ({"is_alone": True}, "tells horovodrun of no hosts: its processes run in the launcher's"),
         (
             {"command_most": 1, "slots_per_worker": 4},
-            "and there are 2: those above run nothing. Raise it (--max-np 8) or have fewer workers",
+            "and there are to be 2: those above run nothing. Raise it (--max-np 8) or have fewer",
         ),
         ({"command_most": 2}, "lets others in when the script next commits (state.commit())"),
         ({"launcher": "torchrun", "command_most": 1}, "Raise its --nnodes (--nnodes=1:2)"),
@@ -99,6 +99,20 @@ def test_why_workers_run_nothing_is_told_as_far_as_the_command_tells_it(
     tell(world, WorkersIdle=idle)
     assert world.message("WorkersIdle").startswith(f"{idle}: ")
     assert cause in world.message("WorkersIdle")
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(3, False), (4, True)])
+def test_a_scaling_beyond_what_the_command_has_room_for_is_told_as_it_begins(
+    number: int, *, is_told: bool
+) -> None:
+    world = start(launcher="horovodrun", command_most=3)
+    world.edit(replicas=number)
+    world.settle()
+    told = [e.message for e in world.events if e.reason == "CommandWarning"]
+    assert [f"and there are to be {number}" in text for text in told] == [True] * is_told
+    world.edit(replicas=2)
+    world.settle()
+    assert len([e for e in world.events if e.reason == "CommandWarning"]) == is_told
 
 
 def test_of_a_command_that_was_edited_since_no_cause_is_made_up() -> None:
