@@ -52,6 +52,14 @@ KUBECTL = sorted({code for code in OURS if code.startswith("kubectl ") and "crea
 FIELDS = sorted({code for code in OURS if FIELD.fullmatch(code)})
 
 
+def test_nobody_is_told_to_wait_for_the_good_end_of_a_scaling_alone():
+    """A wait for ScaleSucceeded sits out its time-out where the scaling has failed."""
+    lines = [line for page in PAGES for line in page.read_text("utf-8").splitlines()]
+    waits = [line for line in lines if re.match(r"kubectl wait scale(in|out)", line)]
+    assert len(waits) >= 2
+    assert all("{.status.completionTime}" in wait for wait in waits)
+
+
 def test_the_tables_have_commands_and_fields():
     assert len(TYPED) > 40
     assert len(KUBECTL) > 8
