@@ -110,8 +110,7 @@ def list_notes(view: View) -> dict[str, str]:
         c.type: f"trouble: {c.type}: {c.message or c.reason}" for c in find_troubles(conditions)
     }
     found = {c.type: c.message for c in conditions if c.status == "True"}
-    _, sign, wait = found.get("Scaling", "").partition("; waits: ")
-    if sign:
+    if wait := find_wait(view.job):
         notes["the wait of the scaling"] = f"the scaling waits: {wait}"
     if AWAITING in found:
         notes["the wait"] = f"waits: {found[AWAITING]}"
@@ -148,6 +147,7 @@ def _list_facts(view: View, now: datetime, shown: int) -> Iterator[tuple[str, st
         lines = [f"... {left_out} before these", *rest] if rest else [f"{left_out} not shown"]
     for index, line in enumerate(lines):
         yield "scalings" if index == 0 else "", line
+    yield from _list_waits(job)
     for trouble in list_troubles(job):
         yield "trouble", Text(trouble, style="yellow")
     if view.note:
@@ -155,6 +155,21 @@ def _list_facts(view: View, now: datetime, shown: int) -> Iterator[tuple[str, st
     if has_ended(job):
         style = "green" if job.status.phase == "Succeeded" else "red"
         yield "end", Text(explain_end(job), style=style)
+
+
+def _list_waits(job: TrainingJob) -> Iterator[tuple[str, str]]:
+    """What is waited for; that of a ScaleIn or ScaleOut is told with it."""
+    record, found = job.status.scaling, job.status.conditions
+    waits = [c.message for c in found if c.type == AWAITING and c.status == "True"]
+    if record is not None and record.kind.is_number:
+        waits = [find_wait(job), *waits]
+    yield from (("waits", wait) for wait in waits if wait)
+
+
+def find_wait(job: TrainingJob) -> str:
+    """For what the scaling waits that goes on, as the condition says it; "" for nothing."""
+    found = (c for c in job.status.conditions if c.type == "Scaling" and c.status == "True")
+    return next((c.message.partition("; waits: ")[2] for c in found), "")
 
 
 def _list_training(view: View, now: datetime) -> Iterator[tuple[str, str | Text]]:

@@ -12,6 +12,7 @@ from et.steps import Progress, Step
 from et_operator.codec.decoding import decode_scaling
 from et_operator.model.conditions import Condition
 from et_operator.model.scalings import Scaling
+from et_operator.model.statuses import ScalingKind, ScalingRecord
 from fakes.clock import START
 from tests.makers import make_scale_out
 from tests.planning_makers import make_job
@@ -54,6 +55,21 @@ def test_where_there_is_room_all_is_shown():
     lines = draw(make_view(3), 40)
 
     assert [sum(f"grow-{n}:" in line for line in lines) for n in range(3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("kind", "times"), [(ScalingKind.REPLICAS, 1), (ScalingKind.OUT, 0)])
+def test_what_is_waited_for_is_shown_and_that_of_a_scaling_once(kind: ScalingKind, times: int):
+    """A ScaleOut says it in its own line."""
+    view = make_view(0)
+    waits = (
+        Condition("Scaling", "True", "Replicas", "2 -> 4 workers; waits: job-worker-2: Pending"),
+        Condition("Awaiting", "True", "Awaiting", "job-launcher: ImagePullBackOff"),
+    )
+    record = ScalingRecord(kind, "", "", 2, 4, START)
+    view.job = replace(view.job, status=replace(view.job.status, conditions=waits, scaling=record))
+    lines = draw(view, 40)
+    assert sum("waits" in line and "job-launcher: ImagePullBackOff" in line for line in lines) == 1
+    assert sum("waits" in line and "job-worker-2: Pending" in line for line in lines) == times
 
 
 @pytest.mark.parametrize("height", [9, 10, 14])
