@@ -65,10 +65,13 @@ def list_notes(job: TrainingJob, pods: Sequence[Pod], only: Collection[str]) -> 
         told = told if wanted or only else f"{name} has no pods now"
         yield f"{told}: `et describe {name}` says what it waits for"
     launchers = [pod for pod in wanted if pod.role is Role.LAUNCHER]
-    if job.status.epoch > 1 and len(launchers) == 1:
+    gone = job.status.epoch - len(launchers)
+    if launchers and gone > 0:
+        those = "the first one printed went with its pod"
+        those = those if gone == 1 else f"the first {gone} printed went with their pods"
         yield (
-            f"this is launcher number {job.status.epoch} of {name}: what those before it printed "
-            f"went with their pods; `et describe {name}` has how they ended"
+            f"this is launcher number {job.status.epoch} of {name}: what {those}; "
+            f"`et describe {name}` has how they ended"
         )
 
 

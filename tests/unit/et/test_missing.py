@@ -134,9 +134,26 @@ async def test_a_restarted_launcher_says_that_it_is_not_the_first():
 
     assert read(screen.out) == "launcher-r1 | again"
     assert read(screen.err) == (
-        "this is launcher number 2 of train: what those before it printed went with their pods; "
+        "this is launcher number 2 of train: what the first one printed went with its pod; "
         "`et describe train` has how they ended"
     )
+
+
+async def test_the_log_of_the_launcher_before_is_shown_beside_the_one_that_runs():
+    world, logs = SimulatedWorld(), FakeLogs()
+    await start(world, restartPolicy="OnFailure", backoffLimit=6)
+    for number, name in enumerate(("train-launcher-r1", "train-launcher-r2"), 1):
+        world.end_command(1)
+        await world.until(lambda name=name: name in world.launchers())
+        await world.until(lambda: world.broker.has_started("train"))
+        logs.write(name, f"try {number + 1}")
+    await world.settle(timedelta(minutes=2))
+    screen = make_screen()
+
+    assert await show_logs(join(world, logs), screen, "train", Beginning(), ["launcher"])
+
+    assert read(screen.out) == "launcher-r1 | try 2\nlauncher-r2 | try 3"
+    assert read(screen.err).startswith("this is launcher number 3 of train: what the first one ")
 
 
 async def test_pods_that_have_not_started_are_no_error():
