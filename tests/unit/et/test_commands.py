@@ -123,6 +123,23 @@ def test_a_list_shows_trouble_and_counts_nobody_of_what_has_ended(desk: Desk):
     assert done.split()[:3] == ["done", "Succeeded", "-"]
 
 
+def test_jobs_of_all_namespaces_are_listed_with_theirs(desk: Desk):
+    assert desk.type("list", "-A") == 0
+    assert desk.err == "there is no TrainingJob in any namespace"
+    for namespace in ("other", NAMESPACE):
+        desk.cluster.create(TRAINING_JOBS, namespace, make_job("train"))
+
+    assert desk.type("list", "-A") == 0
+
+    header, *rows = desk.out.splitlines()
+    assert header.split()[:3] == ["NAMESPACE", "NAME", "PHASE"]
+    assert sorted(row.split()[:2] for row in rows) == sorted(
+        [["other", "train"], [NAMESPACE, "train"]]
+    )
+    assert desk.type("list") == 0
+    assert len(desk.out.splitlines()) == 2
+
+
 def test_lists_and_objects_are_json_when_asked_for(desk: Desk):
     desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("train"))
 
