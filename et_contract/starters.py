@@ -174,7 +174,7 @@ Choice = namedtuple(
         "name",
         "is_elastic",  # whether workers may join and leave while it runs
         "least",  # with how few of them it goes on; 0: its command does not say
-        "most",  # how many may take part; 0: its command does not say
+        "most",  # how many processes may run; 0: its command does not say
         "is_alone",  # whether its command keeps its processes in the launcher's own pod
     ],
 )
@@ -256,32 +256,32 @@ def _read_least(row: Launcher, given: Sequence[options.Option], slots: int) -> i
     for name, unit in row.least.items():
         count = _COUNTS.fullmatch(values.get(name) or "")
         if count is not None:
-            return _count_workers(row, values, int(count[1]), unit, slots)
+            return -(-_count_slots(row, values, int(count[1]), unit, slots) // slots)
         if name in values or "" in values:
             break
     return 0
 
 
 def _read_most(row: Launcher, given: Sequence[options.Option], slots: int) -> int:
-    """With how many such workers it runs at most; 0 where it does not say."""
+    """How many processes it lets run at most; 0 where it does not say."""
     values = {option.name: option.value for option in given}
     for name, unit in row.most.items():
         value = values.get(name) or ""
         count = _COUNTS.fullmatch(value)
         if count is not None:
             most = count[2] or (0 if ":" in value else count[1])
-            return _count_workers(row, values, int(most), unit, slots)
+            return _count_slots(row, values, int(most), unit, slots)
     return 0
 
 
-def _count_workers(
+def _count_slots(
     row: Launcher, values: Dict[str, Optional[str]], count: int, unit: str, slots: int
 ) -> int:
-    """How many workers that are. How many slots a host has in a list not ours nobody knows: 0."""
+    """How many slots that are. How many of them a host has in a list not ours nobody knows: 0."""
     if unit == HOSTS:
-        return count
+        return count * slots
     is_ours = all(values.get(name, ours) == ours for name, ours in row.hosts.items())
-    return -(-count // slots) if is_ours else 0
+    return count if is_ours else 0
 
 
 def _is_alone(row: Launcher, given: Sequence[options.Option]) -> bool:

@@ -29,12 +29,12 @@ def explain_alone(spec: JobSpec) -> str:
 def explain_small(spec: JobSpec) -> str:
     """That the command lets fewer workers take part than may come; "" where it does not."""
     allowed = _count_allowed(spec) if spec.is_elastic else spec.worker.replicas
-    return _explain_most(spec, allowed, f"{allowed} are allowed")
+    return _explain_most(spec, allowed, "may come")
 
 
 def explain_surplus(spec: JobSpec, workers: int) -> str:
     """The same of so many workers that are there."""
-    return _explain_most(spec, workers, f"there are to be {workers}")
+    return _explain_most(spec, workers, "are to be there")
 
 
 def explain_joining(spec: JobSpec) -> str:
@@ -52,21 +52,18 @@ def explain_joining(spec: JobSpec) -> str:
     return f"{spec.launcher} begins with the least of its --nnodes, and lets in up to the most"
 
 
-def _explain_most(spec: JobSpec, number: int, so_many: str) -> str:
+def _explain_most(spec: JobSpec, workers: int, verb: str) -> str:
     most, slots = spec.command_most, spec.slots_per_worker
-    if not most or most >= number:
+    if not most or most >= workers * slots:
         return ""
-    if _is_horovodrun(spec):
-        return (
-            f"the command's --max-np is for {count(most, 'worker')} of slotsPerWorker {slots} at "
-            f"most, and {so_many}: those above run nothing. Raise it (--max-np {number * slots}) "
-            f"or have fewer workers (maxReplicas {most})"
-        )
-    least = f"{spec.worker.min_replicas or 1}:" if spec.is_elastic else ""
+    own, fit = "--max-np", f"--max-np {workers * slots}"
+    if not _is_horovodrun(spec):
+        least = f"{spec.worker.min_replicas or 1}:" if spec.is_elastic else ""
+        own, fit = "--nnodes", f"--nnodes={least}{workers}"
     return (
-        f"the command of the launcher lets {count(most, 'worker')} take part at most, and "
-        f"{so_many}: those above run nothing. Raise its --nnodes (--nnodes={least}{number}) or "
-        "have fewer workers"
+        f"the command runs {most} process{'' if most == 1 else 'es'} at most ({own}), and "
+        f"{count(workers, 'worker')} of slotsPerWorker {slots} {verb}: what is above that runs "
+        f"nothing. Raise it ({fit}) or have fewer workers (maxReplicas {max(most // slots, 1)})"
     )
 
 

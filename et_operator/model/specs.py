@@ -115,7 +115,7 @@ class JobSpec:
     command_least: int = 0
     """With how few workers that goes on: below it waits for others, and gives up. 0: not known."""
     command_most: int = 0
-    """How many of them it lets take part. 0: not known."""
+    """How many processes it lets run, all workers together. 0: not known."""
     is_alone: bool = False
     """Whether it keeps its processes in the launcher's own pod, as far as its options tell."""
     queue: str = ""

@@ -72,9 +72,9 @@ async def test_who_asks_for_more_than_the_command_has_room_for_is_warned(wish: W
     assert "worker-3 joined" in words
     assert "training uses them" not in words
     assert read(screen.err) == (
-        "warning: the command's --max-np is for 3 workers of slotsPerWorker 1 at most, and there "
-        "are to be 4: those above run nothing. Raise it (--max-np 4) or have fewer workers "
-        "(maxReplicas 3)"
+        "warning: the command runs 3 processes at most (--max-np), and 4 workers of "
+        "slotsPerWorker 1 are to be there: what is above that runs nothing. Raise it (--max-np 4) "
+        "or have fewer workers (maxReplicas 3)"
     )
 
 

@@ -312,7 +312,7 @@ def test_a_change_that_leaves_workers_without_anything_to_run_is_told(tmp_path: 
     launcher["command"] = [*launcher["command"][:-1], "--max-np", "4", "train.py"]
     for most, told in (
         (4, ""),
-        (8, "--max-np is for 4 workers of slotsPerWorker 1 at most, and 8"),
+        (8, "runs 4 processes at most (--max-np), and 8 workers of"),
     ):
         manifest["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = most
         path.write_text(json.dumps(manifest), encoding="utf-8")

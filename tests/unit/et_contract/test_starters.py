@@ -190,21 +190,21 @@ def test_with_how_few_workers_it_goes_on(words: str, least: int):
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        (f"horovodrun -np 2 --max-np 4 {OURS} python t", 2),
-        (f"horovodrun -np 2 --max-num-proc=5 {OURS} python t --max-np 9", 3),
+        (f"horovodrun -np 2 --max-np 4 {OURS} python t", 4),
+        (f"horovodrun -np 2 --max-num-proc=5 {OURS} python t --max-np 9", 5),
         (f"horovodrun -np 2 {OURS} python t", 0),
         (f"horovodrun -np 2 --max-np $N {OURS} python t", 0),
         ("horovodrun -np 2 --max-np 4 --host-discovery-script /my/hosts.sh python t", 0),
         ("horovodrun -np 2 --max-np 4 -H a:4 python t", 0),
-        (f"horovodrun --max-np 4 {OURS} x; horovodrun --max-np 8 {OURS} y", 4),
+        (f"horovodrun --max-np 4 {OURS} x; horovodrun --max-np 8 {OURS} y", 8),
         (f"horovodrun --max-np 4 {OURS} x; horovodrun {OURS} y", 0),
-        ("torchrun --nnodes=2 t", 2),
-        ("torchrun --nnodes=3:4 t", 4),
+        ("torchrun --nnodes=2 t", 4),
+        ("torchrun --nnodes=3:4 t", 8),
         ("torchrun --nnodes=3:44444444444 t", 0),
         ("mpirun -np 4 x", 0),
     ],
 )
-def test_with_how_many_workers_it_runs_at_most(words: str, most: int):
+def test_with_how_many_processes_it_runs_at_most(words: str, most: int):
     assert starters.choose(["sh", "-c", words], slots=2).most == most
 
 

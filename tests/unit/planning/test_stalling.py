@@ -82,10 +82,10 @@ def test_workers_that_run_nothing_are_shown_of_commands_that_are_known(
         ({"is_alone": True}, "tells horovodrun of no hosts: its processes run in the launcher's"),
         (
             {"command_most": 1, "slots_per_worker": 4},
-            "and there are to be 2: those above run nothing. Raise it (--max-np 8) or have fewer",
+            "1 process at most (--max-np), and 2 workers of slotsPerWorker 4 are to be there: what",
         ),
         ({"command_most": 2}, "lets others in when the script next commits (state.commit())"),
-        ({"launcher": "torchrun", "command_most": 1}, "Raise its --nnodes (--nnodes=1:2)"),
+        ({"launcher": "torchrun", "command_most": 1}, "Raise it (--nnodes=1:2)"),
         ({"launcher": "torchrun", "is_alone": True}, "tells torchrun of one node, or of a"),
         ({"launcher": "torchrun"}, "begins with the least of its --nnodes"),
         ({"launcher": "mpirun", "is_elastic": False}, "mpirun starts its processes once, as many"),
@@ -97,6 +97,7 @@ def test_why_workers_run_nothing_is_told_as_far_as_the_command_tells_it(
     world = start(**({"launcher": "horovodrun"} | spec))
     idle = "1 of 2 workers have run no process"
     tell(world, WorkersIdle=idle)
+    assert (world.events[-1].reason, world.events[-1].is_warning) == ("WorkersIdle", True)
     assert world.message("WorkersIdle").startswith(f"{idle}: ")
     assert cause in world.message("WorkersIdle")
 
@@ -109,7 +110,9 @@ def test_a_scaling_beyond_what_the_command_has_room_for_is_told_as_it_begins(
     world.edit(replicas=number)
     world.settle()
     told = [e.message for e in world.events if e.reason == "CommandWarning"]
-    assert [f"and there are to be {number}" in text for text in told] == [True] * is_told
+    assert [
+        f"and {number} workers of slotsPerWorker 1 are to be there" in text for text in told
+    ] == [True] * is_told
     world.edit(replicas=2)
     world.settle()
     assert len([e for e in world.events if e.reason == "CommandWarning"]) == is_told
