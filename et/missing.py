@@ -84,6 +84,9 @@ def _describe_kept(job: TrainingJob, pods: Sequence[Pod], *, is_unread: bool) ->
         if is_unread
         else "its last lines are not among those that the launcher's broker has in its log"
     )
+    launchers = sum(pod.role is Role.LAUNCHER for pod in pods)
+    if job.status.epoch > launchers:
+        return f"{kept}; the log of the launcher of its time may have gone with that one's pod"
     return (
         f"{kept}; what its processes printed is in the launcher's too "
         f"(et logs {job.key.name} launcher)"

@@ -290,9 +290,12 @@ class ReplicasWait:
 
 
 def tell_wait(screen: Screen, conditions: Sequence[Condition], said: str) -> str:
-    """Say what is waited for, where that is something else than was `said`; what is said now."""
+    """Say what is waited for, where that is something else than was `said`; what is said now.
+
+    That a wait is over is not said: what was before it would be there twice.
+    """
     message = conditions[0].message if conditions else ""
-    if message and message != said:
+    if message and not said.startswith(message):
         screen.say(f"  {message}")
     return message or said
 

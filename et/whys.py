@@ -40,6 +40,9 @@ from et_scheduler.model.jobs import Admission
 LATELY = timedelta(minutes=30)
 """Warnings that are older explain nothing of what is now."""
 MOST_WARNINGS = 3
+ALIKE = 100
+"""A warning whose last characters, so many, are in a trouble tells the same: a kubelet puts words
+of its own before those of a pull, and the cause of an idle worker was a warning first."""
 MOST_BEFORE = 3
 
 Fact = tuple[str, str]
@@ -142,10 +145,14 @@ def _list_of_line(name: str, line: Sequence[str]) -> Iterator[Fact]:
 def _list_warnings(job: TrainingJob, story: Sequence[Entry], now: datetime) -> Iterator[Fact]:
     """The newest, without what a condition tells: it is a trouble, and told as such, or over."""
     told = {condition.type for condition in job.status.conditions}
+    troubles = list_troubles(job)
     warnings = [
         one
         for one in story
-        if one.is_warning and now - one.at <= LATELY and not (one.about == JOB and one.what in told)
+        if one.is_warning
+        and now - one.at <= LATELY
+        and not (one.about == JOB and one.what in told)
+        and not any(one.text[-ALIKE:] in trouble for trouble in troubles)
     ]
     for one in warnings[-MOST_WARNINGS:]:
         about = "" if one.about == JOB else f"{one.about}: "

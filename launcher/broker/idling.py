@@ -15,12 +15,14 @@ IDLE_SECONDS = 180.0
 """Without a process for so long, and it is told: a script that commits now and then lets new
 workers in sooner."""
 _NAMED = 3
-_NOWHERE = "the command has run no process in {where} for three minutes, {asked} the list of hosts"
-_SOME = (
-    "{idle} of {count} workers have run no process for three minutes ({names}), {asked} the list "
-    "with them"
+_NOWHERE = (
+    "the command has run no process in {where} for three minutes, and has {asked} the list of hosts"
 )
-_ASKED = "though it has read", "and it has never asked for"
+_SOME = (
+    "{idle} of {count} workers {verb} run no process for three minutes ({names}), and the command "
+    "has {asked} the list of hosts"
+)
+_ASKED = "read", "never asked for"
 """Whether the command knows of them. Why it then does not use them, whoever knows it says."""
 
 
@@ -59,7 +61,8 @@ class Idleness:
         names = sorted(listed[uid] for uid in idle)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         named = ", ".join(names[:_NAMED]) + more
-        return _SOME.format(idle=len(idle), count=everybody, names=named, asked=asked)
+        verb = "has" if len(idle) == 1 else "have"
+        return _SOME.format(idle=len(idle), count=everybody, verb=verb, names=named, asked=asked)
 
     def due(self, now: float) -> float | None:
         """When the next of them has been idle for long enough."""

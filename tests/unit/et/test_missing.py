@@ -139,6 +139,19 @@ async def test_a_restarted_launcher_says_that_it_is_not_the_first():
     )
 
 
+async def test_of_one_from_before_a_restart_no_log_is_named_that_cannot_have_it():
+    world = SimulatedWorld()
+    await start(world)
+    world.delete(PODS, "train-launcher")
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    await scale(world, SCALE_INS, make_scale_in("one", podNames=["train-worker-1"]))
+
+    refusal = await find_refusal(world, "1")
+
+    assert "the log of the launcher of its time may have gone with that one's pod" in refusal
+    assert "et logs train launcher" not in refusal
+
+
 async def test_the_log_of_the_launcher_before_is_shown_beside_the_one_that_runs():
     world, logs = SimulatedWorld(), FakeLogs()
     await start(world, restartPolicy="OnFailure", backoffLimit=6)

@@ -293,6 +293,21 @@ def test_what_is_over_is_no_warning_and_what_is_a_trouble_is_told_once(desk: Des
     assert "WorkerLost: plain-worker-0 ended" in desk.out
 
 
+def test_a_warning_that_a_trouble_has_in_its_words_is_not_told_again(desk: Desk) -> None:
+    cause = "the command tells horovodrun of no hosts: " + "its processes run in its own pod, " * 3
+    desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("plain", workers=2))
+    idle = condition(desk, "WorkersIdle", "True", f"2 workers run nothing: {cause}")
+    write_status(desk.cluster, Ref(TRAINING_JOBS, NAMESPACE, "plain"), {"conditions": [idle]})
+    warn(desk, "plain", "CommandWarning", cause)
+    warn(desk, "plain", "WorkerLost", "plain-worker-0 ended")
+
+    assert desk.type("why", "plain", "-o", "json") == 0
+
+    reasons = [reason["text"] for reason in json.loads(desk.out)["reasons"]]
+    assert sum("no hosts" in text for text in reasons) == 1
+    assert any("plain-worker-0 ended" in text for text in reasons)
+
+
 def test_an_ended_job_says_how_long_ago_its_error_once_and_what_was_wrong_with_it(
     desk: Desk,
 ) -> None:

@@ -938,11 +938,11 @@ def test_whether_the_command_has_asked_for_the_list_is_told_with_them():
     rig = make_told()
     rig.wait(180.0)
     assert rig.report.problems["WorkersIdle"].endswith(
-        ", and it has never asked for the list of hosts"
+        ", and has never asked for the list of hosts"
     )
     rig.read()
     rig.wait(1.0)
-    assert rig.report.problems["WorkersIdle"].endswith(", though it has read the list of hosts")
+    assert rig.report.problems["WorkersIdle"].endswith(", and has read the list of hosts")
 
 
 def test_one_that_leaves_and_still_trains_is_counted_among_those_that_run_something():
@@ -951,7 +951,7 @@ def test_one_that_leaves_and_still_trains_is_counted_among_those_that_run_someth
     rig.configure({2: ACTIVE})
     rig.welcome(2)
     rig.wait(180.0)
-    some = "1 of 2 workers have run no process for three minutes (job-worker-2), "
+    some = "1 of 2 workers has run no process for three minutes (job-worker-2), "
     assert rig.report.problems["WorkersIdle"].startswith(some)
     rig.configure({0: DRAINING}, replicas=1)
     rig.wait(60.0)
@@ -974,7 +974,7 @@ def test_who_has_done_his_part_of_a_training_is_not_idle_until_another_begins():
     rig.wait(179.0)
     assert rig.report.problems == {}
     rig.wait(1.0)
-    assert rig.report.problems["WorkersIdle"].startswith("1 of 2 workers have run ")
+    assert rig.report.problems["WorkersIdle"].startswith("1 of 2 workers has run ")
 
 
 def test_before_the_command_no_worker_is_idle():
