@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Any
 
 from et_contract.hosts import Host, format_hosts
@@ -40,7 +41,8 @@ class Member:
     """One worker: a member from when its container runs until the job forgets it.
 
     `address` is its IP where it is reached by ssh, else "". `grace_seconds` is what whoever
-    deletes its pod gives it, None while nobody does or it does not matter any more.
+    deletes its pod gives it, None while nobody does or it does not matter any more. `ips` are all
+    that its pod has, where ranks are to hear who is gone; else there are none.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Member:
     container: str
     address: str = ""
     grace_seconds: int | None = None
+    ips: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,7 @@ def encode_config(config: HostConfig) -> str:
                 "container": m.container,
                 **({"address": m.address} if m.address else {}),
                 **({} if m.grace_seconds is None else {"graceSeconds": m.grace_seconds}),
+                **({"ips": list(m.ips)} if m.ips else {}),
             }
             for m in config.members
         ],
@@ -375,7 +379,16 @@ def _decode_member(body: Mapping[str, Any]) -> Member:
         container=_text(body["container"]),
         address=_text(body.get("address", "")),
         grace_seconds=read_count(body["graceSeconds"]) if "graceSeconds" in body else None,
+        ips=tuple(map(_read_ip, body.get("ips", ()))),
     )
+
+
+def _read_ip(value: Any) -> str:
+    """As agents take it: without a zone, which would be of one node."""
+    address = ip_address(_text(value))
+    if "%" in str(address):
+        raise ValueError(f"{value!r} is of one node alone")
+    return str(address)
 
 
 def _decode_order(body: Mapping[str, Any]) -> ScriptOrder:

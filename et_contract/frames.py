@@ -22,8 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
     from typing import Any, Dict, Iterator, Optional, Tuple
 
-PROTOCOL_VERSION = 1
-"""Of all that brokers and agents tell each other."""
+PROTOCOL_VERSION = 2
+"""Of all that operator, brokers and agents tell each other. 2: BREAK."""
 HEADER = struct.Struct("!BBH16sQI")
 VERSION = 1
 NO_SESSION = b"\0" * 16

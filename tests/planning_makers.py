@@ -10,6 +10,7 @@ from typing import Any
 
 from et_contract.documents import MAX_WORKERS, HostConfig, MemberState, decode_config
 from et_contract.documents import Report as BrokerReport
+from et_contract.frames import PROTOCOL_VERSION
 from et_contract.names import CONFIG_KEY
 from et_contract.pods import LABEL_ROLE, MAX_INDEX, Role
 from et_kube.events import Event
@@ -99,7 +100,7 @@ def make_job(replicas: int = 2, **changes: Any) -> TrainingJob:
 def make_shipped(digest: str = "d1") -> RuntimeFiles:
     """The runtime of this operator."""
     files = {"launcher/boot.py": "boot", "launcher/agent/__init__.py": ""}
-    return RuntimeFiles(Runtime(digest, "broker:1"), files)
+    return RuntimeFiles(Runtime(digest, "broker:1", PROTOCOL_VERSION), files)
 
 
 def make_scaling(kind: ScalingKind, name: str, **changes: Any) -> Scaling:
@@ -271,7 +272,7 @@ class ModelWorld:
                 node=node,
                 is_container_running=True,
                 has_container_started=True,
-                address=f"10.0.0.{name.rpartition('-')[2]}",
+                ips=(f"10.0.0.{name.rpartition('-')[2]}",),
                 started=self.now.replace(microsecond=0),
             )
 

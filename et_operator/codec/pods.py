@@ -30,6 +30,7 @@ MAX_IMAGE = 256
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_GRACE = 2**31 - 1
+_MOST_IPS = 2
 _FLAGS = {"true": True, "false": False}
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _WAITS_FOR_OTHERS = frozenset({"PodInitializing", "ContainerCreating"})
@@ -115,9 +116,15 @@ def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
         unschedulable_message=_find_unschedulable(status),
         pod_reason=clean(status.get("reason"), MAX_REASON),
         pod_message=clean(status.get("message"), MAX_WORDS),
-        address=status.get("podIP") or "",
+        ips=_find_ips(status),
         started=parse_time((state.get("running") or ended or {}).get("startedAt")),
     )
+
+
+def _find_ips(status: Json) -> tuple[str, ...]:
+    """One of each family at most; the first is `podIP`."""
+    found = (entry.get("ip") for entry in status.get("podIPs") or ({"ip": status.get("podIP")},))
+    return tuple(str(ip) for ip in found if ip)[:_MOST_IPS]
 
 
 def _find_keys(spec: Json) -> str:

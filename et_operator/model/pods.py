@@ -26,8 +26,8 @@ class Termination:
 class Pod:
     """A pod of a job. `container` is the one that the template names first, `started` its start.
 
-    `address` is its IP, "" while it has none, `account` its ServiceAccount. `index` is a worker's,
-    from its name; `epoch` that of a launcher, from its name, or the one that a worker was made in.
+    `ips` are its addresses, `account` its ServiceAccount. `index` is a worker's, from its name;
+    `epoch` that of a launcher, from its name, or the one that a worker was made in.
     Two that differ in nothing but `resource_version` are equal: no decision depends on that.
     `retries` counts the workers whose place it took one after the other, and that ended soon after
     they were created. `deletion_grace_seconds` is what whoever deletes it gives it.
@@ -61,7 +61,7 @@ class Pod:
     deletion_cost: int = 0
     retries: int = 0
     started: datetime | None = None
-    address: str = ""
+    ips: tuple[str, ...] = ()
     account: str = ""
     keys_secret: str = ""
     """The Secret of ssh keys that it mounts as ours, "" for none."""
@@ -83,6 +83,11 @@ class Pod:
     """What is wrong with an annotation that should tell it."""
     avoids: str = ""
     """While it has no node: those that it was made to keep off (model/avoiding)."""
+
+    @property
+    def address(self) -> str:
+        """The first of its IPs, "" while it has none."""
+        return self.ips[0] if self.ips else ""
 
     @property
     def is_terminal(self) -> bool:

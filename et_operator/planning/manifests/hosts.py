@@ -11,10 +11,14 @@ from et_operator.codec.encoding import encode_config_data
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import build_labels
 from et_operator.model.pods import Pod
+from et_operator.model.specs import LossRecovery
 from et_operator.model.statuses import JobStatus, WorkerRecord, WorkerState
 from et_operator.planning.manifests.keys import has_keys
 from et_operator.planning.manifests.owning import build_metadata
 from et_operator.planning.views import View
+
+TELLS_OF_GONE = 2
+"""The first runtime whose broker tells ranks which addresses nobody has any more."""
 
 
 def build_config(
@@ -33,6 +37,8 @@ def build_config(
     ]
     members += _restore_lost(view, status, slots)
     members += [_welcome(job, pod, slots) for pod in fresh]
+    has_ips = _tells_of_gone(job, status)
+    members = [replace(m, ips=_find_ips(view, m) if has_ips else ()) for m in members]
     return HostConfig(
         job=job.key.name,
         namespace=job.key.namespace,
@@ -61,6 +67,21 @@ def build_config_map(view: View, config: HostConfig) -> Json:
 def _welcome(job: TrainingJob, pod: Pod, slots: int) -> Member:
     address = pod.address if has_keys(job) else ""
     return Member(pod.name, pod.uid, slots, MemberState.ACTIVE, pod.container, address)
+
+
+def _tells_of_gone(job: TrainingJob, status: JobStatus) -> bool:
+    """Whether ranks are to hear which members are gone, and can."""
+    is_fast = job.spec is None or job.spec.loss_recovery is LossRecovery.FAST
+    is_able = status.runtime is not None and status.runtime.version >= TELLS_OF_GONE
+    return is_fast and is_able and not has_keys(job)
+
+
+def _find_ips(view: View, member: Member) -> tuple[str, ...]:
+    """Those of its pod as long as it is a member's; then what its ranks had stays."""
+    pod = view.pods.get(member.uid)
+    if pod is None or member.state is MemberState.GONE:
+        return member.ips
+    return pod.ips or member.ips
 
 
 def _find_state(written: MemberState, record: WorkerRecord | None) -> MemberState | None:

@@ -130,6 +130,27 @@ def test_a_running_container_and_since_when():
     assert pod.termination is None
 
 
+@pytest.mark.parametrize(
+    ("status", "ips"),
+    [
+        ({}, ()),
+        ({"podIP": "10.0.0.1"}, ("10.0.0.1",)),
+        (
+            {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
+            ("10.0.0.1", "fd00::1"),
+        ),
+        (
+            {"podIPs": [{}, {"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}, {"ip": "10.0.0.3"}]},
+            ("10.0.0.1", "10.0.0.2"),
+        ),
+    ],
+)
+def test_all_its_addresses(status: dict[str, Any], ips: tuple[str, ...]):
+    pod = decode(status)
+    assert pod.ips == ips
+    assert pod.address == status.get("podIP", ips[0] if ips else "")
+
+
 def test_the_end_of_the_container_and_not_of_its_neighbour():
     ended = {
         "exitCode": 134,

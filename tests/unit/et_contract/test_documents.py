@@ -24,7 +24,7 @@ from et_contract.documents import (
 )
 from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT
 
-ONE = Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main")
+ONE = Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main", ips=("10.0.0.1", "fd00::1"))
 
 
 def make_config(*members: Member) -> HostConfig:
@@ -44,6 +44,8 @@ def test_a_name_may_come_again_when_the_former_is_gone():
         (replace(ONE, name="w-1"), "a uid is there twice"),
         (replace(ONE, name="w_1", uid="uid-1"), "not the name of a host: 'w_1'"),
         (replace(ONE, name="w-1", uid="uid-1", slots=0), "cannot have 0 slots"),
+        (replace(ONE, name="w-1", uid="uid-1", ips=("10.0.0.256",)), "10.0.0.256"),
+        (replace(ONE, name="w-1", uid="uid-1", ips=("fe80::1%eth0",)), "of one node alone"),
     ],
 )
 def test_members_that_would_make_a_bad_list_are_refused(other: Member, reason: str):

@@ -7,8 +7,9 @@ import pytest
 
 from et_contract.documents import MemberState
 from et_operator.model.pods import Node, Termination
-from et_operator.model.snapshots import Refusal
-from et_operator.model.statuses import WorkerState
+from et_operator.model.snapshots import Refusal, RuntimeFiles
+from et_operator.model.specs import LossRecovery
+from et_operator.model.statuses import Runtime, WorkerState
 from tests.planning_makers import ModelWorld, make_job
 
 
@@ -302,3 +303,36 @@ def test_a_victim_whose_container_has_ended_has_left() -> None:
     world.settle()
     assert world.status.scaling is None
     assert world.states()["job-worker-2"] == "gone"
+
+
+def ips(world: ModelWorld) -> dict[str, tuple[str, ...]]:
+    assert world.config is not None
+    return {member.name: member.ips for member in world.config.members}
+
+
+def test_the_addresses_of_workers_are_told_and_stay_those_that_one_who_is_gone_had() -> None:
+    world = start()
+    both = ("10.0.0.7", "fd00::7")
+    world.put("job-worker-1", ips=both)
+    world.settle()
+    known = {"job-worker-0": ("10.0.0.0",), "job-worker-1": both, "job-worker-2": ("10.0.0.2",)}
+    assert ips(world) == known
+    world.put("job-worker-1", ips=())
+    world.end("job-worker-1", 1)
+    world.settle()
+    assert world.states()["job-worker-1"] == "gone"
+    world.put("job-worker-1", ips=("10.0.0.9",))
+    world.settle()
+    assert ips(world)["job-worker-1"] == both
+
+
+def test_nobody_is_told_of_addresses_where_losses_are_waited_for() -> None:
+    world = ModelWorld(make_job(3, loss_recovery=LossRecovery.WAIT))
+    world.start()
+    assert set(ips(world).values()) == {()}
+
+
+def test_nor_is_a_broker_that_would_not_know_what_they_are_for() -> None:
+    world = ModelWorld(make_job(3), RuntimeFiles(Runtime("d0", "broker:0", 1), {}))
+    world.start()
+    assert set(ips(world).values()) == {()}

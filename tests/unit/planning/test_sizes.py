@@ -164,7 +164,7 @@ def test_its_largest_scaling_is_one_object() -> None:
 
 def test_its_config_is_one_config_map() -> None:
     address = "2001:0db8:0000:0000:0000:ff00:0042:8329"
-    member = Member("", UID, MAX_SLOTS, MemberState.DRAINING, "c" * 63, address)
+    member = Member("", UID, MAX_SLOTS, MemberState.DRAINING, "c" * 63, ips=(address, address))
     active = [replace(member, name=n, uid=n, state=MemberState.ACTIVE) for n in NAMES]
     hosts = ",".join(f"{name}:{MAX_SLOTS}" for name in NAMES)
     order = ScriptOrder(UID, "x" * 4096, hosts, (("A", "v" * MAX_ENV),), MAX_INDEX)

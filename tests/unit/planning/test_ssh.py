@@ -98,6 +98,7 @@ def test_members_have_the_addresses_of_their_pods() -> None:
         "job-worker-0": "10.0.0.0",
         "job-worker-1": "10.0.0.1",
     }
+    assert {m.ips for m in world.config.members} == {()}, "agents there see no ranks"
     world = ModelWorld()
     world.start()
     assert world.config
