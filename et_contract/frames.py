@@ -70,7 +70,7 @@ CLOSED = 15  # agent -> broker: no session, no marked process, and no SPAWN will
 BUSY = 16  # agent -> broker {sessions, processes}
 TERMINATING = 17  # agent -> broker {seconds}: PID 1 got SIGTERM
 PING = 18  # broker -> agent: each PING_SECONDS
-PONG = 19  # agent -> broker: with the payload of the PING
+PONG = 19  # agent -> broker: with the payload of the PING, ranks and clock
 # only on the broker's unix socket
 HOSTS = 20  # hostdiscovery -> broker {nonce}
 HOSTS_LIST = 21  # broker -> hostdiscovery {text}
@@ -85,6 +85,7 @@ DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
 SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
 # between agent and broker again
 GRACE = 30  # broker -> agent {seconds, grace}: the pod is being deleted and has so long
+BREAK = 31  # broker -> agent {addresses, before}: that only members have which are gone
 
 NOT_STARTED = "cannot start: "
 """How the reason of an EXIT begins when there never was a process."""
@@ -92,7 +93,7 @@ NOT_STARTED = "cannot start: "
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if isinstance(value, int) and HELLO <= value <= GRACE and name not in _NO_TYPES
+    if isinstance(value, int) and HELLO <= value <= BREAK and name not in _NO_TYPES
 }
 
 Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])

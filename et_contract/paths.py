@@ -24,6 +24,8 @@ RANKS_DIR = RUN_DIR + "/ranks"
 """In a worker: what stands first in PYTHONPATH of the ranks of an elastic horovodrun."""
 RANK_STATES_DIR = RUN_DIR + "/rank-states"
 """In a worker: a file for each of these, with how far it is."""
+GONE_FILE = RUN_DIR + "/gone"
+"""In a worker: addresses that only members have which are gone, and of which rings that is said."""
 
 SSH_DIR = RUN_DIR + "/ssh"
 """In a launcher that reaches its workers by ssh: the private key, and of each worker's agent, which

@@ -39,6 +39,8 @@ class PodlessJob:
         self.bridges: list[subprocess.Popen[bytes]] = []
         self.server = ApiServer(dial_bridge(folder, self.bridges))
         self.states = {f"{JOB}-worker-{n}": MemberState.ACTIVE for n in range(count)}
+        self.ips: dict[str, tuple[str, ...]] = {}
+        """Of workers, by name, where ranks are to hear who is gone."""
         self.slots = slots
         self.broker: asyncio.subprocess.Process | None = None
         self.agents: dict[str, asyncio.subprocess.Process] = {}
@@ -82,7 +84,7 @@ class PodlessJob:
         self.states.update((name.replace("_", "-"), state) for name, state in states.items())
         self._generation += 1
         members = tuple(
-            Member(name, f"uid-{name}", self.slots, state, "main")
+            Member(name, f"uid-{name}", self.slots, state, "main", ips=self.ips.get(name, ()))
             for name, state in self.states.items()
         )
         wanted = sum(state is MemberState.ACTIVE for state in self.states.values())

@@ -1,8 +1,11 @@
-"""How far the ranks of this worker are: each says it in a file that is called as its process.
+"""What the ranks of this worker say to its agent, and what it says to them, in files.
 
-launcher/ranks writes there once Horovod is imported, when hvd.init() begins, and when it has formed
+How far each is it says in one that is called as its process: launcher/ranks writes there once
+Horovod is imported, when hvd.init() begins, and when it has formed
 a ring. Who has ended says nothing any more, nor does another program that it has become: a rank
 has its file open, and locked. Who never imports Horovod never does.
+
+Which addresses nobody has any more they read in another one (launcher/ranks/parting.py).
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ import contextlib
 import fcntl
 import os
 from itertools import islice
-from typing import Iterator, List
+from typing import Iterator, List, Sequence
 
+from et_contract import paths
 from et_contract.texts import read_file
 
 STATES = (b"imported", b"entered", b"joined")
@@ -24,10 +28,14 @@ class RankFiles:
     """The folder of these files, empty at first; where it cannot be made nobody says anything.
 
     Whoever runs here can put a link in its place: what that leads to is not ours to look at or end.
+    Beside it is what says who is gone: of a container before this one it says nothing.
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        self._gone = os.path.join(os.path.dirname(folder), os.path.basename(paths.GONE_FILE))
+        with contextlib.suppress(OSError):
+            os.unlink(self._gone)
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)
             with self._open() as place:
@@ -41,6 +49,19 @@ class RankFiles:
             for name in _list_names(place):
                 _count_one(found, place, name)
         return found
+
+    def tell(self, before: float, addresses: Sequence[str]) -> None:
+        """Write that nobody has these any more, as of this time; raises OSError.
+
+        A link in the place of the draft is removed, not followed.
+        """
+        draft = self._gone + ".new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(draft, flags, 0o644), "w") as file:
+            file.write("\n".join([repr(before), *addresses]))
+        os.rename(draft, self._gone)
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[str]:

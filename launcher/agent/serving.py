@@ -41,7 +41,8 @@ DEFECT_SECONDS = 0.1
 class Server:
     """Runs one agent until it leaves.
 
-    `listener` is a listening unix socket that does not block.
+    `listener` is a listening unix socket that does not block; `ranks` are those that run here,
+    None where they are elsewhere.
     """
 
     def __init__(
@@ -49,10 +50,14 @@ class Server:
         agent: Agent,
         listener: socket.socket,
         children: Children,
+        ranks: Optional[RankFiles] = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agent = agent
         self._listener = listener
+        self._ranks = ranks
+        if ranks is not None:
+            agent.count_ranks = ranks.count
         self._now = now
         self._log = Echo(2)
         self._selector = selectors.DefaultSelector()
@@ -78,6 +83,7 @@ class Server:
             effects.Survey: self._processes.survey,
             effects.Sweep: self._processes.sweep,
             effects.SignalCommand: self._processes.signal_command,
+            effects.TellRanks: self._tell_ranks,
             effects.Leave: self._leave,
         }
 
@@ -149,6 +155,13 @@ class Server:
 
     def _leave(self, _effect: effects.Leave) -> None:
         self._is_left = True
+
+    def _tell_ranks(self, effect: effects.TellRanks) -> None:
+        try:
+            if self._ranks is not None:
+                self._ranks.tell(effect.before, effect.addresses)
+        except OSError as error:
+            self._log.say(f"cannot tell ranks who is gone: {error}")
 
     # ------------------------------------------------------------ bridges
 
@@ -259,9 +272,8 @@ def main(
         sys.stderr.write(f"agent: cannot make {socket_path}: {error.strerror}\n")
         return EXIT_IO
     states = os.path.join(os.path.dirname(socket_path), os.path.basename(paths.RANK_STATES_DIR))
-    agent.count_ranks = RankFiles(states).count
     env = spawning.user_environment(environ)
-    Server(agent, listener, LocalChildren(env)).run(argv, env)
+    Server(agent, listener, LocalChildren(env), RankFiles(states)).run(argv, env)
     return 0
 
 

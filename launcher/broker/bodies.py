@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -82,6 +83,15 @@ def read_ranks(frame: Frame) -> RankCounts | None:
     if not all(type(count) is int and 0 <= count <= _MOST_RANKS for count in found):
         return None
     return RankCounts(*found)
+
+
+def read_clock(frame: Frame) -> float | None:
+    """The agent's time when it answered, as a PONG says; None where it says none.
+
+    Raises ProtocolError.
+    """
+    clock = frames.decode_json(frame).get("clock")
+    return clock if type(clock) is float and 0 <= clock < math.inf else None
 
 
 def read_opening(frame: Frame) -> dict[str, Any]:

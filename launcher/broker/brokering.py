@@ -22,7 +22,8 @@ from et_contract.documents import (
 )
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.blacklisting import Blacklist
-from launcher.broker.bodies import Welcome, read_exit, read_pong, read_ranks
+from launcher.broker.bodies import Welcome, read_clock, read_exit, read_pong, read_ranks
+from launcher.broker.breaking import Breaks
 from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import EXITS_KEPT, Ledger
 from launcher.broker.graces import Graces
@@ -106,6 +107,7 @@ class Broker:
         self._idleness = Idleness()
         self._rings = Rings()
         self._graces = Graces(wire)
+        self._breaks = Breaks(wire)
         self._kept: Memory | None = None
         self._text: str | None = None
         self._now = now
@@ -132,6 +134,9 @@ class Broker:
             if member.state is MemberState.GONE:
                 self.lose_stream(member.uid)
         self._graces.take(members, now)
+        if self._breaks.take(members, now):
+            for uid in self.connected:  # what an agent is told, it is told in answer to its PONG
+                self._wire.to_agent(uid, self.build_ping(now))
         self.tails.follow(members)
         self._relay.bind(sum(m.slots for m in members if m.state is not MemberState.GONE))
         return verdict
@@ -160,6 +165,7 @@ class Broker:
         self.connected.discard(uid)
         self._relay.detach(uid)
         self._departures.disarm(uid)
+        self._breaks.forget(uid)
 
     def take_agent_frame(self, uid: str, frame: Frame, now: float) -> None:
         """A frame after WELCOME; raises ProtocolError: drop the stream."""
@@ -357,6 +363,7 @@ class Broker:
     def _note_pong(self, uid: str, frame: Frame) -> None:
         self._rings.hear(uid, read_ranks(frame))
         sent = read_pong(frame)
+        self._breaks.answer(uid, read_clock(frame), sent)
         if sent is not None and sent <= self._now:
             self._relay.note_round_trip(uid, self._now - sent)
 

@@ -22,9 +22,10 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
+from launcher.protocol.bodies import find_fault, read_break
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.closing import Closing
-from launcher.protocol.effects import CloseOutput, Signal, Spawn, Sweep
+from launcher.protocol.effects import CloseOutput, Signal, Spawn, Sweep, TellRanks
 from launcher.protocol.fences import Fence
 from launcher.protocol.sessions import GONE, REFUSED, Session
 from launcher.protocol.signals import ENDING, KILL, read_signal
@@ -69,6 +70,7 @@ class Agent:
             frames.PONG: self._on_pong,
             frames.CLOSE_IF_IDLE: self._on_close_if_idle,
             frames.GRACE: self._on_grace,
+            frames.BREAK: self._on_break,
             frames.SPAWN: self._on_spawn,
             frames.RESUME: self._on_resume,
             frames.ACK: self._on_ack,
@@ -124,7 +126,7 @@ class Agent:
         if not self._closing.is_fencing:
             self._welcome(now)
 
-    def _on_ping(self, connection: int, frame: Frame, _now: float) -> None:
+    def _on_ping(self, connection: int, frame: Frame, now: float) -> None:
         payload = frame.payload
         if self.count_ranks is not None:
             try:
@@ -132,7 +134,7 @@ class Agent:
             except ProtocolError:  # anything may be asked, and comes back
                 body = {}
             if body:
-                payload = json.dumps({**body, "ranks": self.count_ranks()}).encode()
+                payload = json.dumps({**body, "ranks": self.count_ranks(), "clock": now}).encode()
         self._bridges.reply(connection, frames.encode(frames.PONG, payload=payload))
 
     def _on_pong(self, _connection: int, _frame: Frame, _now: float) -> None:
@@ -149,6 +151,9 @@ class Agent:
             raise frames.ProtocolError("GRACE without seconds")
         self._closing.leaving.tell(seconds, grace, now)
 
+    def _on_break(self, _connection: int, frame: Frame, now: float) -> None:
+        self._effects.append(TellRanks(*read_break(frame, now)))
+
     def _on_spawn(self, connection: int, frame: Frame, _now: float) -> None:
         body = frames.decode_json(frame)
         session = self._find(frame.session)
@@ -162,7 +167,7 @@ class Agent:
         if body.get("again") is True and self._tombstones.is_forgetful:
             self._lose(connection, frame, "the worker may have run it and forgotten it", GONE)
             return
-        refusal = self._closing.refusal() or _fault(body)
+        refusal = self._closing.refusal() or find_fault(body)
         if refusal is not None:
             self._lose(connection, frame, refusal, REFUSED)
             return
@@ -387,16 +392,3 @@ class Agent:
 
 def _is_duration(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
-
-
-def _fault(body: Dict[str, Any]) -> Optional[str]:
-    """What is wrong with the body of a SPAWN; None when nothing is."""
-    command, env = body.get("command"), body.get("env") or {}
-    if not isinstance(command, str) or not isinstance(env, dict):
-        return "SPAWN needs a command, and env as an object"
-    texts = [command, *env, *env.values()]
-    if not all(isinstance(text, str) and "\0" not in text for text in texts):
-        return "SPAWN needs texts without NUL"
-    if any(not name or "=" in name for name in env):
-        return "SPAWN has an env name that is none"
-    return None

@@ -27,6 +27,9 @@ Survey = namedtuple("Survey", ["signal"])
 """Find every process of all sessions, send each `signal` unless 0, and report their number:
 `surveyed`."""
 
+TellRanks = namedtuple("TellRanks", ["before", "addresses"])
+"""Let the ranks here know that nobody has these addresses any more, as of this monotonic time."""
+
 SignalCommand = namedtuple("SignalCommand", ["number"])
 """Signal the process group of the template's own command."""
 

@@ -20,6 +20,7 @@ Standard library only, and readable by every Python 3: whatever it is, it is not
 
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ USED = ("init", "is_initialized")
 OLDEST, NEWEST = (0, 20), (0, 28)
 """Of Horovod: the first with elastic training, the last that was looked at."""
 STATES = os.path.join(os.path.dirname(HERE), "rank-states")
+GONE = os.path.join(os.path.dirname(HERE), "gone")
 LEAST_NUMBER = 64
 """Of a descriptor that stays: scripts count on the lowest."""
 _said = set()  # type: Set[str]
@@ -112,6 +114,7 @@ class Ring:
     def __init__(self) -> None:
         self._sockets = load("sockets")
         self._waking = load("waking")
+        self._parting = load("parting")
         self._ring = {}  # type: Dict[int, int]
         self._before = ({}, set())  # type: Tuple[Dict[int, int], Set[int]]
         self._guard = None  # type: Any
@@ -126,6 +129,7 @@ class Ring:
 
     def remember(self) -> None:
         """The next has been built, or should have been."""
+        made_at = time.monotonic()
         sockets, threads = self._before
         now = self._sockets.find_sockets()
         made = {n: inode for n, inode in now.items() if sockets.get(n) != inode}
@@ -136,8 +140,10 @@ class Ring:
         # Where it can be told which are Gloo's, a library's in C are not.
         self._ring = self._waking.join(devices) or self._ring
         made_threads = self._waking.find_threads() - threads
-        shut = self._sockets.shut
-        self._guard = self._waking.watch(devices, made_threads, shut, say_once)
+        word = self._parting.Word(GONE, made_at, self._sockets.find_peers)
+        self._guard = self._waking.watch(
+            devices, made_threads, self._sockets.shut, say_once, word.find_lost
+        )
 
 
 def load(name: str) -> "Any":

@@ -54,7 +54,7 @@ def shut(ring: "Dict[int, int]") -> None:
 
 def _shut_one(number: int, inode: int) -> None:
     with _copy(number, inode) as copy:
-        if _is_connection(copy):
+        if _find_peer(copy):
             try:
                 copy.shutdown(socket.SHUT_RDWR)
             except OSError:  # it has ended by itself
@@ -63,11 +63,17 @@ def _shut_one(number: int, inode: int) -> None:
 
 def find_connections(ring: "Dict[int, int]") -> "Dict[int, int]":
     """The ones of these sockets that are connected by TCP."""
+    return {number: ring[number] for number in find_peers(ring)}
+
+
+def find_peers(ring: "Dict[int, int]") -> "Dict[int, str]":
+    """Where the ones that are connected by TCP lead: the address, by number."""
     found = {}
     for number, inode in ring.items():
         with _copy(number, inode) as copy:
-            if _is_connection(copy):
-                found[number] = inode
+            peer = _find_peer(copy)
+        if peer:
+            found[number] = peer
     return found
 
 
@@ -85,11 +91,11 @@ def _copy(number: int, inode: int) -> "Any":
     return socket.socket(fileno=copy)
 
 
-def _is_connection(copy: "Any") -> bool:
+def _find_peer(copy: "Any") -> str:
+    """The address to which it leads; "" where it is no connection."""
     if copy.family not in (socket.AF_INET, socket.AF_INET6) or copy.type != socket.SOCK_STREAM:
-        return False
+        return ""
     try:
-        copy.getpeername()  # one that listens has no peer, and would listen no more
-    except OSError:
-        return False
-    return True
+        return str(copy.getpeername()[0])
+    except OSError:  # one that listens has no peer, and would listen no more
+        return ""

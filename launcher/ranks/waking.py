@@ -201,12 +201,14 @@ class Guard:
         threads: "Set[int]",
         hang_up: "Callable[[Dict[int, int]], None]",
         say: "Callable[[str, str], None]",
+        find_lost: "Callable[[Dict[int, int]], Dict[int, int]]",
     ) -> None:
-        """Args: its parts; the threads made with it; what shuts connections."""
+        """Args: its parts; threads made with it; what shuts, tells people, finds who is gone."""
         self._devices = devices
         self._threads = threads
         self._hang_up = hang_up
         self._say = say
+        self._find_lost = find_lost
         self._waits = {}  # type: Dict[int, Tuple[Wait, int]]
         self._is_shut = False
         self._is_over = threading.Event()
@@ -230,7 +232,14 @@ class Guard:
                 return
 
     def look(self) -> None:
-        """Shut what is left of a ring that is broken, or wake who waits in spite of that."""
+        """Shut what is left of a ring that is broken, or wake who waits in spite of that.
+
+        A connection to who is gone is shut first: that breaks the ring, as its end would have.
+        """
+        lost = self._find_lost(join(self._devices))
+        if lost:
+            self._hang_up(lost)
+            self._say("gone", "a worker is gone, so this rank ends its connections to that one")
         if not any(device.is_broken() for device in self._devices):
             self._waits = {}
             return
@@ -380,15 +389,10 @@ def find_threads() -> "Set[int]":
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 
-def watch(
-    devices: "List[Device]",
-    threads: "Set[int]",
-    hang_up: "Callable[[Dict[int, int]], None]",
-    say: "Callable[[str, str], None]",
-) -> "Optional[Guard]":
+def watch(devices: "List[Device]", threads: "Set[int]", *ways: "Any") -> "Optional[Guard]":
     """Somebody who looks after the ring that these are of; None where there is none."""
     if not devices:
         return None
-    guard = Guard(devices, threads, hang_up, say)
+    guard = Guard(devices, threads, *ways)
     guard.start()
     return guard

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from fakes.apiserver import ROOT
 from fakes.podless import PATIENCE, PodlessJob, pids_of, running, until
 from launcher.broker.streams import HANDSHAKES
 from tests.transport.bursts import send_burst
+from tests.unit.launcher.ranks.horovods import RANK, RANKS, install
 
 COUNT = 20_000
 LINES = b"".join(b"%d\n" % number for number in range(1, COUNT + 1))
@@ -90,6 +92,68 @@ async def test_11_a_killed_process_is_told_as_killed_and_the_others_go_on(tmp_pa
         await until(lambda: len(job.report.exits) == 2)
         ends = {uid: [ended.code for ended in exits] for uid, exits in job.report.exits.items()}
         assert ends == {"uid-job-worker-0": [0], "uid-job-worker-1": [137]}
+
+
+RING = (
+    RANK
+    + f"""
+import time
+sys.path.append({str(ROOT)!r})
+from tests.unit.launcher.ranks.buffers import Epoll
+
+place = socket.create_server(("", 0))
+kept, rings = [], []
+def connect():
+    ends = [socket.create_connection((ip, place.getsockname()[1])).detach() for ip in sys.argv[1:]]
+    kept.append(Epoll())
+    kept[-1].add(*ends)
+    rings.append(dict(zip([place.accept()[0] for _ in ends], sys.argv[1:])))
+    for peer in rings[-1]:
+        peer.setblocking(False)
+
+def wait_for_end(ring):
+    while True:
+        for peer in list(ring):
+            try:
+                if peer.recv(1) == b"":
+                    print("ended", ring.pop(peer), flush=True)
+                    return
+            except BlockingIOError:
+                continue
+        time.sleep(0.05)
+
+horovod.during = connect
+for _ in range(2):
+    horovod.init()
+    print("joined", flush=True)
+    wait_for_end(rings[-1])
+    horovod.shutdown()
+"""
+)
+"""A rank whose two rings are connections to these addresses."""
+
+
+@pytest.mark.point("case-11")
+async def test_11_ranks_hear_of_who_is_gone_and_cut_off_nobody_who_has_that_address_now(
+    tmp_path: Path,
+):
+    job = PodlessJob(tmp_path, count=3)
+    job.ips = {name: (f"127.0.0.{n}",) for n, name in enumerate(job.workers, 1)}
+    (tmp_path / "ranks").symlink_to(RANKS)
+    path = f"{tmp_path / 'ranks'}:{install(tmp_path / 'lib')}"
+    words = ["env", f"PYTHONPATH={path}", sys.executable, "-c", RING, "127.0.0.2", "127.0.0.3"]
+    async with running(job):
+        rank = await job.start_shim(shlex.join(words))
+        assert await read_line(rank) == b"joined\n"
+        job.configure(job_worker_1=MemberState.GONE)
+        assert await read_line(rank) == b"ended 127.0.0.2\n"
+        job.ips["job-worker-3"] = job.ips["job-worker-1"]
+        job.configure(job_worker_3=MemberState.ACTIVE)
+        assert await read_line(rank) == b"joined\n"
+        await job.kill_broker()
+        job.configure(job_worker_2=MemberState.GONE)
+        await job.start_broker()
+        assert await finish(rank) == (0, b"ended 127.0.0.3\n")
 
 
 @pytest.mark.point("case-12")

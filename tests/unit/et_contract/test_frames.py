@@ -74,4 +74,5 @@ def test_a_payload_that_is_no_json_object_is_refused(payload: bytes) -> None:
 def test_every_frame_type_has_its_name() -> None:
     assert frames.NAMES[1] == "HELLO"
     assert frames.NAMES[28] == "DETACH"
-    assert sorted(frames.NAMES) == list(range(1, 31))
+    assert frames.NAMES[31] == "BREAK"
+    assert sorted(frames.NAMES) == list(range(1, 32))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import time
 from pathlib import Path
 
 from et_contract import frames, paths
@@ -30,6 +31,7 @@ def ask(peer: Peer) -> list[int]:
     answer = peer.expect(frames.PONG)
     assert answer.pop("sent") == 1.5
     ranks: list[int] = answer.pop("ranks")
+    assert abs(answer.pop("clock") - time.monotonic()) < 20
     assert answer == {}
     return ranks
 
@@ -184,3 +186,30 @@ def test_what_a_link_in_its_place_leads_to_is_left_alone(tmp_path: Path):
         assert ranks.count() == [0, 0, 0]
     assert RankFiles(str(folder)).count() == [0, 0, 0]
     assert sorted(other.iterdir()) == sorted(gone)
+
+
+def test_what_ranks_are_told_is_written_whole_and_forgotten_by_the_next_container(tmp_path: Path):
+    states, gone = tmp_path / "rank-states", tmp_path / Path(paths.GONE_FILE).name
+    ranks, other = RankFiles(str(states)), tmp_path / "other"
+    other.write_text("as it was")
+    Path(f"{gone}.new").symlink_to(other)
+    ranks.tell(12.5, ["10.0.0.1", "fd00::1"])
+    assert gone.read_text() == "12.5\n10.0.0.1\nfd00::1"
+    gone.unlink()
+    gone.symlink_to(other)
+    ranks.tell(13.5, [])
+    assert gone.read_text() == "13.5"
+    assert other.read_text() == "as it was"
+    RankFiles(str(states))
+    assert not gone.exists()
+
+
+def test_an_agent_that_cannot_tell_its_ranks_says_so_and_goes_on(worker: Worker):
+    peer = worker.start().hello()
+    (worker.folder / "run" / "gone").mkdir()
+    peer.say(frames.BREAK, {"addresses": ["10.0.0.1"], "before": 0.5})
+    worker.wait_until(lambda: "cannot tell ranks who is gone" in worker.log)
+    (worker.folder / "run" / "gone").rmdir()
+    peer.say(frames.BREAK, {"addresses": ["10.0.0.1"], "before": 1.5})
+    worker.wait_until((worker.folder / "run" / "gone").exists)
+    assert (worker.folder / "run" / "gone").read_text() == "1.5\n10.0.0.1"

@@ -559,6 +559,26 @@ def test_the_agent_of_a_pod_that_is_deleted_is_told_how_long_it_has():
     assert rig.agents[0] == ("uid-0", "GRACE")
 
 
+def test_agents_are_asked_for_their_clock_when_a_member_is_gone_and_told_in_answer():
+    rig = make_started()
+    living = Member("job-worker-0", "uid-0", 1, ACTIVE, "main", ips=("10.0.0.1",))
+    lost = Member("job-worker-1", "uid-1", 1, ACTIVE, "main", ips=("10.0.0.2",))
+    rig.configure({}, members=(living, lost))
+    rig.hear(0, frames.PONG, sent=rig.now, clock=500.0)
+    rig.agents = []
+    rig.configure({}, members=(living, replace(lost, state=GONE)))
+    assert rig.agents == [("uid-0", "PING")]
+    rig.hear(0, frames.PONG, sent=rig.now)  # a former agent: it would not understand
+    rig.hear(0, frames.PONG, sent=rig.now, clock=500)
+    rig.hear(0, frames.PONG, sent=rig.now, clock=501.5)
+    rig.hear(0, frames.PONG, sent=rig.now, clock=511.5)
+    assert rig.agents[1:] == [("uid-0", "BREAK")]
+    rig.broker.lose_stream("uid-0")
+    rig.welcome(0)
+    rig.hear(0, frames.PONG, sent=rig.now, clock=520.0)
+    assert rig.agents.count(("uid-0", "BREAK")) == 2
+
+
 def test_a_terminating_worker_is_off_the_list_without_the_operator():
     rig = make_started()
     rig.hear(0, frames.TERMINATING, seconds=50.0)

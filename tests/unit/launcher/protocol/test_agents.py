@@ -19,6 +19,7 @@ from launcher.protocol.effects import (
     Spawn,
     Survey,
     Sweep,
+    TellRanks,
 )
 from launcher.protocol.fences import Fenced
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM
@@ -38,6 +39,7 @@ class AgentRig:
         self.processes = 0
         self.children = 0
         self.done: list[Any] = []
+        self.pongs: list[dict[str, Any]] = []
         self.said: dict[int, list[tuple[str, dict[str, Any]]]] = {}
         self.pids = iter(range(100, 200))
 
@@ -58,6 +60,8 @@ class AgentRig:
         decoder = frames.Decoder()
         decoder.feed(data)
         for frame in decoder:
+            if frame.type == frames.PONG and frame.payload:
+                self.pongs.append(frames.decode_json(frame))
             body = {} if frame.type in (frames.DATA, frames.PONG) else frames.decode_json(frame)
             self.said.setdefault(connection, []).append((frames.NAMES[frame.type], body))
 
@@ -794,6 +798,42 @@ def test_word_that_comes_after_that_may_hasten_the_end(running: AgentRig) -> Non
 def test_a_grace_that_is_none_is_refused(running: AgentRig, seconds: Any) -> None:
     with pytest.raises(ProtocolError):
         running.send(frames.GRACE, {"seconds": seconds})
+
+
+def test_ranks_are_told_what_the_broker_says_of_who_is_gone(running: AgentRig) -> None:
+    running.tick(20.0)
+    running.send(frames.BREAK, {"addresses": ["10.0.0.1", "fd00::1"], "before": 20.0})
+    assert running.of(TellRanks) == [TellRanks(20.0, ["10.0.0.1", "fd00::1"])]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"before": 20.5},
+        {"before": -1.0},
+        {"before": 20},
+        {"before": None},
+        {"addresses": None},
+        {"addresses": "10.0.0.1"},
+        {"addresses": ["10.0.0.1\n10.0.0.2"]},
+        {"addresses": [1]},
+        {"addresses": ["10.0.0.1"] * 8193},
+    ],
+)
+def test_a_break_that_is_none_is_refused(running: AgentRig, changes: dict[str, Any]) -> None:
+    running.tick(20.0)
+    with pytest.raises(ProtocolError):
+        running.send(frames.BREAK, {"addresses": ["10.0.0.1"], "before": 20.0, **changes})
+    assert running.of(TellRanks) == []
+
+
+def test_only_an_agent_that_can_tell_ranks_says_its_time(running: AgentRig) -> None:
+    running.tick(20.0)
+    for count, told in ((None, {}), (lambda: [1, 2, 3], {"ranks": [1, 2, 3], "clock": 20.0})):
+        running.agent.count_ranks = count
+        running.pongs.clear()
+        running.send(frames.PING, {"sent": 1.5})
+        assert running.pongs == [{"sent": 1.5, **told}]
 
 
 def test_it_waits_until_the_last_exit_is_acknowledged(running: AgentRig) -> None:

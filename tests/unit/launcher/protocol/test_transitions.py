@@ -23,6 +23,7 @@ FRAMES = {
     "PONG": {},
     "CLOSE_IF_IDLE": {},
     "GRACE": {"seconds": 30.0},
+    "BREAK": {"addresses": ["10.0.0.1"], "before": 0.0},
     "SPAWN": {"host": "h", "command": "c"},
     "RESUME": {"instance": "i", "received": [0, 0]},
     "ACK": {},

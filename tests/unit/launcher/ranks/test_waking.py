@@ -5,26 +5,33 @@ from __future__ import annotations
 import os
 import select
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from launcher.ranks import sockets, waking
+from launcher.ranks import parting, sockets, waking
 from tests.unit.launcher.ranks.buffers import RECEIVE, SEND, Buffer, Epoll, Waiter
 from tests.unit.launcher.ranks.horovods import install, train
 from tests.unit.launcher.shim.brokers import ROOT
 
+PEERS = ("127.0.0.1", "127.0.0.2")
 LOOKS = range(2 * waking.LOOKS)
 
 
 class Ring:
-    """Two connections of this process that are Gloo's, and others that are not."""
+    """Two connections of this process that are Gloo's, and others that are not.
 
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._ours = [socket.create_connection(self._listener.getsockname()) for _ in range(2)]
+    Each leads to another address.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "gone"
+        self._listener = socket.create_server(("", 0))
+        port = self._listener.getsockname()[1]
+        self._ours = [socket.create_connection((address, port)) for address in PEERS]
         self.peers = [self._listener.accept()[0] for _ in range(2)]
         for peer in self.peers:
             peer.setblocking(False)
@@ -35,7 +42,7 @@ class Ring:
 
     def connect(self) -> socket.socket:
         """One more, made by somebody else at that time."""
-        made = socket.create_connection(self._listener.getsockname())
+        made = socket.create_connection((PEERS[1], self._listener.getsockname()[1]))
         self.connections.update(note_inodes(made))
         return made
 
@@ -43,7 +50,8 @@ class Ring:
         """What looks after it, which does so when it is told to."""
         threads = {waiter.number for waiter in waiters} | {os.getpid()}
         devices = waking.find_devices(self.connections)
-        return waking.Guard(devices, threads, sockets.shut, self.say)
+        word = parting.Word(str(self.file), time.monotonic(), sockets.find_peers)
+        return waking.Guard(devices, threads, sockets.shut, self.say, word.find_lost)
 
     def say(self, _kind: str, text: str) -> None:
         self.said.append(text)
@@ -60,11 +68,24 @@ class Ring:
         except BlockingIOError:
             return False
 
+    def tell(self, before: float, *gone: str) -> None:
+        """Have the word in its file that nobody has these addresses."""
+        self.file.write_text("\n".join([repr(before), *gone]))
+
+    def close_one(self, place: int) -> None:
+        """As Gloo closes what has ended."""
+        self._ours[place].close()
+
     def close(self) -> None:
         """All of it."""
         for end in (*self._ours, *self.peers, self._listener):
             end.close()
         self.epoll.close()
+
+
+def find_ended(*ends: socket.socket) -> list[int]:
+    """Those of these that are shut."""
+    return [end.fileno() for end in ends if select.select([end], [], [], 0)[0]]
 
 
 def note_inodes(*ends: socket.socket) -> dict[int, int]:
@@ -73,8 +94,8 @@ def note_inodes(*ends: socket.socket) -> dict[int, int]:
 
 
 @pytest.fixture
-def ring() -> Iterator[Ring]:
-    made = Ring()
+def ring(tmp_path: Path) -> Iterator[Ring]:
+    made = Ring(tmp_path)
     yield made
     made.close()
 
@@ -169,6 +190,76 @@ def test_a_ring_that_is_whole_is_left_alone(ring: Ring):
             guard.look()
     assert buffer.error is None
     assert [ring.is_shut(place) for place in (0, 1)] == [False, False]
+
+
+def test_a_connection_to_who_is_gone_is_shut_and_the_ring_is_broken_then(ring: Ring):
+    buffer, other = Buffer(), ring.connect()
+    with waiting(buffer) as waiter, other:
+        guard = ring.watch(waiter)
+        guard.look()
+        ring.tell(time.monotonic() + 1, PEERS[1])
+        guard.look()
+        assert [ring.is_shut(place) for place in (0, 1)] == [False, True]
+        assert find_ended(other) == [], "though it leads there too"
+        guard.look()
+        assert ring.said == ["a worker is gone, so this rank ends its connections to that one"]
+        ring.close_one(1)  # as Gloo does then
+        for _ in range(waking.LOOKS):
+            guard.look()
+        assert ring.is_shut(0)
+        for _ in range(waking.LOOKS):
+            guard.look()
+        assert buffer.error == ENDED
+    buffer.forget()
+
+
+def test_a_ring_that_was_made_after_that_is_left_alone(ring: Ring):
+    """One of its members may have the address now."""
+    before = time.monotonic()
+    guard = ring.watch()
+    ring.tell(before, PEERS[1])
+    guard.look()
+    assert ([ring.is_shut(place) for place in (0, 1)], ring.said) == ([False, False], [])
+    ring.tell(time.monotonic() + 1, PEERS[1])
+    guard.look()
+    assert ring.is_shut(1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nan\n127.0.0.2", "soon\n127.0.0.2", "9e9\n127.0.0.256", "9e9\n::g", "9e9\n\xff", "9e9"],
+)
+def test_what_is_no_word_of_ours_says_nothing(ring: Ring, text: str):
+    guard = ring.watch()
+    ring.file.write_text(text, encoding="latin-1")
+    guard.look()
+    assert ([ring.is_shut(place) for place in (0, 1)], ring.said) == ([False, False], [])
+    ring.tell(9e9, PEERS[1])
+    guard.look()
+    assert ring.is_shut(1)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "large"])
+def test_what_is_no_file_of_ours_is_not_read(ring: Ring, kind: str):
+    guard = ring.watch()
+    other = ring.file.with_name("other")
+    ring.tell(9e9, PEERS[1])
+    ring.file.rename(other)
+    if kind == "pipe":
+        os.mkfifo(ring.file)
+    elif kind == "folder":
+        ring.file.mkdir()
+    elif kind == "link":
+        ring.file.symlink_to(other)
+    else:
+        ring.file.write_text("9e9" + f"\n{PEERS[1]}" * 2**16)
+    guard.look()
+    assert ring.said == []
+
+
+def test_an_address_is_the_same_however_it_is_written():
+    assert parting.pack("::ffff:10.0.0.1") == parting.pack("10.0.0.1") != parting.pack("::1")
+    assert parting.pack("fd00:0:0::1") == parting.pack("fd00::1%eth0")
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -287,7 +378,7 @@ def test_a_set_that_is_just_being_removed_is_no_broken_one_later(ring: Ring):
 def test_where_nobody_tells_whose_connections_are_nothing_is_done(ring: Ring):
     ring.epoll.close()
     assert waking.find_devices(ring.connections) == []
-    assert waking.watch([], set(), sockets.shut, ring.say) is None
+    assert waking.watch([], set(), sockets.shut, ring.say, dict) is None
     assert waking.read_entries(min(ring.connections)) is None
 
 
