@@ -164,6 +164,8 @@ POINTS = (
     # e2e: nodes and processes that break, Horovod's own rules
     Point("every-cut", "broker, API server, bridges, kubelet, a node: no line is lost", REAL),
     Point("broken-ring", "a worker killed in the middle of a step costs seconds", TRAINING),
+    Point("ring-without-an-end", "a dead containerd-shim costs seconds in a step too", TRAINING),
+    Point("cut-ring", "a cut node costs seconds from when its workers are gone", TRAINING),
     Point("given-up", "a rank is killed, its pod lives: the worker is replaced", TRAINING),
     Point("chaos", "fault after fault: no wrong deletion or end, all ranks back", TRAINING),
     Point("dead-containerd-shim", "a worker whose containerd-shim is killed is replaced", REAL),

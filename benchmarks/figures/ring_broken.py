@@ -1,4 +1,4 @@
-"""Seconds without a step after a worker was killed, with what ends a broken ring and without."""
+"""Seconds without a step after a worker was lost, with what ends a broken ring and without."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ WORKERS = 3
 LOSSES = 10
 LOSSES_A_JOB = 5
 """A replacement waits longer with each loss of a job: more of them only make the run longer."""
+SILENT = 5
+"""Losses of a containerd-shim, which takes the network away before the worker's connections end."""
 WAITS = 2
 WAIT_SECONDS = 30
 """Gloo's time-out in the jobs that wait; in the others it is that of horovodrun of ours, 120 s."""
@@ -91,10 +93,14 @@ class Training:
         if status.get("phase") == "Failed" or status.get("epoch", 0) > 1:
             raise JobEnded(f"{self.name}: {status.get('phase')}, epoch {status.get('epoch')}")
 
-    async def lose(self, number: int) -> Loss:
-        """Kill PID 1 of a worker, and all in its container with it; each time another one."""
+    async def lose(self, number: int, *, is_silent: bool = False) -> Loss:
+        """Kill PID 1 of a worker, and all in its container with it; each time another one.
+
+        Where it is to be silent, kill its containerd-shim.
+        """
         killed = self.site.clock.now().timestamp()
-        os.kill(self._find_agent(await self._choose(number)), signal.SIGKILL)
+        agent = self._find_agent(await self._choose(number))
+        os.kill(find_parent(agent) if is_silent else agent, signal.SIGKILL)
         found: list[Loss] = []
 
         async def goes_on() -> bool:
@@ -125,6 +131,11 @@ class Training:
         raise RuntimeError(f"no agent in the pod {uid}")
 
 
+def find_parent(pid: int) -> int:
+    """Who started this process; of PID 1 of a container that is its containerd-shim."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def find_loss(steps: Sequence[Step], killed: float) -> list[Loss]:
     """What it cost that a worker was killed then; nothing while there is no step after it."""
     later = [place for place, step in enumerate(steps) if step.at > killed + LATE]
@@ -148,13 +159,22 @@ async def measure(bench: Bench) -> Finding:
             asked = min(LOSSES_A_JOB, count - len(fast) - len(ended))
             name = f"fast-{len(fast) + len(ended)}"
             await train(Training(site, namespace, name), asked, fast, ended)
+        silent: list[Loss] = []
+        job = Training(site, namespace, "silent")
+        await train(job, bench.count_samples(SILENT), silent, ended, is_silent=True)
         waited: list[Loss] = []
         await train(Training(site, namespace, "wait"), WAITS, waited, ended, is_waiting=True)
-    return describe(fast, waited, ended)
+    return describe(fast, silent, waited, ended)
 
 
 async def train(
-    job: Training, count: int, losses: list[Loss], ended: list[str], *, is_waiting: bool = False
+    job: Training,
+    count: int,
+    losses: list[Loss],
+    ended: list[str],
+    *,
+    is_silent: bool = False,
+    is_waiting: bool = False,
 ) -> None:
     """A job that loses so many workers, one after the other; ends with it."""
     async with run_training(job, is_waiting=is_waiting):
@@ -162,7 +182,7 @@ async def train(
         try:
             for number in range(count):
                 await job.wait_until_steady(since)
-                losses.append(await job.lose(number))
+                losses.append(await job.lose(number, is_silent=is_silent))
                 since = job.site.clock.now().timestamp()
             await job.wait_until_steady(since)
         except JobEnded as end:
@@ -195,14 +215,16 @@ def build_training(name: str, *, is_waiting: bool) -> dict[str, Any]:
     return job
 
 
-def describe(fast: list[Loss], waited: list[Loss], ended: list[str]) -> Finding:
+def describe(fast: list[Loss], silent: list[Loss], waited: list[Loss], ended: list[str]) -> Finding:
     """What the losses cost, and which of them a job did not live through."""
     seconds = tuple(loss.seconds for loss in fast)
-    repeated = max((loss.repeated for loss in fast), default=0)
+    quiet = tuple(loss.seconds for loss in silent)
+    repeated = max((loss.repeated for loss in (*fast, *silent)), default=0)
     lived = f"{len(ended)} losses ended a job or its launcher" + "".join(f"; {e}" for e in ended)
     return Finding(
         series=(
             Series("without a step, lossRecovery Fast", "s", seconds),
+            Series("without a step, lossRecovery Fast, its containerd-shim killed", "s", quiet),
             Series(
                 f"without a step, lossRecovery Wait, time-out {WAIT_SECONDS} s",
                 "s",
@@ -213,6 +235,7 @@ def describe(fast: list[Loss], waited: list[Loss], ended: list[str]) -> Finding:
         goals=(
             Goal("SIGKILL to next step, median", measure_spread(seconds).median, MEDIAN, "s"),
             Goal("SIGKILL to next step, longest", max(seconds), MOST, "s"),
+            Goal("containerd-shim to next step, longest", max(quiet, default=PATIENCE), MOST, "s"),
             Goal("losses that ended a job or its launcher", len(ended), 0, ""),
         ),
         notes=(f"{lived}. At most {repeated} steps were trained again.",),
@@ -226,9 +249,10 @@ FIGURE = Figure(
         "8 MB each and nothing else. PID 1 of one worker gets SIGKILL, and all of its container "
         f"with it; {LOSSES_A_JOB} times in each job, when all workers have trained again for "
         f"{STEADY} steps: seconds to the next step, by the training's own clock, whether the one "
-        "that takes the lost one's place is in it or not. Beside it the same with `lossRecovery: "
-        f"Wait`, where nothing of ours is in the ranks, and a time-out of {WAIT_SECONDS} s instead "
-        "of 120: a ring on which nobody happened to wait goes on without."
+        f"that takes the lost one's place is in it or not. {SILENT} times the same where its "
+        "containerd-shim is killed, of which the others' kernels hear nothing. Beside it the same "
+        "with `lossRecovery: Wait`, where nothing of ours is in the ranks, and a time-out of "
+        f"{WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait goes on without."
     ),
     measure=measure,
     place=Place.TRAINING,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from tests.e2e.faults import find_processes, get_spec, kill
+from tests.e2e.faults import find_parent, find_processes, get_spec, kill
 from tests.e2e.world import RealWorld, build_job, train
 
 pytestmark = pytest.mark.cluster
@@ -43,9 +44,28 @@ Without us it is Gloo's time-out, 120 s."""
 _TIME = re.compile(r"step=\d+ .* t=([\d.]+)$", re.MULTILINE)
 
 
-def read_times(world: RealWorld) -> list[float]:
+def build_ring(name: str) -> dict[str, Any]:
+    """A job of three workers that are in an allreduce at any time."""
+    command = train(np=3)
+    command[command.index("/examples/horovod-torch/train.py") :] = ["-c", STEPS]
+    return build_job(name, command=command, workers=3)
+
+
+def wait_until_it_trains(world: RealWorld, name: str) -> None:
+    """For 20 steps with all three."""
+    world.wait_for_size(name, 3)
+    before = len(world.steps(name))
+    world.wait(lambda: len(world.steps(name)) > before + 20, "all train")
+
+
+def read_times(world: RealWorld, name: str = "broken") -> list[float]:
     """When rank 0, whoever that was, said each step."""
-    return sorted(map(float, _TIME.findall(world.log("broken-launcher"))))
+    return sorted(map(float, _TIME.findall(world.log(f"{name}-launcher"))))
+
+
+def find_longest_wait(world: RealWorld, name: str) -> float:
+    """Seconds between two steps."""
+    return max(after - before for before, after in pairwise(read_times(world, name)))
 
 
 def read_ranks(world: RealWorld) -> list[tuple[str, str]]:
@@ -58,23 +78,40 @@ def read_ranks(world: RealWorld) -> list[tuple[str, str]]:
 def test_a_worker_that_is_killed_in_the_middle_of_a_step_costs_the_others_seconds(
     world: RealWorld, rank: int
 ) -> None:
-    command = train(np=3)
-    command[command.index("/examples/horovod-torch/train.py") :] = ["-c", STEPS]
-    job = build_job("broken", command=command, workers=3)
+    job = build_ring("broken")
     get_spec(job, "worker")["containers"][0]["env"].append({"name": "PYTHONPATH", "value": "/libs"})
     world.create(job)
-    world.wait_for_size("broken", 3)
+    wait_until_it_trains(world, "broken")
     lost = next(pod for pod in world.pods("worker") if pod.metadata.name == f"broken-worker-{rank}")
-    before = len(world.steps("broken"))
-    world.wait(lambda: len(world.steps("broken")) > before + 20, "it trains")
 
     kill(find_processes(lost.metadata.uid, "boot.py agent"))
 
     world.wait(lambda: len(read_ranks(world)) == 4, "another one trains in its place", 90)
-    world.wait_for_size("broken", 3)
-    before = len(world.steps("broken"))
-    world.wait(lambda: len(world.steps("broken")) > before + 20, "all train on")
-    waits = [after - before for before, after in pairwise(read_times(world))]
-    assert max(waits) < FEW
+    wait_until_it_trains(world, "broken")
+    assert find_longest_wait(world, "broken") < FEW
     assert world.status("trainingjobs", "broken")["epoch"] == 1
     assert set(read_ranks(world)) == {("True", "/libs")}, "ours is in each, and nowhere to be seen"
+
+
+@pytest.mark.point("ring-without-an-end")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_worker_that_is_lost_without_closing_its_connections_costs_the_others_seconds(
+    world: RealWorld, rank: int
+) -> None:
+    world.create(build_ring("silent"))
+    wait_until_it_trains(world, "silent")
+    lost = next(pod for pod in world.pods("worker") if pod.metadata.name == f"silent-worker-{rank}")
+
+    kill([find_parent(pid) for pid in find_processes(lost.metadata.uid, " agent --")])
+
+    gone = "a worker is gone, so this rank ends its connections to that one"
+    world.wait(lambda: gone in world.log("silent-launcher"), "the others are told", 60)
+    world.wait(lambda: "silent-worker-3" in find_names(world), "another one comes", 60)
+    wait_until_it_trains(world, "silent")
+    assert find_longest_wait(world, "silent") < FEW
+    assert world.status("trainingjobs", "silent")["epoch"] == 1
+
+
+def find_names(world: RealWorld) -> set[str]:
+    """Of the workers that there are."""
+    return {pod.metadata.name for pod in world.pods("worker")}

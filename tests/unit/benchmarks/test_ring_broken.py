@@ -13,8 +13,9 @@ def test_a_loss_costs_the_time_to_the_next_step_and_the_steps_that_come_again():
 
 
 def test_losses_that_ended_a_job_are_counted_and_named():
-    finding = describe([Loss(3.0, 1), Loss(5.0, 4)], [Loss(31.0, 0)], ["fast-0: Failed, epoch 1"])
-    assert [goal.value for goal in finding.goals] == [4.0, 5.0, 1]
+    lost, ended = [Loss(3.0, 1), Loss(5.0, 4)], ["fast-0: Failed, epoch 1"]
+    finding = describe(lost, [Loss(9.0, 2)], [Loss(31.0, 0)], ended)
+    assert [goal.value for goal in finding.goals] == [4.0, 5.0, 9.0, 1]
     [note] = finding.notes
     assert "1 losses ended a job or its launcher; fast-0: Failed" in note
     assert "At most 4 steps" in note
