@@ -21,6 +21,8 @@ LEAVING_AT = f"{GROUP}/leaving-at"
 """Annotation of a node or a pod: what runs there ends then (RFC 3339)."""
 LEAVING_REASON = f"{GROUP}/leaving-reason"
 """Annotation beside it: why, in words."""
+LEAVING_ADVISED = f"{GROUP}/leaving-advised"
+"""Annotation of a node: its cloud advises to leave it, since then (RFC 3339); soft."""
 MAX_WORDS = 128
 """Characters of a reason, and of a bad value, that are shown."""
 OVER = timedelta(minutes=10)
@@ -84,6 +86,7 @@ def _list_rows() -> Iterator[Row]:
     firm, soft = NoticeKind.FIRM, NoticeKind.SOFT
     aws = "aws-node-termination-handler"
     yield Row(Sign.ANNOTATION, LEAVING_AT, _UNEXPLAINED, firm)
+    yield Row(Sign.ANNOTATION, LEAVING_ADVISED, "its cloud advises to leave it", soft)
     for key, reason, kind, lead in (
         (f"{aws}/spot-itn", "AWS takes the spot instance back", firm, 120),
         (f"{aws}/asg-lifecycle-termination", "the auto-scaling group ends it", firm, None),

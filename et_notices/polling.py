@@ -1,0 +1,181 @@
+"""The loop: a round of questions each PERIOD, and on the node the word that counts."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+
+import structlog
+
+from et_kube.backoff import Backoff
+from et_kube.clock import Clock
+from et_kube.errors import KubeError
+from et_notices.asking import Ask, consult
+from et_notices.choosing import CLOUDS, find_cloud
+from et_notices.judging import Judge, Word
+from et_notices.questions import Cloud, Unclear
+from et_notices.telling import Node, Unheld
+
+PERIOD = timedelta(seconds=5)
+"""From the beginning of a round to that of the next one, as AWS recommends."""
+STUMBLING = Backoff(PERIOD, timedelta(seconds=20))
+"""After rounds without an answer: no notice is as short as to be missed by it, but Google's."""
+SAYING = Backoff(PERIOD, timedelta(seconds=60))
+"""After a word that could not be written."""
+LOOKING = Backoff(timedelta(seconds=10), timedelta(hours=1))
+"""For a cloud's name on the node: a new node gets it from its cloud controller within seconds."""
+PROVING = timedelta(minutes=1)
+"""So long the policy may come after this program: both are installed at once."""
+MOST_WORDS = 20
+WITHIN = timedelta(hours=1)
+"""A service that says something else all the time has so many words written in that time."""
+
+log = structlog.get_logger()
+
+
+class Spell:
+    """Trouble is told when it begins and when it is over, however long it lasts."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self.failures = 0
+
+    def note(self, error: Exception) -> None:
+        """Once more."""
+        self.failures += 1
+        if self.failures == 1:
+            log.warning(self._what, reason=str(error))
+
+    def end(self) -> None:
+        """It went well."""
+        if self.failures:
+            log.info("over", what=self._what, failures=self.failures)
+        self.failures = 0
+
+
+class Poller:
+    """One node's.
+
+    Args:
+        node: it.
+        clock: for pauses, and for ends of which nobody says when.
+        reach: gives an Ask of a cloud's metadata service.
+        cloud: its name in CLOUDS; "": by the node's providerID.
+        chance: the dice, in [0, 1).
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        clock: Clock,
+        reach: Callable[[Cloud], Ask],
+        *,
+        cloud: str = "",
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._reach = reach
+        self._cloud = cloud
+        self._chance = chance
+        self._judge = Judge()
+        self._said: Word | None = None
+        self._written: deque[float] = deque(maxlen=MOST_WORDS)
+        self._asking = Spell("the metadata service says nothing that is understood")
+        self._saying = Spell("the node cannot be told")
+        self._reading = Spell("the node cannot be read")
+        self._say_after = 0.0
+        self._is_flooded = False
+
+    async def prove(self) -> None:
+        """Wait for the policy; Unheld where it does not come within PROVING."""
+        end = self._clock.monotonic() + PROVING.total_seconds()
+        while True:
+            try:
+                await self._node.prove()
+            except Unheld:
+                if self._clock.monotonic() >= end:
+                    raise
+                await self._clock.sleep(PERIOD)
+            except KubeError as error:
+                await self._rest(self._reading, error, SAYING)
+            else:
+                self._reading.end()
+                return
+
+    async def run(self) -> None:
+        """Go round for ever; Unheld when the policy is taken away meanwhile."""
+        cloud = CLOUDS[self._cloud or await self._find_cloud()]()
+        ask = self._reach(cloud)
+        while True:
+            began = self._clock.monotonic()
+            await self.go_round(cloud, ask)
+            failures = self._asking.failures
+            pause = STUMBLING.delay(failures, self._chance()) if failures else PERIOD
+            spent = timedelta(seconds=self._clock.monotonic() - began)
+            await self._clock.sleep(pause - spent)
+
+    async def go_round(self, cloud: Cloud, ask: Ask) -> None:
+        """One round."""
+        try:
+            notices = await consult(cloud, ask)
+            self._judge.hear(notices, self._clock.now())
+        except Unclear as error:
+            self._asking.note(error)
+        else:
+            self._asking.end()
+        word = self._judge.word
+        if word is not None and word != self._said:
+            await self._say(word)
+
+    async def _find_cloud(self) -> str:
+        looks = 0
+        while True:
+            try:
+                node = await self._node.look()
+            except KubeError as error:
+                await self._rest(self._reading, error, SAYING)
+                continue
+            self._reading.end()
+            provider_id = str((node.get("spec") or {}).get("providerID") or "")
+            if name := find_cloud(provider_id):
+                log.info("polling", cloud=name, provider_id=provider_id)
+                return name
+            looks += 1
+            if looks == 1:
+                log.warning("nothing is polled: of no cloud that is known", provider_id=provider_id)
+            await self._clock.sleep(LOOKING.delay(looks, self._chance()))
+
+    async def _say(self, word: Word) -> None:
+        now = self._clock.monotonic()
+        if now < self._say_after or self._is_too_often(now):
+            return
+        try:
+            await self._node.say(word, self._clock.now())
+        except Unheld:
+            raise
+        except KubeError as error:
+            self._saying.note(error)
+            delay = SAYING.delay(self._saying.failures, self._chance())
+            self._say_after = self._clock.monotonic() + delay.total_seconds()
+            return
+        self._saying.end()
+        self._written.append(now)
+        if not word.is_empty or self._said is not None:
+            log.info("said", at=str(word.at), reason=word.reason, advised=str(word.advised))
+        self._said = word
+
+    def _is_too_often(self, now: float) -> bool:
+        oldest = self._written[0] if len(self._written) == MOST_WORDS else None
+        was, self._is_flooded = self._is_flooded, False
+        if oldest is not None and now - oldest < WITHIN.total_seconds():
+            self._is_flooded = True
+            if not was:
+                log.warning("the metadata service says something else all the time: not written")
+        return self._is_flooded
+
+    async def _rest(self, spell: Spell, error: KubeError, backoff: Backoff) -> None:
+        spell.note(error)
+        await self._clock.sleep(backoff.delay(spell.failures, self._chance()))

@@ -1,0 +1,130 @@
+"""One node as the API server has it for et-notices: applied to, tried, and held by the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from et_kube.api import APPLY_PATCH, MERGE_PATCH
+from et_kube.errors import Conflict, Refused
+from et_kube.resources import Json, Ref
+from fakes import ownership
+from fakes.documents import copy_json, merge_patch
+
+SCHEMA = ownership.build_schema(None)
+
+
+class NodeServer:
+    """See the module.
+
+    Args:
+        name: of the node that the token names.
+        refusal: the policy's words.
+        own: the annotations that it leaves to this account.
+        spec: of the node.
+
+    Attributes:
+        is_held: whether the policy is in force.
+        writes: the annotations after each write.
+        strike: called before each request; raises what the server says instead.
+    """
+
+    def __init__(self, name: str, refusal: str, own: Sequence[str], spec: Json) -> None:
+        self._refusal = refusal
+        self._own = frozenset(own)
+        self._version = 1
+        self.name = name
+        self.node: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "annotations": {"others": "stay"}, "labels": {"a": "b"}},
+            "spec": dict(spec),
+        }
+        kubelet = ownership.Manager("kubelet", "Update")
+        self._owners = ownership.note_update({}, kubelet, {}, self.node, SCHEMA)
+        self.is_held = True
+        self.writes: list[dict[str, str]] = []
+        self.strike: Callable[[], None] = lambda: None
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What is on the node."""
+        found: dict[str, str] = self.node["metadata"].get("annotations") or {}
+        return found
+
+    def annotate(self, annotations: Mapping[str, str | None], manager: str = "kubectl") -> None:
+        """As somebody else does, whom no policy holds."""
+        body = {"metadata": {"annotations": annotations}}
+        self._store(*self._merge(body, ownership.Manager(manager, "Update")))
+
+    def connect(self, manager: str, *, is_dry: bool = False) -> Client:
+        """What this account patches with."""
+        return Client(self, manager, is_dry=is_dry)
+
+    def answer(
+        self, ref: Ref, body: Json | Sequence[Any], content_type: str, manager: str, *, is_dry: bool
+    ) -> Json:
+        """One patch of this account's."""
+        self.strike()
+        if content_type == APPLY_PATCH:
+            new, owners = self._apply(body, ownership.Manager(manager, "Apply"))
+        else:
+            new, owners = self._merge(body, ownership.Manager(manager, "Update"))
+        if self.is_held and (ref.name != self.name or self._differs(new)):
+            words = f"ValidatingAdmissionPolicy 'p' with binding 'p' denied request: {self._refusal}"
+            raise Refused(422, "Invalid", f'nodes "{ref.name}" is forbidden: {words}')
+        if not is_dry and new != self.node:
+            self._store(new, owners)
+            self.writes.append(dict(self.annotations))
+        return self._show(new)
+
+    def _differs(self, new: dict[str, Any]) -> bool:
+        def strip(node: dict[str, Any]) -> dict[str, Any]:
+            metadata = dict(node["metadata"])
+            found = metadata.pop("annotations", None) or {}
+            kept = {key: text for key, text in found.items() if key not in self._own}
+            return {**node, "metadata": {**metadata, "annotations": kept}}
+
+        return strip(new) != strip(self.node)
+
+    def _apply(self, body: Any, who: ownership.Manager) -> tuple[Any, ownership.Owners]:
+        config: dict[str, Any] = copy_json(body)
+        version = config["metadata"].pop("resourceVersion", None)
+        if version not in {None, str(self._version)}:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        new, owners = ownership.apply(self._owners, who, self.node, config, SCHEMA)
+        new["metadata"]["annotations"] = new["metadata"].get("annotations") or {}
+        return new, owners
+
+    def _merge(self, body: Any, who: ownership.Manager) -> tuple[Any, ownership.Owners]:
+        new = merge_patch(copy_json(self.node), body)
+        return new, ownership.note_update(self._owners, who, self.node, new, SCHEMA)
+
+    def _store(self, new: dict[str, Any], owners: ownership.Owners) -> None:
+        self._version += 1
+        self.node, self._owners = new, owners
+
+    def _show(self, node: dict[str, Any]) -> Json:
+        shown: dict[str, Any] = copy_json(node)
+        shown["metadata"]["resourceVersion"] = str(self._version)
+        return shown
+
+
+class Client:
+    """A client of it: patches, as et_kube/api has them, or tries them."""
+
+    def __init__(self, server: NodeServer, manager: str, *, is_dry: bool) -> None:
+        self._server = server
+        self._manager = manager
+        self._is_dry = is_dry
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Json | Sequence[Any],
+        *,
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+    ) -> Json:
+        """See Api.patch."""
+        return self._server.answer(ref, body, content_type, self._manager, is_dry=self._is_dry)

@@ -1,0 +1,115 @@
+"""A node, a cloud and a loop in virtual time, without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON
+from et_kube.racing import Interrupted, run_unless
+from et_notices.asking import Ask, consult
+from et_notices.choosing import CLOUDS
+from et_notices.polling import PERIOD, Poller
+from et_notices.questions import Answer, Cloud, Question, Unclear
+from et_notices.telling import MANAGER, REFUSAL, Node
+from fakes.clock import START, FakeClock
+from fakes.metadata import AwsService, Service
+from fakes.nodes import NodeServer
+
+OWN = (LEAVING_AT, LEAVING_REASON, LEAVING_ADVISED)
+AWS_ID = "aws:///eu-west-1a/i-0123456789abcdef0"
+
+
+def build_ask(service: Service) -> Ask:
+    """Asks a service as if by HTTP."""
+
+    async def ask(question: Question) -> Answer:
+        request = make_mocked_request(question.method, question.path, headers=question.headers)
+        response = await service.answer(request)
+        assert isinstance(response, web.Response)
+        body = response.body
+        headers = {name.lower(): text for name, text in response.headers.items()}
+        return Answer(response.status, body if isinstance(body, bytes) else b"", headers)
+
+    return ask
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def write(moment: datetime) -> str:
+    """As most clouds do."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def build_server(provider_id: str = AWS_ID, name: str = "node-1") -> NodeServer:
+    return NodeServer(name, REFUSAL, OWN, {"providerID": provider_id} if provider_id else {})
+
+
+def build_node(server: NodeServer, name: str = "node-1") -> Node:
+    return Node(server.connect(MANAGER), server.connect(MANAGER, is_dry=True), name)
+
+
+@dataclass
+class World:
+    """One program, its node and its cloud."""
+
+    service: Service
+    server: NodeServer = field(default_factory=build_server)
+    clock: FakeClock = field(default_factory=FakeClock)
+    cloud: str = ""
+    reached: list[str] = field(default_factory=list)
+    trouble: str = ""
+    """While there is some: what Ask raises."""
+
+    def build_poller(self) -> Poller:
+        def reach(cloud: Cloud) -> Ask:
+            self.reached.append(cloud.address)
+            ask = build_ask(self.service)
+
+            async def try_to_ask(question: Question) -> Answer:
+                if self.trouble:
+                    raise Unclear(self.trouble)
+                return await ask(question)
+
+            return try_to_ask
+
+        node = build_node(self.server)
+        return Poller(node, self.clock, reach, cloud=self.cloud, chance=lambda: 0.0)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Callable[[float], object]]:
+        """The loop runs while the context lasts; yields what lets so many seconds pass."""
+        import asyncio
+
+        async def pass_time(seconds: float) -> None:
+            await self.clock.advance(timedelta(seconds=seconds))
+
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._run_until(stop))
+            await self.clock.settle()
+            yield pass_time
+            stop.set()
+
+    async def _run_until(self, stop) -> None:
+        poller = self.build_poller()
+        await poller.prove()
+        try:
+            await run_unless(stop.wait(), poller.run())
+        except Interrupted:
+            return
+
+
+def make_aws_world(**fields) -> World:
+    clock = FakeClock()
+    return World(AwsService(clock.monotonic), clock=clock, **fields)
+
+
+__all__ = ["CLOUDS", "PERIOD", "consult"]

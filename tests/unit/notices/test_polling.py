@@ -1,0 +1,195 @@
+"""The loop, in virtual time: each 5 s, whatever the cloud, the API server and the policy do."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from et_kube.errors import Unreachable
+from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON
+from et_notices.polling import MOST_WORDS
+from et_notices.telling import Unheld
+from fakes.metadata import TencentService
+from tests.unit.notices.rigs import World, at, build_server, make_aws_world, write
+
+OTHERS = {"others": "stay"}
+
+
+def list_events(logs) -> list[str]:
+    return [entry["event"] for entry in logs]
+
+
+async def test_a_notice_is_on_the_node_within_a_round_and_goes_after_three_without():
+    world = make_aws_world()
+    async with world.running() as pass_time:
+        await pass_time(60)
+        assert not world.server.writes, "a node that stays is left alone"
+        world.service.take_back(write(at(180)))
+        await pass_time(5)
+        assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:03:00Z"
+        assert world.server.annotations[LEAVING_REASON] == "AWS takes the spot instance back"
+        await pass_time(60)
+        assert len(world.server.writes) == 1, "once"
+        world.service.keep()
+        await pass_time(14)
+        assert LEAVING_AT in world.server.annotations
+        await pass_time(1)
+        assert world.server.annotations == OTHERS
+    assert world.reached == ["http://169.254.169.254"]
+
+
+async def test_an_advice_is_soft():
+    world = make_aws_world()
+    world.service.advise(write(at(-10)))
+    async with world.running() as pass_time:
+        await pass_time(5)
+    assert world.server.annotations == OTHERS | {LEAVING_ADVISED: "2025-12-31T23:59:50Z"}
+
+
+async def test_a_round_begins_each_five_seconds():
+    world = make_aws_world()
+    async with world.running() as pass_time:
+        await pass_time(600)
+    asked = [what for what in world.service.asked if "instance-action" in what]
+    assert len(asked) == 121
+
+
+async def test_what_a_former_life_has_said_goes_when_it_is_not_so_any_more():
+    world = make_aws_world()
+    world.service.take_back(write(at(30)))
+    async with world.running() as pass_time:
+        await pass_time(5)
+    world.service.keep()
+    async with world.running() as pass_time:
+        await pass_time(5)
+        assert LEAVING_AT in world.server.annotations, "not by one answer"
+        await pass_time(15)
+        assert world.server.annotations == OTHERS
+
+
+async def test_a_service_that_is_away_takes_nothing_back_and_is_told_of_once():
+    world = make_aws_world()
+    world.service.take_back(write(at(180)))
+    with capture_logs() as logs:
+        async with world.running() as pass_time:
+            await pass_time(5)
+            world.trouble = "dead"
+            await pass_time(600)
+            assert LEAVING_AT in world.server.annotations
+            world.trouble = ""
+            await pass_time(20)
+    assert list_events(logs).count("the metadata service says nothing that is understood") == 1
+    assert list_events(logs).count("over") == 1
+
+
+async def test_it_is_asked_less_often_while_it_is_away_and_never_less_than_each_20_seconds():
+    world = make_aws_world()
+    async with world.running() as pass_time:
+        before = len(world.service.asked)
+
+        async def fail(_: web.Request) -> web.Response:
+            return web.Response(status=500)
+
+        world.service.mischief = fail
+        await pass_time(600)
+    asked = len(world.service.asked) - before
+    assert 600 / 20 <= asked <= 600 / 20 + 3
+
+
+async def test_a_node_of_no_known_cloud_is_asked_nothing_and_that_is_said_once():
+    world = make_aws_world(server=build_server(""))
+    with capture_logs() as logs:
+        async with world.running() as pass_time:
+            await pass_time(7200)
+            assert world.service.asked == []
+            world.server.node["spec"]["providerID"] = "aws:///eu-west-1a/i-1"
+            await pass_time(3600)
+            assert world.service.asked, "a cloud controller may come later"
+    assert list_events(logs).count("nothing is polled: of no cloud that is known") == 1
+
+
+async def test_a_cloud_that_is_set_needs_no_provider_id():
+    service = TencentService()
+    service.moment = "2026-01-01 08:02:00"
+    world = World(service, server=build_server(""), cloud="tencent")
+    async with world.running() as pass_time:
+        await pass_time(5)
+    assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:02:00Z"
+
+
+async def test_an_api_server_that_is_away_is_told_later():
+    world = make_aws_world()
+
+    def fail() -> None:
+        raise Unreachable("no connection")
+
+    with capture_logs() as logs:
+        async with world.running() as pass_time:
+            world.service.take_back(write(at(300)))
+            world.server.strike = fail
+            await pass_time(120)
+            assert LEAVING_AT not in world.server.annotations
+            world.server.strike = lambda: None
+            await pass_time(60)
+            assert LEAVING_AT in world.server.annotations
+    assert list_events(logs).count("the node cannot be told") == 1
+
+
+async def test_an_api_server_that_is_away_at_the_start_is_waited_for():
+    world = make_aws_world()
+
+    def fail() -> None:
+        raise Unreachable("no connection")
+
+    world.server.strike = fail
+    async with world.running() as pass_time:
+        await pass_time(3600)
+        assert not world.service.asked
+        world.server.strike = lambda: None
+        await pass_time(60)
+        assert world.service.asked
+
+
+async def test_the_policy_may_come_a_little_later():
+    world = make_aws_world()
+    world.server.is_held = False
+    async with world.running() as pass_time:
+        await pass_time(30)
+        assert not world.service.asked
+        world.server.is_held = True
+        await pass_time(5)
+        assert world.service.asked
+
+
+async def test_without_the_policy_it_does_not_start():
+    world = make_aws_world()
+    world.server.is_held = False
+    with pytest.raises(ExceptionGroup) as caught:
+        async with world.running() as pass_time:
+            await pass_time(65)
+    assert caught.group_contains(Unheld)
+    assert not world.service.asked
+
+
+async def test_a_policy_that_is_taken_away_ends_it_before_the_next_word():
+    world = make_aws_world()
+    with pytest.raises(ExceptionGroup) as caught:
+        async with world.running() as pass_time:
+            world.service.take_back(write(at(300)))
+            world.server.is_held = False
+            await pass_time(10)
+    assert caught.group_contains(Unheld)
+    assert not world.server.writes
+
+
+async def test_a_service_that_lies_all_the_time_costs_some_writes_an_hour():
+    world = make_aws_world()
+    with capture_logs() as logs:
+        async with world.running() as pass_time:
+            for number in range(3600 // 20):
+                world.service.take_back(write(at(7200 - number)))
+                await pass_time(20)
+    assert len(world.server.writes) == MOST_WORDS
+    told = "the metadata service says something else all the time: not written"
+    assert list_events(logs).count(told) == 1
