@@ -1,8 +1,8 @@
-# The operator's image; the broker, a sidecar of launcher pods, and et-scheduler are the same image with another command.
+# The operator's image; the broker, a sidecar of launcher pods, et-scheduler and et-notices are the same image with another command.
 #
 #   docker build -t REGISTRY/et-operator:TAG .
 #
-# In it: Python, the locked dependencies of both programs and the packages et_contract, et_kube,
+# In it: Python, the locked dependencies of all programs and the packages et_contract, et_kube, et_notices,
 # et_operator, et_process, et_scheduler, launcher and hostdiscovery, all compiled beforehand. No pip, no compiler, no shell script; nothing is written at
 # run time, so that a read-only root file system and any user will do.
 # BASE may be any image with python3 >= 3.11, its venv module and libstdc++, which numpy needs. A tag moves; to build from the very same base again give
@@ -20,6 +20,7 @@ RUN python3 requirements.py pyproject.toml requirements.lock > runtime.txt \
     && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dependencies
 COPY et_contract /opt/packages/et_contract
 COPY et_kube /opt/packages/et_kube
+COPY et_notices /opt/packages/et_notices
 COPY et_operator /opt/packages/et_operator
 COPY et_process /opt/packages/et_process
 COPY et_scheduler /opt/packages/et_scheduler

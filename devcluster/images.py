@@ -80,6 +80,7 @@ OPERATOR = Image(
         "deploy/requirements.py",
         "et_contract",
         "et_kube",
+        "et_notices",
         "et_operator",
         "et_process",
         "et_scheduler",

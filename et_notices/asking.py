@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import aiohttp
-from yarl import URL
 
 from et_kube import __version__
 from et_kube.notices import Notice
@@ -33,7 +32,7 @@ class Asker:
         try:
             async with self._session.request(
                 question.method,
-                URL(self._address + question.path, encoded=True),
+                self._address + question.path,
                 headers=question.headers,
                 timeout=timeout,
                 allow_redirects=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
@@ -125,7 +125,8 @@ class GcpService(Service):
     Attributes:
         preempted: whether it is.
         maintenance: NONE, MIGRATE_ON_HOST_MAINTENANCE or TERMINATE_ON_HOST_MAINTENANCE.
-        waits: for what clients wait, in seconds.
+        waits: for how many seconds clients have waited for a change.
+        is_waited_for: set once one does.
     """
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
@@ -133,6 +134,7 @@ class GcpService(Service):
         self.preempted = False
         self.maintenance = "NONE"
         self.waits: list[int] = []
+        self.is_waited_for = asyncio.Event()
         self._changed = asyncio.Event()
 
     def take_back(self) -> None:
@@ -155,10 +157,9 @@ class GcpService(Service):
         last = request.query.get("last_etag")
         if request.query.get("wait_for_change") == "true" and last == self._etag:
             self.waits.append(seconds)
-            try:
+            self.is_waited_for.set()
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), seconds)
-            except TimeoutError:
-                pass
         return self._reply("TRUE" if self.preempted else "FALSE")
 
     @property

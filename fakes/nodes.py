@@ -71,7 +71,9 @@ class NodeServer:
         else:
             new, owners = self._merge(body, ownership.Manager(manager, "Update"))
         if self.is_held and (ref.name != self.name or self._differs(new)):
-            words = f"ValidatingAdmissionPolicy 'p' with binding 'p' denied request: {self._refusal}"
+            words = (
+                f"ValidatingAdmissionPolicy 'p' with binding 'p' denied request: {self._refusal}"
+            )
             raise Refused(422, "Invalid", f'nodes "{ref.name}" is forbidden: {words}')
         if not is_dry and new != self.node:
             self._store(new, owners)

@@ -73,6 +73,13 @@ def patch(deployment: str = "et-operator", **spec: Any) -> Object:
     }
 
 
+def notices_patch(**spec: Any) -> Object:
+    """A patch of the pods of et-notices."""
+    metadata = {"name": "et-notices", "namespace": "et-notices"}
+    body = json.loads(patch(**spec)["patch"]) | {"kind": "DaemonSet", "metadata": metadata}
+    return {"patch": json.dumps(body)}
+
+
 def mark(deployment: str, team: str) -> Object:
     """A patch of the labels and annotations of its pods."""
     annotations = {"prometheus.io/scrape": "false"}
@@ -174,6 +181,33 @@ VARIANTS = {
             ],
         },
     ),
+    "cloud-notices": Variant(
+        {"cloudNotices": {"enabled": True}}, {"components": component("notices")}
+    ),
+    "cloud-notices-settings": Variant(
+        {
+            "cloudNotices": {
+                "enabled": True,
+                "settings": {"CLOUD": "aws"},
+                "nodeSelector": {"pool": "spot"},
+                "priorityClassName": "system-node-critical",
+                "imagePullSecrets": [{"name": "ours"}],
+            },
+            "nodeSelector": {"pool": "system"},
+        },
+        {
+            "components": component("notices"),
+            "patches": [
+                patch(nodeSelector={"pool": "system"}),
+                notices_patch(
+                    nodeSelector={"pool": "spot"},
+                    priorityClassName="system-node-critical",
+                    imagePullSecrets=[{"name": "ours"}],
+                    containers=[{"name": "notices", "env": [{"name": "CLOUD", "value": "aws"}]}],
+                ),
+            ],
+        },
+    ),
     "queueing": Variant(
         {"settings": {"QUEUEING": "Required"}},
         {"patches": [set_variables(QUEUEING="Required")]},
@@ -217,12 +251,13 @@ VARIANTS = {
             "execPolicy": {"enabled": True},
             "operatorPolicy": {"enabled": True},
             "scheduler": SCHEDULERS,
+            "cloudNotices": {"enabled": True},
             "monitoring": {"serviceMonitor": {"enabled": True}},
         },
         {
             "components": component(
                 *("high-availability", "exec-policy", "operator-policy", "monitoring"),
-                *("scheduler", "scheduler-high-availability", "scheduler-monitoring"),
+                *("scheduler", "scheduler-high-availability", "scheduler-monitoring", "notices"),
             ),
             "patches": [
                 *PULL_SECRETS.overlay["patches"],
@@ -319,7 +354,10 @@ def index(text: str) -> dict[Key, Object]:
     found = {identify(value): value for value in objects}
     assert len(found) == len(objects)
     for value in objects:
-        if value["kind"] == "Deployment":  # a patch of kustomize puts its variables first
+        if value["kind"] in {
+            "Deployment",
+            "DaemonSet",
+        }:  # a patch of kustomize puts its variables first
             [program] = value["spec"]["template"]["spec"]["containers"]
             program["env"].sort(key=itemgetter("name"))
     return found
@@ -360,7 +398,7 @@ def test_the_chart_says_what_kustomize_says(
 @pytest.mark.point("chart")
 def test_a_second_release_has_nothing_of_the_first(helm: Path, tmp_path: Path) -> None:
     policies = {"execPolicy": {"enabled": True}, "operatorPolicy": {"enabled": True}}
-    policies["scheduler"] = {"enabled": True}
+    policies |= {"scheduler": {"enabled": True}, "cloudNotices": {"enabled": True}}
     values: Object = {**policies, "namespaces": ["x", "y"]}
     first = render_chart(helm, values, tmp_path, "--namespace=one")
     values = {
@@ -376,7 +414,7 @@ def test_a_second_release_has_nothing_of_the_first(helm: Path, tmp_path: Path) -
     bindings = [v for key, v in second.items() if key[1] == "ValidatingAdmissionPolicyBinding"]
     bound = {value["metadata"]["name"]: value["spec"]["policyName"] for value in bindings}
     names = [f"second-et-operator-{policy}" for policy in ("self", "exec", "debug")]
-    names.append("second-et-scheduler-self")
+    names += ["second-et-scheduler-self", "second-et-notices-self"]
     assert bound == dict(zip(names, names, strict=True))
 
 

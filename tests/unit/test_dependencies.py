@@ -19,6 +19,7 @@ OURS = {
     "et",
     "et_contract",
     "et_kube",
+    "et_notices",
     "et_operator",
     "et_process",
     "et_scheduler",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 import yaml
 
 from et_contract import paths
+from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON, MAX_WORDS
+from et_notices.choosing import CLOUDS
+from et_notices.telling import REFUSAL
 from et_operator.assembly import WATCHED
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.encoding import encode_rules
@@ -251,6 +255,49 @@ def test_the_schedulers_pod_is_as_restricted_as_the_operators():
     for field in ("securityContext", "image", "readinessProbe", "livenessProbe"):
         assert one[field] == other[field]
     assert one["command"] == ["python3", "-m", "et_scheduler"]
+
+
+def test_who_brings_notices_may_patch_nodes_and_no_more():
+    assert spread(find("ClusterRole", "et-notices")["rules"]) == {("", "nodes"): {"patch"}}
+
+
+def test_the_policy_about_notices_is_about_the_account_that_patches_and_says_what_is_looked_for():
+    policy = find("ValidatingAdmissionPolicy", "et-notices-self")["spec"]
+    [subject] = find("ClusterRoleBinding", "et-notices")["subjects"]
+    account = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    [condition] = policy["matchConditions"]
+    assert condition["expression"] == f"request.userInfo.username == '{account}'"
+    assert policy["failurePolicy"] == "Fail"
+    assert {rule["message"] for rule in policy["validations"]} == {REFUSAL}
+    [binding] = [d for d in load_all() if d.get("spec", {}).get("policyName") == "et-notices-self"]
+    assert binding["spec"]["validationActions"] == ["Deny"]
+
+
+def test_the_policy_about_notices_leaves_it_the_annotations_that_it_writes():
+    policy = find("ValidatingAdmissionPolicy", "et-notices-self")["spec"]
+    [own] = [v["expression"] for v in policy["variables"] if v["name"] == "own"]
+    assert re.findall(r"'([^']+)'", own) == [LEAVING_AT, LEAVING_REASON, LEAVING_ADVISED]
+    assert f"size(variables.will[key]) <= {MAX_WORDS}" in policy["validations"][2]["expression"]
+
+
+def test_who_brings_notices_is_on_the_hosts_network_and_else_as_restricted_as_the_operator():
+    ours = find("Deployment")["spec"]["template"]["spec"]
+    theirs = find("DaemonSet", "et-notices")["spec"]["template"]["spec"]
+    assert theirs["securityContext"] == ours["securityContext"]
+    assert theirs["enableServiceLinks"] is False
+    assert theirs["hostNetwork"] is True
+    [one], [other] = ours["containers"], theirs["containers"]
+    assert other["command"] == ["python3", "-m", "et_notices"]
+    assert "ports" not in other, "they would be the node's"
+    for field in ("securityContext", "image"):
+        assert one[field] == other[field]
+    assert not {"volumes", "hostPID", "hostIPC"} & set(theirs)
+
+
+def test_the_chart_knows_the_clouds_that_are_known():
+    schema = json.loads((CHART / "et-operator" / "values.schema.json").read_text())
+    settings = schema["properties"]["cloudNotices"]["properties"]["settings"]["properties"]
+    assert settings["CLOUD"]["enum"] == ["", *CLOUDS]
 
 
 @pytest.mark.parametrize(

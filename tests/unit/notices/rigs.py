@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
 
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON
 from et_kube.racing import Interrupted, run_unless
-from et_notices.asking import Ask, consult
-from et_notices.choosing import CLOUDS
-from et_notices.polling import PERIOD, Poller
+from et_notices.asking import Ask
+from et_notices.polling import Poller
 from et_notices.questions import Answer, Cloud, Question, Unclear
 from et_notices.telling import MANAGER, REFUSAL, Node
 from fakes.clock import START, FakeClock
@@ -22,6 +23,7 @@ from fakes.metadata import AwsService, Service
 from fakes.nodes import NodeServer
 
 OWN = (LEAVING_AT, LEAVING_REASON, LEAVING_ADVISED)
+S = TypeVar("S", bound=Service)
 AWS_ID = "aws:///eu-west-1a/i-0123456789abcdef0"
 
 
@@ -57,10 +59,10 @@ def build_node(server: NodeServer, name: str = "node-1") -> Node:
 
 
 @dataclass
-class World:
+class World(Generic[S]):
     """One program, its node and its cloud."""
 
-    service: Service
+    service: S
     server: NodeServer = field(default_factory=build_server)
     clock: FakeClock = field(default_factory=FakeClock)
     cloud: str = ""
@@ -68,25 +70,9 @@ class World:
     trouble: str = ""
     """While there is some: what Ask raises."""
 
-    def build_poller(self) -> Poller:
-        def reach(cloud: Cloud) -> Ask:
-            self.reached.append(cloud.address)
-            ask = build_ask(self.service)
-
-            async def try_to_ask(question: Question) -> Answer:
-                if self.trouble:
-                    raise Unclear(self.trouble)
-                return await ask(question)
-
-            return try_to_ask
-
-        node = build_node(self.server)
-        return Poller(node, self.clock, reach, cloud=self.cloud, chance=lambda: 0.0)
-
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Callable[[float], object]]:
+    async def running(self) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
         """The loop runs while the context lasts; yields what lets so many seconds pass."""
-        import asyncio
 
         async def pass_time(seconds: float) -> None:
             await self.clock.advance(timedelta(seconds=seconds))
@@ -98,18 +84,25 @@ class World:
             yield pass_time
             stop.set()
 
-    async def _run_until(self, stop) -> None:
-        poller = self.build_poller()
+    def _reach(self, cloud: Cloud) -> Ask:
+        self.reached.append(cloud.address)
+        ask = build_ask(self.service)
+
+        async def try_to_ask(question: Question) -> Answer:
+            if self.trouble:
+                raise Unclear(self.trouble)
+            return await ask(question)
+
+        return try_to_ask
+
+    async def _run_until(self, stop: asyncio.Event) -> None:
+        node = build_node(self.server)
+        poller = Poller(node, self.clock, self._reach, cloud=self.cloud, chance=lambda: 0.0)
         await poller.prove()
-        try:
+        with suppress(Interrupted):
             await run_unless(stop.wait(), poller.run())
-        except Interrupted:
-            return
 
 
-def make_aws_world(**fields) -> World:
+def make_aws_world(server: NodeServer | None = None) -> World[AwsService]:
     clock = FakeClock()
-    return World(AwsService(clock.monotonic), clock=clock, **fields)
-
-
-__all__ = ["CLOUDS", "PERIOD", "consult"]
+    return World(AwsService(clock.monotonic), server or build_server(), clock)

@@ -11,11 +11,19 @@ import pytest
 from aiohttp import web
 
 from et_notices.asking import Asker, consult, open_session
-from et_notices.clouds.gcp import Gcp
 from et_notices.choosing import CLOUDS
+from et_notices.clouds.gcp import Gcp
 from et_notices.questions import MAX_BODY, Answer, Question, Unclear
-from fakes.metadata import AlibabaService, AwsService, AzureService, GcpService, Service, serving
-from fakes.metadata import TencentService
+from fakes.metadata import (
+    AlibabaService,
+    AwsService,
+    AzureService,
+    GcpService,
+    Mischief,
+    Service,
+    TencentService,
+    serving,
+)
 from tests.unit.notices.rigs import at, write
 
 SHORT = timedelta(seconds=0.2)
@@ -27,7 +35,7 @@ async def asking(service: Service) -> AsyncIterator[Asker]:
         yield Asker(session, url)
 
 
-async def ask_once(mischief) -> Answer:
+async def ask_once(mischief: Mischief) -> Answer:
     service = AwsService()
     service.mischief = mischief
     async with asking(service) as ask:
@@ -71,8 +79,7 @@ async def test_google_answers_as_soon_as_it_changes():
         await consult(cloud, ask)
         async with asyncio.TaskGroup() as group:
             round_ = group.create_task(consult(cloud, ask))
-            while not service.waits:
-                await asyncio.sleep(0)
+            await service.is_waited_for.wait()
             service.take_back()
         assert len(round_.result()) == 1
 

@@ -15,7 +15,7 @@ from et_kube.notices import Notice
 from et_notices.asking import consult
 from et_notices.choosing import CLOUDS, find_cloud
 from et_notices.clouds import alibaba, aws, azure, gcp, tencent
-from et_notices.questions import Answer, Unclear
+from et_notices.questions import Answer, Question, Unclear
 from fakes.metadata import (
     AlibabaService,
     AwsService,
@@ -183,7 +183,7 @@ async def test_azure_has_two_minutes_for_the_first_list_and_is_asked_for_the_nam
     patience = []
     ask = build_ask(service)
 
-    async def note(question):
+    async def note(question: Question) -> Answer:
         patience.append(question.patience.total_seconds())
         return await ask(question)
 

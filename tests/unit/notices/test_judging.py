@@ -69,7 +69,9 @@ def test_what_ends_at_no_moment_ends_its_lead_after_it_was_heard_first():
     assert judge.hear([firm(None, "begun")], at(20)) == Word(at(20), "begun")
     for _ in range(AGREED):
         judge.hear([], at(700))
-    assert judge.hear([google], at(800)) == Word(at(830), "taken"), "and anew when it was taken back"
+    assert judge.hear([google], at(800)) == Word(at(830), "taken"), (
+        "and anew when it was taken back"
+    )
 
 
 def test_of_several_words_the_firm_one_counts_that_ends_first_and_the_advice_beside_it():
@@ -93,7 +95,9 @@ def test_a_moment_that_nobody_can_mean_changes_nothing():
 
 
 @given(st.lists(st.lists(st.integers(0, 200).map(lambda s: firm(at(s))), max_size=2), max_size=60))
-def test_whoever_stays_silent_for_three_rounds_is_believed_and_nobody_before(rounds):
+def test_whoever_stays_silent_for_three_rounds_is_believed_and_nobody_before(
+    rounds: list[list[Notice]],
+):
     judge = Judge()
     silent = 0
     for number, heard in enumerate(rounds):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
@@ -16,7 +18,7 @@ from tests.unit.notices.rigs import World, at, build_server, make_aws_world, wri
 OTHERS = {"others": "stay"}
 
 
-def list_events(logs) -> list[str]:
+def list_events(logs: list[Any]) -> list[str]:
     return [entry["event"] for entry in logs]
 
 
@@ -165,20 +167,28 @@ async def test_the_policy_may_come_a_little_later():
 async def test_without_the_policy_it_does_not_start():
     world = make_aws_world()
     world.server.is_held = False
-    with pytest.raises(ExceptionGroup) as caught:
+
+    async def wait() -> None:
         async with world.running() as pass_time:
             await pass_time(65)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await wait()
     assert caught.group_contains(Unheld)
     assert not world.service.asked
 
 
 async def test_a_policy_that_is_taken_away_ends_it_before_the_next_word():
     world = make_aws_world()
-    with pytest.raises(ExceptionGroup) as caught:
+
+    async def lose_the_policy() -> None:
         async with world.running() as pass_time:
             world.service.take_back(write(at(300)))
             world.server.is_held = False
             await pass_time(10)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await lose_the_policy()
     assert caught.group_contains(Unheld)
     assert not world.server.writes
 

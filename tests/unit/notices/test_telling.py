@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -70,8 +70,10 @@ async def test_somebody_elses_word_stands_where_it_ends_no_later_and_is_not_take
     assert server.annotations == OTHERS | theirs
 
 
-@pytest.mark.parametrize("theirs", [at(600), at(0) - timedelta(hours=1)], ids=["later", "long over"])
-async def test_one_that_ends_later_or_is_long_over_gives_way(theirs):
+@pytest.mark.parametrize(
+    "theirs", [at(600), at(0) - timedelta(hours=1)], ids=["later", "long over"]
+)
+async def test_one_that_ends_later_or_is_long_over_gives_way(theirs: datetime):
     server = build_server()
     server.annotate({LEAVING_AT: format_time(theirs)})
     await build_node(server).say(WORD, NOW)
@@ -108,7 +110,7 @@ async def test_without_the_policy_nothing_is_said():
 async def test_a_refusal_that_is_not_the_policys_proves_nothing():
     server = build_server()
 
-    def forbid():
+    def forbid() -> None:
         raise Refused(403, "Forbidden", 'nodes "node-1" is forbidden: User cannot patch')
 
     server.strike = forbid
@@ -124,7 +126,7 @@ async def test_a_policy_that_keeps_it_from_its_own_node_is_told_of():
 async def test_a_server_that_fails_has_neither_proven_nor_disproven():
     server = build_server()
 
-    def fail():
+    def fail() -> None:
         raise ServerFailed(500, "", "etcd")
 
     server.strike = fail
@@ -133,12 +135,14 @@ async def test_a_server_that_fails_has_neither_proven_nor_disproven():
 
 
 @pytest.mark.parametrize(("changes", "is_said"), [(TRIES - 1, True), (TRIES, False)])
-async def test_a_node_that_changes_meanwhile_is_looked_at_again_some_times(changes, is_said):
+async def test_a_node_that_changes_meanwhile_is_looked_at_again_some_times(
+    changes: int, is_said: bool
+):
     server = build_server()
     node = build_node(server)
     requests = 0
 
-    def change():
+    def change() -> None:
         # a word is tried twice, the node is looked at, and then it is written
         nonlocal requests
         requests += 1

@@ -22,6 +22,15 @@
 {{- end -}}
 {{- end }}
 
+{{- define "et-notices.name" -}}
+{{- $name := include "et-operator.name" . -}}
+{{- if contains "et-operator" $name -}}
+{{ $name | replace "et-operator" "et-notices" }}
+{{- else -}}
+{{ $name | trunc 55 | trimSuffix "-" }}-notices
+{{- end -}}
+{{- end }}
+
 {{- define "et-operator.image" -}}
 {{ .Values.image.repository }}
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag }}{{ end }}
@@ -37,6 +46,10 @@ app.kubernetes.io/name: et-operator
 app.kubernetes.io/name: et-scheduler
 {{- end }}
 
+{{- define "et-notices.selector" -}}
+app.kubernetes.io/name: et-notices
+{{- end }}
+
 {{- /* What Helm's users expect on every object, and deploy/base does not have but for the first. */}}
 {{- define "et-operator.labels" -}}
 {{ include "et-operator.selector" . }}
@@ -45,6 +58,11 @@ app.kubernetes.io/name: et-scheduler
 
 {{- define "et-scheduler.labels" -}}
 {{ include "et-scheduler.selector" . }}
+{{ include "et-operator.release" . }}
+{{- end }}
+
+{{- define "et-notices.labels" -}}
+{{ include "et-notices.selector" . }}
 {{ include "et-operator.release" . }}
 {{- end }}
 

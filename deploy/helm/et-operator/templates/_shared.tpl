@@ -10,9 +10,12 @@ and the template of other labels. */}}
 {{- $text := .root.Files.Get .file | replace "system:serviceaccount:et-operator:et-operator" $account }}
 {{- $scheduler := printf "system:serviceaccount:%s:%s" .root.Release.Namespace (include "et-scheduler.name" .root) }}
 {{- $text = $text | replace "system:serviceaccount:et-operator:et-scheduler" $scheduler }}
+{{- $notices := include "et-notices.name" .root }}
+{{- $text = $text | replace "system:serviceaccount:et-notices:et-notices" (printf "system:serviceaccount:%s:%s" $notices $notices) }}
 {{- /* One release's policy must not take the place of another's. */}}
 {{- $text = $text | replace "ame: et-operator-" (printf "ame: %s-" (include "et-operator.name" .root)) }}
 {{- $text = $text | replace "ame: et-scheduler-" (printf "ame: %s-" (include "et-scheduler.name" .root)) }}
+{{- $text = $text | replace "ame: et-notices-" (printf "ame: %s-" $notices) }}
 {{- range regexSplit "(?m)^---$" $text -1 }}
 ---
 {{ mergeOverwrite (fromYaml .) (dict "metadata" $metadata) | toYaml }}
