@@ -98,6 +98,7 @@ POINTS = (
     Point("exec-policy", "the exec policy pins the brokers' command", REAL),
     Point("operator-policy", "the operator's token does no more than the operator", REAL),
     Point("scheduler-policy", "et-scheduler's token writes no more than admissions", REAL),
+    Point("notices-policy", "et-notices' token says when its own node ends, no more", REAL),
     Point("network-policy", "a job's pods are reached by each other alone (shape)", REAL),
     # transport: both ends joined without a cluster; numbers are those of docs/failures.md
     Point("case-10", "a deleted pod is off the list and its process may finish", JOINED),
@@ -144,6 +145,7 @@ POINTS = (
     Point("quota", "a quota refuses pods: told; raised: the job goes on", REAL),
     Point("pod-security-refuses", "a Pod Security level refuses pods: told, corrected", REAL),
     Point("namespaces", "an operator with rights in one namespace only", REAL),
+    Point("cloud-notice", "a cloud's notice on its node: a worker moves, no lost step", TRAINING),
     Point("drained-node", "kubectl drain under a running job", TRAINING),
     Point("foreign", "jobs of et-operator: followed, never changed", REAL),
     Point("contention", "objects that somebody else writes at the same moment", REAL),
