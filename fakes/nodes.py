@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
+from aiohttp import web
+
 from et_kube.api import APPLY_PATCH, MERGE_PATCH
-from et_kube.errors import Conflict, Refused
-from et_kube.resources import Json, Ref
+from et_kube.errors import ApiError, Conflict, Refused
+from et_kube.resources import NODES, Json, Ref
 from fakes import ownership
 from fakes.documents import copy_json, merge_patch
 
@@ -26,6 +30,7 @@ class NodeServer:
     Attributes:
         is_held: whether the policy is in force.
         writes: the annotations after each write.
+        is_written: set by the first one.
         strike: called before each request; raises what the server says instead.
     """
 
@@ -44,6 +49,7 @@ class NodeServer:
         self._owners = ownership.note_update({}, kubelet, {}, self.node, SCHEMA)
         self.is_held = True
         self.writes: list[dict[str, str]] = []
+        self.is_written = asyncio.Event()
         self.strike: Callable[[], None] = lambda: None
 
     @property
@@ -78,6 +84,7 @@ class NodeServer:
         if not is_dry and new != self.node:
             self._store(new, owners)
             self.writes.append(dict(self.annotations))
+            self.is_written.set()
         return self._show(new)
 
     def _differs(self, new: dict[str, Any]) -> bool:
@@ -130,3 +137,29 @@ class Client:
     ) -> Json:
         """See Api.patch."""
         return self._server.answer(ref, body, content_type, self._manager, is_dry=self._is_dry)
+
+
+@asynccontextmanager
+async def serving(server: NodeServer) -> AsyncIterator[str]:
+    """The URL where patches of it are answered while the context lasts."""
+
+    async def answer(request: web.Request) -> web.Response:
+        ref = Ref(NODES, "", request.match_info["name"])
+        manager, is_dry = request.query["fieldManager"], request.query.get("dryRun") == "All"
+        body = await request.json()
+        try:
+            kind = request.content_type
+            return web.json_response(server.answer(ref, body, kind, manager, is_dry=is_dry))
+        except ApiError as error:
+            status = {"reason": error.reason, "message": error.message, "code": error.status}
+            return web.json_response({"kind": "Status", **status}, status=error.status)
+
+    app = web.Application()
+    app.router.add_patch("/api/v1/nodes/{name}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handle_signals=False)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
