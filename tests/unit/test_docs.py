@@ -164,7 +164,7 @@ def test_every_rule_has_a_home_that_exists():
 
 def find_home(name: str) -> Path:
     """A file that the page names; what is in no other package is the operator's."""
-    packages = ("launcher", "et_contract", "et_kube", "et_process", "et_scheduler")
+    packages = ("launcher", "et_contract", "et_kube", "et_notices", "et_process", "et_scheduler")
     return ROOT / name if name.startswith(packages) else ROOT / "et_operator" / name
 
 
