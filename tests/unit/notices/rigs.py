@@ -69,6 +69,8 @@ class World(Generic[S]):
     reached: list[str] = field(default_factory=list)
     trouble: str = ""
     """While there is some: what Ask raises."""
+    slow: timedelta = timedelta(0)
+    """For each answer."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
@@ -89,6 +91,7 @@ class World(Generic[S]):
         ask = build_ask(self.service)
 
         async def try_to_ask(question: Question) -> Answer:
+            await self.clock.sleep(self.slow)
             if self.trouble:
                 raise Unclear(self.trouble)
             return await ask(question)
