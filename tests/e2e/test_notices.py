@@ -84,7 +84,7 @@ def test_a_clouds_notice_moves_a_worker_and_goes_when_it_is_withdrawn(
 
 
 @pytest.mark.point("notices-policy")
-def test_the_token_of_et_notices_says_when_its_own_node_ends_and_nothing_else(
+def test_with_the_policy_the_token_of_et_notices_says_when_its_node_ends_and_no_more(
     world: RealWorld, tmp_path: Path
 ) -> None:
     with installed(world, tmp_path):
