@@ -22,8 +22,10 @@ PERIOD = timedelta(seconds=5)
 """From the beginning of a round to that of the next one, as AWS recommends."""
 STUMBLING = Backoff(PERIOD, timedelta(seconds=20))
 """After rounds without an answer: no notice is as short as to be missed by it, but Google's."""
-SAYING = Backoff(PERIOD, timedelta(seconds=60))
-"""After a word that could not be written."""
+SAYING = Backoff(PERIOD, timedelta(seconds=15))
+"""After a word that could not be written: some have 30 s in all."""
+READING = Backoff(PERIOD, timedelta(seconds=60))
+"""At the start, when all nodes may be waiting for the API server."""
 LOOKING = Backoff(timedelta(seconds=10), timedelta(hours=1))
 """For a cloud's name on the node: a new node gets it from its cloud controller within seconds."""
 PROVING = timedelta(minutes=1)
@@ -100,7 +102,7 @@ class Poller:
                     raise
                 await self._clock.sleep(PERIOD)
             except KubeError as error:
-                await self._rest(self._reading, error, SAYING)
+                await self._rest(error)
             else:
                 self._reading.end()
                 return
@@ -136,7 +138,7 @@ class Poller:
             try:
                 node = await self._node.look()
             except KubeError as error:
-                await self._rest(self._reading, error, SAYING)
+                await self._rest(error)
                 continue
             self._reading.end()
             provider_id = str((node.get("spec") or {}).get("providerID") or "")
@@ -176,6 +178,6 @@ class Poller:
                 log.warning("the metadata service says something else all the time: not written")
         return self._is_flooded
 
-    async def _rest(self, spell: Spell, error: KubeError, backoff: Backoff) -> None:
-        spell.note(error)
-        await self._clock.sleep(backoff.delay(spell.failures, self._chance()))
+    async def _rest(self, error: KubeError) -> None:
+        self._reading.note(error)
+        await self._clock.sleep(READING.delay(self._reading.failures, self._chance()))

@@ -138,7 +138,7 @@ async def test_an_api_server_that_is_away_is_told_later_and_not_asked_in_every_r
             world.server.strike = fail
             await pass_time(120)
             assert LEAVING_AT not in world.server.annotations
-            assert 3 <= tries <= 6
+            assert 6 <= tries <= 12
             world.server.strike = lambda: None
             await pass_time(60)
             assert LEAVING_AT in world.server.annotations
