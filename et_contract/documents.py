@@ -28,9 +28,18 @@ NO_RING = "NoRing"
 """And another: its ranks run, and form no ring."""
 
 
-class MemberState(StrEnum):
-    """ACTIVE may be listed; DRAINING must leave; GONE has ended, final for its uid."""
+KNOWS_HELD = 2
+"""From this version of a report on, its broker knows members that are held: no other is told of
+one."""
 
+
+class MemberState(StrEnum):
+    """HELD waits for another to leave, ACTIVE may be listed, DRAINING must leave, GONE is final.
+
+    To a member that is held a stream is opened, as to an active one. Nobody goes back.
+    """
+
+    HELD = "held"
     ACTIVE = "active"
     DRAINING = "draining"
     GONE = "gone"
@@ -107,7 +116,7 @@ class ScriptResult:
 class Report:
     """What the broker of one epoch knows for sure.
 
-    Every fact in it stays true; `unlisted` and `used_up` are how it is now.
+    Every fact in it stays true; `unlisted`, `used_up` and `ready` are how it is now.
 
     What the config has forgotten, pods and orders, is forgotten here too: nobody asks any more.
 
@@ -118,7 +127,8 @@ class Report:
     a 0 may mean no more than that it has saved its state (None: a former broker does not say);
     `unlisted` the uids that the last config calls active and that this broker never lists (again);
     `used_up` the uids whose hosts a training that goes on never uses again, and in which nothing
-    runs, with the exit code of the process that failed there;
+    runs, with the exit code of the process that failed there; `ready` the uids of held members
+    whose agents have answered, so that they are listed as soon as they are not held any more;
     `problems` what people should know, by a short reason ("ExecForbidden").
     """
 
@@ -136,7 +146,8 @@ class Report:
     unlisted: frozenset[str] = frozenset()
     is_told_to_end: bool | None = None
     used_up: Mapping[str, int] = field(default_factory=dict)
-    version: int = 1
+    ready: frozenset[str] = frozenset()
+    version: int = KNOWS_HELD
 
     @property
     def is_done(self) -> bool:
@@ -243,6 +254,7 @@ def encode_report(report: Report) -> str:
         "closed": sorted(report.closed),
         **({"unlisted": sorted(report.unlisted)} if report.unlisted else {}),
         **({"usedUp": dict(sorted(report.used_up.items()))} if report.used_up else {}),
+        **({"ready": sorted(report.ready)} if report.ready else {}),
         "exits": {
             uid: [{"session": e.session, "code": e.code, "reason": e.reason} for e in exits]
             for uid, exits in sorted(report.exits.items())
@@ -274,6 +286,7 @@ def decode_report(text: str) -> Report:
             closed=frozenset(map(_text, body.get("closed", ()))),
             unlisted=frozenset(map(_text, body.get("unlisted", ()))),
             used_up={_text(uid): _decode_end(code) for uid, code in body.get("usedUp", {}).items()},
+            ready=frozenset(map(_text, body.get("ready", ()))),
             exits={
                 _text(uid): tuple(map(_decode_exit, exits))
                 for uid, exits in body.get("exits", {}).items()

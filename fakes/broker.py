@@ -210,6 +210,7 @@ class FakeBroker:
         return (
             self._drop_hosts(session, config)
             or self._list_host(session, config)
+            or self._hold_host(session, config)
             or self._start(session, config)
             or self._serve(session, config)
             or self._close_host(session, config)
@@ -237,6 +238,16 @@ class FakeBroker:
                 self._welcome(session, member)
                 return True
         return False
+
+    def _hold_host(self, session: _Session, config: HostConfig) -> bool:
+        """Whose agents have answered of those that are held; all of them are told at once."""
+        held = (m for m in config.members if m.state is MemberState.HELD)
+        here = [m for m in held if m.uid not in session.left and self._answers(session, m)]
+        ready = frozenset(m.uid for m in here if self._is_obeyed(session, m))
+        if ready == session.report.ready:
+            return False
+        self._learn(session, ready=ready)
+        return True
 
     def _welcome(self, session: _Session, member: Member) -> None:
         """The member's agent has answered: it is listed, or refuses us for good."""

@@ -310,12 +310,14 @@ class ModelWorld:
         members = [m for m in self.config.members if m.uid in running]
         active = {m.uid for m in members if m.state is MemberState.ACTIVE} if list_new else set()
         draining = {m.uid for m in members if m.state is MemberState.DRAINING} if close else set()
+        held = {m.uid for m in members if m.state is MemberState.HELD} if list_new else set()
         self.report = replace(
             old,
             observed_generation=self.config.generation,
             served_generation=self.config.generation,
             listed=old.listed | active,
             closed=old.closed | draining,
+            ready=frozenset(held),
         )
 
     def finish(self, code: int = 0, *, is_told_to_end: bool | None = False) -> None:

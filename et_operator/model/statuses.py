@@ -143,6 +143,8 @@ class WorkerRecord:
     Of a JOINING one: whether the worker in whose place it comes was used up.
     None: no, which needs no room in the status of a large job.
     """
+    replaces: str = ""
+    """Of a JOINING one: the worker that it is made for and held until that one leaves."""
     retries: int = 0
     """Of a JOINING one: as its pod's. Its place is counted from `since` (planning/replacing.py)."""
 

@@ -47,6 +47,7 @@ from et_operator.planning.manifests.workers import build_worker, call_worker
 from et_operator.planning.noticing import find_disliked
 from et_operator.planning.publishing import write_config
 from et_operator.planning.replacing import check_due, was_due
+from et_operator.planning.standings import Standing
 from et_operator.planning.trimming import is_room_short, list_holders
 from et_operator.planning.views import View
 from et_operator.planning.yielding import count_waits
@@ -182,9 +183,9 @@ def _select_due(draft: Draft) -> list[WorkerRecord]:
     """The workers that may be created now: one that leaves has its place until it is deleted.
 
     A refusal holds up those who were due by then: who takes a place that was lost since may have
-    its room.
+    its room. Successors come last, so that a refusal of theirs stops nobody.
     """
-    view, most = draft.view, draft.spec.worker.max_replicas
+    view = draft.view
     refusal = view.snapshot.refusals.get(PODS) if respect_refusal(draft, PODS) else None
     due = [
         record
@@ -196,9 +197,15 @@ def _select_due(draft: Draft) -> list[WorkerRecord]:
         and check_due(draft, record)
         and not (refusal is not None and was_due(record, refusal.at))
     ]
-    if most is None or not due:
-        return due
-    return due[: max(most - len(view.live_workers), 0)]
+    own = [record for record in due if not record.replaces]
+    return [*own[: _count_room(draft)], *(record for record in due if record.replaces)]
+
+
+def _count_room(standing: Standing) -> int | None:
+    """How many may be created beside those that are there; a successor is one with its worker."""
+    most, held = standing.spec.worker.max_replicas, {r.uid for r in standing.select_held()}
+    there = sum(pod.uid not in held for pod in standing.view.live_workers)
+    return None if most is None else max(most - there, 0)
 
 
 def _build_launcher(view: View, runtime: Runtime) -> Create:

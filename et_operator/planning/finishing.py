@@ -115,8 +115,9 @@ def _suspend(draft: Draft) -> None:
     if draft.status.decided_replicas is None:
         draft.change(decided_replicas=draft.spec.worker.replicas)
     stop_scaling(draft, SUSPENDED, "the job was suspended")
-    for record in draft.select_unborn():
-        draft.forget(record.name)
+    for record in (*draft.select_unborn(), *draft.select_held()):
+        if not record.uid:
+            draft.forget(record.name)
     draft.change(start_time=None, launch_backoff=None, lost_launchers=None)
     if _are_keys_doubtful(draft):
         draft.change(keys_secret="")

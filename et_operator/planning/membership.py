@@ -31,6 +31,7 @@ from et_operator.planning.holding import note_listings
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.naming import reserve_names
 from et_operator.planning.noticing import dismiss_noticed, note_drain, note_notices
+from et_operator.planning.pairing import avoid_taken_names, settle_pairs
 from et_operator.planning.ranking import rank_victims
 from et_operator.planning.renewing import dismiss_outdated, renew_workers
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
@@ -61,7 +62,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
     vacancies += dismiss_used_up(draft)
     note_listings(draft)
     note_notices(draft)
-    vacancies += [*dismiss_displaced(draft), *dismiss_noticed(draft)]
+    vacancies += [*dismiss_displaced(draft), *dismiss_noticed(draft, vacancies)]
     vacancies += dismiss_outdated(draft)
     vacancies += renew_workers(draft)
     for member in draft.view.members.values():
@@ -74,12 +75,14 @@ def note_workers(draft: Draft) -> list[Vacancy]:
 def keep_roster(draft: Draft, vacancies: Sequence[Vacancy] = ()) -> None:
     """Decide names for the workers that are missing; let surplus ones leave."""
     _avoid_taken_names(draft)
+    vacancies, successors = settle_pairs(draft, vacancies)
+    _replace_added(draft, successors)
     unborn = draft.select_unborn()
     missing = (draft.status.decided_replicas or 0) - len(draft.select_roster()) - len(unborn)
     if missing > 0:
         names = reserve_names(draft, missing)
         _fill(draft, names, vacancies)
-        _replace_added(draft, names)
+        _replace_added(draft, map(WorkerId, names))
         if draft.view.status.epoch:  # those of the first start are no news
             draft.rest_on(PODS, "")
             wait = _describe_wait(draft, names)
@@ -95,9 +98,9 @@ def keep_roster(draft: Draft, vacancies: Sequence[Vacancy] = ()) -> None:
 
 def _note_births(draft: Draft) -> None:
     born: dict[str, WorkerId] = {}
-    for record in draft.select_unborn():
+    for record in (*draft.select_unborn(), *draft.select_held()):
         pod = draft.view.names.get(record.name)
-        if pod is not None:
+        if pod is not None and not record.uid:
             draft.remember(replace(record, uid=pod.uid, since=draft.now))
             born[record.name] = WorkerId(pod.name, pod.uid)
     _name_added(draft, born)
@@ -266,22 +269,23 @@ def _describe_wait(standing: Standing, names: Iterable[str]) -> str:
 
 
 def _avoid_taken_names(draft: Draft) -> None:
+    avoid_taken_names(draft)
     taken = [r for r in draft.select_unborn() if r.name in draft.view.snapshot.taken]
     for record in taken:
         draft.forget(record.name)
     names = reserve_names(draft, len(taken)) if taken else ()
     for name, old in zip(names, taken, strict=True):
         draft.remember(replace(old, name=name))
-    _replace_added(draft, names)
+    _replace_added(draft, map(WorkerId, names))
 
 
-def _replace_added(draft: Draft, names: tuple[str, ...]) -> None:
+def _replace_added(draft: Draft, workers: Iterable[WorkerId]) -> None:
     """A replacement takes the place of an added worker that did not live."""
     alive = {pod.name for pod in draft.select_roster()} | {r.name for r in draft.select_unborn()}
     scaling = draft.decided.scaling
     added = scaling.added if scaling and scaling.outcome is None else ()
     lost = (worker.name for worker in added if worker.name not in alive)
-    _name_added(draft, dict(zip(lost, map(WorkerId, names), strict=False)))
+    _name_added(draft, dict(zip(lost, workers, strict=False)))
 
 
 def _name_added(draft: Draft, workers: Mapping[str, WorkerId]) -> None:

@@ -1,8 +1,9 @@
 """Notices: which workers are moved before their node ends, when, and where nothing new is put.
 
 A worker of which it is said for sure that it ends is drained in time, as one that is taken, and
-another one takes its place elsewhere. Nothing of that is decided by a word about a pod for any
-other pod: whoever may change pods of a namespace moves these alone.
+another one takes its place elsewhere: where there is time, one that was made before
+(planning/pairing.py), so that the list changes once. Nothing of that is decided by a word about a
+pod for any other pod: whoever may change pods of a namespace moves these alone.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from et_operator.model.notices import MAX_REMEMBERED, NoticeKey, NoticeRecord, P
 from et_operator.model.pods import Pod
 from et_operator.model.specs import NoticePolicy
 from et_operator.model.statuses import Leaving, WorkerOutcome, WorkerRecord, WorkerState
-from et_operator.model.texts import cut
+from et_operator.model.texts import cut, name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.holding import check_state_stays, list_keepers
 from et_operator.planning.leaving import leave
+from et_operator.planning.pairing import (
+    can_pair,
+    end_pairs,
+    find_successors,
+    name_successors,
+    select_replaced,
+)
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
@@ -30,6 +38,8 @@ NOTICED = "Noticed"
 """Reason of a worker that leaves for it."""
 MARGIN = timedelta(seconds=20)
 """So long before its end a worker leaves at the latest."""
+EARLY = timedelta(minutes=10)
+"""So long before that its successor is made: a large image may take as long to come."""
 KEPT = timedelta(hours=1)
 """So long a notice is remembered once it is over or withdrawn."""
 MOST = 24
@@ -58,18 +68,20 @@ def note_notices(draft: Draft) -> None:
         draft.change(notices=kept)
 
 
-def dismiss_noticed(draft: Draft) -> list[Vacancy]:
-    """Let those leave whose time has come; returns their places."""
-    vacancies: list[Vacancy] = []
-    going = _spare_last(draft, [pod for pod in _list_movable(draft) if _check_due(draft, pod)])
+def dismiss_noticed(draft: Draft, lost: Sequence[Vacancy] = ()) -> list[Vacancy]:
+    """Let those leave whose time has come, or whose successors are ready; returns their places.
+
+    Who has time has a successor made: `lost` tells of those that have ended since.
+    """
+    moving = [pod for pod in _list_movable(draft) if not _is_left_there(draft, pod)]
+    due = [pod for pod in moving if _check_due(draft, pod)]
+    early = [pod for pod in moving if pod not in due]
+    end_pairs(draft, {pod.name for pod in moving})
+    going = _spare_last(draft, [*due, *select_replaced(draft, early)])
+    vacancies = [judge_loss(draft, pod.name, pod, NOTICED, Cause.TAKEN) for pod in going]
     for pod in going:
-        notice = draft.view.find_notice(pod)
-        if pod.notice is not None:
-            draft.rest_on(PODS, pod.name)
-        vacancies.append(judge_loss(draft, pod.name, pod, NOTICED, Cause.TAKEN))
-        leave(draft, pod.name, pod.uid, NOTICED, taken=True)
-        message = f"worker {pod.name} on {pod.node}: {notice}: it leaves the host list in time"
-        draft.tell("WorkerLeaving", f"{message}, and another takes its place elsewhere")
+        _dismiss(draft, pod)
+    _make_successors(draft, going, [pod for pod in early if pod not in going], lost)
     return vacancies
 
 
@@ -99,7 +111,8 @@ def describe_notices(draft: Draft) -> str:
     """
     on_hold = draft.spec.suspend or draft.decided.is_suspended
     workers, launcher = ((), None) if on_hold else (draft.view.live_workers, draft.view.launcher)
-    pods = [pod for pod in workers if _is_acted_on(draft, pod)]
+    held = {record.name for record in draft.select_held()}
+    pods = [pod for pod in workers if pod.name not in held and _is_acted_on(draft, pod)]
     words = _describe_workers(draft, pods[:TOLD])
     if launcher is not None and not draft.view.is_gone(launcher) and _is_acted_on(draft, launcher):
         words.append(_describe_launcher(draft, launcher))
@@ -192,21 +205,68 @@ def _counts(standing: Standing, notice: Notice) -> bool:
     return notice.is_firm or standing.spec.notice_policy is NoticePolicy.EAGER
 
 
+def _dismiss(draft: Draft, pod: Pod) -> None:
+    notice, successor = draft.view.find_notice(pod), find_successors(draft).get(pod.name)
+    if pod.notice is not None:
+        draft.rest_on(PODS, pod.name)
+    leave(draft, pod.name, pod.uid, NOTICED, taken=True)
+    message = f"worker {pod.name} on {pod.node}: {notice}: it leaves the host list in time"
+    heir = successor.name if successor is not None else "another"
+    draft.tell("WorkerLeaving", f"{message}, and {heir} takes its place elsewhere")
+
+
+def _make_successors(
+    draft: Draft, going: Sequence[Pod], early: Sequence[Pod], lost: Sequence[Vacancy]
+) -> None:
+    """Name successors of hosts that leave soon and have none; none of one that is kept for last."""
+    if not early or not can_pair(draft):
+        return
+    successors = find_successors(draft)
+    alone = [p for p in early if p.uid in draft.view.listed and p.name not in successors]
+    movable = _spare_last(draft, [*going, *early])
+    pods = [pod for pod in alone if pod in movable and _check_early(draft, pod)]
+    if not pods:
+        return
+    names = name_successors(draft, pods, lost)
+    who = name_some([pod.name for pod in pods])
+    message = f"creating {name_some(names)}: once it is ready it takes the place of a worker whose "
+    draft.tell("WorkersAdded", f"{message}node ends: {who}")
+
+
+def _check_early(draft: Draft, pod: Pod) -> bool:
+    """Whether it leaves so soon that its successor is to be made; asks to be woken then.
+
+    For a time that nobody says there is none, and for what is not noted it might be put there, too.
+    """
+    notice, (moment, deadline) = draft.view.find_notice(pod), _find_moment(draft, pod)
+    if notice is None or deadline is None or not _list_noted(draft, pod, notice):
+        return False
+    begin = moment - EARLY
+    if draft.now < begin:
+        draft.wake_at(min(begin, draft.now + FURTHEST))
+    return draft.now >= begin
+
+
+def _is_left_there(standing: Standing, pod: Pod) -> bool:
+    """Whether it is not moved: what is said is over, or a new one would be put there as well."""
+    _, deadline = _find_moment(standing, pod)
+    return is_long_over(deadline, standing.now) or _is_back(standing, pod)
+
+
 def _check_due(draft: Draft, pod: Pod) -> bool:
     """Whether it must leave now; asks to be woken when it must."""
-    moment, deadline = _find_moment(draft, pod)
-    if is_long_over(deadline, draft.now):
-        return False
+    moment, _ = _find_moment(draft, pod)
     if draft.now < moment:
         draft.wake_at(min(moment, draft.now + FURTHEST))
         return False
-    return not _is_back(draft, pod)
+    return True
 
 
 def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | None]:
     """When it leaves, and until when it must have left, if anybody says that.
 
-    At once where the time is short: the rest of it would not make up for being late.
+    At once where the time is short: the rest of it would not make up for being late. But where a
+    successor may be ready first, that is worth the rest.
     """
     notice, now = standing.view.find_notice(pod), standing.now
     if notice is None:
@@ -218,13 +278,14 @@ def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | Non
     if deadline is not None:
         since = notice.since or now
         margin = max(MARGIN, 2 * timedelta(seconds=standing.decided.slowest_drain))
-        moment = since if deadline - since < 2 * margin else deadline - margin
+        least = margin if can_pair(standing) else 2 * margin
+        moment = since if deadline - since < least else deadline - margin
     grown = None if is_noted else standing.find_end(pod.created, YOUNG)
     return max(moment, grown or moment), deadline
 
 
 def _is_back(standing: Standing, pod: Pod) -> bool:
-    """Whether it was put there in spite of what is said, and when it was time to go already.
+    """Whether it was put there in spite of what is said, and when successors were made already.
 
     Nothing keeps it off (a node without a label for that, too many nodes to name), so the next one
     might be put there as well, and so on.
@@ -235,7 +296,7 @@ def _is_back(standing: Standing, pod: Pod) -> bool:
         return False
     moment, deadline = _find_moment(standing, pod)
     is_at_once = deadline is None or notice is None or moment == notice.since
-    return is_at_once or pod.created >= moment.replace(microsecond=0)
+    return is_at_once or pod.created >= (moment - EARLY).replace(microsecond=0)
 
 
 def _list_noted(standing: Standing, pod: Pod, notice: Notice) -> list[NoticeRecord]:
@@ -303,10 +364,12 @@ def _describe_fate(standing: Standing, pod: Pod, *, is_movable: bool) -> str:
         return ", which is over: it stays"
     if not is_movable:
         return "; its command cannot do without it, so it stays until its node ends"
-    if standing.now < moment:
-        return f"; it leaves at {format_time(moment.replace(microsecond=0))}"
     if _is_back(standing, pod):
         return "; it was put there in spite of that, so it stays until its node ends"
+    if standing.now < moment:
+        successor, at = find_successors(standing).get(pod.name), moment.replace(microsecond=0)
+        when = f"once {successor.name} is ready, or " if successor is not None else ""
+        return f"; it leaves {when}at {format_time(at)}"
     needs = "another host is listed for a minute"
     return f"; it stays until {needs}, for the command would end without any"
 

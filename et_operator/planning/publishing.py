@@ -47,7 +47,8 @@ def number_config(draft: Draft) -> None:
         return
     forget_old_ends(draft)
     for pod in select_fresh(draft):
-        draft.forget(pod.name)
+        if not _is_held(draft, pod):
+            draft.forget(pod.name)
     draft.change(generation=draft.next_generation)
 
 
@@ -65,7 +66,19 @@ def write_config(draft: Draft) -> list[Action]:
 
 
 def select_fresh(draft: Draft) -> tuple[Pod, ...]:
-    """Running workers that are to become members now: those on which the broker has its right."""
+    """Running workers that are to become members now: those on which the broker has its right.
+
+    One that is held changes no list, so it waits for nobody, and nobody for it.
+    """
+    view = draft.view
+    held = {record.uid for record in draft.select_held()}
+    successors = (pod for pod in view.live_workers if pod.uid in held)
+    coming = [pod for pod in successors if pod.uid not in view.members]
+    ready = [p for p in coming if p.is_container_running and _is_reachable(view, p.name)]
+    return (*_select_joining(draft), *ready)
+
+
+def _select_joining(draft: Draft) -> tuple[Pod, ...]:
     view = draft.view
     roster = [pod for pod in draft.select_roster() if pod.uid not in view.members]
     running = [p for p in roster if p.is_container_running and _is_reachable(view, p.name)]
@@ -82,6 +95,11 @@ def select_fresh(draft: Draft) -> tuple[Pod, ...]:
 def _is_reachable(view: View, name: str) -> bool:
     """Whether the broker has its right on the worker of this name, or needs none."""
     return has_keys(view.job) or name in view.snapshot.role_names
+
+
+def _is_held(standing: Standing, pod: Pod) -> bool:
+    record = standing.find_record(pod.name)
+    return record is not None and bool(record.replaces)
 
 
 def _is_joining(standing: Standing, pod: Pod) -> bool:

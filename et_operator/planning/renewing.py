@@ -173,7 +173,8 @@ def _is_settled(standing: Standing) -> bool:
     view, status = standing.view, standing.decided
     if status.scaling is not None or not view.is_training or view.spec.suspend:
         return False
-    if standing.select_records(WorkerState.LEAVING) or standing.select_unborn():
+    coming = (*standing.select_unborn(), *standing.select_held())
+    if standing.select_records(WorkerState.LEAVING) or coming:
         return False
     roster = standing.select_roster()
     is_whole = len(roster) == status.decided_replicas

@@ -51,6 +51,8 @@ class Vacancy:
     retries: int
     is_of_used_up: bool = False
     """The last worker in it of which the command had anything was used up."""
+    replaces: str = ""
+    """Of a worker that was held: whose successor it was."""
 
 
 def judge_loss(
@@ -72,7 +74,9 @@ def judge_loss(
         retries = max(before, min(before + 1, cause.value))
     since = standing.now - min(life, find_spacing(retries))
     is_heir = is_joining and record is not None and bool(record.ours)
-    return Vacancy(name, reason, cause, since, retries, is_heir or cause is Cause.RANK)
+    is_of_used_up = is_heir or cause is Cause.RANK
+    replaces = record.replaces if record is not None and is_joining else ""
+    return Vacancy(name, reason, cause, since, retries, is_of_used_up, replaces)
 
 
 def find_spacing(retries: int) -> timedelta:

@@ -116,9 +116,11 @@ class Standing:
         return tuple(r for r in self._records.values() if r.state is state)
 
     def select_roster(self) -> list[Pod]:
-        """The live workers that are not leaving."""
+        """The live workers that are neither leaving nor held."""
         out = {r.uid for r in self._records.values() if r.state is not WorkerState.JOINING}
-        return [pod for pod in self.view.live_workers if pod.uid not in out]
+        held = {record.name for record in self.select_held()}
+        live = self.view.live_workers
+        return [pod for pod in live if pod.uid not in out and pod.name not in held]
 
     def select_usable(self) -> list[Pod]:
         """Workers of the roster that the command can use: nothing is ever started in the others."""
@@ -126,5 +128,10 @@ class Standing:
         return [pod for pod in self.select_roster() if pod.uid not in spent]
 
     def select_unborn(self) -> list[WorkerRecord]:
-        """Names that were decided and whose pods are yet to come."""
-        return [r for r in self.select_records(WorkerState.JOINING) if not r.uid]
+        """Names that were decided and whose pods are yet to come, but for those of successors."""
+        joining = self.select_records(WorkerState.JOINING)
+        return [r for r in joining if not r.uid and not r.replaces]
+
+    def select_held(self) -> list[WorkerRecord]:
+        """The successors of workers that have not left yet, born or not: they are on no roster."""
+        return [r for r in self.select_records(WorkerState.JOINING) if r.replaces]

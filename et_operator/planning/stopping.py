@@ -90,7 +90,7 @@ def _keep_victim(draft: Draft, victim: WorkerId) -> bool:
     """Whether the victim stays; if so, it is not leaving any more."""
     record, view = draft.find_record(victim.name), draft.view
     member = view.members.get(victim.uid or "")
-    is_draining = member is not None and member.state is not MemberState.ACTIVE
+    is_draining = member is not None and member.state in {MemberState.DRAINING, MemberState.GONE}
     pod = view.pods.get(victim.uid or "")
     is_ending = pod is None or pod.is_deleting or view.is_gone(pod)
     if is_draining or is_ending or record is None or record.state is not WorkerState.LEAVING:

@@ -239,6 +239,11 @@ class View(Presence):
         return self.report.unlisted if self.report else frozenset()
 
     @cached_property
+    def ready(self) -> frozenset[str]:
+        """Uids of the held workers that are on the list as soon as they are not held any more."""
+        return self.report.ready if self.report else frozenset()
+
+    @cached_property
     def used_up(self) -> Mapping[str, int]:
         """By uid: workers whose hosts the elastic command that runs never uses again.
 

@@ -406,10 +406,11 @@ class Broker:
 
     def _keep(self) -> None:
         self._follow_list()
-        self.ledger.list(self.hosts.memory.ever_listed, unlisted=self.hosts.unlisted)
+        hosts = self.hosts.memory
+        self.ledger.list(hosts.ever_listed, unlisted=self.hosts.unlisted, ready=hosts.ready)
         memory = Memory(
             self.ledger.report,
-            self.hosts.memory,
+            hosts,
             told=self._departures.told,
             nudges=self._nudging.number,
             is_nudging=self._nudging.is_shown,

@@ -1,10 +1,10 @@
 """What the broker knows for sure, gathered into the report that the operator reads.
 
-A fact is only ever added, and stays as long as the config speaks of what it is about. Two things
-are no facts, but how it is now: `unlisted`, by the last config, and `used_up`, while nothing runs
-there and the training that has given the host up goes on. `closed`, `scripts` and `ended` make the
-report urgent; the rest may be a second late. Ends of sessions may be later: they are as many as the
-user's command starts, and nothing is decided by them.
+A fact is only ever added, and stays as long as the config speaks of what it is about. Three things
+are no facts, but how it is now: `unlisted` and `ready`, by the last config, and `used_up`, while
+nothing runs there and the training that has given the host up goes on. `closed`, `scripts` and
+`ended` make the report urgent; the rest may be a second late. Ends of sessions may be later: they
+are as many as the user's command starts, and nothing is decided by them.
 
 A ConfigMap holds 1 MiB. A report of a pod that is listed and closed takes 78 bytes, so that 10,000
 of them take three quarters, and of one that is used up 44 more; the ends of sessions, of which the
@@ -49,9 +49,18 @@ class Ledger:
         """The user's command has read the list of this generation."""
         self._note(served_generation=max(generation, self.report.served_generation))
 
-    def list(self, uids: Iterable[str], *, unlisted: frozenset[str] = frozenset()) -> None:
-        """Pods that are, or were, on the list; the config wants `unlisted` there in vain."""
-        self._note(listed=self.report.listed.union(uids), unlisted=unlisted)
+    def list(
+        self,
+        uids: Iterable[str],
+        *,
+        unlisted: frozenset[str] = frozenset(),
+        ready: frozenset[str] = frozenset(),
+    ) -> None:
+        """Pods that are, or were, on the list; the config wants `unlisted` there in vain.
+
+        `ready` are held, and have answered.
+        """
+        self._note(listed=self.report.listed.union(uids), unlisted=unlisted, ready=ready)
 
     def close(self, uid: str) -> None:
         """This pod has no process and will accept none."""
@@ -124,7 +133,7 @@ class Ledger:
             return
         self.observe(other.observed_generation)
         self.serve(other.served_generation)
-        self.list(other.listed, unlisted=self.report.unlisted)
+        self.list(other.listed, unlisted=self.report.unlisted, ready=self.report.ready)
         for uid in other.closed:
             self.close(uid)
         for uid, exits in other.exits.items():

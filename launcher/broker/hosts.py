@@ -3,7 +3,9 @@
 The list is *sticky*: a WELCOME puts a host on it once, and only draining, TERMINATING, CLOSED or
 gone takes it off. A cut stream, a restart of the broker or of the API server change nothing, for a
 host that is missing for one read loses its workers. Additions of one moment are gathered, so that
-training is interrupted once and not per host; removals take effect at once.
+training is interrupted once and not per host; removals take effect at once. Who was held until
+another one leaves is listed by the very config that takes that one off: no reader sees a list
+between the two.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -26,7 +28,8 @@ JOIN_SECONDS = 3.0
 yet. Two changes of the list within one reset of Horovod are one too many: it forgets the second
 (horovod/common/elastic.py, on_reset), and the host then waits for a nudge."""
 
-_STEP = {MemberState.ACTIVE: 0, MemberState.DRAINING: 1, MemberState.GONE: 2}
+_STEP = {state: number for number, state in enumerate(MemberState)}
+_OVER = frozenset({MemberState.DRAINING, MemberState.GONE})
 
 
 class Verdict(Enum):
@@ -66,6 +69,8 @@ class HostMemory:
     """Made by PID 1, known to the user's command alone."""
     started: bool = False
     """PID 1 was told to start the user's command."""
+    ready: frozenset[str] = frozenset()
+    """Uids of members that are held and whose agents have answered."""
 
 
 @dataclass(slots=True)
@@ -120,8 +125,9 @@ class HostList:
             if entry.uid not in self.members:
                 self.remove(entry.uid)
         for member in self.members.values():
-            if member.state is not MemberState.ACTIVE:
+            if member.state in _OVER:
                 self.remove(member.uid)
+        self._release(now)
         self.departures.follow(self.members.values(), now)
         self._note_unlisted(config)
         return Verdict.TAKEN
@@ -130,6 +136,8 @@ class HostList:
         """The agent of `uid` answered: its host is proven and will be listed, once."""
         if self._is_listable(uid):
             self._welcomed.setdefault(uid, now)
+        elif self._is_held(uid):
+            self._remember(ready=self.memory.ready | {uid})
 
     def remove(self, uid: str) -> None:
         """Take a member off for good: it is draining, terminating, closed or gone."""
@@ -138,25 +146,14 @@ class HostList:
         self.departures.unlist(uid)
         self._welcomed.pop(uid, None)
         self.joining.pop(uid, None)
-        self._remember(listed=tuple(entry for entry in self.memory.listed if entry.uid != uid))
+        listed = tuple(entry for entry in self.memory.listed if entry.uid != uid)
+        self._remember(listed=listed, ready=self.memory.ready - {uid})
 
     def gather(self, now: float) -> None:
         """List those who came, when all are there or the first has waited long enough."""
         due = self.due()
-        if due is None or now < due:
-            return
-        new = [m for m in self.members.values() if m.uid in self._welcomed]
-        uids = frozenset(m.uid for m in new)
-        self._welcomed.clear()
-        if self.memory.started:
-            self.joining.update(dict.fromkeys(uids))
-        self._remember(
-            listed=(*self.memory.listed, *(Entry(m.uid, m.name, m.slots) for m in new)),
-            ever_listed=self.memory.ever_listed | uids,
-            offered=self.memory.offered | uids if self.memory.started else self.memory.offered,
-        )
-        if self.memory.started:
-            self._note_names()
+        if due is not None and now >= due:
+            self._list()
 
     def register(self, nonce: str) -> None:
         """PID 1 told the nonce with which the user's command will read."""
@@ -272,6 +269,29 @@ class HostList:
 
     # ------------------------------------------------------------ inside
 
+    def _release(self, now: float) -> None:
+        """List those that are held no more, and all who are to come: the list changes anyway."""
+        ready = [uid for uid in self.memory.ready if not self._is_held(uid)]
+        self._remember(ready=self.memory.ready.difference(ready))
+        released = [uid for uid in ready if self._is_listable(uid)]
+        self._welcomed.update(dict.fromkeys(released, now))
+        if released:
+            self._list()
+
+    def _list(self) -> None:
+        new = [m for m in self.members.values() if m.uid in self._welcomed]
+        uids = frozenset(m.uid for m in new)
+        self._welcomed.clear()
+        if self.memory.started:
+            self.joining.update(dict.fromkeys(uids))
+        self._remember(
+            listed=(*self.memory.listed, *(Entry(m.uid, m.name, m.slots) for m in new)),
+            ever_listed=self.memory.ever_listed | uids,
+            offered=self.memory.offered | uids if self.memory.started else self.memory.offered,
+        )
+        if self.memory.started:
+            self._note_names()
+
     def _merge(self, members: Iterable[Member]) -> None:
         fresh = {member.uid: member for member in members}
         for uid, old in self.members.items():
@@ -294,6 +314,11 @@ class HostList:
     def _is_used_by_another(self, member: Member) -> bool:
         is_used = bool(self._used & _find_bit(member.name))
         return is_used and member.uid not in self.memory.ever_listed
+
+    def _is_held(self, uid: str) -> bool:
+        member = self.members.get(uid)
+        is_held = member is not None and member.state is MemberState.HELD
+        return is_held and uid not in self.departures
 
     def _is_listable(self, uid: str) -> bool:
         member = self.members.get(uid)

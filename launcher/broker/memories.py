@@ -100,6 +100,7 @@ def encode_memory(memory: Memory) -> str:
         "servedGeneration": hosts.served_generation,
         "nonce": hosts.nonce,
         "started": hosts.started,
+        "ready": sorted(hosts.ready),
         "told": sorted(memory.told),
         "nudges": memory.nudges,
         "isNudging": memory.is_nudging,
@@ -122,6 +123,7 @@ def decode_memory(text: str) -> Memory:
             served_generation=read_count(body["servedGeneration"]),
             nonce=str(body["nonce"]),
             started=bool(body["started"]),
+            ready=frozenset(map(str, body.get("ready", ()))),
         )
         report = decode_report(json.dumps(body["report"]))
         return Memory(

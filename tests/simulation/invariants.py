@@ -152,10 +152,13 @@ def no_two_launchers_of_one_epoch_live(cluster: FakeCluster) -> None:
 
 
 def no_more_workers_than_the_maximum(cluster: FakeCluster) -> None:
-    """Workers that run and are not leaving are never more than maxReplicas."""
+    """Workers that run and are not leaving are never more than maxReplicas, pairs aside."""
     living: dict[str | None, set[str]] = {}
+    jobs: dict[str | None, Json] = {}
     for change in merge_changes(cluster):
         document = change.last
+        if change.ref.resource == TRAINING_JOBS:
+            jobs[document["metadata"]["uid"]] = document
         if change.ref.resource != PODS or not is_role(document, "worker"):
             continue
         place = living.setdefault(owner_uid(document), set())
@@ -165,7 +168,8 @@ def no_more_workers_than_the_maximum(cluster: FakeCluster) -> None:
             continue
         place.add(change.ref.name)
         most = find_maximum(cluster, owner_uid(document))
-        demand(most is None or len(place) <= most, f"{len(place)} workers, at most {most} wanted")
+        number = len(place - find_paired(jobs.get(owner_uid(document), {})))
+        demand(most is None or number <= most, f"{number} workers, at most {most} wanted")
 
 
 def no_more_workers_than_anybody_asked_for(cluster: FakeCluster) -> None:
@@ -186,8 +190,11 @@ def no_more_workers_than_anybody_asked_for(cluster: FakeCluster) -> None:
         place[change.ref.name] = document["metadata"]["uid"]
         if owner in jobs:
             status = jobs[owner].get("status", {})
-            leaving = {w["uid"] for w in status.get("workers", ()) if w["state"] == "Leaving"}
-            staying = sorted(name for name, uid in place.items() if uid not in leaving)
+            records = status.get("workers", ())
+            leaving = {w["uid"] for w in records if w["state"] == "Leaving"}
+            held = {w["name"] for w in records if w.get("replaces")}
+            going = leaving | {uid for name, uid in place.items() if name in held}
+            staying = sorted(name for name, uid in place.items() if uid not in going)
             asked = read_asked(jobs[owner])
             demand(len(staying) <= asked, f"{asked} workers were asked for: {', '.join(staying)}")
 
@@ -348,6 +355,13 @@ def read_asked(job: Json) -> int:
         (status.get("scaling") or {}).get("target"),
     )
     return max(number for number in numbers if number is not None)
+
+
+def find_paired(job: Json) -> set[str]:
+    """Names of the workers that are there beside the one whose place they take, or took theirs."""
+    records = job.get("status", {}).get("workers", ())
+    leaving = {w["name"] for w in records if w.get("reason") in {"Noticed", "Unneeded"}}
+    return leaving | {w["name"] for w in records if w.get("replaces")}
 
 
 def is_ended(pod: Json) -> bool:

@@ -9,7 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from et_kube.notices import LEAVING_AT
 from et_kube.resources import PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_kube.times import format_time
 from tests.makers import make_job, make_scale_in, make_scale_out
 from tests.simulation.faults import KINDS, Strike
 from tests.simulation.hindrances import FINALIZER, HINDRANCES
@@ -163,6 +165,16 @@ async def use_up_a_worker(world: SimulatedWorld, number: int, _: str) -> None:
         world.broker.use_up("train", hosts[number % len(hosts)])
 
 
+async def say_that_one_leaves(world: SimulatedWorld, number: int, _: str) -> None:
+    """Of a worker that it ends so soon; or that it stays after all."""
+    workers = world.workers()
+    if workers:
+        moment = world.clock.now() + timedelta(seconds=number * 30)
+        word = format_time(moment.replace(microsecond=0)) if number % 3 else None
+        body = {"metadata": {"annotations": {LEAVING_AT: word}}}
+        world.change(PODS, workers[number % len(workers)], body)
+
+
 async def cling(world: SimulatedWorld, number: int, _: str) -> None:
     """A worker's process does not end while it drains."""
     world.broker.busy.add(f"train-worker-{number}")
@@ -219,6 +231,7 @@ STEPS: dict[str, Callable[[SimulatedWorld, int, str], Any]] = {
         evict_a_pod,
         crash_a_worker,
         use_up_a_worker,
+        say_that_one_leaves,
         cling,
         end_the_command,
     )

@@ -36,7 +36,7 @@ def build_config(
         if (state := _find_state(m.state, records.get(m.uid))) is not None
     ]
     members += _restore_lost(view, status, slots)
-    members += [_welcome(job, pod, slots) for pod in fresh]
+    members += [_welcome(job, pod, slots, records.get(pod.uid)) for pod in fresh]
     has_ips = _tells_of_gone(job, status)
     members = [replace(m, ips=_find_ips(view, m) if has_ips else ()) for m in members]
     return HostConfig(
@@ -64,9 +64,10 @@ def build_config_map(view: View, config: HostConfig) -> Json:
     }
 
 
-def _welcome(job: TrainingJob, pod: Pod, slots: int) -> Member:
+def _welcome(job: TrainingJob, pod: Pod, slots: int, record: WorkerRecord | None) -> Member:
     address = pod.address if has_keys(job) else ""
-    return Member(pod.name, pod.uid, slots, MemberState.ACTIVE, pod.container, address)
+    state = MemberState.HELD if record is not None and record.replaces else MemberState.ACTIVE
+    return Member(pod.name, pod.uid, slots, state, pod.container, address)
 
 
 def _tells_of_gone(job: TrainingJob, status: JobStatus) -> bool:
@@ -77,7 +78,7 @@ def _tells_of_gone(job: TrainingJob, status: JobStatus) -> bool:
 
 
 def _find_ips(view: View, member: Member) -> tuple[str, ...]:
-    """Those of its pod as long as it is a member's; then what its ranks had stays."""
+    """The addresses of its pod as long as it is a member's; then what its ranks had stays."""
     pod = view.pods.get(member.uid)
     if pod is None or member.state is MemberState.GONE:
         return member.ips
@@ -92,6 +93,8 @@ def _find_state(written: MemberState, record: WorkerRecord | None) -> MemberStat
         return None
     if record is not None and record.state is WorkerState.LEAVING:
         return MemberState.DRAINING
+    if written is MemberState.HELD and (record is None or not record.replaces):
+        return MemberState.ACTIVE
     return written
 
 

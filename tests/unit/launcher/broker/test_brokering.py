@@ -230,6 +230,40 @@ def test_a_read_between_config_and_settling_sees_the_shorter_list():
     assert rig.report.served_generation == 9
 
 
+def test_a_read_between_config_and_settling_sees_who_was_held_in_the_place_of_who_leaves():
+    rig = make_started()
+    rig.configure({2: MemberState.HELD})
+    assert "uid-2" in rig.broker.wanted(), "a stream is opened"
+    rig.welcome(2)
+    assert rig.report.ready == {"uid-2"}
+    assert rig.report.listed == {"uid-0", "uid-1"}
+    before = rig.read()
+    config = rig.broker.hosts.config
+    assert config is not None
+    states = (ACTIVE, DRAINING, ACTIVE)
+    members = tuple(replace(m, state=s) for m, s in zip(config.members, states, strict=True))
+    rig.broker.take_config(replace(config, generation=9, members=members), rig.now)
+    rig.broker.take_peer_frame(DISCOVER, make_frame(frames.HOSTS, nonce="nonce"), rig.now)
+    after = rig.peers[-1][2]["text"]
+    assert before == "job-worker-0:1\njob-worker-1:1\n"
+    assert after == "job-worker-0:1\njob-worker-2:1\nedl-nudge-1:0\n"
+    rig.settle()
+    assert rig.text == after
+    assert (rig.report.served_generation, rig.report.ready) == (9, frozenset())
+    assert rig.report.listed == {"uid-0", "uid-1", "uid-2"}
+
+
+def test_one_that_was_held_in_vain_closes_at_once():
+    rig = make_started()
+    rig.configure({2: MemberState.HELD})
+    rig.welcome(2)
+    rig.configure({2: DRAINING})
+    assert rig.asked() == ["uid-2"]
+    rig.hear(2, frames.CLOSED)
+    assert rig.report.closed == {"uid-2"}
+    assert rig.text == "job-worker-0:1\njob-worker-1:1\n"
+
+
 def test_an_answer_that_did_not_arrive_is_not_served():
     rig = make_started()
     rig.deaf = True

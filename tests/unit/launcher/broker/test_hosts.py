@@ -19,6 +19,7 @@ from launcher.broker.hosts import (
 )
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
+HELD = MemberState.HELD
 
 
 def make_member(index: int, state: MemberState = ACTIVE) -> Member:
@@ -336,3 +337,93 @@ def test_a_config_that_is_numbered_far_ahead_is_ignored_but_for_the_first():
     hosts = make_listed(1)
     assert hosts.configure(make_config(2 * AHEAD + 2, make_member(1)), 0.0) is Verdict.STALE
     assert hosts.configure(make_config(2 * AHEAD + 1, make_member(0)), 0.0) is Verdict.TAKEN
+
+
+# ------------------------------------------------------------------ who is held
+def hold(hosts: HostList, *indexes: int) -> None:
+    """Beside two that are listed these are held, and have answered."""
+    held = (make_member(index, HELD) for index in indexes)
+    hosts.configure(make_config(2, make_member(0), make_member(1), *held), 0.0)
+    for index in indexes:
+        hosts.welcome(f"uid-{index}", 5.0)
+
+
+def test_who_is_held_is_on_no_list_however_long_ago_he_has_answered():
+    hosts = make_listed(2)
+    hold(hosts, 2)
+    hosts.gather(1000.0)
+    assert hosts.text == "job-worker-0:2\njob-worker-1:2\n"
+    assert hosts.memory.ready == {"uid-2"}
+    assert hosts.due() is None
+    assert "uid-2" not in hosts.memory.offered
+
+
+def test_one_config_takes_one_off_and_lists_who_was_held_for_him():
+    hosts = make_listed(2)
+    hold(hosts, 2)
+    hosts.configure(make_config(3, make_member(0), make_member(1, DRAINING), make_member(2)), 9.0)
+    assert hosts.text == "job-worker-0:2\njob-worker-2:2\n"
+    assert hosts.memory.ready == frozenset()
+    assert hosts.due() is None
+    assert hosts.was_offered("uid-2")
+
+
+def test_who_has_just_come_is_listed_with_him():
+    hosts = make_listed(2)
+    hold(hosts, 2)
+    members = (make_member(0), make_member(1), make_member(2, HELD), make_member(3))
+    hosts.configure(make_config(3, *members, make_member(4)), 9.0)
+    hosts.welcome("uid-3", 9.0)
+    assert hosts.due() == 9.0 + JOIN_SECONDS
+    members = (make_member(0), make_member(1, DRAINING), make_member(2), make_member(3))
+    hosts.configure(make_config(4, *members, make_member(4)), 9.5)
+    assert hosts.text == "job-worker-0:2\njob-worker-2:2\njob-worker-3:2\n"
+
+
+def test_who_has_not_answered_yet_is_listed_when_he_does():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0), make_member(1), make_member(2, HELD)), 0.0)
+    hosts.configure(make_config(3, make_member(0), make_member(1, DRAINING), make_member(2)), 9.0)
+    assert hosts.text == "job-worker-0:2\n"
+    hosts.welcome("uid-2", 10.0)
+    hosts.gather(10.0)
+    assert hosts.text == "job-worker-0:2\njob-worker-2:2\n"
+
+
+def test_who_was_listed_is_never_held_again():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0), make_member(1, HELD)), 0.0)
+    assert hosts.text == "job-worker-0:2\njob-worker-1:2\n"
+    assert hosts.members["uid-1"].state is ACTIVE
+
+
+def test_who_is_held_and_terminates_is_never_listed():
+    hosts = make_listed(2)
+    hold(hosts, 2)
+    hosts.remove("uid-2")
+    assert hosts.memory.ready == frozenset()
+    hosts.configure(make_config(3, make_member(0), make_member(1), make_member(2)), 9.0)
+    hosts.welcome("uid-2", 9.0)
+    hosts.gather(99.0)
+    assert hosts.text == "job-worker-0:2\njob-worker-1:2\n"
+    assert hosts.unlisted == {"uid-2"}
+
+
+def test_who_is_held_leaves_without_having_been_listed():
+    hosts = make_listed(2)
+    hold(hosts, 2)
+    hosts.configure(make_config(3, make_member(0), make_member(1), make_member(2, DRAINING)), 9.0)
+    assert hosts.text == "job-worker-0:2\njob-worker-1:2\n"
+    assert hosts.memory.ready == frozenset()
+    assert hosts.departures.draining == ["uid-2"]
+
+
+def test_the_next_broker_knows_who_has_answered():
+    hosts = make_listed(2)
+    hold(hosts, 2)
+    after = make_list(hosts.memory)
+    after.configure(make_config(3, make_member(0), make_member(1, DRAINING), make_member(2)), 0.0)
+    assert after.text == "job-worker-0:2\njob-worker-2:2\n"
+    forgot = make_list(hosts.memory)
+    forgot.configure(make_config(3, make_member(0), make_member(1)), 0.0)
+    assert forgot.memory.ready == frozenset()

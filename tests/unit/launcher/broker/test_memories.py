@@ -34,7 +34,15 @@ codes = st.dictionaries(texts, st.integers(0, 255), max_size=3)
     st.builds(
         Memory,
         st.builds(
-            Report, counts, texts, counts, listed=uids, closed=uids, unlisted=uids, used_up=codes
+            Report,
+            counts,
+            texts,
+            counts,
+            listed=uids,
+            closed=uids,
+            unlisted=uids,
+            used_up=codes,
+            ready=uids,
         ),
         st.builds(
             HostMemory,
@@ -45,6 +53,7 @@ codes = st.dictionaries(texts, st.integers(0, 255), max_size=3)
             served_generation=counts,
             nonce=texts,
             started=st.booleans(),
+            ready=uids,
         ),
         told=uids,
         nudges=counts,
