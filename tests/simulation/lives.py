@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from et_contract.documents import MemberState, decode_config
+from et_contract.names import CONFIG_KEY
+from et_kube.notices import LEAVING_AT
 from et_kube.resources import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -22,6 +25,7 @@ from et_kube.resources import (
     TRAINING_JOBS,
     Resource,
 )
+from et_kube.times import format_time
 from tests.makers import NOWHERE, make_job, make_pod, make_scale_in, make_scale_out
 from tests.simulation.faults import Quota
 from tests.simulation.invariants import owner_uid
@@ -340,6 +344,51 @@ async def is_not_blamed_for_nodes_that_are_started_anew(world: SimulatedWorld) -
     assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
 
 
+def say_that_it_leaves(world: SimulatedWorld, name: str, minutes: int | None) -> None:
+    """Of a worker: that it ends so soon; None: that it stays."""
+    word = None
+    if minutes is not None:
+        word = format_time((world.clock.now() + timedelta(minutes=minutes)).replace(microsecond=0))
+    world.change(PODS, name, {"metadata": {"annotations": {LEAVING_AT: word}}})
+
+
+async def has_a_worker_replaced_before_it_leaves(world: SimulatedWorld) -> None:
+    await start(world)
+    say_that_it_leaves(world, "train-worker-1", 5)
+    await world.until(lambda: world.workers() == ["train-worker-0", "train-worker-2"])
+    await world.until(lambda: world.broker.find_hosts("train") == world.workers())
+    assert count_fewest(world) == 2, "the number of workers has fallen"
+    await world.settle(timedelta(minutes=2))
+    assert world.phase() == "Running"
+
+
+async def keeps_a_worker_that_stays_after_all(world: SimulatedWorld) -> None:
+    await start(world)
+    world.kubelet.waiting["train-worker-2"] = "nobody's"
+    say_that_it_leaves(world, "train-worker-1", 9)
+    await world.until(lambda: len(world.workers()) == 3)
+    say_that_it_leaves(world, "train-worker-1", None)
+    await world.until(lambda: len(world.workers()) == 2)
+    await world.settle(timedelta(minutes=12))
+    assert world.workers() == ["train-worker-0", "train-worker-1"]
+    assert world.broker.find_hosts("train") == world.workers()
+    assert count_fewest(world) == 2
+
+
+def count_fewest(world: SimulatedWorld) -> int:
+    """How few workers a config has named to be listed, since it named all."""
+    texts = [
+        change.new["data"][CONFIG_KEY]
+        for change in world.cluster.history.list_all(CONFIG_MAPS)
+        if change.ref.name == "train-config" and change.new is not None
+    ]
+    numbers = [
+        sum(member.state is MemberState.ACTIVE for member in decode_config(text).members)
+        for text in texts
+    ]
+    return min(numbers[numbers.index(2) :])
+
+
 async def reaches_its_workers_by_ssh(world: SimulatedWorld) -> None:
     await start(world, maxReplicas=4, launcherAttachMode="ssh")
     assert await scale(world, SCALE_OUTS, make_scale_out("out", count=1)) == "ScaleSucceeded"
@@ -563,6 +612,8 @@ LIVES: dict[str, Life] = {
         gives_its_launcher_the_room_that_idle_workers_hold,
         gives_its_launcher_the_room_of_a_former_one,
         is_replaced_worker_after_worker,
+        has_a_worker_replaced_before_it_leaves,
+        keeps_a_worker_that_stays_after_all,
         is_not_blamed_for_a_worker_that_was_taken,
         is_not_blamed_for_nodes_that_are_started_anew,
         reaches_its_workers_by_ssh,

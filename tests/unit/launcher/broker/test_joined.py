@@ -153,16 +153,16 @@ class Rig:
         self._group: asyncio.TaskGroup | None = None
         self._generation = 0
 
-    async def start_agent(self) -> None:
+    async def start_agent(self, number: int = 0) -> None:
         env = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
             names.ENV_JOB_UID: "job-uid",
-            names.ENV_POD_UID: "uid-0",
+            names.ENV_POD_UID: f"uid-{number}",
             names.ENV_EPOCH: "1",
         }
         agent = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", AGENT, str(self.folder / "agent.sock"), env=env
+            sys.executable, "-c", AGENT, str(self.folder / f"uid-{number}.sock"), env=env
         )
         self._stack.push_async_callback(end_process, agent)
 
@@ -190,7 +190,7 @@ class Rig:
             "-I",
             "-S",
             str(BRIDGE),
-            str(self.folder / "agent.sock"),
+            str(self.folder / f"{member.uid}.sock"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
@@ -200,9 +200,12 @@ class Rig:
         finally:
             await end_process(process)
 
-    def configure(self, state: MemberState) -> None:
+    def configure(self, *states: MemberState) -> None:
         self._generation += 1
-        member = Member("job-worker-0", "uid-0", 1, state, "main")
+        members = (
+            Member(f"job-worker-{number}", f"uid-{number}", 1, state, "main")
+            for number, state in enumerate(states)
+        )
         self.api.write_config(
             HostConfig(
                 job="job",
@@ -212,7 +215,7 @@ class Rig:
                 epoch=1,
                 replicas=1,
                 min_replicas=1,
-                members=(member,),
+                members=tuple(members),
             )
         )
 
@@ -404,6 +407,26 @@ async def test_an_idle_worker_that_must_leave_closes(rig: Rig):
         shim = await rig.start_shim("echo never")
         assert await finish(shim) == (255, b"")
         await rig.stop_broker()
+
+
+async def test_who_was_held_takes_the_place_of_who_leaves_in_one_list(rig: Rig):
+    async with asyncio.TaskGroup() as group:
+        with capture_logs() as logs:
+            await rig.start_listed(group)
+            await rig.start_agent(1)
+            rig.configure(MemberState.ACTIVE, MemberState.HELD)
+            await until(lambda: rig.report.ready == {"uid-1"})
+            assert rig.is_listed()
+            await rig.kill_broker()
+            rig.start_broker(group)
+            rig.configure(MemberState.DRAINING, MemberState.ACTIVE)
+            await until(lambda: "uid-0" in rig.report.closed)
+            assert rig.paths.hosts.read_text() == "job-worker-1:1\n"
+            await rig.stop_broker()
+    published = [entry["count"] for entry in logs if entry["event"] == "hosts listed"]
+    assert set(published) == {0, 1}
+    assert published[published.index(1) :] == [1] * published.count(1), "never without a host"
+    assert rig.report.listed == {"uid-0", "uid-1"}
 
 
 async def test_discovery_is_answered_by_the_broker(rig: Rig):
