@@ -135,9 +135,10 @@ class Rehearsal:
         else:
             seconds = self.wish.span.total_seconds()
             how = f"{worker} is told that it ends in {seconds:.0f} s, and is moved before"
+        first = "" if self.wish.is_kill else ", unless there is time and room to make that first"
         self.screen.hint(
             f"{how}. {self.job.key.name} trains on with {count(loss.hosts - 1, 'host')} until "
-            "another one is there; what that costs is real"
+            f"another one is there{first}; what that costs is real"
         )
         if not loss.training.tells:
             why = f"cannot be read ({self.trouble})" if self.trouble else "tells of no step yet"

@@ -24,6 +24,15 @@ SPREAD = {
     "labelSelector": {"matchLabels": {"training-job-role": "worker"}},
 }
 
+APART = {
+    "requiredDuringSchedulingIgnoredDuringExecution": [
+        {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {"training-job-role": "worker"}},
+        }
+    ]
+}
+
 
 @pytest.mark.point("drained-node")
 def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after_its_launchers(
@@ -66,7 +75,53 @@ def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after
     assert status["epoch"] == 1 + failures["infrastructure"]
 
 
-def test_a_worker_is_moved_before_its_node_ends_and_no_step_is_lost(world: RealWorld) -> None:
+@pytest.mark.parametrize("seconds", [120, 30])
+def test_a_worker_is_replaced_before_its_node_ends_with_one_reset_and_no_step_lost(
+    world: RealWorld, seconds: int
+) -> None:
+    home, away, moved = start_apart(world)
+    with leaving(away, timedelta(seconds=seconds)):
+        assert_it_trains_on(world, {home}, "noticed")
+        assert_nothing_is_lost(world, away, moved)
+    assert world.sizes("noticed") == [2], "the number of workers has never fallen"
+    assert count_resets(world, "noticed") == 1
+    told = [words for _, reason, words in world.events() if reason == "WorkersAdded"]
+    assert any(f"takes the place of a worker whose node ends: {moved}" in w for w in told)
+
+
+def test_where_there_is_no_time_a_worker_leaves_first_and_no_step_is_lost(world: RealWorld) -> None:
+    home, away, moved = start_apart(world)
+    with leaving(away, timedelta(seconds=10)):
+        assert_it_trains_on(world, {home}, "noticed")
+        assert_nothing_is_lost(world, away, moved)
+
+
+def test_a_successor_without_room_leaves_again_where_the_worker_stays(world: RealWorld) -> None:
+    names = [node.metadata.name for node in world.core.list_node().items]
+    command = train("--steps", "2000", "--step-seconds", "0.2", np=len(names), minimum=1)
+    job = build_job("noticed", command=command, workers=len(names))
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+    template["spec"]["affinity"] = {"podAntiAffinity": APART}
+    world.create(job)
+    world.wait_for_size("noticed", len(names))
+    nodes = list_nodes(world, "noticed")
+    moved, away = next((n, at) for n, at in nodes.items() if at != nodes["noticed-launcher"])
+    with leaving(away, timedelta(seconds=120)):
+        world.wait(lambda: len(world.worker_names()) > len(names), "its successor is made")
+        conditions = world.status("trainingjobs", "noticed")["conditions"]
+        [words] = [c["message"] for c in conditions if c["type"] == "NodesLeaving"]
+        assert f"{moved} on {away}: " in words
+        assert " is ready, or at " in words
+    world.wait(lambda: len(world.worker_names()) == len(names), "it leaves again")
+    before = len(world.steps("noticed"))
+    world.wait(lambda: len(world.steps("noticed")) > before + 10, "it trains on")
+    assert moved in world.worker_names()
+    assert world.sizes("noticed") == [len(names)]
+    assert count_resets(world, "noticed") == 0
+
+
+def start_apart(world: RealWorld) -> tuple[str, str, str]:
+    """Two workers train: (the launcher's node, the other one, the worker on that)."""
     job = build_job("noticed", command=train("--steps", "2000", "--step-seconds", "0.2", minimum=1))
     template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
     template["spec"]["topologySpreadConstraints"] = [SPREAD]
@@ -75,9 +130,11 @@ def test_a_worker_is_moved_before_its_node_ends_and_no_step_is_lost(world: RealW
     nodes = list_nodes(world, "noticed")
     home = nodes["noticed-launcher"]
     [(moved, away)] = [(name, node) for name, node in nodes.items() if node != home]
+    return home, away, moved
 
-    with leaving(away, timedelta(seconds=60)):
-        assert_it_trains_on(world, {home}, "noticed")
+
+def assert_nothing_is_lost(world: RealWorld, away: str, moved: str) -> None:
+    """No step, no launcher, and nobody was taken unawares."""
     numbers = [step.number for step in world.steps("noticed")]
     assert numbers == list(range(1, len(numbers) + 1))
     status = world.status("trainingjobs", "noticed")
@@ -87,6 +144,11 @@ def test_a_worker_is_moved_before_its_node_ends_and_no_step_is_lost(world: RealW
     assert "WorkerLost" not in told
     assert f"worker {moved} left: graceful, " in told["WorkerMoved"]
     assert "s before its end" in told["WorkerMoved"]
+
+
+def count_resets(world: RealWorld, job: str) -> int:
+    """How often the ranks have built a ring anew: rank 0 tells each time that it has joined."""
+    return world.log(f"{job}-launcher").count("joined rank=0 ") - 1
 
 
 def assert_it_trains_on(world: RealWorld, nodes: set[str], job: str = "moving") -> None:

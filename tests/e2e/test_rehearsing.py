@@ -84,7 +84,7 @@ def test_who_is_interrupted_takes_the_notice_back(world: RealWorld, tmp_path: Pa
         [pod] = [pod for pod in world.pods("worker") if pod.metadata.name == f"{JOB}-worker-1"]
         return LEAVING_AT in (pod.metadata.annotations or {})
 
-    with person.running("rehearse", JOB, "--in", "10m", "--yes") as process:
+    with person.running("rehearse", JOB, "--in", "30m", "--yes") as process:
         world.wait(is_told, "the worker is told")
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)

@@ -35,7 +35,7 @@ SECOND = timedelta(seconds=1)
 KILL = Wish(is_kill=True, is_sure=True)
 NOTICE = Wish(is_sure=True)
 LAUNCHER = "train-launcher"
-LOST = "train-worker-1"
+LOST, HEIR = "train-worker-1", "train-worker-2"
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ class Trainer:
         self.pause, self.again, self.step, self.had_both = pause, again, 0, True
 
     def go(self) -> None:
-        has_both = len(self.world.workers()) == 2 and LOST in self.world.workers()
+        has_both = len(self.world.workers()) >= 2 and LOST in self.world.workers()
         if self.had_both and not has_both:
             self.had_both, self.step = False, self.step - self.again
         elif not self.had_both and self.pause > 0:
@@ -150,11 +150,13 @@ async def test_it_is_killed_without_grace_and_no_other_of_its_name(world: Simula
 
 async def test_a_notice_moves_the_worker_and_the_command_says_how_it_left(world: SimulatedWorld):
     screen, trainer = make_screen(), Trainer(world, pause=2)
+    world.kubelet.waiting[HEIR] = "nobody's"
 
     async def prove(_: asyncio.Task[None]) -> None:
         await trainer.live(20)
         assert read_mark(world)
         assert LOST in world.workers()
+        world.kubelet.waiting.clear()
         while LOST in world.workers():
             await trainer.live(1)
         tell(world, "WorkerMoved", f"worker {LOST} left: graceful, 19 s before its end")
@@ -175,6 +177,7 @@ async def test_who_is_interrupted_takes_the_notice_back_and_the_worker_stays(
     world: SimulatedWorld,
 ):
     screen, trainer = make_screen(), Trainer(world)
+    world.kubelet.waiting[HEIR] = "nobody's"
 
     async def interrupt(task: asyncio.Task[None]) -> None:
         await trainer.live(5)
@@ -192,6 +195,7 @@ async def test_who_is_interrupted_takes_the_notice_back_and_the_worker_stays(
 
 async def test_what_cannot_be_taken_back_is_said_with_what_to_type(world: SimulatedWorld):
     screen, trainer = make_screen(), Trainer(world)
+    world.kubelet.waiting[HEIR] = "nobody's"
 
     def refuse(call: Call, moment: Moment) -> None:
         if (call.user, call.verb, moment) == ("et", "patch", Moment.BEFORE):
