@@ -169,7 +169,7 @@ async def test_a_notice_moves_the_worker_and_the_command_says_how_it_left(world:
     assert "WorkerMoved  worker train-worker-1 left: graceful" in said
     assert f"\n  {LOST} left: graceful, 19 s before its end\n" in said
     assert "no step trained again" in said
-    assert f"what would lower that, or the risk:\n  room that is free: no node had any for {HEIR} for 18 s" in said
+    assert f"or the risk:\n  room that is free: no node had any for {HEIR} for 18 s" in said
     assert LOST not in world.workers()
 
 
