@@ -358,6 +358,7 @@ def test_a_worker_that_a_scale_out_adds_may_be_replaced_before_the_others_are_th
     say(world, "n2", 120)
     for _ in range(4):
         come(world, "job-worker-5", "job-worker-6")
+        world.reap()
     come(world)
     world.go_on()
     assert world.scaling_phase("more") == "ScaleSucceeded"
@@ -415,6 +416,39 @@ def test_a_job_at_its_most_may_have_one_more_for_each_pair() -> None:
     world.go_on()
     assert (lists.changes, lists.fewest) == (1, 3)
     assert world.workers == ["job-worker-0", "job-worker-1", NEW]
+
+
+def test_beside_a_pair_whoever_is_lost_is_replaced_at_the_most_too() -> None:
+    world = start(maximum=3)
+    say(world, "n2", 120)
+    world.settle()
+    world.run(node="n3")
+    world.settle()
+    world.end("job-worker-0", 137)
+    world.settle()
+    assert "job-worker-4" in world.pods
+
+
+def test_a_name_that_is_anothers_is_decided_anew() -> None:
+    world = start()
+    world.taken = frozenset({NEW})
+    say(world, "n2", 120)
+    world.settle()
+    assert "job-worker-4" in world.pods
+    world.taken = frozenset()
+    come(world)
+    world.go_on()
+    assert world.workers == ["job-worker-0", "job-worker-1", "job-worker-4"]
+
+
+def test_a_name_that_another_takes_meanwhile_is_decided_anew() -> None:
+    world = start()
+    say(world, "n2", 120)
+    world.step()
+    world.taken = frozenset({NEW})
+    world.settle()
+    assert "job-worker-4" in world.pods
+    assert [r.name for r in world.status.workers if r.replaces] == ["job-worker-4"]
 
 
 def test_successors_are_created_last() -> None:
