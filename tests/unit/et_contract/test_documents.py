@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from et_contract.documents import (
+    KNOWS_HELD,
     MAX_WORKERS,
     HostConfig,
     InvalidDocument,
@@ -79,6 +80,8 @@ DEEP = {"a": json.loads("[" * 600 + "]" * 600)}
         {"listed": 5},
         {"unlisted": 5},
         {"unlisted": [2**53]},
+        {"ready": 5},
+        {"ready": [2**53]},
         {"usedUp": 5},
         {"usedUp": {"u": None}},
         {"usedUp": {"u": 2**31}},
@@ -132,6 +135,15 @@ def test_a_report_that_tells_more_than_any_broker_keeps_is_none(part: dict[str, 
 def test_whose_end_it_was_is_read_as_it_was_written(*, is_told: bool | None, is_done: bool) -> None:
     report = decode_report(encode_report(Report(1, "l", 1, ended=0, is_told_to_end=is_told)))
     assert (report.is_told_to_end, report.is_done) == (is_told, is_done)
+
+
+def test_a_former_broker_knows_nobody_who_is_held_and_says_so_of_itself() -> None:
+    former = decode_report(json.dumps({k: v for k, v in REPORT.items() if k != "version"}))
+    assert former.version < KNOWS_HELD
+    assert former.ready == frozenset()
+    told = decode_report(encode_report(replace(former, ready=frozenset({"u"}), version=KNOWS_HELD)))
+    assert (told.version, told.ready) == (KNOWS_HELD, {"u"})
+    assert Report(1, "l", 1).version >= KNOWS_HELD
 
 
 def test_a_former_broker_says_of_nobody_that_he_is_used_up() -> None:
