@@ -45,7 +45,7 @@ def find_successors(standing: Standing) -> dict[str, WorkerRecord]:
 
 
 def select_replaced(draft: Draft, workers: Iterable[Pod]) -> list[Pod]:
-    """Workers whose successors are ready: all of them at once, or those that are by half a minute."""
+    """Workers whose successors are ready: all at once, or those that are by half a minute."""
     successors = find_successors(draft)
     paired = [pod for pod in workers if pod.name in successors]
     ready = [pod for pod in paired if _is_ready(draft, successors[pod.name])]
