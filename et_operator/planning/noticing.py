@@ -74,14 +74,15 @@ def dismiss_noticed(draft: Draft, lost: Sequence[Vacancy] = ()) -> list[Vacancy]
     Who has time has a successor made: `lost` tells of those that have ended since.
     """
     moving = [pod for pod in _list_movable(draft) if not _is_left_there(draft, pod)]
-    due = [pod for pod in moving if _check_due(draft, pod)]
-    early = [pod for pod in moving if pod not in due]
+    due = [pod for pod in moving if _check_come(draft, _find_moment(draft, pod)[0])]
+    early = _leave_out(moving, due)
     end_pairs(draft, {pod.name for pod in moving})
     going = _spare_last(draft, [*due, *select_replaced(draft, early)])
     vacancies = [judge_loss(draft, pod.name, pod, NOTICED, Cause.TAKEN) for pod in going]
+    successors = find_successors(draft)
     for pod in going:
-        _dismiss(draft, pod)
-    _make_successors(draft, going, [pod for pod in early if pod not in going], lost)
+        _dismiss(draft, pod, successors.get(pod.name))
+    _make_successors(draft, going, _leave_out(early, going), lost)
     return vacancies
 
 
@@ -205,8 +206,13 @@ def _counts(standing: Standing, notice: Notice) -> bool:
     return notice.is_firm or standing.spec.notice_policy is NoticePolicy.EAGER
 
 
-def _dismiss(draft: Draft, pod: Pod) -> None:
-    notice, successor = draft.view.find_notice(pod), find_successors(draft).get(pod.name)
+def _leave_out(pods: Iterable[Pod], others: Iterable[Pod]) -> list[Pod]:
+    uids = {pod.uid for pod in others}
+    return [pod for pod in pods if pod.uid not in uids]
+
+
+def _dismiss(draft: Draft, pod: Pod, successor: WorkerRecord | None) -> None:
+    notice = draft.view.find_notice(pod)
     if pod.notice is not None:
         draft.rest_on(PODS, pod.name)
     leave(draft, pod.name, pod.uid, NOTICED, taken=True)
@@ -223,8 +229,8 @@ def _make_successors(
         return
     successors = find_successors(draft)
     alone = [p for p in early if p.uid in draft.view.listed and p.name not in successors]
-    movable = _spare_last(draft, [*going, *early])
-    pods = [pod for pod in alone if pod in movable and _check_early(draft, pod)]
+    movable = {pod.uid for pod in _spare_last(draft, [*going, *early])}
+    pods = [pod for pod in alone if pod.uid in movable and _check_early(draft, pod)]
     if not pods:
         return
     names = name_successors(draft, pods, lost)
@@ -241,10 +247,7 @@ def _check_early(draft: Draft, pod: Pod) -> bool:
     notice, (moment, deadline) = draft.view.find_notice(pod), _find_moment(draft, pod)
     if notice is None or deadline is None or not _list_noted(draft, pod, notice):
         return False
-    begin = moment - EARLY
-    if draft.now < begin:
-        draft.wake_at(min(begin, draft.now + FURTHEST))
-    return draft.now >= begin
+    return _check_come(draft, moment - EARLY)
 
 
 def _is_left_there(standing: Standing, pod: Pod) -> bool:
@@ -253,13 +256,11 @@ def _is_left_there(standing: Standing, pod: Pod) -> bool:
     return is_long_over(deadline, standing.now) or _is_back(standing, pod)
 
 
-def _check_due(draft: Draft, pod: Pod) -> bool:
-    """Whether it must leave now; asks to be woken when it must."""
-    moment, _ = _find_moment(draft, pod)
+def _check_come(draft: Draft, moment: datetime) -> bool:
+    """Whether this moment has come; asks to be woken when it has."""
     if draft.now < moment:
         draft.wake_at(min(moment, draft.now + FURTHEST))
-        return False
-    return True
+    return draft.now >= moment
 
 
 def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | None]:

@@ -19,6 +19,8 @@ from et_operator.model.pods import Node
 from et_operator.model.snapshots import Refusal
 from et_operator.model.statuses import ScalingKind, WorkerState
 from et_operator.planning.noticing import MOST
+from et_operator.planning.planner import plan
+from tests.counting import count_steps
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 OLD, NEW = "job-worker-2", "job-worker-3"
@@ -577,3 +579,21 @@ def test_workers_are_renewed_once_nobody_is_held() -> None:
     world.job = replace(world.job, annotations=annotations)
     world.settle()
     assert find_leaving(world) == {}
+
+
+def test_a_pass_over_pairs_costs_so_much_for_each_of_them() -> None:
+    def measure(workers: int) -> int:
+        world = start(workers)
+        for number in range(workers - 1):
+            world.put(f"job-worker-{number}", node="n2")
+        world.put(f"job-worker-{workers - 1}", node="n1")
+        say(world, "n2", 120)
+        world.settle()
+        world.run(node="n3")
+        world.settle()
+        world.serve()
+        snapshot = world.snapshot()
+        return count_steps(lambda: plan(snapshot, world.now))
+
+    few, many = measure(20), measure(80)
+    assert many < 5 * few
