@@ -55,7 +55,7 @@ class Breaks:
         self._wire.to_agent(uid, frames.encode_json(frames.BREAK, body))
 
     def forget(self, uid: str) -> None:
-        """Its stream has ended: what was said on it may not have come."""
+        """The agent's stream has ended: what was said on it may not have come."""
         self._told.pop(uid, None)
 
 
