@@ -101,6 +101,7 @@ def test_13_a_node_that_is_cut_costs_seconds_from_when_its_workers_are_called_go
             lambda: [at for at in read_times(world, "cut") if at > told - 3], "they train on", 180
         )
         assert steps[0] - told < FEW_SECONDS
+        assert "a worker is gone, so this rank ends" in world.log("cut-launcher")
 
     assert world.status("trainingjobs", "cut")["epoch"] == 1
 
