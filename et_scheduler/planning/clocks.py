@@ -1,4 +1,8 @@
-"""Moments that lie ahead of now: a former leader's clock was wrong; no wait is longer for it."""
+"""Moments that lie ahead of now: a former leader's clock was wrong; no wait is longer for it.
+
+Or ours is behind, which the server's own times tell: set to that, all waits would be over at once
+when it is right again, and who has just lost a worker would be taken back.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ def set_clock_right(draft: Draft, standing: Standing) -> None:
     """What was recorded with a time ahead of now is so since now, once and in the admission.
 
     Every wait is then as long as it is, from now, and not until the right clock has got there.
+    Nothing is where a pod or a job was made ahead of now as well.
     """
     told, now = standing.admission, draft.now
     latest = {**dict.fromkeys(_WAITED_FROM, now), "retry_at": now + spread_most(draft.rules)}
@@ -34,5 +39,5 @@ def set_clock_right(draft: Draft, standing: Standing) -> None:
     }
     if any(one.at > now for one in told.evictions):
         fields["evictions"] = tuple(replace(one, at=min(one.at, now)) for one in told.evictions)
-    if fields:
+    if fields and draft.hearing.made_at <= draft.now:
         draft.change(standing, Step.TELL, **fields)

@@ -17,17 +17,24 @@ class Hearing:
         self._standings, self._rules, self._now = standings, rules, now
 
     @cached_property
+    def made_at(self) -> int:
+        """When the server has made a job, or a job's pod, last: it is no earlier now."""
+        moments = [one.job.created for one in self._standings.values()]
+        for one in self._standings.values():
+            moments += [pod.created for pod in one.job.pods]
+        return max(moments, default=0)
+
+    @cached_property
     def heard_at(self) -> int:
         """When an operator has done anything last, as far as one can see.
 
         It is the only one that makes pods of jobs and begins their leaving, and no job is given
         here before it has spoken of it.
         """
-        moments = [one.job.created for one in self._standings.values()]
+        moments = [self.made_at]
         for one in self._standings.values():
-            moments += [pod.created for pod in one.job.pods]
             moments += [pod.leaving_since for pod in one.job.pods if pod.is_draining]
-        return max(moments, default=0)
+        return max(moments)
 
     @cached_property
     def _unheard(self) -> dict[str, int]:

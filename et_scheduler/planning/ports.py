@@ -27,9 +27,12 @@ class Ports:
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
+        self._count = len(nodes)
         self._open: dict[frozenset[str], Mask] = {}
-        self._stranded: defaultdict[str, set[int]] = defaultdict(set)
+        self._others: defaultdict[str, set[int]] = defaultdict(set)
+        for place, node in enumerate(nodes):
+            for port in node.ports:
+                self._others[port].add(place)
         self._now: _Counts = defaultdict(Counter)
         self._later: _Counts = defaultdict(Counter)
 
@@ -53,7 +56,7 @@ class Ports:
     def strand(self, places: Sequence[int], shape: Shape) -> None:
         """Pods of the shape that do not go have theirs there, as others than jobs have."""
         for port in shape.host_ports:
-            self._stranded[port].update(places)
+            self._others[port].update(places)
             self._open.clear()
 
     def keep_coming(self) -> dict[str, Counter[int]]:
@@ -72,10 +75,9 @@ class Ports:
         """Where nobody but jobs that may go has one of its ports."""
         wanted = shape.host_ports
         if wanted not in self._open:
-            found = (wanted.isdisjoint(node.ports) for node in self._nodes)
-            mask = np.fromiter(found, dtype=np.bool_, count=len(self._nodes))
-            for port in wanted & self._stranded.keys():
-                mask[list(self._stranded[port])] = False
+            mask = np.ones(self._count, dtype=np.bool_)
+            for port in wanted & self._others.keys():
+                mask[list(self._others[port])] = False
             self._open[wanted] = mask
         return self._open[wanted]
 
@@ -100,4 +102,4 @@ class Ports:
         """Which of its ports somebody there has later, or is kept."""
         known = shape.host_ports & self._later.keys()
         taken = {port for port in known if self._later[port][place] > 0}
-        return taken.union(shape.host_ports & self._nodes[place].ports)
+        return taken.union(port for port in shape.host_ports if place in self._others.get(port, ()))

@@ -1,4 +1,4 @@
-"""What a leader has recorded whose clock was ahead: waits are as long as they are, from now."""
+"""What a leader has recorded whose clock was ahead, or is behind: waits are as long as they are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from et_scheduler.model.cluster import Cluster
-from et_scheduler.model.jobs import Admission, Eviction, Job
+from et_scheduler.model.jobs import Admission, Eviction, Job, Pod
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import CPU, DAY, MINUTE
+from et_scheduler.model.shapes import CPU, DAY, MINUTE, SECOND
 from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import MAIN, NOW, apply, make_job, make_node, run_on
 
@@ -23,6 +23,14 @@ def wait(**told: Any) -> Job:
     """It waits in line, and was told that a day ahead."""
     fields = {"queue": "main", "queued_at": AHEAD, "since": AHEAD}
     return replace(make_job("waits", 4, 4), admission=Admission(0, **(fields | told)))
+
+
+def run(job: Job) -> Job:
+    """It runs, and was told that a day ahead; its pods are of the server's time."""
+    job = run_on(job, *["node-00"] * 7)
+    assert job.admission is not None
+    told = replace(job.admission, queued_at=AHEAD, since=AHEAD, bound_at=AHEAD)
+    return replace(job, admission=told)
 
 
 def pass_on(jobs: list[Job], minutes: int) -> dict[str, Admission]:
@@ -52,12 +60,12 @@ def test_nodes_are_held_a_minute_from_now() -> None:
 
 
 def test_who_runs_is_protected_for_ten_minutes_from_now() -> None:
-    low = run_on(make_job("low", 7, 7, priority=-1), *["node-00"] * 7, since=AHEAD)
+    low = run(make_job("low", 7, 7, priority=-1))
     assert pass_on([low, make_job("waits", 4, 4)], 12)["low"].reason is Reason.EVICTED
 
 
 def test_it_is_written_once_and_places_in_line_stay() -> None:
-    jobs = [wait(retry_at=AHEAD), run_on(make_job("runs", 7, 7), *["node-00"] * 7, since=AHEAD)]
+    jobs = [wait(retry_at=AHEAD), run(make_job("runs", 7, 7))]
     first = decide(Cluster(NODES), MAIN, jobs, NOW)
     told = {change.uid: change.admission for change in first.changes}
     assert (told["waits"].queued_at, told["waits"].since) == (AHEAD, NOW)
@@ -65,3 +73,15 @@ def test_it_is_written_once_and_places_in_line_stay() -> None:
     jobs = apply(jobs, first)
     jobs = apply(jobs, decide(Cluster(NODES), MAIN, jobs, NOW + 1))
     assert not decide(Cluster(NODES), MAIN, jobs, NOW + 2).changes
+
+
+def test_a_clock_that_is_behind_sets_nothing_right() -> None:
+    """A worker was lost half a minute ago, the next is there: the job is taken back for neither."""
+    short = run_on(
+        make_job("short", 4, 4), *["node-00"] * 3, workers=4, short_since=NOW - 30 * SECOND
+    )
+    replacement = Pod("short-9", "", NOW - 20 * SECOND)
+    jobs = [replace(short, pods=(*short.pods, replacement))]
+    for now in (NOW, NOW - 20 * MINUTE, NOW + 5 * SECOND):
+        jobs = apply(jobs, decide(Cluster(NODES), MAIN, jobs, now))
+    assert jobs == [replace(short, pods=(*short.pods, replacement))]
