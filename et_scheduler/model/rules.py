@@ -12,7 +12,8 @@ class Rules:
     """Durations in milliseconds, shares in hundredths.
 
     `reserve_after`: a queue's first that fits nowhere for so long holds nodes. `protected`: no
-    eviction so soon after a start; `evicted_again`: nor of the same job for the same queue.
+    eviction so soon after a start; `evicted_again`: nor of the same job for the same queue, nor of
+    any for one that has failed to stand twice, and the longer the more often.
     `tried_within`: so long a new job is in no line while its pods are being tried.
     `bound_within`: all of a gang, or it is taken back; `grown_within`: workers above that.
     `retry_least` doubles up to `retry_most`. `service_counts`: so long a pending pod of others

@@ -29,6 +29,8 @@ from et_scheduler.planning.sizes import find_floor
 from et_scheduler.planning.standings import Standing
 
 _KIND = attrgetter("shape", "is_launcher")
+MOST_SPARED = 5
+"""So often the hour doubles in which no whole jobs go for one that did not stand."""
 
 
 class Draft:
@@ -113,6 +115,19 @@ class Draft:
     def has_waited(self, standing: Standing) -> bool:
         """Whether it has fitted nowhere for long enough to hold nodes, and to wait for few."""
         return self.has_passed(standing.admission.unfit_since, self.rules.reserve_after)
+
+    def find_spared(self, standing: Standing) -> int:
+        """For how many hours no whole jobs go for it: twice or more in a row it did not stand.
+
+        What keeps its pods from their nodes may be anything that nobody here models, or a quota: it
+        would end one training after the other, and never begin. Or it was what binds pods, or makes
+        them, and is over: an hour later one goes again, then twice as long after that. 0: they go.
+        """
+        admission, rules = standing.admission, self.rules
+        if not standing.is_waiting or admission.attempts <= 1:
+            return 0
+        times = 1 << min(admission.attempts - 2, MOST_SPARED)
+        return 0 if self.has_passed(admission.since, times * rules.evicted_again) else times
 
     def _is_being_tried(self, job: Job) -> bool:
         """Whether the operator is about to say that the server would refuse its pods, or not.

@@ -47,7 +47,7 @@ def find_seats_with_victims(
 ) -> tuple[Seats, Search] | None:
     """Seats for which others go, who are to be asked by the search: shrinking before evicting.
 
-    Whole jobs go for nobody who has failed to stand twice in a row.
+    Whole jobs go for nobody who has just failed to stand, again and again (`Draft.find_spared`).
     Whole jobs go for none that pods of a gang that has just started may take, wherever on its nodes
     they come to be. After a minute that is so for gangs of strictly higher rank alone: with one
     after the other of which no pod is ever bound all others would keep the jobs on these nodes.
@@ -66,7 +66,7 @@ def find_seats_with_victims(
         seats = search.find(gang)
         if seats is not None:
             return seats, search
-    if not going or waiter.costs_no_job or waiter.job.uid in draft.awaited:
+    if not going or draft.find_spared(waiter) or waiter.job.uid in draft.awaited:
         return None
     has_waited = draft.has_waited(waiter)
     with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):

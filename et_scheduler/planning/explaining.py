@@ -25,9 +25,10 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
     if hold is not None:
         own = [draft.room.nodes[place].name for place in hold.places]
         text += f"; holds {_name_some(own)}, which others leave"
-    if standing.costs_no_job:
-        attempts = standing.admission.attempts
-        text += f"; has started {attempts} times and not stood, so that no whole jobs go for it"
+    hours = draft.find_spared(standing)
+    if hours:
+        text += f"; has started {standing.admission.attempts} times and not stood, so that no "
+        text += f"whole jobs go for it for {hours} h"
     if gang.worker.unproven:
         text += f"; not modelled: {gang.worker.unproven}"
     return Reason.NO_ROOM, text

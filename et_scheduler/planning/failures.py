@@ -49,5 +49,5 @@ class Failures:
         queue = self._draft.get_queue(standing)
         can_ask = self._draft.hearing.may_ask(standing)  # else it says nothing of who can
         has_waited = self._draft.has_waited(standing)  # it waits for fewer then
-        asks = (queue, job.priority, can_ask, standing.costs_no_job, has_waited)
+        asks = (queue, job.priority, can_ask, bool(self._draft.find_spared(standing)), has_waited)
         return (*asks, gang.launcher, self._kinds[worker])

@@ -198,15 +198,6 @@ class Standing:
         return self.is_admitted and self.admission.attempts > 0
 
     @property
-    def costs_no_job(self) -> bool:
-        """Whether whole jobs go for it no more: twice in a row it did not come to stand.
-
-        What keeps its pods from their nodes may be anything that nobody here models, or a quota: it
-        would end one training after the other, and never begin.
-        """
-        return self.is_waiting and self.admission.attempts > 1
-
-    @property
     def is_unheard(self) -> bool:
         """Whether the operator has not begun to do what was asked of it by an earlier pass."""
         admission, job = self.was, self.job

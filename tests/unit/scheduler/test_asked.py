@@ -169,13 +169,13 @@ def carry_out(job: Job, told: Admission, now: int, *, is_bound: bool) -> Job:
     )
 
 
-def count_gone() -> int:
-    """How many whole jobs go in an hour for one of which no pod ever finds a node."""
+def count_gone(*, hours: int) -> int:
+    """How many whole jobs go in these hours for one of which no pod ever finds a node."""
     gone, jobs = 0, [make_job("high", 1, 1, 8, priority=10)]
     for i in range(6):
         low = make_job(f"low-{i}", replicas=1, cpu=8, **FIXED)
         jobs.append(run_on(low, f"node-0{i}", since=LONG_AGO + i))
-    for now in range(NOW, NOW + HOUR, 20 * SECOND):
+    for now in range(NOW, NOW + hours * HOUR, 20 * SECOND):
         decision = decide(Cluster(make_nodes(6)), MAIN, jobs, now)
         told = {change.uid: change.admission for change in decision.changes}
         gone += sum(one.reason is Reason.EVICTED for one in told.values())
@@ -188,8 +188,28 @@ def count_gone() -> int:
     return gone
 
 
-def test_jobs_do_not_go_one_after_the_other_for_one_that_never_stands() -> None:
-    assert count_gone() == 2, "and 6 would"
+@pytest.mark.parametrize(("hours", "gone"), [(1, 2), (3, 3)])
+def test_jobs_do_not_go_one_after_the_other_for_one_that_never_stands(
+    hours: int, gone: int
+) -> None:
+    """And 6 in the first hour and 4 in each other would."""
+    assert count_gone(hours=hours) == gone
+
+
+@pytest.mark.parametrize(("attempts", "hours"), [(2, 1), (3, 2), (100, 32)])
+def test_one_goes_for_it_again_an_hour_later_and_then_twice_as_long_after_that(
+    attempts: int, hours: int
+) -> None:
+    """What bound no pods may have been the cluster, for these minutes."""
+    low = run_on(make_job("low", replicas=1, cpu=8, **FIXED), "node-00")
+    for wait in (1, 0):
+        since = NOW - hours * HOUR + wait
+        told = Admission(2, queue="main", queued_at=since, since=since, attempts=attempts)
+        high = replace(make_job("high", 1, 1, 8, priority=10), admission=told, admitted_number=2)
+        decision = decide(Cluster(make_nodes(1)), MAIN, [high, low], NOW)
+        gone = [change.uid for change in decision.changes if change.admission.evictions]
+        assert (gone == ["low"]) is (wait == 0)
+        assert wait == 0 or decision.wake_at == NOW + 1
 
 
 def test_one_that_has_not_stood_twice_is_told_that_nobody_goes_for_it() -> None:
@@ -198,7 +218,7 @@ def test_one_that_has_not_stood_twice_is_told_that_nobody_goes_for_it() -> None:
     low = run_on(make_job("low", replicas=1, cpu=8, **FIXED), "node-00")
     decision = decide(Cluster(make_nodes(1)), MAIN, [high, low], NOW)
     assert decision.explanations["high"].message.endswith(
-        "; has started 2 times and not stood, so that no whole jobs go for it"
+        "; has started 2 times and not stood, so that no whole jobs go for it for 1 h"
     )
     alike = replace(high, uid="other", name="other", admission=replace(told, attempts=1))
     told_all = decide_on(make_nodes(1), [high, alike, low])
