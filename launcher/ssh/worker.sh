@@ -28,7 +28,7 @@ prepare() {
 
 place_ranks() {
     mkdir -p "$edl_run/ranks" || return 1
-    for edl_part in sockets waking sitecustomize; do
+    for edl_part in sockets parting waking sitecustomize; do
         cat "$edl_folder/src/launcher..ranks..$edl_part.py" >"$edl_run/ranks/$edl_part.py" || return 1
     done
 }

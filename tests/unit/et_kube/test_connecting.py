@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -112,8 +113,9 @@ async def test_an_exec_plugin_gives_the_token(tmp_path: Path, until: str):
 
 
 async def test_a_plugin_that_hangs_is_told_and_holds_nobody_for_ever(tmp_path: Path):
-    plugin = tmp_path / "plugin"
-    plugin.write_text("#!/bin/sh\nexec sleep 9\n")
+    plugin, told, number = tmp_path / "plugin", tmp_path / "told", tmp_path / "number"
+    os.mkfifo(told)
+    plugin.write_text(f"#!/bin/sh\necho $$ >{number}\nexec cat {told}\n")
     plugin.chmod(0o755)
     api = "client.authentication.k8s.io/v1"
     path = make_kubeconfig(
@@ -121,6 +123,11 @@ async def test_a_plugin_that_hangs_is_told_and_holds_nobody_for_ever(tmp_path: P
     )
     with pytest.raises(Unreachable, match="the plugin has not answered within 0 s"):
         await load_kubeconfig_access(path, None, patience=0.05)
+    await asyncio.to_thread(told.write_text, "")  # now it ends
+    end = os.pidfd_open(int(number.read_text()))
+    await asyncio.to_thread(select.select, [end], [], [], 10)
+    os.close(end)
+    await asyncio.sleep(0.01)  # the loop reaps it while it is there
 
 
 async def test_nor_one_that_hangs_later():
