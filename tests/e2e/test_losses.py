@@ -53,7 +53,7 @@ def build_ring(name: str) -> dict[str, Any]:
 
 def wait_until_it_trains(world: RealWorld, name: str) -> None:
     """For 20 steps with all three."""
-    world.wait_for_size(name, 3)
+    world.wait_for_size(name, 3, 180)
     before = len(world.steps(name))
     world.wait(lambda: len(world.steps(name)) > before + 20, "all train")
 
