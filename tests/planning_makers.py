@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import Any
 
 from et_contract.documents import MAX_WORKERS, HostConfig, MemberState, decode_config
 from et_contract.documents import Report as BrokerReport
 from et_contract.frames import PROTOCOL_VERSION
 from et_contract.names import CONFIG_KEY
-from et_contract.pods import LABEL_ROLE, MAX_INDEX, Role
+from et_contract.pods import LABEL_ROLE, MAX_INDEX, Role, read_worker_index
 from et_kube.events import Event
 from et_kube.notices import Notice, NoticeKind
 from et_kube.resources import (
@@ -272,7 +273,7 @@ class ModelWorld:
                 node=node,
                 is_container_running=True,
                 has_container_started=True,
-                ips=(f"10.0.0.{name.rpartition('-')[2]}",),
+                ips=(str(ip_address("10.0.0.0") + (read_worker_index(name) or 0)),),
                 started=self.now.replace(microsecond=0),
             )
 
