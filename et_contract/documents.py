@@ -219,6 +219,17 @@ def encode_config(config: HostConfig) -> str:
     return json.dumps(body, separators=(",", ":"))  # people read the keys beside it
 
 
+def read_ip(value: Any) -> str:
+    """An address as agents take it: without a zone, which would be of one node.
+
+    Equal ones are equal texts. TypeError and ValueError for what is none.
+    """
+    address = ip_address(_text(value))
+    if "%" in str(address):
+        raise ValueError(f"{value!r} is of one node alone")
+    return str(address)
+
+
 def decode_config(text: str) -> HostConfig:
     """Inverse of encode_config; raises InvalidDocument."""
     body = _load(text)
@@ -392,16 +403,8 @@ def _decode_member(body: Mapping[str, Any]) -> Member:
         container=_text(body["container"]),
         address=_text(body.get("address", "")),
         grace_seconds=read_count(body["graceSeconds"]) if "graceSeconds" in body else None,
-        ips=tuple(map(_read_ip, body.get("ips", ()))),
+        ips=tuple(map(read_ip, body.get("ips", ()))),
     )
-
-
-def _read_ip(value: Any) -> str:
-    """As agents take it: without a zone, which would be of one node."""
-    address = ip_address(_text(value))
-    if "%" in str(address):
-        raise ValueError(f"{value!r} is of one node alone")
-    return str(address)
 
 
 def _decode_order(body: Mapping[str, Any]) -> ScriptOrder:

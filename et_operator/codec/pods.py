@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from et_contract import paths
+from et_contract.documents import read_ip
 from et_contract.pods import LABEL_ROLE, Role, read_launcher_epoch, read_worker_index
 from et_contract.texts import clean
 from et_kube.notices import read_annotation
@@ -122,9 +124,12 @@ def _add_status(pod: Pod, spec: Json, status: Json) -> Pod:
 
 
 def _find_ips(status: Json) -> tuple[str, ...]:
-    """One of each family at most; the first is `podIP`."""
-    found = (entry.get("ip") for entry in status.get("podIPs") or ({"ip": status.get("podIP")},))
-    return tuple(str(ip) for ip in found if ip)[:_MOST_IPS]
+    """One of each family at most; the first is `podIP`. What is no address is left out."""
+    found: list[str] = []
+    for entry in status.get("podIPs") or ({"ip": status.get("podIP")},):
+        with suppress(TypeError, ValueError):
+            found.append(read_ip(entry.get("ip")))
+    return tuple(found)[:_MOST_IPS]
 
 
 def _find_keys(spec: Json) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from et_contract.documents import HostConfig, Member, MemberState, decode_config, encode_config
 from et_contract.pods import Role
 from et_operator.codec.pods import decode_pod
 from et_operator.model.names import build_labels
@@ -143,12 +144,21 @@ def test_a_running_container_and_since_when():
             {"podIPs": [{}, {"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}, {"ip": "10.0.0.3"}]},
             ("10.0.0.1", "10.0.0.2"),
         ),
+        ({"podIP": "FD00:0::1"}, ("fd00::1",)),
+        (
+            {"podIPs": [{"ip": "010.0.0.1"}, {"ip": "fe80::1%eth0"}, {"ip": 7}, {"ip": "fd00::1"}]},
+            ("fd00::1",),
+        ),
     ],
 )
 def test_all_its_addresses(status: dict[str, Any], ips: tuple[str, ...]):
+    """As the config says them when it is read: else that would be written without end."""
     pod = decode(status)
     assert pod.ips == ips
-    assert pod.address == status.get("podIP", ips[0] if ips else "")
+    assert pod.address == (ips[0] if ips else "")
+    members = (Member("w", "u", 1, MemberState.ACTIVE, "c", ips=pod.ips),)
+    config = HostConfig("job", "ns", "uid", 1, 1, 1, 1, members, ())
+    assert decode_config(encode_config(config)) == config
 
 
 def test_the_end_of_the_container_and_not_of_its_neighbour():
