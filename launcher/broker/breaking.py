@@ -25,32 +25,30 @@ class Breaks:
         self._wire = wire
         self._gone: Mapping[str, frozenset[str]] = {}
         """By the uid of a member that is gone: the addresses that it alone had."""
-        self._since = 0.0
-        """When the last of them was."""
+        self._since: Mapping[str, float] = {}
+        """When each of them was."""
         self._told: dict[str, frozenset[str]] = {}
         """By the uid of an agent: of which of these."""
 
     def take(self, members: Collection[Member], now: float) -> bool:
         """The operator's word; whether all agents are to be asked for their clocks now."""
-        before, self._gone = self._gone, find_gone(members)
-        if self._gone.keys() <= before.keys():
-            return False
-        self._since = now
-        return True
+        before, self._gone = self._since, find_gone(members)
+        self._since = {uid: before.get(uid, now) for uid in self._gone}
+        return not self._gone.keys() <= before.keys()
 
     def answer(self, uid: str, clock: float | None, sent: float | None) -> None:
         """An agent's clock has come: tell it what it has not been told on this stream.
 
-        Not where its PING was `sent` before there was something to tell: of a ring that was made
-        meanwhile nothing would be said.
+        Not of who has gone since its PING was `sent`: of a ring that was made meanwhile nothing
+        would be said.
         """
-        known = frozenset(self._gone)
-        if clock is None or sent is None or sent < self._since:
+        if clock is None or sent is None:
             return
+        known = frozenset(gone for gone, since in self._since.items() if since <= sent)
         if known <= self._told.get(uid, frozenset()):
             return
         self._told[uid] = known
-        addresses = sorted(frozenset().union(*self._gone.values()))[:MOST_ADDRESSES]
+        addresses = sorted({ip for gone in known for ip in self._gone[gone]})[:MOST_ADDRESSES]
         body = {"addresses": addresses, "before": clock}
         self._wire.to_agent(uid, frames.encode_json(frames.BREAK, body))
 

@@ -76,6 +76,16 @@ def test_a_clock_that_was_asked_for_before_is_too_old(agents: Agents):
     assert agents.told == [("a", ["10.0.0.2"], 6.0)]
 
 
+def test_losses_that_come_faster_than_clocks_are_told_as_far_as_these_go(agents: Agents):
+    breaks = Breaks(agents)
+    breaks.take([A, LOST], NOW)
+    assert breaks.take([A, LOST, member("c", GONE, "10.0.0.3")], NOW + 2)
+    breaks.answer("a", 6.0, NOW)
+    breaks.answer("a", 6.5, NOW + 1)
+    breaks.answer("a", 8.0, NOW + 2)
+    assert agents.told == [("a", ["10.0.0.2"], 6.0), ("a", ["10.0.0.2", "10.0.0.3"], 8.0)]
+
+
 def test_who_has_a_new_stream_is_told_again_and_who_comes_late_too(agents: Agents):
     breaks = Breaks(agents)
     breaks.take([A, LOST], NOW)
