@@ -244,6 +244,12 @@ class ModelWorld:
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
+    def set_back(self, span: timedelta) -> None:
+        """Our clock was ahead by this; the server's, which says when pods were made, was not."""
+        self.now -= span
+        for name, pod in list(self.pods.items()):
+            self.put(name, created=min(pod.created, self.now.replace(microsecond=0)))
+
     def edit(self, **changes: Any) -> None:
         """Change the job's spec as its author would."""
         spec = self.job.spec

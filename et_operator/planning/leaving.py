@@ -14,6 +14,7 @@ from et_operator.model.pods import Pod
 from et_operator.model.statuses import ScalingKind, WorkerRecord, WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
+from et_operator.planning.presence import has_passed
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
@@ -137,8 +138,9 @@ def _is_served(view: View, record: WorkerRecord) -> bool:
 
 
 def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
-    begun = record.waiting_since or record.since or draft.now
-    if draft.wait_out(begun, draft.spec.drain_timeout):
+    begun, limit = record.waiting_since or record.since or draft.now, draft.spec.drain_timeout
+    if not has_passed(draft.now, begun, limit):
+        draft.wake_at(begun + limit)  # later than that where our own clock is behind
         return
     if doubt_time(draft):
         return
@@ -146,11 +148,11 @@ def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
     ours = record.ours if is_others else True
     taken = _has_part(draft.view, record)
     draft.remember(replace(record, reason=FORCED, taken=taken, ours=ours))
-    limit = draft.spec.drain_timeout.total_seconds()
+    seconds = limit.total_seconds()
     known = (
-        f"left the host list {limit:.0f} s ago, and nothing tells that it has no process any more"
+        f"left the host list {seconds:.0f} s ago, and nothing tells that it has no process any more"
         if record.served
-        else f"was to leave the host list {limit:.0f} s ago, and nothing tells that it has"
+        else f"was to leave the host list {seconds:.0f} s ago, and nothing tells that it has"
     )
     message = f"worker {record.name} {known} (drainTimeoutSeconds): its pod is deleted now"
     draft.tell("DrainTimedOut", message, is_warning=True)

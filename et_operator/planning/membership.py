@@ -208,7 +208,7 @@ def _describe_outcome(standing: Standing, record: WorkerRecord, reason: str) -> 
     seconds = (standing.now - (record.since or standing.now)).total_seconds()
     result = _judge_leaving(standing.view, record)
     brief = cut(reason, _find_reason_limit(standing))
-    return WorkerOutcome(record.name, record.uid, result, round(seconds, 3), brief)
+    return WorkerOutcome(record.name, record.uid, result, max(round(seconds, 3), 0), brief)
 
 
 def _find_reason_limit(standing: Standing) -> int:

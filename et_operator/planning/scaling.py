@@ -288,7 +288,7 @@ def _describe_number(draft: Draft, scaling: ScalingRecord) -> str:
 def _succeed(draft: Draft, message: str) -> None:
     scaling = draft.status.scaling
     if scaling is not None and scaling.added:
-        seconds = int((draft.now - scaling.started).total_seconds())
+        seconds = max(int((draft.now - scaling.started).total_seconds()), 0)
         draft.change(resize_seconds=(*draft.status.resize_seconds, seconds)[-RESIZES:])
     end_scaling(draft, Outcome(succeeded=True, reason="ScaleSucceeded", message=message))
 

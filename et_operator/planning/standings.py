@@ -11,7 +11,7 @@ from et_operator.model.snapshots import Snapshot
 from et_operator.model.specs import JobSpec
 from et_operator.model.statuses import JobStatus, WorkerRecord, WorkerState
 from et_operator.planning.views import View
-from et_operator.planning.waiting import set_clocks_right
+from et_operator.planning.waiting import find_latest, set_clocks_right
 
 
 class Standing:
@@ -26,7 +26,7 @@ class Standing:
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self.view = View(snapshot, now)
-        self._status = set_clocks_right(snapshot.job.status, now)
+        self._status = set_clocks_right(snapshot.job.status, find_latest(snapshot, now))
         self._records = {record.name: record for record in self._status.workers}
         self._are_records_new = False
 

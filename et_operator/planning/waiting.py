@@ -4,6 +4,9 @@ A leader's clock may be ahead (a machine that was resumed, a clock that is yet t
 it recorded is read by the next one. A wait that is counted from such a time would last until the
 right clock has got there. So each recorded time that lies ahead is set to now, once and in the
 status itself: every wait is then as long as it is, from now.
+
+But where the server has made something of the job since then, it is our own clock that is behind,
+and what was set to such a now would be long over once that clock is right.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from et_operator.model.blacklists import GivenUp
+from et_operator.model.snapshots import Snapshot
 from et_operator.model.statuses import JobStatus, ScalingRecord
 
 Record = TypeVar("Record")
@@ -24,6 +28,11 @@ _PLANNED = {"next_at": PAUSE}
 """Times that lie ahead rightly, and by how much at most."""
 _SAID = "deadline"
 """A time of others', and no wait is counted from it."""
+
+
+def find_latest(snapshot: Snapshot, now: datetime) -> datetime:
+    """What is later lies ahead of now: by now the server has made the job and its pods."""
+    return max(now, snapshot.job.created, *(pod.created for pod in snapshot.pods))
 
 
 def set_clocks_right(status: JobStatus, now: datetime) -> JobStatus:

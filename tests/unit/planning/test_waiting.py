@@ -49,7 +49,7 @@ def test_a_status_without_such_times_is_the_very_same() -> None:
 
 def run_ahead(world: ModelWorld) -> None:
     """The leader's clock was an hour ahead until now; its successor's is right."""
-    world.now -= HOUR
+    world.set_back(HOUR)
 
 
 def start(**spec: object) -> ModelWorld:
@@ -196,3 +196,68 @@ def test_nor_does_it_delete_one_for_its_age() -> None:
     world.wait(60)
     world.settle()
     assert world.job_is_gone
+
+
+# ------------------------------------------------------------------ a clock that is behind
+def lag(world: ModelWorld, behind: timedelta) -> None:
+    """The next leader's clock is behind for two minutes, and then it is right."""
+    right = world.now
+    world.now = world.complete_since = right - behind
+    for _ in range(4):
+        world.settle()
+        world.wait(30)
+    world.now = world.complete_since = right + timedelta(minutes=2)
+    world.settle()
+
+
+def test_a_clock_that_was_behind_ends_no_job_before_its_deadline() -> None:
+    world = ModelWorld(make_job(2, active_deadline=HOUR))
+    world.start()
+    world.wait(60)
+    lag(world, timedelta(minutes=70))
+    world.wait(60)
+    world.settle()
+    assert world.phase() == "Running"
+    world.wait(3600)
+    world.settle()
+    assert world.reason("Failed") == "DeadlineExceeded"
+
+
+def test_nor_ends_it_a_worker_that_leaves_and_trains() -> None:
+    world = start()
+    world.end("job-worker-0", 137)
+    world.settle()
+    assert "job-worker-3" in world.pods, "the server's time is told"
+    world.run()
+    victim = ("job-worker-2",)
+    world.add(make_scaling(ScalingKind.IN, "less", created=world.now, pod_names=victim))
+    world.settle()
+    world.serve(close=False)
+    world.settle()
+    lag(world, timedelta(minutes=20))
+    world.wait(400)
+    world.settle()
+    assert not world.pods["job-worker-2"].is_deleting
+    world.wait(200)
+    world.settle()
+    assert world.pods["job-worker-2"].is_deleting
+
+
+def test_what_has_taken_no_time_by_a_clock_that_is_behind_has_taken_none() -> None:
+    world = start()
+    world.add(make_scaling(ScalingKind.OUT, "more", created=world.now, count=1))
+    world.settle()
+    world.wait(5)
+    world.run()
+    world.settle()
+    world.serve()
+    world.now -= timedelta(minutes=20)
+    world.settle()
+    assert world.status.resize_seconds == (0,)
+    world.add(make_scaling(ScalingKind.IN, "less", created=world.now, count=1))
+    world.now += timedelta(minutes=20)
+    world.settle()
+    world.serve()
+    world.now -= timedelta(minutes=20)
+    world.go_on(2)
+    assert [outcome.seconds for outcome in world.scalings["less-uid"].status.workers] == [0]

@@ -218,7 +218,9 @@ def lose_rights(world: Walk, number: int) -> None:
 
 
 def set_clock(world: Walk, number: int) -> None:
-    world.now += timedelta(seconds=(number - 15) * 240)
+    span = timedelta(seconds=(number - 15) * 240)
+    world.now += max(span, timedelta())
+    world.set_back(max(-span, timedelta()))
     world.complete_since = world.now
 
 
