@@ -1,8 +1,9 @@
 """Pairs: a worker that is about to go, and its successor, which is made before and held.
 
 The successor has its stream, and is on no list and no roster: a pair counts as one worker. It is
-held for as long as its worker (`WorkerRecord.replaces`) is on the roster. Once that has left,
-whyever, it takes the place if that is free, else it leaves. So both change in one generation of the
+held for as long as its worker (`WorkerRecord.replaces`) is on the roster, unless it is ready and
+nobody runs in some other place: then it takes that one. Once its worker has left, whyever, it takes
+the place if that is free, else it leaves. So both change in one generation of the
 config, the list changes once, and the number of workers never falls.
 """
 
@@ -14,7 +15,7 @@ from datetime import timedelta
 
 from et_contract.documents import KNOWS_HELD
 from et_operator.model.pods import Pod
-from et_operator.model.statuses import WorkerId, WorkerRecord
+from et_operator.model.statuses import WorkerId, WorkerRecord, WorkerState
 from et_operator.planning.admitting import is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import leave
@@ -98,6 +99,7 @@ def settle_pairs(
         _dismiss(draft, record, "that place is nobody's any more")
     taken = {record.replaces for record in coming}
     rest = [v for v in vacancies if not v.replaces and v.name not in taken]
+    coming += _change_with_late(draft)
     return rest, [WorkerId(record.name, record.uid or None) for record in coming]
 
 
@@ -106,6 +108,28 @@ def avoid_taken_names(draft: Draft) -> None:
     for record in draft.select_held():
         if not record.uid and record.name in draft.view.snapshot.taken:
             draft.forget(record.name)
+
+
+def _change_with_late(draft: Draft) -> list[WorkerRecord]:
+    """Let those that are ready take places for which nobody runs yet; returns them.
+
+    Their workers may stay for long, as the last ones with the training's state. Who was to come
+    there is the successor then.
+    """
+    if not draft.view.can_command_run:
+        return []
+    ready = [record for record in draft.select_held() if _is_ready(draft, record)]
+    joining = (r for r in draft.select_records(WorkerState.JOINING) if not r.replaces)
+    late = [record for record in joining if not _is_running(draft, record)]
+    for held, other in zip(ready, late, strict=False):
+        draft.remember(replace(held, replaces=""))
+        draft.remember(replace(other, replaces=held.replaces))
+    return ready[: len(late)]
+
+
+def _is_running(standing: Standing, record: WorkerRecord) -> bool:
+    pod = standing.view.names.get(record.name)
+    return pod is not None and pod.is_container_running
 
 
 def _is_ready(standing: Standing, record: WorkerRecord) -> bool:

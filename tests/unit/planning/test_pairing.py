@@ -409,6 +409,34 @@ def test_a_successor_on_a_node_that_ends_as_well_is_not_ready() -> None:
     assert (lists.changes, world.status.last_worker_index) == (1, 3), "nobody is moved twice"
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_one_that_is_ready_takes_a_place_for_which_nobody_runs(*, is_refused: bool) -> None:
+    """Else the last host with the state would wait for a host that never comes."""
+    world = start(2)  # job-worker-1 is noticed, and OLD is its successor
+    say(world, "n2", 300)
+    world.settle()
+    world.run(node="n3")
+    world.settle()
+    world.end("job-worker-0", 137)
+    world.refusal = Refusal("exceeded quota", 9, world.now, 1, "") if is_refused else None
+    world.settle()
+    assert find_state(world, OLD) == "held"
+    world.serve()
+    world.settle()
+    assert find_state(world, OLD) == "active"
+    assert find_state(world, "job-worker-1") == "active"
+    replaced = {r.name: r.replaces for r in world.status.workers if r.replaces}
+    assert replaced == {NEW: "job-worker-1"}, "who was to take that place is the successor now"
+    world.serve()
+    world.settle()
+    world.wait(61)
+    world.settle()
+    world.refusal = None
+    come(world)
+    world.go_on(2)
+    assert world.workers == [OLD, NEW]
+
+
 # ------------------------------------------------------------------ bounds
 def test_a_job_at_its_most_may_have_one_more_for_each_pair() -> None:
     world = start(maximum=3)
