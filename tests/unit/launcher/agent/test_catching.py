@@ -24,6 +24,8 @@ while (signal.SIGTERM, True) not in taken:
     select.select([caught], [], [])
     taken += caught.take()
 print(json.dumps([sorted(set(taken)), taken.count((signal.SIGTERM, True))]))
+while caught.take():  # the end of the flood may come after the word
+    pass
 os.kill(os.getpid(), signal.SIGTERM)
 select.select([caught], [], [])
 print(json.dumps([caught.take(), caught.take()]))
