@@ -721,6 +721,7 @@ def test_of_an_older_record_nobody_knows_who_was_made_since() -> None:
     assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True)
 
 
+@pytest.mark.long
 def test_of_what_is_not_noted_who_is_new_there_is_moved_later() -> None:
     world = start(MOST + 3)
     for number in range(MOST):

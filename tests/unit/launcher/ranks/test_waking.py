@@ -449,6 +449,11 @@ from tests.unit.launcher.ranks.buffers import Buffer, Epoll, Waiter
 buffers = [Buffer(), Buffer()]
 before = Waiter(buffers[0])
 waiters = []
+told, write = threading.Event(), sys.stderr.write
+def tell(text):
+    write(text)
+    told.set()
+sys.stderr.write = tell
 def connect():
     waiters.append(Waiter(buffers[1]))
     globals()["epoll"] = Epoll()
@@ -459,9 +464,7 @@ for number in horovod.rings[0]:
     os.close(number)
 waiters[0].thread.join(20)
 horovod.shutdown()
-for thread in threading.enumerate():
-    if thread.name == "edl-ring":
-        thread.join(20)  # it speaks after it has woken
+told.wait(20)  # it speaks after it has woken
 print(buffers[1].error, buffers[0].error)
 """
     done = train(install(tmp_path), script)
