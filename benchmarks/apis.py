@@ -1,4 +1,8 @@
-"""The benchmarks' own access to the API server: plain JSON, none of the operator's requests."""
+"""The benchmarks' own access to the API server: plain JSON, none of the operator's requests.
+
+Figures ask the server by it, so that what is measured is never measured by the operator's own
+client. Only inside the cluster's network namespace; an error ends the measurement.
+"""
 
 from __future__ import annotations
 

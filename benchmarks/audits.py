@@ -1,4 +1,8 @@
-"""Who wrote what about a job, and when exactly: as the API server's audit log has it."""
+"""Who wrote what about a job, and when exactly: as the API server's audit log has it.
+
+Reads what devcluster keeps (devcluster/audits.py) and asks nobody. Who is the operator and who a
+broker is told here, by their accounts, for all figures alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a figure is given: the clock, how much to measure, and the cluster if it asked for one."""
+"""What a figure is given: the clock, how much to measure, and the cluster if it asked for one.
+
+measuring.py makes it, and a figure takes of it what it needs: nothing but storms of one size is
+handed on from one figure to the next.
+"""
 
 from __future__ import annotations
 

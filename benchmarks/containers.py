@@ -1,4 +1,8 @@
-"""When containers began, as containerd on each node tells; a kubelet's own word comes later."""
+"""When containers began, as containerd on each node tells; a kubelet's own word comes later.
+
+One `ctr events` process a node, ended with the measurement. Of a container that began before
+nothing is known.
+"""
 
 from __future__ import annotations
 

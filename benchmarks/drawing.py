@@ -1,4 +1,8 @@
-"""Charts as PNG files."""
+"""Charts as PNG files.
+
+measuring.py has each chart of a finding drawn. Nothing is computed here, and no number left out or
+smoothed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""EDL's experiments on simulated nodes: jobs and services of its report, made when it made them."""
+"""EDL's experiments on simulated nodes: jobs and services of its report, made when it made them.
+
+edl_1 and edl_2 say when what happens; here is what nodes, jobs and services are. The nodes are
+those of et-scheduler's simulator; all of it is gone afterwards.
+"""
 
 from __future__ import annotations
 

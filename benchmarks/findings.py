@@ -1,4 +1,8 @@
-"""The nouns: a figure is a named measurement, a finding is what came of it."""
+"""The nouns: a figure is a named measurement, a finding is what came of it.
+
+Data alone: figures make findings, measuring.py keeps and draws them. What is measured and what is
+quoted is told apart by `side` and `origin`.
+"""
 
 from __future__ import annotations
 

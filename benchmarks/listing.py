@@ -1,4 +1,7 @@
-"""Which figures there are: every module of benchmarks/figures, by its file's name."""
+"""Which figures there are: every module of benchmarks/figures, by its file's name.
+
+A module there without a FIGURE is an error; nothing has to be registered anywhere else.
+"""
 
 from __future__ import annotations
 

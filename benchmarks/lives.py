@@ -1,4 +1,8 @@
-"""When pods were made, found a node and went, as a watch told; and what that says of a cluster."""
+"""When pods were made, found a node and went, as a watch told; and what that says of a cluster.
+
+No requests: experiments.py notes what its watch tells, shares.py asks. Times are when that came
+here, in seconds of the experiment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The machine that is measured on, and what a process of it costs. Linux only, from /proc."""
+"""The machine that is measured on, and what a process of it costs. Linux only, from /proc.
+
+Only reads, but for a process's peak memory, which can be reset. Whether the machine was busy is
+told with each figure and changes none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Measuring figures one after another, and writing down what came of them at once."""
+"""Measuring figures one after another, and writing down what came of them at once.
+
+A process of figures runs it (`__main__`), for a cluster inside its network. What a figure has found
+is on disk before the next one begins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A way in pieces: milestones by the API server's audit log, and whose each piece is."""
+"""A way in pieces: milestones by the API server's audit log, and whose each piece is.
+
+Figures say which milestones a way has; here they are found in the audit log, and told in pieces. A
+piece is never shorter than nothing, though medians may cross.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Namespaces of the benchmarks: ready before the first measurement, empty after the last."""
+"""Namespaces of the benchmarks: ready before the first measurement, empty after the last.
+
+Each measurement has its own, and all of its pods are gone before the next one: what is left of one
+must not be in another's numbers.
+"""
 
 from __future__ import annotations
 

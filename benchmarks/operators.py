@@ -1,4 +1,8 @@
-"""The operator that is measured: its process, its own metrics, and the processes around it."""
+"""The operator that is measured: its process, its own metrics, and the processes around it.
+
+Read from outside, from /proc and its /metrics: the operator does not know that it is measured.
+Exactly one has to run.
+"""
 
 from __future__ import annotations
 

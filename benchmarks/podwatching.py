@@ -1,4 +1,8 @@
-"""What a watch of pods tells: when each ran, when each ended, and what its command printed."""
+"""What a watch of pods tells: when each ran, when each ended, and what its command printed.
+
+Times are when a line of a watch came here, by the benchmark's clock, not what a kubelet wrote into
+it. Nothing is created or deleted.
+"""
 
 from __future__ import annotations
 

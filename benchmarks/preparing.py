@@ -1,4 +1,8 @@
-"""Bringing up what figures need, before anything is measured."""
+"""Bringing up what figures need, before anything is measured.
+
+Runs devcluster as a user does, before the processes that measure begin. Limits that one place needs
+are taken back before the next (`restore`).
+"""
 
 from __future__ import annotations
 

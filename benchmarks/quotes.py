@@ -1,4 +1,7 @@
-"""Numbers of peers that are not measured here, each with where it is from."""
+"""Numbers of peers that are not measured here, each with where it is from.
+
+Shown beside what is measured, as series of a peer; no goal is computed from them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The JSON file of raw samples: what each figure found, and in which run."""
+"""The JSON file of raw samples: what each figure found, and in which run.
+
+measuring.py loads and saves, rendering.py shows. A record keeps its figure's words and run, so that
+the page can be written anew without measuring.
+"""
 
 from __future__ import annotations
 

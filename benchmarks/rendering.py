@@ -1,4 +1,7 @@
-"""RESULTS.md and what the terminal shows, from records."""
+"""RESULTS.md and what the terminal shows, from records.
+
+Texts from records and nothing else: no figure is asked, and no file is written here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One job that is scaled out by two and in by two, again and again, on real nodes."""
+"""One job that is scaled out by two and in by two, again and again, on real nodes.
+
+For scale_in.py and scale_out.py, which read different times off the same rounds. The job's command
+is commands/elastic.py, a stand-in for horovodrun.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What jobs had of a cluster in one of EDL's experiments, beside what there was to have."""
+"""What jobs had of a cluster in one of EDL's experiments, beside what there was to have.
+
+Only computes, from lives that were noted and by the measures of et-scheduler's simulator, so that
+both are measured by one rule.
+"""
 
 from __future__ import annotations
 

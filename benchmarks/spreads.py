@@ -1,4 +1,7 @@
-"""What a list of samples says: least, median, 95th percentile and most."""
+"""What a list of samples says: least, median, 95th percentile and most.
+
+Pure. Figures judge their goals by it, and rendering.py shows it.
+"""
 
 from __future__ import annotations
 

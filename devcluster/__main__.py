@@ -1,4 +1,8 @@
-"""The command line: python -m devcluster COMMAND."""
+"""The command line: python -m devcluster COMMAND.
+
+What each command does is in the other modules. One command at a time works on a cluster, under its
+lock; a failure is one sentence and code 1.
+"""
 
 import argparse
 import sys

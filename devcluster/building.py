@@ -1,4 +1,8 @@
-"""Artifacts that are built once and kept, under the hash of what they are built from."""
+"""Artifacts that are built once and kept, under the hash of what they are built from.
+
+Built is only what is not in the cache yet, by one command at a time; what is there is never
+changed. What is built from what is said by the function for each.
+"""
 
 import hashlib
 import json

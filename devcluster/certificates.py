@@ -1,4 +1,8 @@
-"""Keys, certificates and kubeconfigs, made by the openssl command."""
+"""Keys, certificates and kubeconfigs, made by the openssl command.
+
+In the cluster's own folder, which its owner alone can read. Keys and certificates that are there
+stay as they are, for other parts of the cluster know them; kubeconfigs are written anew.
+"""
 
 import base64
 import json

@@ -1,4 +1,8 @@
-"""What must hold before anything is started, each with one sentence that says what to do."""
+"""What must hold before anything is started, each with one sentence that says what to do.
+
+Called first, before anything is made: nothing here changes the machine, and what is missing is
+never installed, but named.
+"""
 
 import os
 import platform

@@ -1,4 +1,8 @@
-"""A few requests to the API server, from the host through the loopback port."""
+"""A few requests to the API server, from the host through the loopback port.
+
+For devcluster itself, with the standard library: tests and the operator have clients of their own.
+A server that does not answer is a sentence that says what to do.
+"""
 
 import http.client
 import json

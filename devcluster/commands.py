@@ -1,4 +1,8 @@
-"""Running programs and waiting for conditions."""
+"""Running programs and waiting for conditions.
+
+Short programs of which nothing is shown run by it; what is to outlive the command is started by
+processes.py. What fails raises with the last lines that it wrote.
+"""
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""etcd, the API server, the controller manager, the scheduler and the relay to the host."""
+"""etcd, the API server, the controller manager, the scheduler and the relay to the host.
+
+lifecycles.py says in which order they start. Each is left alone where it runs; which flags they
+have, and nothing else about them, is decided here.
+"""
 
 import json
 import sys

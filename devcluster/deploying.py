@@ -1,4 +1,8 @@
-"""Bringing this checkout's operator into the cluster."""
+"""Bringing this checkout's operator into the cluster.
+
+kubectl and Helm are run here too, with the terminal of whoever asks. Applied is deploy/ with its
+component for the scheduler, as the checkout has them, and one annotation that renews the pods.
+"""
 
 import json
 import os

@@ -1,4 +1,8 @@
-"""Breaking a running cluster on purpose, and mending it."""
+"""Breaking a running cluster on purpose, and mending it.
+
+Only processes and cables are touched: what the cluster stores stays as it is. Each fault is undone
+by its opposite, or by the next `up`.
+"""
 
 from devcluster import building, controlplane, networks, nodes, processes
 from devcluster.failures import DevclusterError

@@ -1,4 +1,8 @@
-"""How this machine reaches its package mirrors, lent to image builds and never left in an image."""
+"""How this machine reaches its package mirrors, lent to image builds and never left in an image.
+
+images.py shows them to each step of a build as mounted files. No password or proxy of this machine
+is written into a layer or an archive.
+"""
 
 import configparser
 import os

@@ -1,4 +1,8 @@
-"""Container images: built from ordinary Dockerfiles, kept as archives, loaded into nodes."""
+"""Container images: built from ordinary Dockerfiles, kept as archives, loaded into nodes.
+
+No registry of images is asked: bases are made of Debian packages. An image is built only when what
+it is made of has changed, and is known by that.
+"""
 
 import os
 import shutil

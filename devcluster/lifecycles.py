@@ -1,4 +1,8 @@
-"""Starting, mending, showing and ending a whole cluster."""
+"""Starting, mending, showing and ending a whole cluster.
+
+The order of everything that a cluster consists of; how a part is started is in its own module.
+Whatever was interrupted, the next `up` or `down` goes on from what is there.
+"""
 
 import shutil
 

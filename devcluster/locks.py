@@ -1,4 +1,7 @@
-"""Keeping two commands from doing the same work at once."""
+"""Keeping two commands from doing the same work at once.
+
+A lock lives as long as the process that holds it, whatever becomes of that; its file says nothing.
+"""
 
 import fcntl
 from collections.abc import Iterator

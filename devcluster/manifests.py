@@ -1,4 +1,7 @@
-"""The configuration files of a node, as text."""
+"""The configuration files of a node, as text.
+
+nodes.py writes them where its programs look; nothing is written or started here.
+"""
 
 import json
 

@@ -1,4 +1,8 @@
-"""The network namespaces of a cluster, its bridge, and the cables to its nodes."""
+"""The network namespaces of a cluster, its bridge, and the cables to its nodes.
+
+A cut cable is what a fault of the network is here. All is made where it is missing, and the host's
+own interfaces and addresses are never touched.
+"""
 
 from pathlib import Path
 

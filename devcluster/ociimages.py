@@ -1,4 +1,8 @@
-"""Images as archives in the OCI layout: making one of a single program, and reading one."""
+"""Images as archives in the OCI layout: making one of a single program, and reading one.
+
+Files and nothing else: no image store, no registry. One that is read is never unpacked further than
+to its index.
+"""
 
 import hashlib
 import io

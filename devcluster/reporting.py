@@ -1,4 +1,8 @@
-"""What the user sees. The only module of this package that prints."""
+"""What the user sees. The only module of this package that prints.
+
+Progress goes to stderr, an answer to stdout, so that a script can read it. Step by step a long
+silence is told with its seconds.
+"""
 
 import sys
 import threading

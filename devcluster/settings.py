@@ -1,4 +1,8 @@
-"""Names, addresses and folders of a cluster."""
+"""Names, addresses and folders of a cluster.
+
+Nothing is made or started here; what DEVCLUSTER_ variables say is checked. Folders of a cluster
+have its name, all of them below one cache.
+"""
 
 import hashlib
 import os

@@ -1,4 +1,8 @@
-"""Simulated nodes: Node objects whose pods KWOK pretends to run."""
+"""Simulated nodes: Node objects whose pods KWOK pretends to run.
+
+What runs on them is in no process: pods are Running as KWOK's stages say. Only pods that tolerate
+their taint come there, and real nodes are left as they are.
+"""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

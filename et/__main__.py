@@ -1,4 +1,8 @@
-"""`python -m et`, `et` and `kubectl et`."""
+"""`python -m et`, `et` and `kubectl et`.
+
+All that runs without the libraries of the command line: where one is missing it says what to
+install, and imports nothing else of ours before.
+"""
 
 from __future__ import annotations
 

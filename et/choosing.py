@@ -1,4 +1,8 @@
-"""Whether a worker of a job may be taken away to see what that costs, and which. No I/O."""
+"""Whether a worker of a job may be taken away to see what that costs, and which. No I/O.
+
+rehearsing.py asks it before anything is done, and again after somebody has thought about it. Who
+has the training's state is judged as the operator does, from what it has recorded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The commands and their flags. What they do is in the modules that each of them imports."""
+"""The commands and their flags. What they do is in the modules that each of them imports.
+
+`--help` has to be quick: a command imports its work when it runs, and the libraries of the cluster
+with it. Here only the form of flags is judged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the shell offers after a Tab: quickly, and nothing where anything is wrong."""
+"""What the shell offers after a Tab: quickly, and nothing where anything is wrong.
+
+Only reads, and never complains or waits for long: whoever presses Tab has typed nothing yet. Words
+that a shell would make something of are not offered.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The commands that make jobs, and their flags."""
+"""The commands that make jobs, and their flags.
+
+commands.py registers them; their work is in submitting.py and runs.py, imported when they run.
+"""
 
 from __future__ import annotations
 

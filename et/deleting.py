@@ -1,4 +1,8 @@
-"""`et delete`: jobs go, with all that belongs to them."""
+"""`et delete`: jobs go, with all that belongs to them.
+
+`et run` replaces by it too. Deleted is only the very job that was read, and none before somebody
+has agreed to all of them; what else belongs to it the cluster collects.
+"""
 
 from __future__ import annotations
 

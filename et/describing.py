@@ -1,4 +1,8 @@
-"""`et describe`: what a job is, who works for it, and how it came to that."""
+"""`et describe`: what a job is, who works for it, and how it came to that.
+
+Only reads, everything once. The order of what happened is stories.py's; what an operator or a
+server has not said is not said here.
+"""
 
 from __future__ import annotations
 

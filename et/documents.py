@@ -1,4 +1,8 @@
-"""YAML documents, with the meaning that kubectl gives them: what JSON holds, and no more."""
+"""YAML documents, with the meaning that kubectl gives them: what JSON holds, and no more.
+
+manifests.py reads by it. No tag runs anything, and nothing is guessed: what kubectl would refuse,
+or mean otherwise, is an EtError that names the file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What goes wrong, as one sentence for the person who typed the command."""
+"""What goes wrong, as one sentence for the person who typed the command.
+
+Here alone an answer of the server becomes words for a user. Nothing is asked: what to type next is
+told from the error itself.
+"""
 
 from __future__ import annotations
 

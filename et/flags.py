@@ -1,4 +1,8 @@
-"""Flags that several commands have, and how a command of theirs is run."""
+"""Flags that several commands have, and how a command of theirs is run.
+
+For the modules that register commands. Nothing of a cluster is imported before a command runs, for
+`--help` and Tab load this file too.
+"""
 
 from __future__ import annotations
 

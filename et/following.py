@@ -1,4 +1,8 @@
-"""Objects as they change, from a watch: whoever waits hears of each change when it happens."""
+"""Objects as they change, from a watch: whoever waits hears of each change when it happens.
+
+Only reads, one object. Where no watch can tell, waiting.py asks each second instead; a server that
+says nothing for minutes ends it, whatever is waited for.
+"""
 
 from __future__ import annotations
 

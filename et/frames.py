@@ -1,4 +1,8 @@
-"""What is seen of a job at one moment, as a picture for a terminal or a line for a pipe."""
+"""What is seen of a job at one moment, as a picture for a terminal or a line for a pipe.
+
+No I/O and no clock: watching.py brings the view up to date and hands in the time. What is said is
+taken from the job's own record, its scalings and its log.
+"""
 
 from __future__ import annotations
 

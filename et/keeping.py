@@ -1,4 +1,8 @@
-"""What is left of workers whose pods have gone: the last lines that the brokers of the job kept."""
+"""What is left of workers whose pods have gone: the last lines that the brokers of the job kept.
+
+tailing.py asks where a worker's own log is gone. Only logs of brokers are read; a line there that
+is not of the kind is passed over, and a broker that cannot be read is told.
+"""
 
 from __future__ import annotations
 

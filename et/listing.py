@@ -1,4 +1,7 @@
-"""`et list`: one line a job."""
+"""`et list`: one line a job.
+
+Only reads, one list. `et describe` and `et why` take its words for a scaling and for how long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Logs of several containers: lines with their times, in one stream, none lost and none twice."""
+"""Logs of several containers: lines with their times, in one stream, none lost and none twice.
+
+tailing.py, watching.py, rehearsing.py and the demo read by it. A log that broke off is read on from
+its place; who is shown which lines, and how, is not known here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Manifests: read from files, or of scalings."""
+"""Manifests: read from files, or of scalings.
+
+Nothing is sent here, and no other kind than ours passes: for these there is kubectl. Whether an
+object is right is for the API server to say.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Logs that are asked for and cannot be had: which, and what to do instead."""
+"""Logs that are asked for and cannot be had: which, and what to do instead.
+
+No I/O: tailing.py says what is there, and shows the sentences. What may still come to one who
+follows is never called missing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`et node`: its commands and their flags."""
+"""`et node`: its commands and their flags.
+
+commands.py registers them; their work is in nodes.py, imported when they run.
+"""
 
 from __future__ import annotations
 

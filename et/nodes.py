@@ -1,4 +1,8 @@
-"""`et node leaving` and `et node staying`: what is on a node is told that it ends, or does not."""
+"""`et node leaving` and `et node staying`: what is on a node is told that it ends, or does not.
+
+Annotations are all that is written, those of et_kube/notices.py: who moves, and when, the operator
+decides. Who may not change nodes tells the workers of one namespace, and is told so.
+"""
 
 from __future__ import annotations
 

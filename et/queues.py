@@ -1,4 +1,8 @@
-"""`et queue`: what queues have and are due; of one, who waits in it and why."""
+"""`et queue`: what queues have and are due; of one, who waits in it and why.
+
+Only reads. What a queue is due et-scheduler has computed; here nothing is worked out but the order
+in which it is shown.
+"""
 
 from __future__ import annotations
 

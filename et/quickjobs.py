@@ -1,4 +1,8 @@
-"""TrainingJobs of a handful of flags: `et submit --image` and `et run`."""
+"""TrainingJobs of a handful of flags: `et submit --image` and `et run`.
+
+No I/O: flags become a manifest, or an EtError. No value of a Secret ever passes here, and what was
+typed where a secret may be is never repeated.
+"""
 
 from __future__ import annotations
 

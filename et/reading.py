@@ -1,4 +1,8 @@
-"""What there is to know of a job: the one reader for the command line and the demo."""
+"""What there is to know of a job: the one reader for the command line and the demo.
+
+Reads and never writes; what is missing that the user has named is an EtError with what to type. In
+which words a job's state is told is decided here too, so that all commands tell the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`et rehearse`: its flags."""
+"""`et rehearse`: its flags.
+
+commands.py registers it; its work is in rehearsing.py, imported when it runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`et rehearse`: one worker of a job that trains is taken away, to see what its loss costs."""
+"""`et rehearse`: one worker of a job that trains is taken away, to see what its loss costs.
+
+The one command that harms a training, so it asks, and choosing.py refuses what would end it. What a
+notice has told is taken back where it is interrupted; what the loss cost is judged in losses.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`et restart --workers`: the operator replaces them one after the other while the job trains."""
+"""`et restart --workers`: the operator replaces them one after the other while the job trains.
+
+An annotation on the job is all that is written. Interrupted or too late, it only stops telling: the
+operator goes on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`et restart`: all pods of a job end, and it goes on with new ones from its own checkpoint."""
+"""`et restart`: all pods of a job end, and it goes on with new ones from its own checkpoint.
+
+It deletes nothing: the job is suspended, and resumed once it has stopped (suspending.py). Wherever
+it is interrupted, it says in which state the job is left and what to type.
+"""
 
 from __future__ import annotations
 

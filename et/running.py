@@ -1,4 +1,8 @@
-"""One command: the cluster is opened, the work done, and what went wrong said in a sentence."""
+"""One command: the cluster is opened, the work done, and what went wrong said in a sentence.
+
+Exit codes are chosen here and nowhere else. An EtError or an error of the server is a sentence;
+anything else is a defect, and keeps its traceback.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`et run`: a script of mine as a job, and the changed script once more in its place."""
+"""`et run`: a script of mine as a job, and the changed script once more in its place.
+
+Nothing goes before the server has tried what is to come, and a job that was not made here is never
+replaced. The new one is suspended until its files are there.
+"""
 
 from __future__ import annotations
 

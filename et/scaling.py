@@ -1,4 +1,8 @@
-"""`et scale`: more or fewer workers, and how each of them came or went."""
+"""`et scale`: more or fewer workers, and how each of them came or went.
+
+Written is a ScaleIn, a ScaleOut, or the number by the job's subresource `scale`: which workers go,
+and when, the operator decides. The rest is telling what it makes of that.
+"""
 
 from __future__ import annotations
 

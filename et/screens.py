@@ -1,4 +1,8 @@
-"""Where answers go: a terminal with colours, or a pipe with none and lines of any length."""
+"""Where answers go: a terminal with colours, or a pipe with none and lines of any length.
+
+Commands print by a Screen alone. What jobs, pods and logs say is shown and never obeyed; what is
+only for the person in front goes to stderr, beside the answer.
+"""
 
 from __future__ import annotations
 

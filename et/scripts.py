@@ -1,4 +1,8 @@
-"""A script and the files beside it, as the ConfigMap that a job's workers read them from."""
+"""A script and the files beside it, as the ConfigMap that a job's workers read them from.
+
+Files are read from the user's disk, and nothing is sent: runs.py does that. What cannot be put into
+a ConfigMap is an EtError that says what to do instead.
+"""
 
 from __future__ import annotations
 

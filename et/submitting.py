@@ -1,4 +1,8 @@
-"""`et submit`: make objects, and tell what the API server has against them."""
+"""`et submit`: make objects, and tell what the API server has against them.
+
+Made, or changed by updating.py, in the order in which they are given; where one is refused, those
+before it stay. `et run` takes its warnings and hints.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`spec.suspend`, of this very job."""
+"""`spec.suspend`, of this very job.
+
+`et restart` and `et run` write it here and nowhere else, pinned to the uid of the job that was
+read. When a suspended job has stopped is not known here.
+"""
 
 from __future__ import annotations
 

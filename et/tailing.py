@@ -1,4 +1,8 @@
-"""`et logs`: the launcher and all workers in one stream, each line with its name."""
+"""`et logs`: the launcher and all workers in one stream, each line with its name.
+
+Only reads: which pods there are, and whose log is shown. How a log is read is in logs.py, what is
+left of gone workers in keeping.py, what cannot be had in missing.py.
+"""
 
 from __future__ import annotations
 

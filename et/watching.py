@@ -1,4 +1,8 @@
-"""`et watch`: a job as it trains, until its end."""
+"""`et watch`: a job as it trains, until its end.
+
+Only reads, for as long as the job has not ended. The picture is frames.py's, steps are those that
+steps.py finds in the launcher's log.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`et why`: why a job waits, has the workers that it has, or has ended."""
+"""`et why`: why a job waits, has the workers that it has, or has ended.
+
+Only reads. Reasons are those that operator, et-scheduler and server have given; of its own it adds
+the error in the job's output, and that no step was seen.
+"""
 
 from __future__ import annotations
 

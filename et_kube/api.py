@@ -1,4 +1,8 @@
-"""The one seam to Kubernetes: JSON in, JSON out. et_kube/rest implements it, fakes/clients too."""
+"""The one seam to Kubernetes: JSON in, JSON out. et_kube/rest implements it, fakes/clients too.
+
+Who reads or writes objects is handed an Api and knows no more of a server. Nothing is done here:
+what a method promises holds for whoever implements it, and tests/contract holds both to it.
+"""
 
 from __future__ import annotations
 

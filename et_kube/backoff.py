@@ -1,4 +1,7 @@
-"""How long to wait after a failure."""
+"""How long to wait after a failure.
+
+Pure: who waits and counts failures is the caller, and the dice (`chance`) are his too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Where the time comes from: the only module that reads it."""
+"""Where the time comes from.
+
+Who decides by the time is handed a Clock, so that tests hand in their own. What only measures a
+request reads the event loop's; what runs in job pods (launcher) reads its machine's.
+"""
 
 from __future__ import annotations
 

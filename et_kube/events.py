@@ -1,4 +1,7 @@
-"""What people are told about an object, by whoever decides."""
+"""What people are told about an object, by whoever decides.
+
+Data alone: et_process/recording.py writes it, once what it tells of was written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What comes back from an API server: objects, lists, lines; one spoils no other."""
+"""What comes back from an API server: objects, lists, lines; one spoils no other.
+
+rest.py reads answers with it. What cannot be read raises Unreadable, what is nested too deep is
+left out: anybody may put anything into an object. Of its fields only the metadata are known here.
+"""
 
 from __future__ import annotations
 

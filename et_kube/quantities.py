@@ -1,4 +1,8 @@
-"""Amounts of resources as Kubernetes writes them, as exact integers."""
+"""Amounts of resources as Kubernetes writes them, as exact integers.
+
+Pure, and never a float: an amount is rounded up and cut at MOST, so that sums of thousands are
+exact. What is no amount of a resource raises ValueError.
+"""
 
 from __future__ import annotations
 

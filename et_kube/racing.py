@@ -1,4 +1,8 @@
-"""Work that something else may cut short; whatever was cut is cancelled and awaited, never left."""
+"""Work that something else may cut short; whatever was cut is cancelled and awaited, never left.
+
+For loops that wait for one of two things. No task that is begun here outlives its call, and no
+error of either is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The kinds of objects that we read or write, by their place in the API."""
+"""The kinds of objects that we read or write, by their place in the API.
+
+A kind is named once, here, with the version that we speak; paths are made of it in rest.py. Nothing
+of what is in an object is known here.
+"""
 
 from __future__ import annotations
 

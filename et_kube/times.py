@@ -1,4 +1,7 @@
-"""Times as Kubernetes writes them: RFC 3339, always with a zone."""
+"""Times as Kubernetes writes them: RFC 3339, always with a zone.
+
+Pure; `parse_time` never raises: what is no time, or too far off to compute with, is None.
+"""
 
 from __future__ import annotations
 

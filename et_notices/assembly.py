@@ -1,4 +1,8 @@
-"""The composition root: the only place that wires concrete parts, and what the process runs."""
+"""The composition root: the only place that wires concrete parts, and what the process runs.
+
+Two clients of the API server are made, one that writes and one that only tries. No cloud is asked
+before a policy is known to hold what this program may write.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""In which cloud a node is."""
+"""In which cloud a node is.
+
+polling.py asks by the node's providerID, cli.py by name. Where none is known the answer is "", and
+nothing is asked of anybody: a guess would send questions to a stranger's address.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Flags and environment become Settings; exit codes are here."""
+"""Flags and environment become Settings; exit codes are here.
+
+Nothing else of et-notices reads the environment. A flag that cannot be used ends the process here,
+with a sentence and code 2, before a cloud or the cluster is asked anything.
+"""
 
 from __future__ import annotations
 

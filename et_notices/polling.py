@@ -1,4 +1,8 @@
-"""The loop: a round of questions each PERIOD, and on the node the word that counts."""
+"""The loop: a round of questions each PERIOD, and on the node the word that counts.
+
+When something happens is decided here, and nothing else: what is asked is said in clouds, what
+counts in judging.py, how a node is told in telling.py. No service makes it write without end.
+"""
 
 from __future__ import annotations
 

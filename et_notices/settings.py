@@ -1,4 +1,7 @@
-"""What this program is told; docs/spot.md has each."""
+"""What this program is told; docs/spot.md has each.
+
+A frozen record that cli.py fills in; nothing of it changes while the process runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The composition root: the only place that wires concrete parts, and what the process runs."""
+"""The composition root: the only place that wires concrete parts, and what the process runs.
+
+Which kinds are watched, and which files run in user containers, is said here too. Nothing is
+decided about a job: a sighting goes into the store, and out come the keys of jobs to look at.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Flags and environment become Settings; the process's exit code comes from here."""
+"""Flags and environment become Settings; the process's exit code comes from here.
+
+Flags go before the environment, which nothing else of the operator reads. What is missing or
+misspelt ends the process here, with a sentence and code 2, before the cluster is asked anything.
+"""
 
 from __future__ import annotations
 

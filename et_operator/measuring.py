@@ -1,4 +1,8 @@
-"""The operator's own metrics; docs/metrics.md lists each with its labels."""
+"""The operator's own metrics; docs/metrics.md lists each with its labels.
+
+Set by assembly.py and reconciling.py; nothing reads a metric to decide. No label has the name of a
+job or a namespace: what is told of one job is in its status.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Everything that can be configured about the operator, in one frozen place."""
+"""Everything that can be configured about the operator, in one frozen place.
+
+A frozen record that cli.py fills in: no environment, file or default of the cluster is read here,
+and nothing of it changes while the process runs.
+"""
 
 from __future__ import annotations
 

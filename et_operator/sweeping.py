@@ -1,4 +1,8 @@
-"""Once an hour: away with the runtimes of former versions that nobody uses any more."""
+"""Once an hour: away with the runtimes of former versions that nobody uses any more.
+
+A task of who leads. Nothing is deleted but what planning/sweeping.py names, and only after a fresh
+list of the pods that may mount it; what fails has another hour.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whose turn it is: keys by lane, each lane with a bounded share of those who work on them."""
+"""Whose turn it is: keys by lane, each lane with a bounded share of those who work on them.
+
+A part of the work queue and of the recorder of Events, which wait and wake; here nothing is
+asynchronous, and what a key means is not known.
+"""
 
 from __future__ import annotations
 

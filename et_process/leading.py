@@ -1,4 +1,8 @@
-"""Being the one replica that acts."""
+"""Being the one replica that acts.
+
+The assembly of a program hands in its term, which is cancelled and awaited when the lease is lost
+(et_kube/leasing.py). Standing by is no error: this never returns.
+"""
 
 from __future__ import annotations
 

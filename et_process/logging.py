@@ -1,4 +1,8 @@
-"""Structured logs: one JSON object a line for machines, or columns for a terminal."""
+"""Structured logs: one JSON object a line for machines, or columns for a terminal.
+
+Set once, by running.py or by a program's assembly, before anything is logged; nothing else
+configures a logger. The broker, which starts without structlog, writes the same by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The metrics that every process of ours has; its own ones come beside them."""
+"""The metrics that every process of ours has; its own ones come beside them.
+
+Operator and et-scheduler derive theirs from it, serving.py renders them. No label here has the name
+of an object: there are any number of these.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What an installation adds to the table of notices: a file of YAML, read once at the start."""
+"""What an installation adds to the table of notices: a file of YAML, read once at the start.
+
+Called while flags are read (settings.py): a file that cannot be used is a ValueError that names row
+and field, and the process does not start. What a sign means to a job is not known here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A program from its start to SIGTERM: what every one of ours does around its own tasks."""
+"""A program from its start to SIGTERM: what every one of ours does around its own tasks.
+
+The assembly hands in how its parts are built: log, connection, pages for probes, signals and the
+end are the same for all. What a program does is not known here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What every process of ours is told: who it is, where it reports, how it logs."""
+"""What every process of ours is told: who it is, where it reports, how it logs.
+
+The cli of a program adds its own flags, and reads all of them by what is here. Flags go before the
+environment; the pod's name and namespace come from that alone.
+"""
 
 from __future__ import annotations
 

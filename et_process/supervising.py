@@ -1,4 +1,8 @@
-"""Tasks that must not end, and the orderly end of all of them."""
+"""Tasks that must not end, and the orderly end of all of them.
+
+One that returns or fails ends the whole process, for a part of it must never go on alone; one that
+does not stop in time is not waited for.
+"""
 
 from __future__ import annotations
 

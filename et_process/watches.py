@@ -1,4 +1,8 @@
-"""All watches of a process: what is not seen, and that etcd sets all of them back at once."""
+"""All watches of a process: what is not seen, and that etcd sets all of them back at once.
+
+Made by a program's assembly, and asked by its probe. Objects never pass through here: each
+Reflector (et_kube/watching.py) tells the program's store itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The composition root: the only place that wires concrete parts, and what the process runs."""
+"""The composition root: the only place that wires concrete parts, and what the process runs.
+
+With --observe the same parts run without a lease and without writes. Nothing is decided here: a
+sighting goes into the store, and asks for a pass.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Flags and environment become Settings, or a file of passes is replayed; exit codes are here."""
+"""Flags and environment become Settings, or a file of passes is replayed; exit codes are here.
+
+Nothing else of et-scheduler reads the environment. A flag that cannot be used ends the process
+here, with a sentence and code 2, before the cluster is asked anything.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""et-scheduler's metrics; docs/metrics.md lists each with its labels."""
+"""et-scheduler's metrics; docs/metrics.md lists each with its labels.
+
+Set by assembly.py, deciding.py and acting/writing.py; nothing reads a metric to decide. No label
+has the name of a job or a namespace, for there are any number of these.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Passes in a file: kept while they are decided, and decided again for whoever looks into one."""
+"""Passes in a file: kept while they are decided, and decided again for whoever looks into one.
+
+assembly.py records, cli.py replays. A record needs no cluster: planning decides from a line of it
+what it has decided then. A disk that is full costs records, and no pass.
+"""
 
 from __future__ import annotations
 

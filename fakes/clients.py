@@ -1,4 +1,8 @@
-"""The seam of et_kube/api.py in front of a FakeCluster: faults, a log of calls, watches."""
+"""The seam of et_kube/api.py in front of a FakeCluster: faults, a log of calls, watches.
+
+For whoever is handed an Api in a test. What a request does is the cluster's; here is what happens
+around it: when a fault strikes, what was asked, and what a watch shows of a change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Time that passes only when a test says so."""
+"""Time that passes only when a test says so.
+
+It sleeps on the event loop and never on the machine: `advance` lets all who sleep wake in their
+order, and tasks do what they can between two of them.
+"""
 
 from __future__ import annotations
 

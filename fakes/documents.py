@@ -1,4 +1,8 @@
-"""JSON objects as the API server treats them: copies, merge patches, JSON patches."""
+"""JSON objects as the API server treats them: copies, merge patches, JSON patches.
+
+Pure, but for Refused where a server would refuse. Nothing that is given is changed, and what
+`copy_` gives nobody else holds.
+"""
 
 from __future__ import annotations
 

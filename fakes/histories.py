@@ -1,4 +1,8 @@
-"""Every change the cluster ever made, and how much of it watchers have been shown so far."""
+"""Every change the cluster ever made, and how much of it watchers have been shown so far.
+
+The cluster appends, clients read. Tests hold kinds back, compact, break watches or set all of it
+back: what was written stays the truth meanwhile, and only what is seen of it is late.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Scheduler, kubelets and the controllers that follow nodes: what happens to pods, step by step."""
+"""Scheduler, kubelets and the controllers that follow nodes: what happens to pods, step by step.
+
+Only by what a cluster stores: no process runs, and nothing happens between two calls of a test. Who
+is stuck, lost or clinging is said by the test beforehand.
+"""
 
 from __future__ import annotations
 

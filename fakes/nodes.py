@@ -1,4 +1,8 @@
-"""One node as the API server has it for et-notices: applied to, tried, and held by the policy."""
+"""One node as the API server has it for et-notices: applied to, tried, and held by the policy.
+
+In memory, or served on the loopback interface for the real client. Who owns which annotation is
+computed by ownership.py; of an API server there is no more than patches of one node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""From the creation of a job to the first moment of its user's command, beside bare pods."""
+"""From the creation of a job to the first moment of its user's command, beside bare pods.
+
+Needs two real nodes. Each job is followed by the same pods from a script; milestones are read from
+the audit log and containerd, never from the operator.
+"""
 
 from __future__ import annotations
 

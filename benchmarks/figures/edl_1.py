@@ -1,4 +1,8 @@
-"""EDL's first experiment: twenty jobs, one after the other, on a cluster of 133 nodes."""
+"""EDL's first experiment: twenty jobs, one after the other, on a cluster of 133 nodes.
+
+Needs simulated nodes. Played with et-scheduler, then without a queue, and compared with the
+simulator; brokers are a stand-in (brokers.py), and nothing trains.
+"""
 
 from __future__ import annotations
 

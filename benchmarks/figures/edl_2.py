@@ -1,4 +1,7 @@
-"""EDL's second experiment: six jobs beside a service that needs less, and then more again."""
+"""EDL's second experiment: six jobs beside a service that needs less, and then more again.
+
+As edl_1.py, whose nodes and jobs it has: only what happens when, and what is read from it, is here.
+"""
 
 from __future__ import annotations
 

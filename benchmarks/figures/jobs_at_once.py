@@ -1,4 +1,8 @@
-"""Many jobs of 8 workers at once, beside a bare script that creates the same pods."""
+"""Many jobs of 8 workers at once, beside a bare script that creates the same pods.
+
+Needs simulated nodes; pairing.py runs jobs and bare pods in turns. A size beyond its usual ones is
+measured only where SCALE asks for it.
+"""
 
 from __future__ import annotations
 

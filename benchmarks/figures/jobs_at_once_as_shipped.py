@@ -1,4 +1,8 @@
-"""Many jobs at once where scheduler and controller manager have Kubernetes' own limits."""
+"""Many jobs at once where scheduler and controller manager have Kubernetes' own limits.
+
+As jobs_at_once.py, in a place of its own (Place.SHIPPED): preparing.py starts scheduler and
+controller manager anew for it, and afterwards as others expect them.
+"""
 
 from __future__ import annotations
 

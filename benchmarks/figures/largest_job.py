@@ -1,4 +1,8 @@
-"""What a pass over the largest job costs, whatever happens to it."""
+"""What a pass over the largest job costs, whatever happens to it.
+
+No cluster: the planner and the store on a StandingJob (standing.py), in CPU time of this process.
+Writes are no part of a pass here.
+"""
 
 from __future__ import annotations
 

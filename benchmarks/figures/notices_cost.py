@@ -1,4 +1,8 @@
-"""What et-notices costs each node: it is on all of them."""
+"""What et-notices costs each node: it is on all of them.
+
+No cluster: the program in a process of its own, between fakes of both servers. Only rounds are
+measured in which nothing is found.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Memory and CPU of the operator against the number of pods, idle and in a storm."""
+"""Memory and CPU of the operator against the number of pods, idle and in a storm.
+
+Needs simulated nodes and a fresh operator. Storms are those that other figures of the run have
+made, where they have (storms.py).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the operator does while nothing happens."""
+"""What the operator does while nothing happens.
+
+No cluster: reports of nodes go through Ingest into a store, and nothing else of the operator runs.
+No pass may follow from them.
+"""
 
 from __future__ import annotations
 

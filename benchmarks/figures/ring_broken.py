@@ -1,4 +1,8 @@
-"""Seconds without a step after a worker was lost, with what ends a broken ring and without."""
+"""Seconds without a step after a worker was lost, with what ends a broken ring and without.
+
+Needs the image that trains. It kills processes of the test cluster's workers, found by the uid in
+their environment: PID 1, or its containerd-shim. Steps are those that the training has printed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""From the end of a worker's process to the deletion of its pod."""
+"""From the end of a worker's process to the deletion of its pod.
+
+Needs two real nodes. Rounds are scalings.py's, shared with scale_out.py; the end of a process is
+its own last word, the deletion the audit log's.
+"""
 
 from __future__ import annotations
 

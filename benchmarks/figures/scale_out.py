@@ -1,4 +1,8 @@
-"""From the creation of a ScaleOut to both hosts in the list of the discovery script."""
+"""From the creation of a ScaleOut to both hosts in the list of the discovery script.
+
+Needs two real nodes. Rounds are scalings.py's, shared with scale_in.py; beside each there are two
+pods like the workers, from a script.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Passes of et-scheduler over large clusters, without any cluster."""
+"""Passes of et-scheduler over large clusters, without any cluster.
+
+No cluster and no simulated time: planning alone, on scenes drawn from a seed and filled by a few
+passes of its own.
+"""
 
 from __future__ import annotations
 

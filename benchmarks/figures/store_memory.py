@@ -1,4 +1,8 @@
-"""What the operator's store keeps of each object."""
+"""What the operator's store keeps of each object.
+
+No cluster: objects go through Ingest as the API server would send them; counted is what Python
+keeps allocated (tracemalloc), not a process's memory.
+"""
 
 from __future__ import annotations
 

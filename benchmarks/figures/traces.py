@@ -1,4 +1,8 @@
-"""Workloads as others have published them, in et-scheduler's simulator, under five policies."""
+"""Workloads as others have published them, in et-scheduler's simulator, under five policies.
+
+No cluster and no time of this machine: the simulator alone, under its policies
+(et_scheduler/simulating/policies.py).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a training step costs, beside the same job whose processes were started by ssh."""
+"""What a training step costs, beside the same job whose processes were started by ssh.
+
+Needs the image that trains. Whether a difference counts is judged by how far two runs over ssh are
+apart.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Bytes per second of output through one broker, near and far."""
+"""Bytes per second of output through one broker, near and far.
+
+No cluster: broker, agents and shims are real processes, the API server is a fake
+(fakes/podless.py), by which alone anything is far.
+"""
 
 from __future__ import annotations
 

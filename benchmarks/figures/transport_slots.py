@@ -1,4 +1,8 @@
-"""128 workers of 8 slots without pods: how fast they start, and what the launcher's side holds."""
+"""128 workers of 8 slots without pods: how fast they start, and what the launcher's side holds.
+
+No cluster: fakes/podless.py has the workers, commands/driver.py holds all slots in one process.
+What `kubectl exec` takes is quoted, not measured.
+"""
 
 from __future__ import annotations
 

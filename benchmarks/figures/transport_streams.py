@@ -1,4 +1,8 @@
-"""A thousand exec streams through one broker, held."""
+"""A thousand exec streams through one broker, held.
+
+No cluster: a real broker, and agents in one process without processes of their own
+(fakes/agents.py). Nothing is sent but pings.
+"""
 
 from __future__ import annotations
 

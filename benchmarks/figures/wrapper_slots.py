@@ -1,4 +1,8 @@
-"""Horovod's own horovodrun with our transport inside, at 128 workers of 8 slots."""
+"""Horovod's own horovodrun with our transport inside, at 128 workers of 8 slots.
+
+Needs the image that trains, for Horovod's own program; all around it is fakes/podless.py on the
+host, whose folder the pod mounts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a job writes to the API server, by whom, beside the least that could do."""
+"""What a job writes to the API server, by whom, beside the least that could do.
+
+Needs real nodes, for brokers write too. Counted by the audit log, never by the operator's word; the
+least is derived in leastwrites.py.
+"""
 
 from __future__ import annotations
 

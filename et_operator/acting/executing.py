@@ -1,4 +1,8 @@
-"""Plans become requests here and nowhere else; what each answer means for each action."""
+"""Plans become requests here and nowhere else; what each answer means for each action.
+
+Passes and the hourly sweep call it. No error of the server leaves it: each becomes an outcome
+(outcomes.py), and what rests on a write that failed is not begun. It tries nothing a second time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""New ssh keys of a job, as texts: executing writes them once, nobody keeps or reads them again."""
+"""New ssh keys of a job, as texts: executing writes them once, nobody keeps or reads them again.
+
+No I/O: random bytes become text. The library is imported with the first pair and never before, for
+most operators make none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What came of a plan: the answer to each of its actions, and what may be begun after it."""
+"""What came of a plan: the answer to each of its actions, and what may be begun after it.
+
+Data and questions about it, no request: the executor sorts its answers here, believing.py and
+reconciling.py read what came of them. Which failure stops what comes after it is said here alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the server's answers to one plan say of the writes that the next one would ask for."""
+"""What the server's answers to one plan say of the writes that the next one would ask for.
+
+Pure: believing.py calls it after each plan and keeps what it says in state/answers. No pause is
+chosen here; how long a refused write rests is the planner's (planning/drafts.py).
+"""
 
 from __future__ import annotations
 

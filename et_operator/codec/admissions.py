@@ -1,4 +1,8 @@
-"""`status.admission`: written by et-scheduler, read here and never written."""
+"""`status.admission`: written by et-scheduler, read here and never written.
+
+Called by decoding.py. A word that cannot be read becomes a sentence and never an exception; lists
+and texts are cut to their bounds, and a list that is of use only as a whole is dropped instead.
+"""
 
 from __future__ import annotations
 

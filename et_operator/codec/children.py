@@ -1,4 +1,8 @@
-"""Objects of a job that are not pods, and the two documents that two of them carry."""
+"""Objects of a job that are not pods, and the two documents that two of them carry.
+
+Whoever may create objects in the namespace may have written them: of names, uids and lists only so
+much is kept as could be ours. A document that cannot be read is None, whatever is wrong with it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Nouns to the bodies of requests."""
+"""Nouns to the bodies of requests.
+
+The executor has each change encoded here, which pins it to the uid and version that were planned
+from. Objects that are created are built in planning/manifests, of the parts that are here.
+"""
 
 from __future__ import annotations
 

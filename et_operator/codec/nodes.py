@@ -1,4 +1,8 @@
-"""Nodes: whether they live, and whether somebody said that they will not for long."""
+"""Nodes: whether they live, and whether somebody said that they will not for long.
+
+The store calls it with the signs of its installation. What a sign means is said in et_kube/notices,
+and what follows from one is decided in planning/noticing.py.
+"""
 
 from __future__ import annotations
 

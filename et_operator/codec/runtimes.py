@@ -1,4 +1,8 @@
-"""Runtimes are known by what is in them: whoever may create ConfigMaps could take their names."""
+"""Runtimes are known by what is in them: whoever may create ConfigMaps could take their names.
+
+The one home of that hash: who ships the files, who writes them and who finds some there all ask
+here. No label or name alone makes a ConfigMap a runtime.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The two pod templates of a job: checked where we must rely on them, passed on as they are."""
+"""The two pod templates of a job: checked where we must rely on them, passed on as they are.
+
+Types are checked first, by shapes.py. What is refused is an InvalidObject with the path and what to
+do, of which decoding.py makes what the job is told. Nothing of ours is put into a template here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What et-scheduler lets a job with a queue have, and what the operator tells it of the job."""
+"""What et-scheduler lets a job with a queue have, and what the operator tells it of the job.
+
+The first is read by the codec and carried out by planning/admitting.py, the second recorded by
+planning/queueing.py: each has one writer, and the other side never touches it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Workers whose hosts a command has given up."""
+"""Workers whose hosts a command has given up.
+
+A part of the job's status: kept by planning/exhausting.py, which needs to know how many there were
+when no pod of them is left.
+"""
 
 from __future__ import annotations
 

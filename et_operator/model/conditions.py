@@ -1,4 +1,8 @@
-"""Conditions, as every Kubernetes status has them."""
+"""Conditions, as every Kubernetes status has them.
+
+Which of a job's are troubles is said here for the operator, its metrics and `et`: a new type is put
+into one of the two sets. Nothing here decides which are True.
+"""
 
 from __future__ import annotations
 

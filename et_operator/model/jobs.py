@@ -1,4 +1,8 @@
-"""TrainingJob: what its author asked for, and what the operator recorded about it."""
+"""TrainingJob: what its author asked for, and what the operator recorded about it.
+
+The codec makes it, also of what cannot be used: `spec` is then None, or `invalid` and `unread` say
+what is wrong. Who decides asks for that first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which job something is about: its name, and the job that an object says to be controlled by."""
+"""Which job something is about: its name, and the job that an object says to be controlled by.
+
+A name may be another job's tomorrow, so what belongs to a job is told by the uid in Owner; a JobKey
+is for queues and lookups.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Since when workers are on the served list of hosts."""
+"""Since when workers are on the served list of hosts.
+
+A part of the job's status: recorded and judged by planning/holding.py, which never lets the last
+host with the training's state go.
+"""
 
 from __future__ import annotations
 

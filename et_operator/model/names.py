@@ -1,4 +1,8 @@
-"""Names, labels and annotations: each is built and read here and nowhere else."""
+"""Names, labels and annotations that the operator gives: what each is called is said here alone.
+
+What its broker has to know too is called in et_contract (`names`, `pods`). Text alone: who may hold
+a name, and what follows where somebody else does, is decided by whoever asks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What was said of the ends of a job's nodes and pods."""
+"""What was said of the ends of a job's nodes and pods.
+
+planning/noticing.py records them, planning/presence.py dates what is said now by them. Which signs
+there are is said in et_kube/notices. A key never has a word that anybody may choose for a reason.
+"""
 
 from __future__ import annotations
 

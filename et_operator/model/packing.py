@@ -1,4 +1,8 @@
-"""JSON that is kept for long and read seldom: as its text, a tenth to a fortieth of the objects."""
+"""JSON that is kept for long and read seldom: as its text, a tenth to a fortieth of the objects.
+
+For the two templates of a job, of which the store has thousands. Whoever reads one gets the objects
+that all readers share, and must not change them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Phases, for people who read `kubectl get`; computed, never read back to decide."""
+"""Phases, for people who read `kubectl get`: computed from all the rest.
+
+Of a ScaleIn or ScaleOut the final ones are read back, for nothing follows them; no other phase
+decides anything.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a planner answers."""
+"""What a planner answers.
+
+planning makes it. reconciling.py has its premises read first and looks again in time; acting does
+the rest. What a planner wants and is not in here, nobody does.
+"""
 
 from __future__ import annotations
 

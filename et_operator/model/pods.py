@@ -1,4 +1,8 @@
-"""What a decision needs to know of a pod or a node."""
+"""What a decision needs to know of a pod or a node.
+
+Made by the codec, which alone sees whole pods and nodes: a fact that a rule needs becomes a field
+here first. Properties tell what follows from the fields, and never what time it is.
+"""
 
 from __future__ import annotations
 

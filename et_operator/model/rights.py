@@ -1,4 +1,8 @@
-"""What a job's broker may do, as names: RBAC knows objects by nothing else."""
+"""What a job's broker may do, as names: RBAC knows objects by nothing else.
+
+planning/granting.py chooses them, the codec makes the rules of a Role of them. A verb or a kind of
+object has no place here: these never vary.
+"""
 
 from __future__ import annotations
 

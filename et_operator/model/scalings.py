@@ -1,4 +1,8 @@
-"""ScaleIn and ScaleOut as one noun."""
+"""ScaleIn and ScaleOut as one noun.
+
+The codec makes it; `invalid` says what cannot be used. In which order they have their turns is told
+here (`order`), whether one may have it in planning/turns.py.
+"""
 
 from __future__ import annotations
 

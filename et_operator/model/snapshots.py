@@ -1,4 +1,8 @@
-"""All that a planner may see of one job."""
+"""All that a planner may see of one job.
+
+state/views.py builds it for a pass, and a planner may ask for nothing else: a fact that is not here
+is in no decision. Nobody changes one.
+"""
 
 from __future__ import annotations
 

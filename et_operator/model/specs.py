@@ -1,4 +1,8 @@
-"""What the author of a TrainingJob asked for, with every default filled in."""
+"""What the author of a TrainingJob asked for, with every default filled in.
+
+The codec fills it in, from the manifest and from what the command says of itself; after that nobody
+looks for a default. What a queue lets the job have is put in its place by planning/admitting.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the operator recorded about a TrainingJob: what people see, and decisions that survive."""
+"""What the operator recorded about a TrainingJob: what people see, and decisions that survive.
+
+Drafts change it, the codec writes and reads it field by field: a new field is on the wire, belongs
+into the CRD, and has a default, for a status that an older operator wrote has none of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How much is said: of what others say in objects that hold so many bytes, and of many names."""
+"""How much is said: of what others say in objects that hold so many bytes, and of many names.
+
+Others' words are cut here before they go into a status, in bytes as the API server counts them.
+What may be in such words at all is said in et_contract/texts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The status of a ScaleIn or ScaleOut: derived from the job, never read but for a final phase."""
+"""The status of a ScaleIn or ScaleOut: derived from the job, never read but for a final phase.
+
+Of a job's scalings it takes what planning/scaling.py has recorded, and changes nothing of that: its
+only actions are about the scalings themselves, of which each that is refused waits for itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whose an end is that a broker told: the command's own, or of who had told it to end."""
+"""Whose an end is that a broker told: the command's own, or of who had told it to end.
+
+Reads a view and its launcher's pod, and changes nothing. Where nobody can tell, it says that nobody
+has told: blaming the command is for judging.py.
+"""
 
 from __future__ import annotations
 

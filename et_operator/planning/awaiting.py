@@ -1,4 +1,8 @@
-"""What is told of pods that are being deleted and live: who waits for them, and until when."""
+"""What is told of pods that are being deleted and live: who waits for them, and until when.
+
+Called by status.py. Words alone, a condition and an Event: whether an end is waited for is decided
+in presence.py.
+"""
 
 from __future__ import annotations
 

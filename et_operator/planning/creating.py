@@ -1,4 +1,8 @@
-"""What must exist before and for the pods, in the order in which it is created."""
+"""What must exist before and for the pods, in the order in which it is created.
+
+How an object looks is said in manifests/, who should exist in membership.py: created is only what
+the server has stored of that. A pod never comes before what it mounts of ours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A job that cannot be planned: what its author is told in place of a plan."""
+"""A job that cannot be planned: what its author is told in place of a plan.
+
+Called by reconciling.py where a planner raised: so it looks at the job alone, at none of its pods
+and by no view, for what has raised may be there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The status that a pass is about to decide on, with what is to be said and when to look again."""
+"""The status that a pass is about to decide on, with what is to be said and when to look again.
+
+All rules of a pass change the same one, and none of what was observed (`view`). How long a write
+that was refused, or has failed, is not tried again is said here too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a pod itself tells of its end: who ended it, and whether it was its image or its node."""
+"""What a pod itself tells of its end: who ended it, and whether it was its image or its node.
+
+Facts of one pod, by the reasons that kubelet, scheduler and controllers write: no view, no time, no
+job. What an end means for the job is for judging.py and replacing.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The end of a job, for now or for good: suspension, deadline, clean-up, going away."""
+"""The end of a job, for now or for good: suspension, deadline, clean-up, going away.
+
+The only place that records that a job has succeeded, failed, is suspended or goes on; who calls has
+judged that it is so. A worker is not deleted while a launcher's command may need it to save.
+"""
 
 from __future__ import annotations
 

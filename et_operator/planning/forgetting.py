@@ -1,4 +1,8 @@
-"""For how long the ends of workers are remembered, and how many of them."""
+"""For how long the ends of workers are remembered, and how many of them.
+
+Only records of GONE workers are dropped, and never one that a written config still holds. When to
+forget is chosen by membership.py and publishing.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""That a launcher was there, and what its end means: whose it is, and what is said of it."""
+"""That a launcher was there, and what its end means: whose it is, and what is said of it.
+
+What follows from an end is for finishing.py and restarting.py. Nobody is blamed for what was merely
+not seen: such a verdict rests on live reads (`rest_on_launcher`).
+"""
 
 from __future__ import annotations
 

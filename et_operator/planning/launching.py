@@ -1,4 +1,8 @@
-"""The launcher: how a job begins, and when it may start."""
+"""The launcher: how a job begins, and when it may start.
+
+The planner calls it for a job without an epoch, and where others have taken a part of its status;
+creating.py makes the pod once `can_launch` lets it.
+"""
 
 from __future__ import annotations
 

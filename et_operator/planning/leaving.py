@@ -1,4 +1,8 @@
-"""Leaving: how it is recorded, how long it may take, and when a pod may be deleted for it."""
+"""Leaving: how it is recorded, how long it may take, and when a pod may be deleted for it.
+
+Whoever lets a worker go, for whatever reason, calls `leave`, and whoever deletes a pod takes
+`delete_pod`. Who is to go is chosen elsewhere.
+"""
 
 from __future__ import annotations
 

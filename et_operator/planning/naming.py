@@ -1,4 +1,8 @@
-"""What workers that are to come are called."""
+"""What workers that are to come are called.
+
+Numbers go on from the last one that was given, and a name that anybody has is passed over. Names
+are recorded here; creating.py makes the pods in a later pass.
+"""
 
 from __future__ import annotations
 

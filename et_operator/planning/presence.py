@@ -1,4 +1,8 @@
-"""Which pods of a job are there by now, what of ours may run in them, and what their nodes tell."""
+"""Which pods of a job are there by now, what of ours may run in them, and what their nodes tell.
+
+Base of every view: of the job it reads its notice policy and which notices were noted, nothing
+else. Who is a member, is listed or leaves is said above it, in views.py and standings.py.
+"""
 
 from __future__ import annotations
 

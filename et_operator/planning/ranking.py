@@ -1,4 +1,8 @@
-"""Who goes first where workers must go, and why."""
+"""Who goes first where workers must go, and why.
+
+Only reads: how many go, and when, is for whoever asks (scaling, membership, renewing, yielding).
+Which hosts have the training's state is told by holding.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a job is told of writes that the API server does not do, in the words of who refused."""
+"""What a job is told of writes that the API server does not do, in the words of who refused.
+
+status.py and queueing.py put the sentences where people see them. Words alone: whether such a write
+is tried again is decided by drafts.py.
+"""
 
 from __future__ import annotations
 

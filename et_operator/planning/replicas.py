@@ -1,4 +1,8 @@
-"""The number in the job's spec: whose it is, and what must be written there."""
+"""The number in the job's spec: whose it is, and what must be written there.
+
+The one write of it to the spec is made here, with the uid of the scaling it is for. Nothing writes
+over a number that somebody else has put there since.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whether another launcher follows one that has failed."""
+"""Whether another launcher follows one that has failed.
+
+Called with a verdict, of judging.py or stalling.py, that is not doubted here. The job is given up,
+or the next epoch begins; its workers stay as they are.
+"""
 
 from __future__ import annotations
 

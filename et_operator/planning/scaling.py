@@ -1,4 +1,8 @@
-"""One scaling at a time: how it starts, what it changes, when it has ended."""
+"""One scaling at a time: how it starts, what it changes, when it has ended.
+
+The only place that begins a scaling. Each step is recorded in the draft and nothing is deleted or
+created here: leaving.py and creating.py act on what was stored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Scripts of scalings: at most one attempt at a time, each at most once."""
+"""Scripts of scalings: at most one attempt at a time, each at most once.
+
+Orders go to the broker in the config, results come in its report; no script is run here. What an
+author of scalings may have run is decided here too, by what the job's author allows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A command that hangs, or leaves workers idle: how it is shown, and what its author wants done."""
+"""A command that hangs, or leaves workers idle: how it is shown, and what its author wants done.
+
+The broker says in its report what is wrong; here it is put into words for status.py. Acted upon is
+only a command that hangs, after a wait, and only where driverStalledPolicy asks for it.
+"""
 
 from __future__ import annotations
 

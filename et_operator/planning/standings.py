@@ -1,4 +1,8 @@
-"""What a pass has before it while it decides: the view, and the status as it stands by now."""
+"""What a pass has before it while it decides: the view, and the status as it stands by now.
+
+For whoever only reads; a Draft, above it, can be changed. Whether a wait goes on is judged here
+(`find_end`), so that no wrong clock makes one endless.
+"""
 
 from __future__ import annotations
 

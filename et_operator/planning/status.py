@@ -1,4 +1,8 @@
-"""What people see: phase, conditions and counts, computed from what is there; never read back."""
+"""What people see: phase, conditions and counts, computed from what is there.
+
+Called last in a pass, once all is decided. No rule reads its phase or counts back; whether they are
+worth a write is judged here, so that numbers on the move cause none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The stop rule: what becomes of a scaling's workers when it is stopped half-way."""
+"""The stop rule: what becomes of a scaling's workers when it is stopped half-way.
+
+Called by whoever ends a scaling before it has done all, and, to record any end, by scaling.py. What
+has begun to drain goes on to leave: that is never taken back.
+"""
 
 from __future__ import annotations
 

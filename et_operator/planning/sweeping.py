@@ -1,4 +1,8 @@
-"""Runtimes of former versions: which of the edl-runtime ConfigMaps of a namespace may go."""
+"""Runtimes of former versions: which of the edl-runtime ConfigMaps of a namespace may go.
+
+No part of a job's pass: the hourly sweep calls it, with a list of pods that it has just read. One
+that is younger than an hour stays, for a job that names it may not be seen yet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Pods that have ended: how long they stay for their logs, and which hold room that is short."""
+"""Pods that have ended: how long they stay for their logs, and which hold room that is short.
+
+Launchers of former epochs go by it too. How short room is, it reads from the words of quota and
+scheduler; who gives up room that is in use is chosen in yielding.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whose turn it is: the next ScaleIn or ScaleOut, and why one cannot be started."""
+"""Whose turn it is: the next ScaleIn or ScaleOut, and why one cannot be started.
+
+Only reads: scaling.py begins what has its turn, answering.py tells who is refused. The bounds of a
+job's size are judged here for both (`find_bound`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One pass's reading of a snapshot: facts that many rules need, each derived in one place."""
+"""One pass's reading of a snapshot: facts that many rules need, each derived in one place.
+
+Facts of what is observed alone; what this pass has decided is in standings.py, which holds a view.
+A fact that a rule needs becomes a property here, and is not worked out in the rule.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a job's idle workers give back where its launcher finds no room, in a quota or on nodes."""
+"""What a job's idle workers give back where its launcher finds no room, in a quota or on nodes.
+
+Who is named leaves as any other worker does (leaving.py). Below the number that the command starts
+with nobody is named, nor of a job whose launcher has a node.
+"""
 
 from __future__ import annotations
 

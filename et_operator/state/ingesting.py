@@ -1,4 +1,8 @@
-"""Watch events and answers to our own writes go into the store; out come the jobs to look at."""
+"""Watch events and answers to our own writes go into the store; out come the jobs to look at.
+
+The only writer of the store's tables. One object that cannot be read spoils no other; versions only
+go forward, but where the server itself was set back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""All objects that the operator watches, decoded, and what the server answered to our writes."""
+"""All objects that the operator watches, decoded, and what the server answered to our writes.
+
+Its tables are written by `ingesting` alone, its answers by `believing`. Of an object only what
+decisions read is kept, for clusters have thousands; what anybody may have made is disowned here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The store as one job's planner may see it."""
+"""The store as one job's planner may see it.
+
+The only maker of snapshots, once a pass. What is the job's own and what is somebody else's is told
+apart here; nothing is concluded from it.
+"""
 
 from __future__ import annotations
 

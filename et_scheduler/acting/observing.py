@@ -1,4 +1,8 @@
-"""Stands in writing's place with --observe: logs what would be written, and writes nothing."""
+"""Stands in writing's place with --observe: logs what would be written, and writes nothing.
+
+assembly.py gives it to the loop for the writer and for the recorder of Events. It touches neither
+the server nor the store, so the next pass decides the same again; what was shown is not repeated.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What is shown of queues: written where it differs, at most once in PERIOD for each."""
+"""What is shown of queues: written where it differs, at most once in PERIOD for each.
+
+A task of who leads; each pass offers it the newest statuses. It decides nothing about them, never
+writes a spec, and leaves a queue alone that has gone meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`status.admission` and back. What is written is read again as it was, to the millisecond."""
+"""`status.admission` and back. What is written is read again as it was, to the millisecond.
+
+jobs.py reads by it, acting/writing.py writes, and `et` shows by it. What we cannot have written
+raises ValueError, so that nothing is decided from it; a reason that is not known is dropped.
+"""
 
 from __future__ import annotations
 

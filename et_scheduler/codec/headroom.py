@@ -1,4 +1,8 @@
-"""Room that an administrator keeps for pods of others: so many pods of one size, as a text."""
+"""Room that an administrator keeps for pods of others: so many pods of one size, as a text.
+
+cli.py tries the text, assembly.py reads it for the surveyor. What is no such text raises
+ValueError with an example, and is never taken for none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""TrainingJobs: what their authors ask for, what the operator says of them, what we told them."""
+"""TrainingJobs: what their authors ask for, what the operator says of them, what we told them.
+
+A job of which something cannot be read is a StoredJob with its trouble, and one that was admitted
+counts by its pods all the same. Which jobs are none of ours is said here too.
+"""
 
 from __future__ import annotations
 

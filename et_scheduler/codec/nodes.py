@@ -1,4 +1,8 @@
-"""Nodes: what they have, and whether they have room at all."""
+"""Nodes: what they have, and whether they have room at all.
+
+The store calls it with the signs of its installation. What is not said never counts in a node's
+favour: without a word that it is ready, or with too many taints, it has no room.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""PriorityClasses, and what the API server writes of them into pods that name one, or none."""
+"""PriorityClasses, and what the API server writes of them into pods that name one, or none.
+
+The store looks a priority up by them only for a job whose pods were not tried yet; after that the
+server's own word counts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""TrainingQueues, the namespaces that may use them, and their statuses."""
+"""TrainingQueues, the namespaces that may use them, and their statuses.
+
+What cannot be a queue raises ValueError, and the store goes on with what it knew. Of a queue only
+its status is ever encoded: acting/publishing.py writes it, `et` reads it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Values that others may have written, read with their bounds; ValueError says which is wrong."""
+"""Values that others may have written, read with their bounds; ValueError says which is wrong.
+
+One value at a time, for the other modules of the codec; what a field is for is said there. `read_`
+refuses what `find_` passes over.
+"""
 
 from __future__ import annotations
 

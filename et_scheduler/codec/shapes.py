@@ -1,4 +1,8 @@
-"""What pods ask of nodes: the documents of et_kube/shaping, and pods themselves, as shapes."""
+"""What pods ask of nodes: the documents of et_kube/shaping, and pods themselves, as shapes.
+
+Bounds are those of et_kube/shaping and of memory: terms that weigh more are left out, and the shape
+says so. Pods that take the same share one object, so nobody changes one.
+"""
 
 from __future__ import annotations
 

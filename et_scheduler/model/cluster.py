@@ -1,4 +1,8 @@
-"""The nodes, and the pods that are not of training jobs with a queue."""
+"""The nodes, and the pods that are not of training jobs with a queue.
+
+state/surveying.py builds it for a pass, codec/snapshots.py keeps it in a record. Pods of jobs with
+a queue are with their jobs: whoever counted them here as well would count them twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a pass decides."""
+"""What a pass decides.
+
+Made by planning/passing.py: nothing else of a pass outlives it. acting/writing.py writes `changes`,
+acting/publishing.py shows `queues`, deciding.py comes back at `wake_at`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Training jobs as their scheduler sees them, and what it has told them so far."""
+"""Training jobs as their scheduler sees them, and what it has told them so far.
+
+An admission is all the memory there is: what a pass has to know of former ones is a field of it,
+and on the wire, for the next leader has nothing else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What administrators say about who may have how much."""
+"""What administrators say about who may have how much.
+
+The codec makes a Queue of each TrainingQueue, and JSON of a QueueStatus. Nothing of a queue is
+remembered between passes: its status is for people alone.
+"""
 
 from __future__ import annotations
 

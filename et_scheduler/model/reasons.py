@@ -1,4 +1,8 @@
-"""Why a job waits, or has what it has: one word for programs, one sentence for people."""
+"""Why a job waits, or has what it has: one word for programs, one sentence for people.
+
+Words are on the wire and read back; a sentence is read by people, and by no rule. Who says which is
+in planning (gating, explaining, and whoever changes an admission).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How long things are waited for, and what is worth a change: the same for all queues."""
+"""How long things are waited for, and what is worth a change: the same for all queues.
+
+Handed in with each pass and kept in its record, so that it can be decided again by the same ones.
+The only one that an installation sets is `level_quiet`.
+"""
 
 from __future__ import annotations
 

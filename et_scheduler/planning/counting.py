@@ -1,4 +1,8 @@
-"""What jobs count for: as pods of their kinds, and as amounts of what queues share."""
+"""What jobs count for: as pods of their kinds, and as amounts of what queues share.
+
+A part of the draft that only computes: what it answers is written into the books by others
+(seating.py, drafts.py). Which pods stay is told by standings.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a pass knows, and what it has decided so far."""
+"""What a pass knows, and what it has decided so far.
+
+Every step of a pass changes the same one, and nothing that the pass was given. By which queue a job
+counts is asked here alone (`get_queue`); what is not over yet has the pass called again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Who may be asked to give way for a gang; which whole jobs go where shrinking does not do."""
+"""Who may be asked to give way for a gang; which whole jobs go where shrinking does not do.
+
+starting.py, services.py and yielding.py ask. Workers are asked by a Search (giving.py) that the
+caller commits; whole jobs go by `evict`, once their room is known to be enough.
+"""
 
 from __future__ import annotations
 

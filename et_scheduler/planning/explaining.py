@@ -1,4 +1,8 @@
-"""Why a job waits: one sentence with numbers. It tells what others decided, and decides nothing."""
+"""Why a job waits: one sentence with numbers. It tells what others decided, and decides nothing.
+
+gating.py and starting.py call it. Jobs of others are named by their queues, never by namespace or
+name; what costs a look at all nodes is found once in a pass.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What was tried in a pass in vain, so that nothing as large is tried again."""
+"""What was tried in a pass in vain, so that nothing as large is tried again.
+
+Kept by starting.py for one pass, in which room only gets less. Who holds nodes, or has seats kept,
+is never called hopeless: for him there is room that nobody else may have.
+"""
 
 from __future__ import annotations
 

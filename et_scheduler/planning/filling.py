@@ -1,4 +1,8 @@
-"""Gives room out one step of one job after the other: who would have least has the next."""
+"""Gives room out one step of one job after the other: who would have least has the next.
+
+growing.py runs it, on the room of the pass or on a copy in which the level is tried. Only room is
+taken here; books and admissions are changed by growing.py.
+"""
 
 from __future__ import annotations
 

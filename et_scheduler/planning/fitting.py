@@ -1,4 +1,8 @@
-"""Whether a gang fits on nodes all at once, and on which: tightest first."""
+"""Whether a gang fits on nodes all at once, and on which: tightest first.
+
+Sums over a room, which knows no job, queue or priority. `find_` and `count_` change nothing;
+`take_` and `hold_` change the room, and `release_` is the opposite of `hold_`.
+"""
 
 from __future__ import annotations
 

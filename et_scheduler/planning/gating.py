@@ -1,4 +1,8 @@
-"""What keeps a job from starting whatever room there is."""
+"""What keeps a job from starting whatever room there is.
+
+starting.py asks before it looks for room, yielding.py before it keeps some. Nothing is changed here
+but what strays are told; whether there is room is never a matter of it.
+"""
 
 from __future__ import annotations
 

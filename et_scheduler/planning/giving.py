@@ -1,4 +1,8 @@
-"""Which elastic workers give way: fewest pods, then who may be asked first, then who has most."""
+"""Which elastic workers give way: fewest pods, then who may be asked first, then who has most.
+
+Whom a search may ask is said by the `rank` of its caller. All that it tries is taken back unless it
+is committed; nobody is brought below his least size, and no whole job goes.
+"""
 
 from __future__ import annotations
 

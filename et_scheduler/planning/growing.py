@@ -1,4 +1,8 @@
-"""What is left goes to the job whose next step leaves it the least of the cluster."""
+"""What is left goes to the job whose next step leaves it the least of the cluster.
+
+A late step, after starts and reservations. It asks nobody to go: it raises sizes into room that is
+free, and gives jobs again what they have just given back and nobody took.
+"""
 
 from __future__ import annotations
 

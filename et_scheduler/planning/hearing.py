@@ -1,4 +1,8 @@
-"""Whether an operator does what is decided here, as far as one can see."""
+"""Whether an operator does what is decided here, as far as one can see.
+
+A part of the draft that only reads, from pods and admissions: there is no other word of an operator
+here. While one does not do what it was told, nobody else is asked in vain.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Nodes that are held for those who wait: who keeps off them, and where pods are told to look."""
+"""Nodes that are held for those who wait: who keeps off them, and where pods are told to look.
+
+A part of the draft: seating.py restores them, reserving.py and starting.py change them, and
+passing.py writes them into admissions. Who is to hold something is decided by those.
+"""
 
 from __future__ import annotations
 

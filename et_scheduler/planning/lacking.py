@@ -1,4 +1,8 @@
-"""What becomes of workers that a job may have and that do not come."""
+"""What becomes of workers that a job may have and that do not come.
+
+noting.py calls it for jobs that have stood. What is given back is what did not come; who trains
+goes for it only where the job's sizes leave no other way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What each queue has, needs at least, and is due: kept up to date while a pass decides."""
+"""What each queue has, needs at least, and is due: kept up to date while a pass decides.
+
+Amounts come in, and sums go out: which pods they are of is for counting.py, what is due is shared
+out by sharing.py. All in integers, so that a pass can be decided again to the last digit.
+"""
 
 from __future__ import annotations
 

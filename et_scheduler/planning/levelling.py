@@ -1,4 +1,8 @@
-"""Evens out running jobs: who is far above the level shrinks for those who are far below it."""
+"""Evens out running jobs: who is far above the level shrinks for those who are far below it.
+
+The last step, and only in a pass that changes nothing else. Here workers are asked to go and none
+are given: who is below the level grows in a later pass, into room that is free by then.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A queue above its limits gives back what its jobs have above their least; nobody is evicted."""
+"""A queue above its limits gives back what its jobs have above their least; nobody is evicted.
+
+A step after the starts, before anybody grows. Who has most gives first, the newest workers first,
+and nobody below his least size: what is above a limit beyond that stays.
+"""
 
 from __future__ import annotations
 

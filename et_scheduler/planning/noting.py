@@ -1,4 +1,8 @@
-"""Takes in what became of earlier decisions: bound, gone, never created, never bound."""
+"""Takes in what became of earlier decisions: bound, gone, never created, never bound.
+
+The first step that changes admissions: all others read what it has made of them. A job that cannot
+be written is left as it is.
+"""
 
 from __future__ import annotations
 

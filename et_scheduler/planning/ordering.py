@@ -1,4 +1,8 @@
-"""Who is looked at first: queues by what they are due, jobs as their queue says."""
+"""Who is looked at first: queues by what they are due, jobs as their queue says.
+
+Only reads: what follows for who is first is decided in starting.py and reserving.py. Each start
+changes the books, and with them the order of queues, so `walk` asks them anew.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One pass over a cluster: the list of steps, in the order in which they are taken."""
+"""One pass over a cluster: the list of steps, in the order in which they are taken.
+
+Called by the loop (deciding.py), by who replays a record, and by the simulator. Which step is
+before which is said here and nowhere else; a step never calls one that comes later.
+"""
 
 from __future__ import annotations
 

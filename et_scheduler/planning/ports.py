@@ -1,4 +1,8 @@
-"""Ports of nodes: each is there once, whatever else is free."""
+"""Ports of nodes: each is there once, whatever else is free.
+
+A part of a room (rooms.py), which alone calls it: what is taken there by resources is not known
+here.
+"""
 
 from __future__ import annotations
 

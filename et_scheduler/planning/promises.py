@@ -1,4 +1,8 @@
-"""On which nodes pods are still to come, and who had better look for room elsewhere."""
+"""On which nodes pods are still to come, and who had better look for room elsewhere.
+
+A part of the draft, kept for one pass. It takes no room: it says where others had better not look,
+and who looks there all the same breaks nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Holds nodes for those who have waited long: chosen once, kept until they start."""
+"""Holds nodes for those who have waited long: chosen once, kept until they start.
+
+A step after the starts. Nobody is asked to go for it: who leaves these nodes leaves them to who
+holds them. What that means for others is in holds.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sends jobs back into the line: whoever does not stand in time, goes for others, or has to."""
+"""Sends jobs back into the line: whoever does not stand in time, goes for others, or has to.
+
+Who goes back is judged by whoever calls (noting, evicting, lacking, clocks). Pods and room of the
+job are counted out here; the books of its queue are the caller's.
+"""
 
 from __future__ import annotations
 

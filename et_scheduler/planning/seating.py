@@ -1,4 +1,8 @@
-"""Puts what is there, and what was promised, into the room and the books of a pass."""
+"""Puts what is there, and what was promised, into the room and the books of a pass.
+
+Between the first steps of a pass. No admission is changed here: what is there is put where it is,
+and what was promised where it was told to look.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Services first: pods of others that would fit once elastic workers have gone make them go."""
+"""Services first: pods of others that would fit once elastic workers have gone make them go.
+
+Pods of others are only read: kube-scheduler puts them into the room that is made. Workers above the
+least sizes go for them, and never a whole job.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What each queue is due: weighted max-min of each resource, filled up in integers."""
+"""What each queue is due: weighted max-min of each resource, filled up in integers.
+
+Pure arithmetic for ledgers.py, one resource at a time: it knows neither jobs nor nodes, nor what a
+queue has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which numbers of workers a job may have."""
+"""Which numbers of workers a job may have.
+
+Functions of one job alone, for every step that asks. While a job runs, its elasticity is what it
+was when it was admitted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One job in a pass: what it has, and what is decided about it so far."""
+"""One job in a pass: what it has, and what is decided about it so far.
+
+The draft has one for each job, and steps change it, most often by `Draft.change` and
+`Draft.shrink`. Properties look at this job alone: at no room, no queue and no other job.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Starts gangs: in free room, where elastic workers give way, where whole jobs go."""
+"""Starts gangs: in free room, where elastic workers give way, where whole jobs go.
+
+Each who waits is tried once, in the order of ordering.py; whom others leave room for is chosen in
+evicting.py. Who does not start is told why, and nobody is admitted to a part of his gang.
+"""
 
 from __future__ import annotations
 

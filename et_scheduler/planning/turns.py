@@ -1,4 +1,8 @@
-"""Whose search is made in this pass, where more ask for one than a pass has time for."""
+"""Whose search is made in this pass, where more ask for one than a pass has time for.
+
+services.py and starting.py ask it before each search that looks at every worker. Whose turn it is
+follows from what the pass was given, its time included: decided again, it is the same.
+"""
 
 from __future__ import annotations
 

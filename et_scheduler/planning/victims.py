@@ -1,4 +1,8 @@
-"""Which whole jobs go for a gang: those whose room is of use to it, and as few as are needed."""
+"""Which whole jobs go for a gang: those whose room is of use to it, and as few as are needed.
+
+evicting.py tries with it and lets go who was found: here jobs are only counted out of books and
+room, and in again. None goes whose queue, if it is another one, would be left with less than due.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What is known in a pass of those who could not start in it."""
+"""What is known in a pass of those who could not start in it.
+
+Only reads, from what the starts have explained: so it is asked after them, by who gives room out or
+has it given back (growing and filling, levelling, limiting).
+"""
 
 from __future__ import annotations
 

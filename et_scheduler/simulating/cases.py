@@ -1,4 +1,8 @@
-"""The two experiments of EDL's report, with its numbers."""
+"""The two experiments of EDL's report, with its numbers.
+
+Run by `__main__`, and repeated on a cluster by benchmarks, which take their numbers from here.
+Jobs, services and tides come by the case and its seed, whatever the policy.
+"""
 
 from __future__ import annotations
 

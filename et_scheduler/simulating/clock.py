@@ -1,4 +1,8 @@
-"""Virtual time: what happens when, in order."""
+"""Virtual time: what happens when, in order.
+
+Nothing sleeps, and no clock of the machine is read: time jumps to the next event that somebody has
+planned.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A simulated job: what it is, how far it has come, and what it took."""
+"""A simulated job: what it is, how far it has come, and what it took.
+
+simulation.py moves it; how fast it trains is said by a Curve (progress.py). Planning sees of it a
+job and its pods (`show`), as it would see those of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,7 @@ from et_scheduler.simulating.progress import Curve
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A job before it is created. `steps` None: it trains for ever.
-
-    `companions` pods of services come with it, of `companion` shape.
-    """
+    """A job before it is created. `steps` None: it trains for ever."""
 
     job: Job
     at: int

@@ -1,4 +1,7 @@
-"""Numbers that reports are made of."""
+"""Numbers that reports are made of.
+
+Only reads: a simulation in progress, or lists of numbers of one that is over.
+"""
 
 from __future__ import annotations
 

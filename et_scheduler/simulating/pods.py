@@ -1,4 +1,8 @@
-"""The simulated pods, and the scheduler that binds them as Kubernetes does: emptiest node first."""
+"""The simulated pods, and the scheduler that binds them as Kubernetes does: emptiest node first.
+
+The scheduler here binds by Kubernetes' order and score, whatever planning has in mind: of that it
+takes the arithmetic of a room, and obeys placements.
+"""
 
 from __future__ import annotations
 

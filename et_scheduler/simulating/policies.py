@@ -1,4 +1,8 @@
-"""Policies that a simulation can run under: our planning, EDL's, FIFO and best effort."""
+"""Policies that a simulation can run under: our planning, EDL's, FIFO and best effort.
+
+Each has the form of planning's `decide`, and is given the same. Only ours is in the product; the
+others are what it is compared with, and are never better informed.
+"""
 
 from __future__ import annotations
 

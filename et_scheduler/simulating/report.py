@@ -1,4 +1,7 @@
-"""Tables for people: one row a measure, one column a policy, the goal beside them."""
+"""Tables for people: one row a measure, one column a policy, the goal beside them.
+
+Goals are written down here before anything runs, figures are handed in. Printing judges nothing.
+"""
 
 from __future__ import annotations
 

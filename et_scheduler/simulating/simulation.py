@@ -1,4 +1,8 @@
-"""A cluster with jobs and services, to which decisions are applied as the operator would."""
+"""A cluster with jobs and services, to which decisions are applied as the operator would.
+
+A policy is handed in and sees a Cluster, queues and jobs, never the simulation itself. All chance
+comes from the seed.
+"""
 
 from __future__ import annotations
 

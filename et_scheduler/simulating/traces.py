@@ -1,4 +1,8 @@
-"""A workload from its first job to its last end, and what is told of it."""
+"""A workload from its first job to its last end, and what is told of it.
+
+Whoever compares policies runs each on the same jobs: these are drawn from a seed of their own, and
+not from what has happened in the run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Jobs as others have published them: how many GPUs, how long, when."""
+"""Jobs as others have published them: how many GPUs, how long, when.
+
+Drawn from published distributions, by the chance that is handed in; no trace file is read. Which
+policy they are run under is not known here.
+"""
 
 from __future__ import annotations
 

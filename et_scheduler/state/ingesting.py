@@ -1,4 +1,8 @@
-"""What watches tell, and answers to our own writes, goes into the store."""
+"""What watches tell, and answers to our own writes, goes into the store.
+
+The only writer of the store's tables. What has changed is noted for surveying.py, and whether a
+pass may decide otherwise now is answered; one object that cannot be read spoils no other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The cluster, its queues and jobs as a pass is given them: built anew where something changed."""
+"""The cluster, its queues and jobs as a pass is given them: built anew where something changed.
+
+deciding.py asks for one before each pass, and a thread decides on it: so what is given is frozen.
+Pods of jobs with a queue come with their jobs, all others as sums of their nodes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a person would look at: jobs, their scalings, their Events and the trainings' own lines."""
+"""What a person would look at: jobs, their scalings, their Events and the trainings' own lines.
+
+Scenes look and wait by it alone: it reads as the command line does (et.reading, et.logs) and prints
+what is new. Written are only the objects of a scene and its namespace, from which it takes jobs and
+scalings of an earlier demo.
+"""
 
 from __future__ import annotations
 

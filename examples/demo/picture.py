@@ -1,4 +1,7 @@
-"""Workers and loss over time, as pictures."""
+"""Workers and loss over time, as pictures.
+
+Drawn after a scene from what its trainings have shown, look by look: no cluster is asked.
+"""
 
 from __future__ import annotations
 

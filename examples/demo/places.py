@@ -1,4 +1,8 @@
-"""Where the demo runs: the embedded cluster, or one of the user's own."""
+"""Where the demo runs: the embedded cluster, or one of the user's own.
+
+Only here it is known how a cluster comes up; a scene is played on any Place. A cluster of the
+user's own gets operator and scheduler, and is otherwise left as it is.
+"""
 
 from __future__ import annotations
 

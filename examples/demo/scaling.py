@@ -1,4 +1,8 @@
-"""The first scene: one job is scaled 2 -> 4 -> 3 -> 2 while it trains."""
+"""The first scene: one job is scaled 2 -> 4 -> 3 -> 2 while it trains.
+
+Passes only if the training itself has seen these sizes: what the operator says of them is not
+enough.
+"""
 
 from __future__ import annotations
 

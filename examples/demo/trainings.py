@@ -1,4 +1,8 @@
-"""A job of the demo as its training and its pods show it, look by look."""
+"""A job of the demo as its training and its pods show it, look by look.
+
+No I/O: observing.py brings what it has read. A size is what rank 0 has printed, never what a spec
+asks for.
+"""
 
 from __future__ import annotations
 

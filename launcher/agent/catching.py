@@ -1,4 +1,8 @@
-"""Signals that PID 1 takes: none of them is lost, and none counts that its own container sends."""
+"""Signals that PID 1 takes: none of them is lost, and none counts that its own container sends.
+
+Both PIDs 1 take theirs here, once: from then on these signals stay blocked in them. What follows
+from one is decided by who reads it (serving.py, shim/launching.py).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The processes that an agent starts: what it asks of them, and those in its own container."""
+"""The processes that an agent starts: what it asks of them, and those in its own container.
+
+processes.py knows them by `Children` alone: the agent of a worker that is reached by ssh has others
+(ssh/children.py). No end is told here of a process that was not reaped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One bridge: a socket, its unfinished input and its queue of output."""
+"""One bridge: a socket, its unfinished input and its queue of output.
+
+serving.py has one for each bridge. Frames pass through, and none is understood: which bridge
+commands, and what may be said on it, is protocol/bridges.py's.
+"""
 
 from __future__ import annotations
 

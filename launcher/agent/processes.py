@@ -1,4 +1,8 @@
-"""The processes of a worker and their pipes, on behalf of the agent's state machine."""
+"""The processes of a worker and their pipes, on behalf of the agent's state machine.
+
+It starts, reads, signals and reaps as it is told by effects, and reports what came of that at once.
+Which session is to be ended, and when its end is told, the state machine decides.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Starting, signalling and reaping processes: of an agent, of PID 1 of the launcher, and of ssh."""
+"""Starting, signalling and reaping processes: of an agent, of PID 1 of the launcher, and of ssh.
+
+Each process leads a group of its own, and `reap` takes all children that have ended, whoever asks.
+Which was started for what, and what its end means, only the caller knows.
+"""
 
 from __future__ import annotations
 

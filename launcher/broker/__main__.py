@@ -1,4 +1,8 @@
-"""`python3 -m launcher.broker`: the launcher's sidecar. Configured by its environment alone."""
+"""`python3 -m launcher.broker`: the launcher's sidecar. Configured by its environment alone.
+
+Nothing else of the launcher opens a connection to the API server or reads a token. What cannot
+start says why in the log and leaves with 1: the kubelet tries again.
+"""
 
 from __future__ import annotations
 

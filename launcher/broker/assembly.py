@@ -1,4 +1,8 @@
-"""The broker, put together and run until it is told to stop."""
+"""The broker, put together and run until it is told to stop.
+
+The core (brokering.py) meets its edges here alone: API server, sockets, files, log. Nothing is
+decided here but when things are looked at: after news, and when something is due.
+"""
 
 from __future__ import annotations
 

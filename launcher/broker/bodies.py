@@ -1,4 +1,8 @@
-"""What agents and shims say, checked: beside both runs the user's code, so nothing is trusted."""
+"""What agents and shims say, checked: beside both runs the user's code, so nothing is trusted.
+
+Whatever is wrong with a body is a ProtocolError, which ends one connection and nothing more. No
+number, text or list leaves here without a bound.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One output stream of a session, counted: no byte of it is kept."""
+"""One output stream of a session, counted: no byte of it is kept.
+
+A part of a Session. Offsets only grow, whatever an agent or a shim says; what neither can mean is a
+ProtocolError. No I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reading the config: a watch for speed, and a read now and then for what a watch may miss."""
+"""Reading the config: a watch for speed, and a read now and then for what a watch may miss.
+
+Only reads, and only this one object. A server that is away is waited for without end; whether a
+config is newer than the last one, or another launcher's, is judged in hosts.py.
+"""
 
 from __future__ import annotations
 

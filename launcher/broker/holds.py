@@ -1,4 +1,8 @@
-"""Whether the shim of a session lives though it says nothing; the other end is shim/holding.py."""
+"""Whether the shim of a session lives though it says nothing; the other end is shim/holding.py.
+
+The folder is open to the user's processes: no look at it waits, follows a link or takes a lock for
+longer than the look. What follows for a session is decided in orphans.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The broker's unix socket: shims, host discovery and PID 1 of the launcher."""
+"""The broker's unix socket: shims, host discovery and PID 1 of the launcher.
+
+Frames go to brokering.py, and what is to be sent comes back by `Wires`. Anything in the pod may
+connect: who breaks a rule is told which and cut off, and nobody else suffers.
+"""
 
 from __future__ import annotations
 

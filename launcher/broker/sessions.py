@@ -1,4 +1,8 @@
-"""What the broker keeps of each session: enough to go on after a cut, and no output."""
+"""What the broker keeps of each session: enough to go on after a cut, and no output.
+
+relaying.py holds them. Each step is in a table: one that is not there is a ProtocolError and
+changes nothing. No I/O, no clock: frames to send are returned, times are handed in.
+"""
 
 from __future__ import annotations
 

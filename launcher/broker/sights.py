@@ -1,4 +1,8 @@
-"""What the whole job looks like from each draining member, in one pass over it."""
+"""What the whole job looks like from each draining member, in one pass over it.
+
+Only reads what hosts, ledger and relay know; whether a member's agent is asked to close is decided
+in departures.py, for which it is looked up here.
+"""
 
 from __future__ import annotations
 

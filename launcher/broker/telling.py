@@ -1,4 +1,8 @@
-"""What workers printed last, on its way into our log: nobody waits where nobody reads it."""
+"""What workers printed last, on its way into our log: nobody waits where nobody reads it.
+
+tails.py has the lines; one after the other goes into the log. While nobody reads that, they wait
+here, and the rest of the broker never does.
+"""
 
 from __future__ import annotations
 

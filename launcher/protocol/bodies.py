@@ -1,4 +1,8 @@
-"""What brokers and shims say to agents, checked."""
+"""What brokers and shims say to agents, checked.
+
+Checked before the state machine looks at them (agents.py): what is wrong is a ProtocolError, or for
+a SPAWN the words that its shim is told. Nothing here knows a session.
+"""
 
 from __future__ import annotations
 

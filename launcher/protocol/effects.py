@@ -1,4 +1,8 @@
-"""What the agent's state machine wants done; the I/O around it does it, in order."""
+"""What the agent's state machine wants done; the I/O around it does it, in order.
+
+Data alone, as returned by each call of the machine: agent/serving.py carries them out, each once
+(fakes/agents.py in its place).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Command lines: what ssh would make of ours, and what horovodrun makes of its own. Pure."""
+"""Command lines: what ssh would make of ours, and what horovodrun makes of its own. Pure.
+
+rsh.py and pdsh.py read theirs here. A command line that cannot be carried out is a UsageError with
+words for people; what ssh would take and is of no use here is passed over.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One session of a worker, attached to this process's stdout, stderr, signals and parent."""
+"""One session of a worker, attached to this process's stdout, stderr, signals and parent.
+
+rsh.py runs one in its child, or in the parent where that was killed. Rules are those of
+protocol/claims.py and courses.py; here are the descriptors, one thread, and no wait but in poll.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The connection to the broker's unix socket, made again whenever it is lost."""
+"""The connection to the broker's unix socket, made again whenever it is lost.
+
+Shims and PID 1 of the launcher have one each. Frames pass through, and none is understood: what has
+to be said again on a new connection is its holder's to say.
+"""
 
 from __future__ import annotations
 

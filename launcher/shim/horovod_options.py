@@ -1,4 +1,8 @@
-"""What horovodrun's own options lack, as far as they come before the user's command. Pure."""
+"""What horovodrun's own options lack, as far as they come before the user's command. Pure.
+
+horovodrun.py asks it before it becomes the image's own. No word of the user's is taken away, and
+only the number behind -np is changed: it is lowered, never below --min-np.
+"""
 
 from __future__ import annotations
 

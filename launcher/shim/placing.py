@@ -1,4 +1,8 @@
-"""The files that the user's command finds in the launcher."""
+"""The files that the user's command finds in the launcher.
+
+PID 1 of the launcher writes them before the command starts, and both host files again when the list
+has changed. A reader finds a whole file, the old or the new one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The image's own programs: where they are, which Python runs them, and how to be one of them."""
+"""The image's own programs: where they are, which Python runs them, and how to be one of them.
+
+For all of ours that stand in for a program of the image. None of it speaks to the broker, and a
+word to people (`say`) never ends anybody, nor holds him up for long.
+"""
 
 from __future__ import annotations
 

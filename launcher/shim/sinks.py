@@ -1,4 +1,8 @@
-"""Where the output of many sessions goes: into one stream, line by line, each with its origin."""
+"""Where the output of many sessions goes: into one stream, line by line, each with its origin.
+
+For who has many sessions in one process (sharing.py and its callers). A write may wait for its
+reader, so it is never made on the thread that speaks to the broker.
+"""
 
 from __future__ import annotations
 

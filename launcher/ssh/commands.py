@@ -1,4 +1,8 @@
-"""What is asked of ssh, and through it of session.sh in a worker. Pure."""
+"""What is asked of ssh, and through it of session.sh in a worker. Pure.
+
+children.py and reaching.py run what is built here. Each request has the launcher's epoch, for
+session.sh obeys no older one.
+"""
 
 from __future__ import annotations
 

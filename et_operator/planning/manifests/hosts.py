@@ -1,4 +1,8 @@
-"""<job>-config: who may be listed, for the broker; and the same for people."""
+"""<job>-config: who may be listed, for the broker; and the same for people.
+
+publishing.py calls it and writes what it builds. A member's state only goes one way, and what an
+older config said of a member stays where nothing newer is known.
+"""
 
 from __future__ import annotations
 

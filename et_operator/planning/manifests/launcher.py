@@ -1,4 +1,8 @@
-"""The launcher pod: the user's command behind our PID 1, and the broker beside it."""
+"""The launcher pod: the user's command behind our PID 1, and the broker beside it.
+
+creating.py makes it, queueing.py has it tried. The broker, a sidecar with an image and a user of
+its own, alone gets the token; no container of the user's mounts it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""On which nodes a pod may look for its place, beside what its template says."""
+"""On which nodes a pod may look for its place, beside what its template says.
+
+Each function gives another pod and leaves the one that it was given as it was. What the template
+asks for holds as well; nodes come as hostnames, and are chosen by whoever calls.
+"""
 
 from __future__ import annotations
 

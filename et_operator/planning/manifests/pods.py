@@ -1,4 +1,8 @@
-"""What workers and launchers have in common: the user's template, with our PID 1 in front."""
+"""What workers and launchers have in common: the user's template, with our PID 1 in front.
+
+Variables of ours win over the user's of the same name, paths that the user mounts stay the user's.
+What is below a container is shared with the template, and must not be changed.
+"""
 
 from __future__ import annotations
 

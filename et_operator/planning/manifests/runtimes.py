@@ -1,4 +1,8 @@
-"""The edl-runtime ConfigMap: what user containers run, one per namespace and version, not owned."""
+"""The edl-runtime ConfigMap: what user containers run, one per namespace and version, not owned.
+
+Many jobs mount one, so none owns it; planning/sweeping.py says when it may go. What is in it is
+handed in, and never read from disk here.
+"""
 
 from __future__ import annotations
 

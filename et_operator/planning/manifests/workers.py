@@ -1,4 +1,8 @@
-"""Worker pods: PID 1 of the container that the template names first is the agent, or runs sshd."""
+"""Worker pods: PID 1 of the container that the template names first is the agent, or runs sshd.
+
+`build_worker` is called once for all workers of a pass and `call_worker` for each: that one changes
+nothing but metadata, for the rest is one object in thousands of requests.
+"""
 
 from __future__ import annotations
 
