@@ -17,9 +17,7 @@ from et_kube.errors import KubeError
 from et_notices.assembly import run
 from et_notices.choosing import CLOUDS
 from et_notices.settings import Settings
-
-_LEVELS = ("debug", "info", "warning", "error")
-_FORMATS = ("json", "console")
+from et_process.logging import add_logging_flags
 
 
 def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -48,8 +46,7 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default=environ.get("METADATA_URL", ""),
         help="of the cloud's metadata service, where it is not at its own address",
     )
-    parser.add_argument("--log-format", choices=_FORMATS, default=environ.get("LOG_FORMAT", "json"))
-    parser.add_argument("--log-level", choices=_LEVELS, default=environ.get("LOG_LEVEL", "info"))
+    add_logging_flags(parser, environ)
     return parser
 
 

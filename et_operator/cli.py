@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from et_kube.errors import KubeError
 from et_operator.assembly import run
 from et_operator.settings import Queueing, Settings
-from et_process.settings import add_process_flags, read_process_settings
+from et_process.settings import add_process_flags, read_between, read_process_settings
 
 EXIT_USAGE = 2
 
@@ -48,7 +48,12 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         metavar="{Optional,Required}",
         help="whether jobs without spec.queue start at once, or wait in the queue named default",
     )
-    parser.add_argument("--workers", type=int, default=environ.get("WORKERS", "32"))
+    parser.add_argument(
+        "--workers",
+        type=read_between("WORKERS", 1, 1024),
+        default=environ.get("WORKERS", "32"),
+        help="how many jobs are looked at at the same time",
+    )
     add_process_flags(parser, environ)
     return parser
 

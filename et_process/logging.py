@@ -6,13 +6,45 @@ configures a logger. The broker, which starts without structlog, writes the same
 
 from __future__ import annotations
 
+import argparse
 import logging
+from collections.abc import Callable, Mapping
 
 import structlog
 
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("json", "console")
+
+
+def add_logging_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+    """`--log-format` and `--log-level`, or LOG_FORMAT and LOG_LEVEL: each one of its words."""
+    for flag, words, default in (
+        ("--log-format", FORMATS, "json"),
+        ("--log-level", LEVELS, "info"),
+    ):
+        name = flag.strip("-").replace("-", "_").upper()
+        parser.add_argument(
+            flag,
+            type=_read_one_of(words, name),
+            default=environ.get(name, default),
+            metavar="{" + ",".join(words) + "}",
+        )
+
+
+def _read_one_of(words: tuple[str, ...], name: str) -> Callable[[str], str]:
+    """A choice of argparse's would not be asked of the environment."""
+
+    def read(word: str) -> str:
+        if word not in words:
+            message = f"(or {name}) must be {' or '.join(words)}, not {word!r}"
+            raise argparse.ArgumentTypeError(message)
+        return word
+
+    return read
+
 
 def configure_logging(form: str, level: str) -> None:
-    """Set the process up once. `form` is json or console; `level` as in the flags."""
+    """Set the process up once. `form` is one of FORMATS, `level` one of LEVELS."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"

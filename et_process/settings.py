@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
 from et_kube import __version__
 from et_kube.notices import ROWS, Row
+from et_process.logging import add_logging_flags
 from et_process.noticing import read_rows
-
-_LEVELS = ("debug", "info", "warning", "error")
-_FORMATS = ("json", "console")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +42,11 @@ class ProcessSettings:
 def add_process_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
     """Every flag has an environment variable of the same name in capitals."""
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument("--http-port", type=int, default=environ.get("HTTP_PORT", "8080"))
-    parser.add_argument("--log-format", choices=_FORMATS, default=environ.get("LOG_FORMAT", "json"))
+    parser.add_argument(
+        "--http-port",
+        type=read_between("HTTP_PORT", 1, 65535),
+        default=environ.get("HTTP_PORT", "8080"),
+    )
     parser.add_argument(
         "--notices-file",
         type=_read_notices,
@@ -54,7 +55,20 @@ def add_process_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str
         metavar="FILE",
         help="signs (YAML) by which the end of a node is known, beside those that are known anyway",
     )
-    parser.add_argument("--log-level", choices=_LEVELS, default=environ.get("LOG_LEVEL", "info"))
+    add_logging_flags(parser, environ)
+
+
+def read_between(name: str, least: int, most: int) -> Callable[[str], int]:
+    """For a flag whose variable is called `name`: a number within these bounds, both included."""
+
+    def read(text: str) -> int:
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+        if not is_number or not least <= int(text) <= most:
+            message = f"(or {name}) must be a number from {least} to {most}, not {text[:64]!r}"
+            raise argparse.ArgumentTypeError(message)
+        return int(text)
+
+    return read
 
 
 def read_process_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:

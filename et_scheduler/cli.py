@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from et_kube.errors import KubeError
-from et_process.settings import add_process_flags, read_process_settings
+from et_process.settings import add_process_flags, read_between, read_process_settings
 from et_scheduler.assembly import run
 from et_scheduler.codec.headroom import read_headroom
 from et_scheduler.model.shapes import HOUR, SECOND
@@ -52,7 +52,7 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--level-quiet-seconds",
-        type=_read_seconds,
+        type=read_between("LEVEL_QUIET_SECONDS", 0, HOUR // SECOND),
         metavar="SECONDS",
         dest="level_quiet",
         default=environ.get("LEVEL_QUIET_SECONDS", "0"),
@@ -96,13 +96,6 @@ def _check_headroom(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"(or SERVICE_HEADROOM): {error}") from error
     return text
-
-
-def _read_seconds(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text[:5]) > HOUR // SECOND or text[5:]:
-        what = f"(or LEVEL_QUIET_SECONDS): 0 to {HOUR // SECOND} seconds"
-        raise argparse.ArgumentTypeError(what)
-    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

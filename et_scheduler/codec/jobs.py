@@ -242,19 +242,24 @@ def _find_held(status: Json) -> Json:
     """The condition that says that it is held; {} where it is not."""
     held = (
         one
-        for one in read_objects(status, "conditions", _MAX_CONDITIONS)
+        for one in _list_conditions(status)
         if one.get("type") == ADMITTED and one.get("status") == "False"
     )
     return next(held, {})
 
 
 def _was_admitted(status: Json) -> bool:
-    conditions = read_objects(status, "conditions", _MAX_CONDITIONS)
-    return any(one.get("type") == ADMITTED for one in conditions)
+    return any(one.get("type") == ADMITTED for one in _list_conditions(status))
 
 
 def _has_ended(status: Json) -> bool:
     return any(
-        one.get("type") in _ENDS and one.get("status") == "True"
-        for one in read_objects(status, "conditions", _MAX_CONDITIONS)
+        one.get("type") in _ENDS and one.get("status") == "True" for one in _list_conditions(status)
     )
+
+
+def _list_conditions(status: Json) -> list[Json]:
+    """What can be read of them: a job does not leave its queue because one more was written."""
+    found = status.get("conditions")
+    conditions = found[:_MAX_CONDITIONS] if isinstance(found, list) else []
+    return [one for one in conditions if isinstance(one, dict)]

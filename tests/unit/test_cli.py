@@ -39,12 +39,26 @@ def test_without_a_broker_image_it_says_which_flag_is_missing(
     assert "--broker-image (or BROKER_IMAGE) is missing" in capsys.readouterr().err
 
 
-def test_a_word_for_a_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for argv, environ in ((["--workers", "many"], {}), ([], {"WORKERS": "many"})):
-        with pytest.raises(SystemExit):
+@pytest.mark.parametrize(
+    ("flag", "name", "value", "words"),
+    [
+        ("--workers", "WORKERS", "many", "must be a number from 1 to 1024, not 'many'"),
+        ("--workers", "WORKERS", "0", "must be a number from 1 to 1024, not '0'"),
+        ("--workers", "WORKERS", "-1", "must be a number from 1 to 1024, not '-1'"),
+        ("--http-port", "HTTP_PORT", "65536", "must be a number from 1 to 65535, not '65536'"),
+        ("--log-level", "LOG_LEVEL", "trace", "must be debug or info or warning or error, not"),
+        ("--log-format", "LOG_FORMAT", "xml", "must be json or console, not 'xml'"),
+    ],
+)
+def test_what_a_flag_cannot_take_its_variable_cannot_either(
+    flag: str, name: str, value: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv, environ in (([f"{flag}={value}"], {}), ([], {name: value})):
+        with pytest.raises(SystemExit) as ended:
             read_settings(["--broker-image", "i", *argv], environ)
 
-        assert "--workers" in capsys.readouterr().err
+        assert ended.value.code == 2
+        assert f"argument {flag}: (or {name}) {words}" in capsys.readouterr().err
 
 
 def test_whether_queues_are_required_is_said_by_one_of_two_words(

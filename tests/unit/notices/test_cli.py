@@ -18,7 +18,11 @@ def test_flags_come_before_the_environment():
 
 @pytest.mark.parametrize(
     ("environ", "words"),
-    [({}, "NODE_NAME"), ({"NODE_NAME": "a", "CLOUD": "moon"}, "'moon' is none of aws, gcp")],
+    [
+        ({}, "NODE_NAME"),
+        ({"NODE_NAME": "a", "CLOUD": "moon"}, "'moon' is none of aws, gcp"),
+        ({"NODE_NAME": "a", "LOG_LEVEL": "trace"}, "(or LOG_LEVEL) must be debug or info"),
+    ],
 )
 def test_what_is_wrong_is_said(
     environ: dict[str, str], words: str, capsys: pytest.CaptureFixture[str]

@@ -150,7 +150,7 @@ def test_a_job_with_anything_in_it_is_read_or_told(key: str, junk: Any) -> None:
     try:
         decode_job(job)
     except ValueError:
-        assert key in {"spec", "status", "conditions"}  # the store keeps what it knew
+        assert key in {"spec", "status"}  # the store keeps what it knew
 
 
 def read(**how: Any) -> Any:
@@ -182,6 +182,13 @@ def test_only_who_is_held_or_was_answered_is_ours() -> None:
     gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert decode_job(gone) is NOT_OURS
     assert not read(conditions=[], admission=told).is_waiting
+
+
+@pytest.mark.parametrize("odd", [[{"type": str(i)} for i in range(99)], "x", ["x"], None])
+def test_who_was_admitted_stays_ours_whatever_conditions_are_written_to_it(odd: Any) -> None:
+    told = {"number": 1, "state": "Admitted", "queue": "main", "workers": 3}
+    job = read(conditions=odd, admission=told, admittedNumber=1)
+    assert (job.maximum, job.admission.workers) == (8, 3)
 
 
 @pytest.mark.parametrize(
