@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.apis import ApiRefused, build_path, wait_for
 from benchmarks.benches import Bench, Site
-from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
+from benchmarks.findings import Chart, Figure, Finding, Goal, Line, Place, Series, Side
 from benchmarks.manifests import build_job, read_command
 from benchmarks.namespaces import clear_pods, make_namespace
 from benchmarks.spreads import measure_spread
@@ -37,6 +37,9 @@ WAIT_SECONDS = 30
 MEDIAN, MOST = 4.0, 12.0
 LATE = 0.25
 """Seconds in which a step may still be said that the loss came too late for."""
+SHOWN = 60.0
+EACH = 0.25
+"""Seconds of a loss that are drawn, and between two points of them."""
 STEADY = 20
 """Steps of all workers before the next one is killed."""
 PATIENCE = 180.0
@@ -60,6 +63,8 @@ class Loss:
     """Until the next step."""
     repeated: int
     """Steps that were trained again."""
+    progress: tuple[tuple[float, float], ...] = ()
+    """Seconds since the loss, and the number of steps by then that never were trained before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,11 @@ class Training:
         if status.get("phase") == "Failed" or status.get("epoch", 0) > 1:
             raise JobEnded(f"{self.name}: {status.get('phase')}, epoch {status.get('epoch')}")
 
-    async def lose(self, number: int, *, is_silent: bool = False) -> Loss:
-        """Kill PID 1 of a worker, and all in its container with it; each time another one.
+    async def lose(self, number: int, *, is_silent: bool = False) -> tuple[float, Loss]:
+        """When it was, and what it cost.
 
-        Where it is to be silent, kill its containerd-shim.
+        Kill PID 1 of a worker, and all in its container with it; each time another one. Where it
+        is to be silent, kill its containerd-shim.
         """
         killed = self.site.clock.now().timestamp()
         agent = self._find_agent(await self._choose(number))
@@ -113,7 +119,7 @@ class Training:
             return bool(found)
 
         await wait_for(goes_on, f"{self.name} goes on", seconds=PATIENCE, interval=1.0)
-        return found[0]
+        return killed, found[0]
 
     async def _choose(self, number: int) -> str:
         """The uid of a worker that runs."""
@@ -147,6 +153,20 @@ def find_loss(steps: Sequence[Step], killed: float) -> list[Loss]:
         return []
     before, after = steps[later[0] - 1], steps[later[0]]
     return [Loss(after.at - killed, max(before.number + 1 - after.number, 0))]
+
+
+def find_progress(steps: Sequence[Step], killed: float) -> tuple[tuple[float, float], ...]:
+    """Steps that are new since then, by seconds."""
+    most = begun = max((step.number for step in steps if step.at <= killed + LATE), default=0)
+    points = [(0.0, 0.0)]
+    for step in steps:
+        after = step.at - killed
+        if after > SHOWN:
+            break
+        most = max(most, step.number)
+        if most - begun > points[-1][1] and after >= points[-1][0] + EACH:
+            points.append((after, float(most - begun)))
+    return tuple(points)
 
 
 class JobEnded(Exception):  # noqa: N818 (names say what is so)
@@ -184,11 +204,13 @@ async def train(
     async with run_training(job, is_waiting=is_waiting):
         since = 0.0
         try:
-            for number in range(count):
-                await job.wait_until_steady(since)
-                losses.append(await job.lose(number, is_silent=is_silent))
-                since = job.site.clock.now().timestamp()
             await job.wait_until_steady(since)
+            for number in range(count):
+                killed, loss = await job.lose(number, is_silent=is_silent)
+                losses.append(loss)
+                since = job.site.clock.now().timestamp()
+                await job.wait_until_steady(since)
+                losses[-1] = replace(loss, progress=find_progress(await job.read_steps(), killed))
         except JobEnded as end:
             ended.append(str(end))
 
@@ -225,7 +247,13 @@ def describe(fast: list[Loss], silent: list[Loss], waited: list[Loss], ended: li
     quiet = tuple(loss.seconds for loss in silent)
     repeated = max((loss.repeated for loss in (*fast, *silent)), default=0)
     lived = f"{len(ended)} losses ended a job or its launcher" + "".join(f"; {e}" for e in ended)
+    kinds = {
+        "lossRecovery Fast, PID 1 killed": fast,
+        "lossRecovery Fast, containerd-shim killed": silent,
+        f"lossRecovery Wait, time-out {WAIT_SECONDS} s": waited,
+    }
     return Finding(
+        charts=draw_progress(kinds),
         series=(
             Series("without a step, lossRecovery Fast", "s", seconds),
             Series("without a step, lossRecovery Fast, its containerd-shim killed", "s", quiet),
@@ -246,6 +274,19 @@ def describe(fast: list[Loss], silent: list[Loss], waited: list[Loss], ended: li
     )
 
 
+def draw_progress(kinds: Mapping[str, Sequence[Loss]]) -> tuple[Chart, ...]:
+    """Of each kind the loss in the middle, by what it cost."""
+    middles = {
+        label: sorted(losses, key=lambda loss: loss.seconds)[len(losses) // 2]
+        for label, losses in kinds.items()
+        if losses
+    }
+    lines = tuple(Line(label, loss.progress) for label, loss in middles.items() if loss.progress)
+    title = f"A worker of {WORKERS} is lost at 0: steps that are new since then"
+    chart = Chart("ring-broken", title, "seconds since the loss", "steps", lines, is_stepwise=True)
+    return (chart,) if lines else ()
+
+
 FIGURE = Figure(
     title="A worker that is killed in the middle of a step",
     explanation=(
@@ -256,7 +297,8 @@ FIGURE = Figure(
         f"that takes the lost one's place is in it or not. {SILENT} times the same where its "
         "containerd-shim is killed, of which the others' kernels hear nothing. Beside it the same "
         "with `lossRecovery: Wait`, where nothing of ours is in the ranks, and a time-out of "
-        f"{WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait goes on without."
+        f"{WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait goes on "
+        f"without. The picture has of each kind the loss in the middle, for {SHOWN:.0f} s."
     ),
     measure=measure,
     place=Place.TRAINING,
