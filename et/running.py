@@ -43,8 +43,7 @@ def run(context: typer.Context, place: Place, work: Work) -> None:
     """Do the work on the cluster of this place, and exit as it went."""
     rig = find_rig(context)
     try:
-        with _heeding():
-            code = asyncio.run(_run(rig, place, work))
+        code = asyncio.run(_run(rig, place, work))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:  # `et logs | head` has seen enough
@@ -72,15 +71,23 @@ def find_rig(context: typer.Context) -> Rig:
 
 @contextmanager
 def _heeding() -> Iterator[None]:
-    """Whoever ends us otherwise, or closes the terminal, interrupts as Ctrl-C does.
+    """Whoever ends us otherwise, or closes the terminal, interrupts as Ctrl-C does, and once.
 
-    What was begun is then told, or taken back.
+    What was begun is then told, or taken back. A second signal would cut that off, and comes: a
+    shell whose terminal is closed sends HUP on, and so does the kernel once the shell has ended; a
+    session that is ended sends TERM and HUP. Whoever wants no more of it presses Ctrl-C again.
     """
-    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    task = asyncio.current_task()
+
+    def interrupt(*_: object) -> None:
+        if task is None or not task.cancelling():
+            signal.raise_signal(signal.SIGINT)
+
+    is_heard = callable(signal.getsignal(signal.SIGINT))
     ends = (signal.SIGTERM, signal.SIGHUP) if is_heard else ()
     heeded = [number for number in ends if signal.getsignal(number) == signal.SIG_DFL]
     for number in heeded:
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
@@ -90,8 +97,9 @@ def _heeding() -> Iterator[None]:
 
 async def _run(rig: Rig, place: Place, work: Work) -> int:
     try:
-        async with rig.open(place) as cluster:
-            return FAILED if await work(cluster, rig.screen) is False else 0
+        with _heeding():
+            async with rig.open(place) as cluster:
+                return FAILED if await work(cluster, rig.screen) is False else 0
     except (EtError, KubeError, ExceptionGroup) as error:
         complain(rig.screen, error)
         return FAILED

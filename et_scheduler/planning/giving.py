@@ -25,6 +25,8 @@ Rank = Callable[[Standing, int], int | None]
 """Who is asked first, from what he has left: lower is earlier, None is never."""
 _Weight = tuple[int, int, int]
 _Cost = tuple[int, int, int, int, int, int]
+_Kind = tuple[int, int, int]
+"""Of a cost what does not change as long as nothing does on its node: rank, pods, place."""
 _Pick = tuple[Standing, Pod]
 
 
@@ -158,20 +160,24 @@ class Search:
     def _seat_with_victims(self, shape: Shape, pods: int, seats: dict[int, int]) -> None:
         mask = self.draft.room.get_mask(shape)
         places = [place for place in self._by_place if mask[place]]
-        heap = [cost for place in places for cost in self._price(place, shape)]
-        heapify(heap)
-        while heap and pods:
-            before = heappop(heap)
+        found = (cost for place in places for cost in self._price(place, shape))
+        costs = _Costs(found, self._find_only, self._weigh)
+        while pods and (before := costs.pop()) is not None:
             place = before[-1]
             now = next(self._price(place, shape), None)
             if now is not None and now > before:
-                heappush(heap, now)  # somebody on it has given meanwhile
+                costs.put_back(now)  # somebody on it has given meanwhile
             elif now is not None:
                 for standing, pod in self._choose(place, shape):
                     self._give(standing, pod)
                 pods -= self._hold(seats, place, min(self._count(place, shape), pods), shape)
                 for cost in self._price(place, shape):
-                    heappush(heap, cost)
+                    costs.push(cost)
+
+    def _find_only(self, place: int) -> Standing | None:
+        """Who alone could give on that node; None where several could."""
+        donors = {standing.job.uid: standing for standing, _ in self._by_place[place]}
+        return next(iter(donors.values())) if len(donors) == 1 else None
 
     def _give(self, standing: Standing, pod: Pod) -> None:
         self.given[standing.job.uid].append(pod)
@@ -266,6 +272,69 @@ class Search:
         places = self.draft.room.places
         gone = sum(1 for one in given if places.get(one.node) not in self._owned) + asked
         return standing.outside - gone > standing.floor
+
+
+class _Costs:
+    """What one more pod costs by node, the least first, each as of when it was put there.
+
+    Who gives is asked less gladly for the next, on all his nodes: that a cost has risen is seen
+    once it is the least. Of nodes where one job alone could give all rise together, and once that
+    was seen of them one stands for the others: a job that is on a thousand nodes would else be
+    looked up on each of them for each worker that it gives.
+
+    Args:
+        costs: of all nodes.
+        find_only: who alone could give on a node.
+        weigh: what it counts that somebody is asked, now.
+    """
+
+    def __init__(
+        self,
+        costs: Iterable[_Cost],
+        find_only: Callable[[int], Standing | None],
+        weigh: Callable[[Standing], _Weight],
+    ) -> None:
+        self._heap = list(costs)
+        heapify(self._heap)
+        self._find_only, self._weigh = find_only, weigh
+        self._first: dict[str, dict[int, _Kind]] = defaultdict(dict)
+        self._behind: dict[str, list[_Kind]] = defaultdict(list)
+        self._stand: dict[int, Standing] = {}
+
+    def push(self, cost: _Cost) -> None:
+        """As of now."""
+        heappush(self._heap, cost)
+
+    def put_back(self, cost: _Cost) -> None:
+        """As of now, what was found to have risen."""
+        kind = (cost[0], cost[1], cost[-1])
+        only = self._find_only(cost[-1])
+        first = self._first[only.job.uid] if only is not None else {}
+        if only is not None and first and min(first.values()) < kind:
+            heappush(self._behind[only.job.uid], kind)
+            return
+        if only is not None:
+            self._stand[cost[-1]], first[cost[-1]] = only, kind
+        self.push(cost)
+
+    def pop(self) -> _Cost | None:
+        """The least; None where there is none."""
+        if not self._heap:
+            return None
+        cost = heappop(self._heap)
+        only = self._stand.pop(cost[-1], None)
+        if only is not None:
+            self._follow(only, cost[-1])
+        return cost
+
+    def _follow(self, only: Standing, place: int) -> None:
+        """Where none stands for those that are left any more, the next one does."""
+        first, behind = self._first[only.job.uid], self._behind[only.job.uid]
+        del first[place]
+        if behind and not first:
+            kind = heappop(behind)
+            self._stand[kind[-1]], first[kind[-1]] = only, kind
+            self.push((*kind[:2], *self._weigh(only), kind[-1]))
 
 
 def _get_shape(standing: Standing, pod: Pod) -> Shape:

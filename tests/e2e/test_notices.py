@@ -104,7 +104,12 @@ def test_with_the_policy_the_token_of_et_notices_says_when_its_node_ends_and_no_
 
         say = annotate(LEAVING_AT, "2100-01-01T00:00:00Z")
         assert not find_refusal(lambda: thief.patch_node(own, say)), "but what it is there for"
+        world.core.patch_node(own, annotate(LEAVING_REASON, "x" * 129))
         assert not find_refusal(lambda: thief.patch_node(own, annotate(LEAVING_AT, None)))
+        assert REFUSAL in find_refusal(
+            lambda: thief.patch_node(own, annotate(LEAVING_REASON, "y" * 129))
+        )
+        assert not find_refusal(lambda: thief.patch_node(own, annotate(LEAVING_REASON, None)))
 
 
 @pytest.mark.point("notices-policy")

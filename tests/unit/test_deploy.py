@@ -277,7 +277,11 @@ def test_the_policy_about_notices_leaves_it_the_annotations_that_it_writes():
     policy = find("ValidatingAdmissionPolicy", "et-notices-self")["spec"]
     [own] = [v["expression"] for v in policy["variables"] if v["name"] == "own"]
     assert re.findall(r"'([^']+)'", own) == [LEAVING_AT, LEAVING_REASON, LEAVING_ADVISED]
-    assert f"size(variables.will[key]) <= {MAX_WORDS}" in policy["validations"][2]["expression"]
+    words = policy["validations"][2]["expression"]
+    assert f"size(variables.will[key]) <= {MAX_WORDS}" in words
+    same = "key in variables.was && variables.will[key] == variables.was[key]"
+    asked = words.partition("variables.will.all(")[2]
+    assert asked.startswith(f"key, ({same}) || "), "what others have written is as long as it is"
 
 
 def test_who_brings_notices_is_on_the_hosts_network_and_else_as_restricted_as_the_operator():

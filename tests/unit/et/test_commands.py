@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -11,11 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
+from et.clusters import Cluster, Place
 from et.commands import app
 from et.documents import read_documents
+from et.running import run
 from et.screens import Screen
 from et_kube.resources import TRAINING_JOBS, Ref
 from fakes.clients import Call, CallLog, Moment
@@ -416,3 +420,32 @@ def test_whoever_ends_a_command_interrupts_it(desk: Desk, number: int):
     assert "train stays suspended: `et restart train` goes on" in desk.err
     assert desk.cluster.get(Ref(TRAINING_JOBS, NAMESPACE, "train"))["spec"]["suspend"] is True
     assert signal.getsignal(number) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(
+            signal.SIGHUP, signal.SIGHUP, id="by the shell and, once that ends, the kernel"
+        ),
+        pytest.param(signal.SIGTERM, signal.SIGHUP, id="by the end of a session"),
+        pytest.param(signal.SIGINT, signal.SIGHUP, id="by who goes"),
+        pytest.param(signal.SIGINT, signal.SIGTERM, id="by a limit that ends meanwhile"),
+    ],
+)
+def test_what_is_taken_back_is_not_cut_off_by_a_second_signal(desk: Desk, first: int, second: int):
+    taken: list[str] = []
+
+    async def work(_: Cluster, __: Screen) -> None:
+        try:
+            os.kill(os.getpid(), first)
+            await asyncio.sleep(60)
+        finally:
+            os.kill(os.getpid(), second)
+            await asyncio.sleep(0)  # a request
+            taken.append("back")
+
+    rig = make_rig(make_cluster(desk.cluster, desk.clock, log=desk.log), desk.screen)
+    with pytest.raises(typer.Exit) as end:
+        run(typer.Context(typer.main.get_command(app), obj=rig), Place(), work)
+    assert (end.value.exit_code, taken) == (130, ["back"])

@@ -10,7 +10,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from et_kube.errors import Unreachable
-from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON
+from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON, MAX_WORDS
 from et_notices.polling import MOST_WORDS
 from et_notices.telling import Unheld
 from fakes.metadata import TencentService
@@ -210,3 +210,20 @@ async def test_a_service_that_lies_all_the_time_costs_some_writes_an_hour():
     assert len(world.server.writes) == MOST_WORDS
     told = "the metadata service says something else all the time: not written"
     assert list_events(logs).count(told) == 1
+
+
+@pytest.mark.parametrize("key", [LEAVING_REASON, LEAVING_AT, LEAVING_ADVISED])
+async def test_somebodys_long_words_keep_no_cloud_from_its_own(key: str):
+    world = make_aws_world()
+    world.cloud = ""  # so that the node is read for its name
+    world.server.annotate({key: "w" * (MAX_WORDS + 1)})
+    async with world.running() as pass_time:
+        await pass_time(5)
+        assert not world.server.writes
+        world.service.advise(write(at(0)))
+        await pass_time(5)
+        assert world.server.annotations[LEAVING_ADVISED] == "2026-01-01T00:00:00Z"
+        world.service.take_back(write(at(180)))
+        await pass_time(5)
+    assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:03:00Z"
+    assert world.server.annotations[LEAVING_REASON] == "AWS takes the spot instance back"

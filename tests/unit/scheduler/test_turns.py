@@ -164,3 +164,17 @@ def test_what_many_cost_who_lack_nodes_grows_with_their_number() -> None:
     count(2)  # what is done once
     few, many = count(10), count(40)
     assert many < 16 * few
+
+
+def test_gangs_that_ask_one_job_for_its_workers_cost_each_of_them_once() -> None:
+    """The second is asked less gladly with each that it gives, and so on each of its nodes."""
+
+    def count(size: int) -> int:
+        nodes = make_nodes(4 * size)
+        large = run_on(make_job("large", 1, 4 * size, cpu=8), *[node.name for node in nodes])
+        waits = [make_job(f"w-{i}", size, size, cpu=8) for i in range(3)]
+        return count_steps(lambda: decide(Cluster(nodes), MAIN, [large, *waits], NOW))
+
+    count(2)  # what is done once
+    few, many = count(10), count(20)
+    assert many < 2.5 * few
