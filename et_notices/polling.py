@@ -32,6 +32,8 @@ READING = Backoff(PERIOD, timedelta(seconds=60))
 """At the start, when all nodes may be waiting for the API server."""
 LOOKING = Backoff(timedelta(seconds=10), timedelta(hours=1))
 """For a cloud's name on the node: a new node gets it from its cloud controller within seconds."""
+YIELDING = timedelta(minutes=1)
+"""After a word that is not needed beside somebody else's: that one may be taken back, or over."""
 PROVING = timedelta(minutes=1)
 """So long the policy may come after this program: both are installed at once."""
 MOST_WORDS = 20
@@ -93,6 +95,8 @@ class Poller:
         self._saying = Spell("the node cannot be told")
         self._reading = Spell("the node cannot be read")
         self._say_after = 0.0
+        self._yielded: Word | None = None
+        self._look_after = 0.0
         self._is_flooded = False
 
     async def prove(self) -> None:
@@ -133,8 +137,11 @@ class Poller:
         else:
             self._asking.end()
         word = self._judge.word
-        if word is not None and word != self._said:
+        if word is not None and word != self._said and not self._yields(word):
             await self._say(word)
+
+    def _yields(self, word: Word) -> bool:
+        return word == self._yielded and self._clock.monotonic() < self._look_after
 
     async def _find_cloud(self) -> str:
         looks = 0
@@ -159,7 +166,7 @@ class Poller:
         if now < self._say_after or self._is_too_often(now):
             return
         try:
-            await self._node.say(word, self._clock.now())
+            said = await self._node.say(word, self._clock.now())
         except Unheld:
             raise
         except KubeError as error:
@@ -168,10 +175,14 @@ class Poller:
             self._say_after = self._clock.monotonic() + delay.total_seconds()
             return
         self._saying.end()
+        if said != word:
+            self._yielded, self._look_after = word, now + YIELDING.total_seconds()
+        if said == self._said:
+            return
         self._written.append(now)
-        if not word.is_empty or self._said is not None:
-            log.info("said", at=str(word.at), reason=word.reason, advised=str(word.advised))
-        self._said = word
+        if not said.is_empty or self._said is not None:
+            log.info("said", at=str(said.at), reason=said.reason, advised=str(said.advised))
+        self._said = said
 
     def _is_too_often(self, now: float) -> bool:
         oldest = self._written[0] if len(self._written) == MOST_WORDS else None

@@ -72,6 +72,7 @@ class Node:
         self._api = api
         self._trial = trial
         self._ref = Ref(NODES, "", name)
+        self._told: Mapping[str, str] = {}
 
     async def look(self) -> Json:
         """The node without what this program has said of it."""
@@ -94,17 +95,19 @@ class Node:
         except Refused as error:
             raise Unheld(f"this account may not say that its node ends: {error}") from error
 
-    async def say(self, word: Word, now: datetime) -> None:
-        """Have the node say this, and of ours nothing else.
+    async def say(self, word: Word, now: datetime) -> Word:
+        """Have the node say this, and of ours nothing else; what it says of ours is returned.
 
-        The word of somebody else that ends it no later stands, and ours is not needed; one that
-        ends it later gives way.
+        The word of somebody else that ends it no later stands, and ours is not needed as long as
+        that holds; one that ends it later gives way.
 
         Raises:
             Unheld: see `prove`.
             Conflict: the node was changed by others TRIES times in a row.
         """
-        for left in reversed(range(TRIES)):
+        left = TRIES
+        while True:
+            left -= 1
             await self.prove()
             node = await self.look()
             chosen = self._choose(word, node, now)
@@ -115,15 +118,17 @@ class Node:
                 if not left:
                     raise
             else:
-                return
+                return chosen
 
     def _choose(self, word: Word, node: Json, now: datetime) -> Word:
         theirs, _ = read_annotation(node["metadata"])
         if theirs is None or theirs.deadline is None or word.at is None:
             return word
         told = {"theirs": format_time(theirs.deadline), "why": theirs.reason}
+        is_new, self._told = told != self._told, told
         if theirs.deadline <= word.at and not is_long_over(theirs.deadline, now):
-            log.info("somebody says already that it ends, and no later", **told)
+            if is_new:
+                log.info("somebody says already that it ends, and no later", **told)
             return replace(word, at=None, reason="")
         log.warning("somebody's word gives way to one that ends it sooner", **told)
         return word

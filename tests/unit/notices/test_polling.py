@@ -123,6 +123,32 @@ async def test_a_cloud_that_is_set_needs_no_provider_id():
     assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:02:00Z"
 
 
+async def test_a_word_that_was_not_needed_is_said_once_the_other_is_taken_back():
+    world = make_aws_world()
+    theirs = {LEAVING_AT: "2026-01-01T00:05:00Z", LEAVING_REASON: "maintenance"}
+    world.server.annotate(theirs)
+    with capture_logs() as logs:
+        async with world.running() as pass_time:
+            world.service.take_back(write(at(1200)))
+            await pass_time(200)
+            assert world.server.annotations == OTHERS | theirs
+            world.server.annotate(dict.fromkeys(theirs))
+            await pass_time(60)
+            assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:20:00Z"
+    assert list_events(logs).count("somebody says already that it ends, and no later") == 1
+
+
+async def test_a_word_that_was_not_needed_is_said_at_once_when_it_ends_sooner():
+    world = make_aws_world()
+    world.server.annotate({LEAVING_AT: "2026-01-01T00:05:00Z"})
+    async with world.running() as pass_time:
+        world.service.take_back(write(at(1200)))
+        await pass_time(10)
+        world.service.take_back(write(at(120)))
+        await pass_time(5)
+        assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:02:00Z"
+
+
 async def test_an_api_server_that_is_away_is_told_later_and_not_asked_in_every_round():
     world = make_aws_world()
     tries = 0
