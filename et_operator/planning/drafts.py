@@ -45,6 +45,7 @@ class Draft(Standing):
         self.events: list[Event] = []
         self.premises: dict[Ref, None] = {}
         self._wake: datetime | None = None
+        self._before = self._status.conditions
 
     @property
     def requeue_after(self) -> timedelta | None:
@@ -109,13 +110,19 @@ class Draft(Standing):
         self._are_records_new |= self._records.pop(name, None) is not None
 
     def set_condition(self, kind: str, status: str, reason: str, message: str = "") -> None:
-        """Put a condition, with the job's generation at its last change; long messages are cut."""
+        """Put a condition, with the job's generation at its last change; long messages are cut.
+
+        One that is as it was when the pass began has not changed, whatever it was meanwhile.
+        """
         message = cut(message, MAX_MESSAGE)
         old = find_condition(self._status.conditions, kind)
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
             return
         new = Condition(kind, status, reason, message, observed_generation=self.view.job.generation)
-        self.change(conditions=with_condition(self._status.conditions, new, self.now))
+        before, since = find_condition(self._before, kind), self.now
+        if before is not None and before.status == status:
+            since = before.last_transition_time or since
+        self.change(conditions=with_condition(self._status.conditions, new, since))
 
     def clear_condition(self, kind: str, reason: str, message: str = "") -> None:
         """Say "False" where the condition was there; say nothing where it never was."""

@@ -76,7 +76,7 @@ def _follow_own(draft: Draft) -> None:
 
 
 def _show_running(draft: Draft, pod: Pod | None) -> None:
-    if pod is not None and pod.is_container_running:
+    if pod is not None and pod.is_container_running and not draft.view.is_gone(pod):
         draft.set_condition("Running", "True", "JobRunning", "the launcher runs")
 
 

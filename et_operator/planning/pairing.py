@@ -135,7 +135,8 @@ def _is_running(standing: Standing, record: WorkerRecord) -> bool:
 def _is_ready(standing: Standing, record: WorkerRecord) -> bool:
     """Whether this successor is on the list once its worker is not, and was put where it can stay.
 
-    Where no command can run there is no list to be on.
+    Where no command can run there is no list to be on. Of one on a lost node nobody knows: its
+    broker has heard it once, and tells that it is ready for as long as it is held.
     """
     view = standing.view
     if not view.can_command_run:
@@ -143,7 +144,8 @@ def _is_ready(standing: Standing, record: WorkerRecord) -> bool:
     pod = view.names.get(record.name)
     if pod is None or pod.is_deleting or not pod.is_container_running:
         return False
-    return pod.uid in view.ready and pod.node not in view.ending_nodes
+    is_heard = pod.uid in view.ready and not view.is_lost(pod)
+    return is_heard and pod.node not in view.ending_nodes
 
 
 def _dismiss(draft: Draft, record: WorkerRecord, why: str) -> None:

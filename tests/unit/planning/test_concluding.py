@@ -178,6 +178,24 @@ def test_a_scale_in_whose_pods_must_not_be_deleted_ends_and_says_whose_words_kee
     assert world.scaling_phase("out") == "ScaleSucceeded"
 
 
+def test_by_a_clock_that_is_behind_no_pod_outlives_its_grace() -> None:
+    world = start()
+    world.ask(ScalingKind.IN, "in")
+    world.settle()
+    world.serve()
+    right = world.now
+    world.wait(-1200)
+    world.settle()
+    [victim] = [pod for pod in world.pods.values() if pod.is_deleting]
+    world.put(victim.name, deletion_requested=right)  # by the server's clock
+    world.settle()
+    assert world.scaling_phase("in") == "Scaling"
+    world.now = right
+    world.reap()
+    world.settle()
+    assert world.scaling_phase("in") == "ScaleSucceeded"
+
+
 @pytest.mark.parametrize("grace", [30, 3600])
 def test_a_pod_that_outlives_its_grace_holds_a_scale_in_for_a_bounded_time(grace: int) -> None:
     world = start()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.pods import Termination
+from et_operator.model.pods import Node, Termination
 from et_operator.model.specs import RestartPolicy
 from et_operator.model.statuses import ScalingKind
+from et_operator.planning.drafts import Draft
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 INVALID = "spec.x: change it"
@@ -156,3 +158,26 @@ def test_a_job_that_runs_and_whose_status_was_removed_is_not_one_that_never_bega
     world.job = replace(world.job, status=type(world.status)())
     world.settle()
     assert (world.condition("Failed"), world.condition("InvalidSpec")) == (None, "True")
+
+
+@FAULTS
+def test_of_a_launcher_that_is_deleted_on_a_lost_node_it_is_told_once(fault: Fault) -> None:
+    """Its container is said to run, for nobody is there to say otherwise."""
+    world = follow(fault)
+    world.tick = timedelta(milliseconds=50)
+    assert world.condition("Running") == "True"
+    world.delete("job-launcher")
+    world.nodes["n1"] = Node("n1", is_ready=False, is_unreachable=True)
+    writes = world.writes
+    world.settle()
+    assert world.condition("Running") == "False"
+    assert world.writes == writes + 1
+
+
+def test_a_condition_that_is_as_it_was_has_not_changed_whatever_it_was_meanwhile() -> None:
+    world = ModelWorld(make_job(2))
+    world.start()
+    draft = Draft(world.snapshot(), world.now + timedelta(hours=1))
+    draft.set_condition("Running", "False", "NotRunning")
+    draft.set_condition("Running", "True", "JobRunning", world.message("Running"))
+    assert draft.status == world.status

@@ -409,6 +409,22 @@ def test_a_successor_on_a_node_that_ends_as_well_is_not_ready() -> None:
     assert (lists.changes, world.status.last_worker_index) == (1, 3), "nobody is moved twice"
 
 
+def test_a_successor_whose_node_is_lost_is_not_ready() -> None:
+    world = start_many()
+    lists = Lists(world)
+    for number in range(2):
+        say(world, f"m{number}", 300)
+    world.settle()
+    come(world, "job-worker-20")
+    world.nodes["n3"] = Node("n3", is_ready=False, is_unreachable=True)
+    world.wait(40)
+    world.settle()
+    assert (lists.changes, find_leaving(world)) == (0, {})
+    world.nodes["n3"] = Node("n3")
+    world.settle()
+    assert find_leaving(world) == {"job-worker-0": "Noticed"}
+
+
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_one_that_is_ready_takes_a_place_for_which_nobody_runs(*, is_refused: bool) -> None:
     """Else the last host with the state would wait for a host that never comes."""
