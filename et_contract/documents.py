@@ -7,6 +7,7 @@ camelCase; unknown fields are ignored, so that a newer writer does not break an 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +15,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from et_contract.hosts import Host, format_hosts
+from et_contract.names import NOTICE_SIGNALS
 from et_contract.texts import clean, parse_json
 
 MAX_WORKERS = 1024
@@ -80,8 +82,26 @@ class ScriptOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldNotice:
+    """What is said for sure of the end of these pods, for scripts that run in them.
+
+    `pods` are uids, of workers and of the launcher. `deadline` is the cluster's time, as in
+    2026-01-31T12:00:00Z, "" where nobody says when.
+    """
+
+    reason: str
+    source: str
+    deadline: str
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HostConfig:
-    """What the operator wants: who may be listed. `generation` and `epoch` never fall."""
+    """What the operator wants: who may be listed. `generation` and `epoch` never fall.
+
+    `notice_signal` is the name of the one by which processes of a worker are told of a notice, ""
+    for none.
+    """
 
     job: str
     namespace: str
@@ -93,6 +113,8 @@ class HostConfig:
     members: tuple[Member, ...] = ()
     scripts: tuple[ScriptOrder, ...] = ()
     version: int = 1
+    notices: tuple[ToldNotice, ...] = ()
+    notice_signal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +186,9 @@ _MAX_TOLD = 4096
 """Ends of sessions, results of scripts, problems and used up workers of a report: no broker has as
 many. It is read in each pass over its job, and other jobs wait for that."""
 _MAX_REASON = 64
+MAX_NOTICE = 128
+"""Characters of the reason of a notice, and of its source."""
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z|")
 _MAX_NUMBER = 2**53
 _MAX_CODE = 2**31 - 1
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -215,6 +240,8 @@ def encode_config(config: HostConfig) -> str:
             }
             for s in config.scripts
         ],
+        **({"notices": [_encode_notice(n) for n in config.notices]} if config.notices else {}),
+        **({"noticeSignal": config.notice_signal} if config.notice_signal else {}),
     }
     return json.dumps(body, separators=(",", ":"))  # people read the keys beside it
 
@@ -247,6 +274,8 @@ def decode_config(text: str) -> HostConfig:
             members=members,
             scripts=tuple(_decode_order(s) for s in body.get("scripts", ())),
             version=read_count(body.get("version", 1)),
+            notices=tuple(map(_decode_notice, body.get("notices", ()))),
+            notice_signal=_find_signal(body.get("noticeSignal")),
         )
     except MALFORMED as error:
         raise InvalidDocument(f"config: {type(error).__name__}: {error}") from error
@@ -416,3 +445,29 @@ def _decode_order(body: Mapping[str, Any]) -> ScriptOrder:
         timeout_seconds=read_count(body["timeoutSeconds"]),
         is_shell=body.get("shell") is True,
     )
+
+
+def _encode_notice(notice: ToldNotice) -> dict[str, Any]:
+    return {
+        "reason": notice.reason,
+        "source": notice.source,
+        **({"deadline": notice.deadline} if notice.deadline else {}),
+        "pods": list(notice.pods),
+    }
+
+
+def _decode_notice(body: Mapping[str, Any]) -> ToldNotice:
+    deadline = _text(body.get("deadline", ""))
+    if not _MOMENT.fullmatch(deadline):
+        raise ValueError(f"{deadline[:MAX_NOTICE]!r} is no moment")
+    return ToldNotice(
+        clean(body["reason"], MAX_NOTICE),
+        clean(body["source"], MAX_NOTICE),
+        deadline,
+        tuple(map(_text, body["pods"])),
+    )
+
+
+def _find_signal(value: Any) -> str:
+    """A signal that we know; a newer operator may know others, of which nobody is told."""
+    return str(value) if value in NOTICE_SIGNALS else ""

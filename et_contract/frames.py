@@ -22,8 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
     from typing import Any, Dict, Iterator, Optional, Tuple
 
-PROTOCOL_VERSION = 2
-"""Of all that operator, brokers and agents tell each other. 2: BREAK."""
+PROTOCOL_VERSION = 3
+"""Of all that operator, brokers and agents tell each other. 2: BREAK. 3: NOTICE."""
 HEADER = struct.Struct("!BBH16sQI")
 VERSION = 1
 NO_SESSION = b"\0" * 16
@@ -53,7 +53,7 @@ EXIT_GONE = 137
 
 # type            value    # from -> to
 HELLO = 1  # broker -> agent {job, epoch, launcher, brokerStart, connection, pod}
-WELCOME = 2  # agent -> broker {instance, epoch, sessions, closed, terminating}
+WELCOME = 2  # agent -> broker {instance, epoch, sessions, closed, terminating, noticed}
 REJECT = 3  # agent -> broker, broker -> shim {reason, fenced}: the stream is over
 SPAWN = 4  # shim -> broker -> agent {host, command, env, window, ranks, blacklists, again, ending}
 SPAWNED = 5  # agent -> broker -> shim {pid, instance}
@@ -74,7 +74,7 @@ PONG = 19  # agent -> broker: with the payload of the PING, ranks and clock
 # only on the broker's unix socket
 HOSTS = 20  # hostdiscovery -> broker {nonce}
 HOSTS_LIST = 21  # broker -> hostdiscovery {text}
-LAUNCH = 22  # PID 1 -> broker {nonce}: registers, waits for GO
+LAUNCH = 22  # PID 1 -> broker {nonce, noticed}: registers, waits for GO
 GO = 23  # broker -> PID 1 {hosts}: enough hosts are listed
 SCRIPT = 24  # broker -> PID 1 {id, script, argument, env, timeout}
 SCRIPT_DONE = 25  # PID 1 -> broker {id, code, output, timedOut}
@@ -86,6 +86,7 @@ SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
 # between agent and broker again
 GRACE = 30  # broker -> agent {seconds, grace}: the pod is being deleted and has so long
 BREAK = 31  # broker -> agent {addresses, before}: that only members have which are gone
+NOTICE = 32  # broker -> agent, broker -> PID 1 {notice, signal}: of the end of a pod; none any more
 
 NOT_STARTED = "cannot start: "
 """How the reason of an EXIT begins when there never was a process."""
@@ -93,7 +94,7 @@ NOT_STARTED = "cannot start: "
 NAMES = {
     value: name
     for name, value in list(globals().items())
-    if isinstance(value, int) and HELLO <= value <= BREAK and name not in _NO_TYPES
+    if isinstance(value, int) and HELLO <= value <= NOTICE and name not in _NO_TYPES
 }
 
 Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])

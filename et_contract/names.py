@@ -39,6 +39,10 @@ def read_report_epoch(key: str) -> int:
 # ---- containers
 BROKER_CONTAINER = "edl-broker"
 
+# ---- signals by which processes may be told of a notice
+NOTICE_SIGNALS = ("SIGUSR1", "SIGUSR2")
+"""Such as nothing else tells a training by: what has a handler for one has it for this."""
+
 # ---- workers that are reached by ssh
 SSH_PORT = 2222
 """A port that needs no privilege, and beside which a user's own sshd has room."""
@@ -56,6 +60,8 @@ ENV_POD_NAME = "EDL_POD_NAME"
 ENV_POD_UID = "EDL_POD_UID"
 ENV_GRACE = "EDL_GRACE_SECONDS"
 """terminationGracePeriodSeconds of the pod."""
+ENV_NOTICE = "EDL_NOTICE_FILE"
+"""In a worker that may know of its end: where its agent writes what is said of that."""
 ENV_SLOTS = "EDL_SLOTS_PER_WORKER"
 ENV_MIN_SLOTS = "EDL_MIN_SLOTS"
 ENV_KEEP = "EDL_KEEP_ENV"

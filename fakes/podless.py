@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from et_contract import frames, names
-from et_contract.documents import HostConfig, Member, MemberState, Report
+from et_contract.documents import HostConfig, Member, MemberState, Report, ToldNotice
 from fakes.agents import Agents
 from fakes.apiserver import ROOT, ApiServer, dial_agent, dial_bridge, serving
 
@@ -41,6 +41,9 @@ class PodlessJob:
         self.states = {f"{JOB}-worker-{n}": MemberState.ACTIVE for n in range(count)}
         self.ips: dict[str, tuple[str, ...]] = {}
         """Of workers, by name, where ranks are to hear who is gone."""
+        self.notices: tuple[ToldNotice, ...] = ()
+        """What is said of the ends of workers, and of the launcher, by uid."""
+        self.notice_signal = ""
         self.slots = slots
         self.broker: asyncio.subprocess.Process | None = None
         self.agents: dict[str, asyncio.subprocess.Process] = {}
@@ -79,6 +82,10 @@ class PodlessJob:
         self.server.dial = Agents().dial
         self.has_processes = False
 
+    def find_notice(self, name: str) -> Path:
+        """Where scripts of this worker read of its end."""
+        return self.folder / f"{name}.notice"
+
     def configure(self, **states: MemberState) -> None:
         """Write the next generation; names with _ for -."""
         self.states.update((name.replace("_", "-"), state) for name, state in states.items())
@@ -89,7 +96,11 @@ class PodlessJob:
         )
         wanted = sum(state is MemberState.ACTIVE for state in self.states.values())
         self.server.write_config(
-            HostConfig(JOB, "ns", "job-uid", self._generation, self.epoch, wanted, 1, members)
+            HostConfig(
+                *(JOB, "ns", "job-uid", self._generation, self.epoch, wanted, 1, members),
+                notices=self.notices,
+                notice_signal=self.notice_signal,
+            )
         )
 
     # ------------------------------------------------------------ processes
@@ -131,6 +142,7 @@ class PodlessJob:
             names.ENV_JOB_UID: "job-uid",
             names.ENV_POD_UID: f"uid-{name}",
             names.ENV_EPOCH: "1",
+            names.ENV_NOTICE: str(self.find_notice(name)),
         }
         path = str(self.folder / f"{name}.sock")
         agent = await self._run([sys.executable, "-S", "-c", AGENT, path], env, self.folder / name)

@@ -26,6 +26,7 @@ from et_contract.documents import (
     ScriptOrder,
     ScriptResult,
     SessionExit,
+    ToldNotice,
     decode_config,
     decode_report,
     encode_config,
@@ -52,13 +53,15 @@ CONFIG = HostConfig(
     "job", "ns", "j", 3, 1, 2, 1,
     tuple(Member(f"w-{n}", f"u-{n}", 1, state, "main") for n, state in enumerate(MemberState)),
     (ScriptOrder("a/1", "true", "w-0:1", (("A", "b"),), 60),),
+    notices=(ToldNotice("it ends", "a taint", "2026-01-31T12:00:00Z", ("u-0", "l")),),
+    notice_signal="SIGUSR1",
 )  # fmt: skip
 REPORT = Report(
     1, "l", 2, 3, 3, frozenset({"u-0"}), frozenset({"u-1"}), {"u-0": (SessionExit("ab", 1, "x"),)},
     {"a/1": ScriptResult(0, "out")}, 0, {"ExecForbidden": "no"},
 )  # fmt: skip
 WELCOME = {
-    "instance": "i", "epoch": 1, "closed": False, "terminating": None,
+    "instance": "i", "epoch": 1, "closed": False, "terminating": None, "noticed": True,
     "sessions": [
         {"id": SESSION.hex(), "state": "running", "start": [0, 0], "end": [0, 0], "code": None},
         {"id": "00" * 16, "state": "exited", "code": 1, "reason": "exited"},
@@ -79,9 +82,16 @@ BODIES: dict[int, dict[str, Any]] = {
     frames.LOST: {"reason": "gone", "code": 137},
     frames.PONG: {"sent": 1.5},
     frames.HOSTS: {"nonce": "n"},
-    frames.LAUNCH: {"nonce": "n"},
+    frames.LAUNCH: {"nonce": "n", "noticed": False},
     frames.SCRIPT_DONE: {"id": "a/1", "code": 0, "output": "o", "timedOut": False},
     frames.ENDED: {"code": 0},
+    frames.NOTICE: {
+        "notice": {
+            "reason": "r", "source": "s", "deadline": "2026-01-31T12:00:00Z",
+            "pods": {"w-0": "2026-01-31T12:00:00Z", "w-1": None},
+        },
+        "signal": "SIGUSR1",
+    },
 }  # fmt: skip
 COMMANDS = (
     ["-o", "StrictHostKeyChecking=no", "-p", "22", "w-0", "cd /x ; A=b exec python train.py"],
@@ -230,6 +240,9 @@ def fuzz_agent(fuzzer: Fuzzer) -> None:
     for _ in range(4):
         with allowing(ProtocolError):
             for effect in agent.receive(1, fuzzer.frame(), 1.0):
+                if isinstance(effect, effects.ShowNotice) and effect.text:
+                    assert set(json.loads(effect.text)) == {"reason", "source", "deadline", "pods"}
+                    assert effect.text.isascii()
                 if isinstance(effect, effects.Spawn):
                     agent.started(effect.session, 7)
                     agent.output(effect.session, 1, b"out")

@@ -49,6 +49,7 @@ from et_operator.model.specs import (
     LauncherCreation,
     LossRecovery,
     NoticePolicy,
+    NoticeSignal,
     RestartPolicy,
     ScriptRight,
     StallPolicy,
@@ -205,6 +206,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         "stall_policy": spec.get_choice("driverStalledPolicy", StallPolicy),
         "loss_recovery": spec.get_choice("lossRecovery", LossRecovery),
         "notice_policy": spec.get_choice("noticePolicy", NoticePolicy),
+        "notice_signal": spec.get_choice("noticeSignal", NoticeSignal),
         "queue": spec.get_text("queue"),
         "elasticity": spec.get_choice("elasticity", Elasticity),
     }

@@ -68,6 +68,14 @@ class NoticePolicy(StrEnum):
     EAGER = "Eager"
 
 
+class NoticeSignal(StrEnum):
+    """By which signal processes of a worker are told of a notice, if they have a handler for it."""
+
+    NONE = "None"
+    USR1 = "SIGUSR1"
+    USR2 = "SIGUSR2"
+
+
 class ScriptRight(StrEnum):
     """What the authors of scalings may have run in a job's launcher: its own author says."""
 
@@ -111,6 +119,7 @@ class JobSpec:
     stall_policy: StallPolicy = StallPolicy.IGNORE
     loss_recovery: LossRecovery = LossRecovery.FAST
     notice_policy: NoticePolicy = NoticePolicy.FIRM
+    notice_signal: NoticeSignal = NoticeSignal.NONE
     scripts: ScriptRight = ScriptRight.FILES
     launcher: str = "other"
     """Which one its command starts, as et_contract/starters.py names it."""

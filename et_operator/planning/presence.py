@@ -126,6 +126,10 @@ class Presence:
             deadline = since + notice.lead
         return replace(notice, since=since, deadline=deadline)
 
+    def is_noted(self, place: Place, notice: Notice) -> bool:
+        """Whether the status has it, so that each pass knows since when it is said."""
+        return build_key(place, notice) in self._noted
+
     @cached_property
     def _noted(self) -> dict[NoticeKey, NoticeRecord]:
         """What was said when it was last looked, and was not taken back."""

@@ -43,6 +43,9 @@ class Children(Protocol):
     def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
         """Count what runs of one session, see Surveyor.sweep; raises OSError."""
 
+    def notify(self, number: int) -> int:
+        """Signal who has a handler for it, see Surveyor.notify; raises OSError."""
+
 
 class LocalChildren:
     """Children in our own container: keys are the pids of their first processes, until reaped.
@@ -87,3 +90,7 @@ class LocalChildren:
     def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
         """Count what runs of one session, see Surveyor.sweep; raises OSError."""
         return self._surveyor.sweep(session, number, spares_group=spares_group)
+
+    def notify(self, number: int) -> int:
+        """Signal who has a handler for it, see Surveyor.notify; raises OSError."""
+        return self._surveyor.notify(number)

@@ -109,6 +109,15 @@ class Processes:
             self._log.say(f"cannot look for processes: {error}")
             return 1
 
+    def notify(self, effect: effects.SignalHandlers) -> None:
+        """Signal those that want to know of a notice."""
+        try:
+            count = self._children.notify(effect.number)
+        except OSError as error:
+            self._log.say(f"cannot look for processes with a handler: {error}")
+            return
+        self._log.say(f"{count} processes have a handler for signal {effect.number}, and get it")
+
     def signal_command(self, effect: effects.SignalCommand) -> None:
         """Signal the template's own command."""
         if self._command is not None:

@@ -21,6 +21,7 @@ from launcher.agent.catching import Caught
 from launcher.agent.children import Children, LocalChildren
 from launcher.agent.connections import Connection
 from launcher.agent.echoing import Echo
+from launcher.agent.noticing import NoticeFile
 from launcher.agent.processes import Processes
 from launcher.agent.ranks import RankFiles
 from launcher.protocol import effects
@@ -42,7 +43,8 @@ class Server:
     """Runs one agent until it leaves.
 
     `listener` is a listening unix socket that does not block; `ranks` are those that run here,
-    None where they are elsewhere.
+    None where they are elsewhere; `notice` is where scripts here read of their end, None where
+    they cannot.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Server:
         listener: socket.socket,
         children: Children,
         ranks: Optional[RankFiles] = None,
+        notice: Optional[NoticeFile] = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agent = agent
@@ -58,6 +61,8 @@ class Server:
         self._ranks = ranks
         if ranks is not None:
             agent.count_ranks = ranks.count
+        self._notice = notice
+        agent.shows_notices = notice is not None
         self._now = now
         self._log = Echo(2)
         self._selector = selectors.DefaultSelector()
@@ -84,6 +89,8 @@ class Server:
             effects.Sweep: self._processes.sweep,
             effects.SignalCommand: self._processes.signal_command,
             effects.TellRanks: self._tell_ranks,
+            effects.ShowNotice: self._show_notice,
+            effects.SignalHandlers: self._processes.notify,
             effects.Leave: self._leave,
         }
 
@@ -162,6 +169,13 @@ class Server:
                 self._ranks.tell(effect.before, effect.addresses)
         except OSError as error:
             self._log.say(f"cannot tell ranks who is gone: {error}")
+
+    def _show_notice(self, effect: effects.ShowNotice) -> None:
+        try:
+            if self._notice is not None:
+                self._notice.show(effect.text)
+        except OSError as error:
+            self._log.say(f"cannot tell scripts of the end of this pod: {error}")
 
     # ------------------------------------------------------------ bridges
 
@@ -251,8 +265,9 @@ def main(
 ) -> int:
     """Be PID 1 of a worker; `argv` is the template's own command, possibly empty.
 
-    Reads names.ENV_JOB_UID, ENV_POD_UID, ENV_EPOCH and ENV_GRACE. Returns the exit code: 0 after
-    SIGTERM, 78 when one of them is missing, 74 when there can be no socket.
+    Reads names.ENV_JOB_UID, ENV_POD_UID, ENV_EPOCH, ENV_GRACE, and ENV_NOTICE, which may be
+    missing. Returns the exit code: 0 after SIGTERM, 78 when another one is missing, 74 when there
+    can be no socket.
     """
     try:
         agent = Agent(
@@ -273,7 +288,9 @@ def main(
         return EXIT_IO
     states = os.path.join(os.path.dirname(socket_path), os.path.basename(paths.RANK_STATES_DIR))
     env = spawning.user_environment(environ)
-    Server(agent, listener, LocalChildren(env), RankFiles(states)).run(argv, env)
+    path = os.fsdecode(environ.get(names.ENV_NOTICE.encode(), b""))
+    notice = NoticeFile(path) if path else None
+    Server(agent, listener, LocalChildren(env), RankFiles(states), notice).run(argv, env)
     return 0
 
 

@@ -26,6 +26,7 @@ OWN_VARIABLES = (
     names.ENV_GRACE,
     names.ENV_SLOTS,
     names.ENV_MIN_SLOTS,
+    names.ENV_NOTICE,
 )
 """What PID 1 keeps to itself."""
 

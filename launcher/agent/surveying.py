@@ -14,11 +14,12 @@ once, by a thread that may be late.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
 from collections import namedtuple
-from typing import Callable, Dict, FrozenSet, List, Optional, Set, Tuple
+from typing import Callable, Dict, FrozenSet, Iterator, List, Optional, Set, Tuple
 
 from et_contract import names
 
@@ -95,16 +96,34 @@ class Surveyor:
         spared = frozenset([session] if spares_group else [])
         return self._look(number, spared, lambda owner: owner == session)
 
+    def notify(self, number: int) -> int:
+        """Send `number` to each process below us that has a handler for it; how many have.
+
+        Whoever has none would end by it: most shells for one. Sessions or not: the container's own
+        command is one of them, what `kubectl exec` has started is not.
+        """
+        with self._using_reserve():
+            below = self._find_below(self._processes())
+            told = [pid for pid in below if self._has_handler(pid, number)]
+        for pid in told:
+            _kill(pid, number)
+        return len(told)
+
     # ------------------------------------------------------------ inside
 
     def _look(
         self, number: int, spared: FrozenSet[bytes], is_wanted: Callable[[bytes], bool]
     ) -> int:
+        with self._using_reserve():
+            # A parent that forks and ends during one pass can hide its child from it, not from two.
+            return self._pass(number, spared, is_wanted) or self._pass(number, spared, is_wanted)
+
+    @contextlib.contextmanager
+    def _using_reserve(self) -> Iterator[None]:
         if self._reserve is not None:
             os.close(self._reserve)
         try:
-            # A parent that forks and ends during one pass can hide its child from it, not from two.
-            return self._pass(number, spared, is_wanted) or self._pass(number, spared, is_wanted)
+            yield
         finally:
             self._keep_reserve()
 
@@ -213,6 +232,28 @@ class Surveyor:
         names = [name for name in os.listdir(self._proc) if name.isdigit() and name != own]
         found = [self._read_process(name) for name in names]
         return {process.pid: process for process in found if process is not None}
+
+    def _find_below(self, processes: Dict[int, _Process]) -> List[int]:
+        """Our children, theirs, and so on."""
+        children: Dict[int, List[int]] = {}
+        for process in processes.values():
+            children.setdefault(process.parent, []).append(process.pid)
+        found: List[int] = []
+        waiting = children.pop(os.getpid(), [])
+        while waiting:
+            pid = waiting.pop()
+            found.append(pid)
+            waiting += children.pop(pid, [])  # once: numbers that came again could make a circle
+        return found
+
+    def _has_handler(self, pid: int, number: int) -> bool:
+        """Whether it catches this signal (proc(5): SigCgt)."""
+        status = self._read("%d/status" % pid) or b""
+        caught = status.partition(b"\nSigCgt:")[2].split(b"\n", 1)[0].strip()
+        try:
+            return bool(int(caught or b"0", 16) >> (number - 1) & 1)
+        except ValueError:  # a sandbox that writes it otherwise
+            return False
 
     def _read_process(self, name: str) -> Optional[_Process]:
         stat = self._read(name + "/stat")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from et_contract import frames
-from et_contract.documents import SessionExit
+from et_contract.documents import SessionExit, read_flag
 from et_contract.frames import Frame, ProtocolError
 from et_contract.texts import clean
 from launcher.broker.facts import PROBLEM_KEPT
@@ -46,6 +46,8 @@ class Welcome:
     is_closed: bool
     is_terminating: bool
     sessions: tuple[KnownSession, ...]
+    noticed: bool | None = None
+    """Whether it knows of a notice; None where it would understand none."""
 
 
 def read_welcome(frame: Frame) -> Welcome:
@@ -59,7 +61,16 @@ def read_welcome(frame: Frame) -> Welcome:
         is_closed=body.get("closed") is True,
         is_terminating=body.get("terminating") is not None,
         sessions=tuple(map(_read_session, listed)),
+        noticed=read_flag(body.get("noticed")),
     )
+
+
+def read_noticed(frame: Frame) -> bool | None:
+    """Whether PID 1 knows of a notice, as LAUNCH says; None where it would understand none.
+
+    Raises ProtocolError.
+    """
+    return read_flag(frames.decode_json(frame).get("noticed"))
 
 
 def read_rejection(frame: Frame) -> tuple[str, bool]:

@@ -22,7 +22,14 @@ from et_contract.documents import (
 )
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.blacklisting import Blacklist
-from launcher.broker.bodies import Welcome, read_clock, read_exit, read_pong, read_ranks
+from launcher.broker.bodies import (
+    Welcome,
+    read_clock,
+    read_exit,
+    read_noticed,
+    read_pong,
+    read_ranks,
+)
 from launcher.broker.breaking import Breaks
 from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import EXITS_KEPT, Ledger
@@ -31,6 +38,7 @@ from launcher.broker.hosts import HostList, Verdict
 from launcher.broker.idling import Idleness
 from launcher.broker.launching import Launching
 from launcher.broker.memories import Identity, Memory
+from launcher.broker.notices import Notices
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
 from launcher.broker.relaying import Relay, Wire
@@ -108,12 +116,13 @@ class Broker:
         self._rings = Rings()
         self._graces = Graces(wire)
         self._breaks = Breaks(wire)
+        self._notices = Notices(wire, identity)
         self._kept: Memory | None = None
         self._text: str | None = None
         self._now = now
         self._handlers: dict[int, Callable[[int, Frame], None]] = {
             frames.HOSTS: self._answer_hosts,
-            frames.LAUNCH: self._launching.register,
+            frames.LAUNCH: self._register,
             frames.SCRIPT_DONE: self._launching.finish_script,
             frames.ENDED: self._end,
         }
@@ -134,6 +143,7 @@ class Broker:
             if member.state is MemberState.GONE:
                 self.lose_stream(member.uid)
         self._graces.take(members, now)
+        self._notices.take(config)
         if self._breaks.take(members, now):
             for uid in self.connected:  # what an agent is told, it is told in answer to its PONG
                 self._wire.to_agent(uid, self.build_ping(now))
@@ -152,6 +162,7 @@ class Broker:
             if self.ledger.end_session(uid, ended) and session and not session.is_exited:
                 self._blacklist.note_end(session, ended.code, self._relay.find_cut(uid))
         self._graces.tell(uid, now)
+        self._notices.welcome(uid, noticed=welcome.noticed)  # before what is started there
         self._relay.attach(uid, welcome.sessions)
         if welcome.is_closed:
             self._close(uid)
@@ -166,6 +177,7 @@ class Broker:
         self._relay.detach(uid)
         self._departures.disarm(uid)
         self._breaks.forget(uid)
+        self._notices.forget(uid)
 
     def take_agent_frame(self, uid: str, frame: Frame, now: float) -> None:
         """A frame after WELCOME; raises ProtocolError: drop the stream."""
@@ -237,6 +249,7 @@ class Broker:
         self._watch_idleness(running)
         self._tell(NO_RING, self._rings.advance(ranks, self.hosts.members, now))
         self._keep()
+        self._notices.tell_launcher(self._launching.tell)  # before GO
         self._launching.tell_all(self._text)
 
     def due(self) -> float:
@@ -287,6 +300,10 @@ class Broker:
     def tell_launcher(self, data: bytes) -> bool:
         """Say something to PID 1; whether it is there."""
         return self._launching.tell(data)
+
+    def _register(self, peer: int, frame: Frame) -> None:
+        self._launching.register(peer, frame)
+        self._notices.register(noticed=read_noticed(frame))
 
     def _answer_hosts(self, peer: int, frame: Frame) -> None:
         nonce = str(frames.decode_json(frame).get("nonce") or "")

@@ -17,16 +17,16 @@ What it promises, however often and wherever connections are cut:
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
-from launcher.protocol.bodies import find_fault, read_break
+from launcher.protocol.bodies import find_fault, read_break, read_grace, read_notice
 from launcher.protocol.bridges import Bridges
 from launcher.protocol.closing import Closing
 from launcher.protocol.effects import CloseOutput, Signal, Spawn, Sweep, TellRanks
 from launcher.protocol.fences import Fence
+from launcher.protocol.notices import Notices
 from launcher.protocol.sessions import GONE, REFUSED, Session
 from launcher.protocol.signals import ENDING, KILL, read_signal
 from launcher.protocol.tombstones import Tombstones
@@ -55,6 +55,8 @@ class Agent:
         self.instance = instance
         self.count_ranks: Optional[Callable[[], List[int]]] = None
         """How far those are that run here, where that is known: see launcher/agent/ranks.py."""
+        self.shows_notices = False
+        """Whether scripts here can read of the end of their pod: only then it is told us."""
         self._effects: Effects = []
         self._sessions: Dict[bytes, Session] = {}
         self._tombstones = Tombstones(is_forgetful=is_heir)
@@ -64,6 +66,7 @@ class Agent:
         self._closing = Closing(
             grace=grace, sessions=self._sessions, effects=self._effects, bridges=self._bridges
         )
+        self._notices = Notices(self._effects)
         self._handlers: Dict[int, Callable[[int, Frame, float], None]] = {
             frames.HELLO: self._on_hello,
             frames.PING: self._on_ping,
@@ -71,6 +74,7 @@ class Agent:
             frames.CLOSE_IF_IDLE: self._on_close_if_idle,
             frames.GRACE: self._on_grace,
             frames.BREAK: self._on_break,
+            frames.NOTICE: self._on_notice,
             frames.SPAWN: self._on_spawn,
             frames.RESUME: self._on_resume,
             frames.ACK: self._on_ack,
@@ -144,15 +148,13 @@ class Agent:
         self._closing.close_if_idle()
 
     def _on_grace(self, _connection: int, frame: Frame, now: float) -> None:
-        body: Dict[str, Any] = frames.decode_json(frame)
-        seconds: Any = body.get("seconds")
-        grace: Any = body.get("grace")
-        if not _is_duration(seconds) or not (grace is None or _is_duration(grace)):
-            raise frames.ProtocolError("GRACE without seconds")
-        self._closing.leaving.tell(seconds, grace, now)
+        self._closing.leaving.tell(*read_grace(frame), now)
 
     def _on_break(self, _connection: int, frame: Frame, now: float) -> None:
         self._effects.append(TellRanks(*read_break(frame, now)))
+
+    def _on_notice(self, _connection: int, frame: Frame, now: float) -> None:
+        self._notices.take(*read_notice(frame), now)
 
     def _on_spawn(self, connection: int, frame: Frame, _now: float) -> None:
         body = frames.decode_json(frame)
@@ -312,13 +314,14 @@ class Agent:
 
     def deadline(self) -> Optional[float]:
         """When `tick` is due; None: never."""
-        due = [self._bridges.deadline(), self._closing.deadline()]
+        due = [self._bridges.deadline(), self._closing.deadline(), self._notices.deadline()]
         due += [session.ending.deadline() for session in self._sessions.values()]
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, now: float) -> Effects:
         """Do what is due."""
         self._bridges.tick(now)
+        self._notices.tick(now)
         self._unclaim_without_stream()
         for session in self._sessions.values():
             self._advance(session, now)
@@ -346,6 +349,7 @@ class Agent:
             "closed": self._closing.is_closed,
             "terminating": self._closing.leaving.seconds_left(now),
             "sessions": [session.describe() for session in self._sessions.values()],
+            **({"noticed": self._notices.is_told} if self.shows_notices else {}),
         }
         self._bridges.welcome(body)
 
@@ -388,7 +392,3 @@ class Agent:
     def _lose(self, connection: int, frame: Frame, reason: str, code: int) -> None:
         body = {"reason": reason, "code": code}
         self._bridges.reply(connection, frames.encode_json(frames.LOST, body, frame.session))
-
-
-def _is_duration(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < math.inf

@@ -34,6 +34,12 @@ Survey = namedtuple("Survey", ["signal"])
 TellRanks = namedtuple("TellRanks", ["before", "addresses"])
 """Let the ranks here know that nobody has these addresses any more, as of this monotonic time."""
 
+ShowNotice = namedtuple("ShowNotice", ["text"])
+"""Let scripts here read this of the end of the pod; "" takes it away."""
+
+SignalHandlers = namedtuple("SignalHandlers", ["number"])
+"""Signal every process here that has a handler for it."""
+
 SignalCommand = namedtuple("SignalCommand", ["number"])
 """Signal the process group of the template's own command."""
 

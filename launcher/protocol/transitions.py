@@ -29,7 +29,10 @@ SESSION_FRAMES = ("SPAWN", "RESUME", "ACK", "SIGNAL", "EXIT_ACK")
 CONNECTION: Table = {
     NEW: {"HELLO": WAITING},
     WAITING: {"welcome": HOLDING, **stay(WAITING, "PING", "PONG")},
-    HOLDING: stay(HOLDING, "PING", "PONG", "CLOSE_IF_IDLE", "GRACE", "BREAK", *SESSION_FRAMES),
+    HOLDING: {
+        **stay(HOLDING, "PING", "PONG", "CLOSE_IF_IDLE", "GRACE", "BREAK", "NOTICE"),
+        **stay(HOLDING, *SESSION_FRAMES),
+    },
 }
 
 # ---- a session

@@ -17,6 +17,9 @@ from time import monotonic
 from et_contract import frames, hosts, names
 from launcher.agent import spawning
 from launcher.agent.catching import Caught
+from launcher.agent.noticing import NoticeFile
+from launcher.protocol.bodies import read_notice
+from launcher.protocol.notices import encode_notice
 from launcher.protocol.signals import PASSED
 from launcher.shim import ending, environments, placing, programs
 from launcher.shim.beginnings import Beginnings
@@ -92,6 +95,9 @@ class Launcher:
         self._signals = signals
         self._line = Line(paths.broker, PROMPT_PAUSE, PROMPT_GROWTH)
         self._mirror = placing.Mirror(paths)
+        self._notice = NoticeFile(paths.notice)
+        self._is_noticed = False
+        """Whether we were told of a notice, of whichever pod of the job."""
         self._scripts = Scripts(paths.results, environments.make_script_environment(environ))
         self._command: Optional[int] = None
         """The command's pid, once GO came."""
@@ -229,7 +235,8 @@ class Launcher:
     # ------------------------------------------------------------ the broker
 
     def _opening(self) -> bytes:
-        opening = frames.encode_json(frames.LAUNCH, {"nonce": self._nonce})
+        body = {"nonce": self._nonce, "noticed": self._is_noticed}
+        opening = frames.encode_json(frames.LAUNCH, body)
         if self._code is not None:
             opening += self._encode_end()
         return opening
@@ -263,9 +270,18 @@ class Launcher:
             self._attach(frames.decode_json(frame))
         elif frame.type == frames.DETACH:
             self.agents.detach(frames.decode_json(frame))
+        elif frame.type == frames.NOTICE:
+            self._show_notice(read_notice(frame)[0])
         else:
             name, body = frames.NAMES[frame.type], frames.decode_json(frame)
             raise frames.ProtocolError(f"{name} for PID 1: {body.get('reason')}")
+
+    def _show_notice(self, notice: Optional[Dict[str, Any]]) -> None:
+        self._is_noticed = notice is not None
+        try:
+            self._notice.show(encode_notice(notice))
+        except OSError as error:
+            programs.say(f"cannot tell scripts of the end of pods: {error}")
 
     def _attach(self, worker: Dict[str, Any]) -> None:
         try:

@@ -29,6 +29,7 @@ Paths = namedtuple(
         "kubexec",  # rsh agent of mpirun and horovodrun
         "hostfile",  # `name:slots`, as et-operator wrote it
         "job_hostfile",  # `name slots=n`, for mpirun and DeepSpeed
+        "notice",  # what is said of the ends of pods
         "ssh",  # folder of the agents of workers that are reached by ssh
         "keys",  # folder of the keys for that
         "begun",  # folder of the programs of ours that have begun
@@ -48,6 +49,7 @@ PATHS = Paths(
     kubexec=paths.KUBEXEC,
     hostfile=paths.HOSTFILE,
     job_hostfile=paths.JOB_HOSTFILE,
+    notice=paths.NOTICE_FILE,
 )
 
 

@@ -117,6 +117,11 @@ class RemoteChildren:
         del session, number, spares_group
         return 0
 
+    def notify(self, number: int) -> int:
+        """Nobody in the worker is told of a notice: the launcher alone is."""
+        del number
+        return 0
+
     # ------------------------------------------------------------ inside
 
     def _reap(self) -> Iterator[Tuple[int, int, str]]:

@@ -6,6 +6,7 @@ Broker, agents, bridges and shims are real processes; the API server is the one 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import signal
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from et_contract.documents import MemberState
+from et_contract.documents import MemberState, ToldNotice
 from fakes.apiserver import ROOT
 from fakes.podless import PATIENCE, PodlessJob, pids_of, running, until
 from launcher.broker.streams import HANDSHAKES
@@ -154,6 +155,67 @@ async def test_11_ranks_hear_of_who_is_gone_and_cut_off_nobody_who_has_that_addr
         job.configure(job_worker_2=MemberState.GONE)
         await job.start_broker()
         assert await finish(rank) == (0, b"ended 127.0.0.3\n")
+
+
+LISTENER = """
+import signal, sys
+def hear(number, frame):
+    print("hears of", open(sys.argv[1]).read().count(sys.argv[2]), flush=True)
+signal.signal(signal.SIGUSR1, hear)
+print("listens", flush=True)
+while True:
+    signal.pause()
+"""
+"""Says how often its notice has a text, as often as it is told of one."""
+
+
+async def test_a_script_knows_of_the_end_of_its_worker_whatever_is_cut_or_starts_anew(
+    tmp_path: Path,
+):
+    job = PodlessJob(tmp_path, count=2)
+    lost, other = job.workers
+    notice = job.find_notice(lost)
+
+    def tell(*moments: str) -> None:
+        job.notices = tuple(
+            ToldNotice("it ends", "taint", moment, (f"uid-{lost}",)) for moment in moments
+        )
+        job.notice_signal = "SIGUSR1"
+        job.configure()
+
+    async with running(job):
+        words = [sys.executable, "-c", LISTENER, str(notice), "2026-01-31T12:00:00Z"]
+        rank = await job.start_shim(shlex.join(words), lost)
+        assert await read_line(rank) == b"listens\n"
+        tell("2026-01-31T12:00:00Z")
+        assert await read_line(rank) == b"hears of 2\n"
+        assert not job.find_notice(other).exists()
+
+        await job.kill_broker()
+        await job.start_broker()
+        job.cut()
+        log = tmp_path / f"{lost}.log"
+        tell()
+        await until(lambda: not notice.exists())
+        assert log.read_text().count("have a handler") == 1, "a new broker tells nothing new"
+
+        job.server.is_away = True
+        job.cut()
+        await until(lambda: job.log.count('"event": "stream ended"') >= 4)
+        tell("2026-01-31T12:00:00Z")
+        assert not notice.exists()
+        job.server.is_away = False
+        await until(notice.exists)
+
+        late = "job-worker-2"
+        job.states[late] = MemberState.ACTIVE
+        await job.start_agent(late)
+        job.notices += (ToldNotice("it ends too", "taint", "", (f"uid-{late}",)),)
+        job.configure()
+        shim = await job.start_shim(f"cat {job.find_notice(late)}", late)
+        code, text = await finish(shim)
+        assert (code, json.loads(text)["reason"]) == (0, "it ends too"), "before its first process"
+        rank.terminate()
 
 
 @pytest.mark.point("case-12")

@@ -25,6 +25,7 @@ from et_operator.model.specs import (
     LauncherCreation,
     LossRecovery,
     NoticePolicy,
+    NoticeSignal,
     RestartPolicy,
     StallPolicy,
 )
@@ -126,6 +127,7 @@ def test_nothing_that_the_operator_writes_is_kept_unchecked():
         ("driverStalledPolicy", StallPolicy),
         ("lossRecovery", LossRecovery),
         ("noticePolicy", NoticePolicy),
+        ("noticeSignal", NoticeSignal),
     ],
 )
 def test_the_choices_are_those_of_the_model(field: str, kind: type[StrEnum]):
@@ -143,6 +145,7 @@ def test_the_defaults_are_those_of_the_model():
     assert spec["driverStalledPolicy"]["default"] == defaults["stall_policy"]
     assert spec["lossRecovery"]["default"] == defaults["loss_recovery"]
     assert spec["noticePolicy"]["default"] == defaults["notice_policy"]
+    assert spec["noticeSignal"]["default"] == defaults["notice_signal"]
     assert spec["backoffLimit"]["default"] == defaults["backoff_limit"]
     assert spec["drainTimeoutSeconds"]["default"] == defaults["drain_timeout"].total_seconds()
 

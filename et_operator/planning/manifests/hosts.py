@@ -18,6 +18,7 @@ from et_operator.model.pods import Pod
 from et_operator.model.specs import LossRecovery
 from et_operator.model.statuses import JobStatus, WorkerRecord, WorkerState
 from et_operator.planning.manifests.keys import has_keys
+from et_operator.planning.manifests.notices import build_notices, find_signal
 from et_operator.planning.manifests.owning import build_metadata
 from et_operator.planning.views import View
 
@@ -54,6 +55,8 @@ def build_config(
         members=tuple(members),
         scripts=scripts,
         version=status.runtime.version if status.runtime else 1,
+        notices=build_notices(view, status, members),
+        notice_signal=find_signal(view, status),
     )
 
 

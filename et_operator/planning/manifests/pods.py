@@ -102,13 +102,19 @@ def add_mounts(
 ) -> None:
     """The runtime and our empty directories; a path that the user mounts stays the user's."""
     mounts = list(container.get("volumeMounts") or ())
-    used = {str(mount.get("mountPath", "")).rstrip("/") for mount in mounts}
+    used = find_mounted(container)
     free = {name: path for name, path in empty.items() if path not in used}
     mounts.append(build_runtime_mount())
     mounts += [{"name": name, "mountPath": path} for name, path in free.items()]
     container["volumeMounts"] = mounts
     volumes = list(spec.get("volumes") or ())
     spec["volumes"] = [*volumes, runtime, *({"name": name, "emptyDir": {}} for name in free)]
+
+
+def find_mounted(container: Json) -> set[str]:
+    """Where a container has its mounts, each without a slash at its end."""
+    mounts = container.get("volumeMounts") or ()
+    return {str(mount.get("mountPath", "")).rstrip("/") for mount in mounts}
 
 
 def build_env(job: TrainingJob, epoch: int) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from et_operator.planning.manifests.pods import (
     build_grace,
     build_pod_labels,
     copy_template,
+    find_mounted,
     take_command,
     wrap_command,
 )
@@ -46,12 +47,16 @@ def build_worker(job: TrainingJob, worker: WorkerSpec, *, epoch: int, runtime: R
         spec.setdefault("automountServiceAccountToken", False)
     spec["tolerations"] = _tolerate(spec.get("tolerations") or [])
     container = spec["containers"][0]
+    empty = _EMPTY
     if has_keys(job):
         _serve_ssh(job, spec, epoch)
     else:
         wrap_command(container, "agent")
         add_env(container, [*build_env(job, epoch), build_grace(spec)])
-    add_mounts(spec, container, build_runtime_volume(runtime), _EMPTY)
+        if paths.EDL_DIR not in find_mounted(container):  # what is there else is not ours to write
+            add_env(container, [{"name": names.ENV_NOTICE, "value": paths.NOTICE_FILE}])
+            empty = {**_EMPTY, paths.EDL_VOLUME: paths.EDL_DIR}
+    add_mounts(spec, container, build_runtime_volume(runtime), empty)
     return pod
 
 

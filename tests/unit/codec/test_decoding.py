@@ -19,6 +19,7 @@ from et_operator.model.specs import (
     LauncherCreation,
     LossRecovery,
     NoticePolicy,
+    NoticeSignal,
     RestartPolicy,
     StallPolicy,
 )
@@ -81,6 +82,7 @@ def test_every_field_is_read():
         driverStalledPolicy="Restart",
         lossRecovery="Wait",
         noticePolicy="Eager",
+        noticeSignal="SIGUSR2",
     )
     spec = decode_spec(manifest)
     assert (spec.worker.min_replicas, spec.worker.max_replicas) == (2, 5)
@@ -95,6 +97,7 @@ def test_every_field_is_read():
     assert spec.stall_policy is StallPolicy.RESTART
     assert spec.loss_recovery is LossRecovery.WAIT
     assert spec.notice_policy is NoticePolicy.EAGER
+    assert spec.notice_signal is NoticeSignal.USR2
 
 
 def test_the_identity_is_read_even_of_an_invalid_job():

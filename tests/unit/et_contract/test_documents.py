@@ -10,6 +10,7 @@ import pytest
 
 from et_contract.documents import (
     KNOWS_HELD,
+    MAX_NOTICE,
     MAX_WORKERS,
     HostConfig,
     InvalidDocument,
@@ -18,6 +19,7 @@ from et_contract.documents import (
     Report,
     ScriptResult,
     SessionExit,
+    ToldNotice,
     decode_config,
     decode_report,
     encode_config,
@@ -52,6 +54,54 @@ def test_a_name_may_come_again_when_the_former_is_gone():
 def test_members_that_would_make_a_bad_list_are_refused(other: Member, reason: str):
     with pytest.raises(InvalidDocument, match=reason):
         decode_config(encode_config(make_config(ONE, other)))
+
+
+NOTICE = ToldNotice("AWS takes it back", "taint spot-itn", "2026-01-31T12:00:00Z", ("uid-0", "l"))
+
+
+def test_notices_are_read_as_they_were_written_and_are_not_there_where_nobody_has_any():
+    config = replace(
+        make_config(ONE),
+        notices=(NOTICE, replace(NOTICE, deadline="", pods=("uid-1",))),
+        notice_signal="SIGUSR1",
+    )
+    assert decode_config(encode_config(config)) == config
+    former = json.loads(encode_config(make_config(ONE)))
+    assert not {"notices", "noticeSignal"} & former.keys()
+    assert decode_config(json.dumps(former)) == make_config(ONE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"deadline": "tomorrow"},
+        {"deadline": "2026-01-31T12:00:00.5Z"},
+        {"deadline": "2026-01-31T12:00:00+01:00"},
+        {"deadline": 5},
+        {"pods": None},
+        {"pods": [5]},
+        {"reason": ...},
+        {"source": ...},
+    ],
+)
+def test_a_notice_that_is_none_is_refused(changes: dict[str, Any]):
+    whole = json.loads(encode_config(replace(make_config(ONE), notices=(NOTICE,))))
+    changed = whole["notices"][0] | changes
+    whole["notices"] = [{key: value for key, value in changed.items() if value is not ...}]
+    with pytest.raises(InvalidDocument):
+        decode_config(json.dumps(whole))
+
+
+def test_words_of_a_notice_are_bounded_and_a_signal_that_is_not_known_is_none():
+    whole = json.loads(encode_config(replace(make_config(ONE), notices=(NOTICE,))))
+    whole["notices"][0] |= {"reason": "\x1b[2J" + "x" * 5000, "source": "\ud800" * 5000}
+    for signal in ("SIGKILL", 9, ["SIGUSR1"], None):
+        config = decode_config(json.dumps(whole | {"noticeSignal": signal}))
+        assert config.notice_signal == ""
+        [notice] = config.notices
+        assert (len(notice.reason), len(notice.source)) == (MAX_NOTICE, MAX_NOTICE)
+        assert notice.reason.startswith("xxx")
+        assert decode_config(encode_config(config)) == config
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"epoch": Infinity}', "[]", "{}", '"'])

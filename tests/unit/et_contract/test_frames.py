@@ -75,4 +75,5 @@ def test_every_frame_type_has_its_name() -> None:
     assert frames.NAMES[1] == "HELLO"
     assert frames.NAMES[28] == "DETACH"
     assert frames.NAMES[31] == "BREAK"
-    assert sorted(frames.NAMES) == list(range(1, 32))
+    assert frames.NAMES[32] == "NOTICE"
+    assert sorted(frames.NAMES) == list(range(1, 33))

@@ -177,6 +177,26 @@ def test_every_mount_has_its_volume() -> None:
             assert {m["name"] for m in container["volumeMounts"]} <= set(volumes)
 
 
+def test_a_worker_has_a_place_for_its_notice_which_its_agent_knows() -> None:
+    pod = make_worker(make_template())
+    container = pod["spec"]["containers"][0]
+    assert env_of(container)[names.ENV_NOTICE] == "/etc/edl/notice" == paths.NOTICE_FILE
+    assert {"name": paths.EDL_VOLUME, "mountPath": paths.EDL_DIR} in container["volumeMounts"]
+    assert {"name": paths.EDL_VOLUME, "emptyDir": {}} in pod["spec"]["volumes"]
+
+
+def test_what_a_worker_mounts_there_stays_its_own() -> None:
+    mount = {"name": "mine", "mountPath": "/etc/edl/"}
+    template = make_template(volumeMounts=[mount])
+    template["spec"]["volumes"] = [{"name": "mine", "emptyDir": {}}]
+    spec = make_worker(template)["spec"]
+    assert [m for m in spec["containers"][0]["volumeMounts"] if "etc/edl" in m["mountPath"]] == [
+        mount
+    ]
+    assert paths.EDL_VOLUME not in {volume["name"] for volume in spec["volumes"]}
+    assert names.ENV_NOTICE not in env_of(spec["containers"][0]), "nothing is written there"
+
+
 @pytest.mark.parametrize("name", ["job", "job-worker-x", "job-worker-07", "other-worker-3"])
 def test_a_worker_is_called_after_its_job_or_not_made(name: str) -> None:
     with pytest.raises(ValueError, match=name):

@@ -16,6 +16,7 @@ from et_contract.documents import (
     MemberState,
     Report,
     ScriptOrder,
+    ToldNotice,
     encode_report,
 )
 from et_contract.pods import MAX_INDEX, MAX_JOB_NAME, build_worker_name
@@ -167,6 +168,7 @@ def test_its_config_is_one_config_map() -> None:
     member = Member("", UID, MAX_SLOTS, MemberState.DRAINING, "c" * 63, ips=(address, address))
     active = [replace(member, name=n, uid=n, state=MemberState.ACTIVE) for n in NAMES]
     hosts = ",".join(f"{name}:{MAX_SLOTS}" for name in NAMES)
+    moment = "2026-01-31T12:00:00Z"
     order = ScriptOrder(UID, "x" * 4096, hosts, (("A", "v" * MAX_ENV),), MAX_INDEX)
     config = HostConfig(
         "j" * MAX_JOB_NAME,
@@ -178,9 +180,15 @@ def test_its_config_is_one_config_map() -> None:
         1,
         tuple(active),
         (order,),
+        notices=tuple(
+            ToldNotice("r" * MAX_REMEMBERED, "s" * MAX_REMEMBERED, moment, (uid,))
+            for uid in (UID, *NAMES)
+        ),
+        notice_signal="SIGUSR1",
     )
     data = encode_config_data(config)
-    assert sum(len(key) + len(text.encode()) for key, text in data.items()) < CONFIG_MAP
+    size = sum(len(key) + len(text.encode()) for key, text in data.items())
+    assert size < CONFIG_MAP, size
 
 
 def test_its_report_has_room_for_what_is_known_of_each_worker() -> None:

@@ -63,6 +63,14 @@ def test_each_role_sees_its_own_keys_and_its_other_containers_none() -> None:
     }
 
 
+def test_workers_have_no_place_for_a_notice_of_which_the_launcher_alone_is_told() -> None:
+    created = find_created(make_world())
+    container = created["Pod job-worker-0"]["spec"]["containers"][0]
+    assert paths.EDL_VOLUME not in find_mounts(container)
+    assert names.ENV_NOTICE not in str(container)
+    assert paths.EDL_VOLUME in find_mounts(created["Pod job-launcher"]["spec"]["containers"][0])
+
+
 def test_a_worker_runs_sshd_and_needs_no_python() -> None:
     world = make_world()
     template = world.job.spec.worker.template if world.job.spec else {}

@@ -183,3 +183,25 @@ def test_the_number_of_a_session_that_ended_long_ago_means_it_no_more(proc: Proc
     assert proc.count(ONE) == 1
     proc.end(201)
     assert proc.count(ONE) == 0
+
+
+def test_whoever_is_not_below_us_or_says_nothing_of_handlers_is_not_signalled(proc: Proc) -> None:
+    """None of these is there: who signalled one would end what has that number by now."""
+    alive = proc.folder / str(2**22 + 7)
+    mask = "SigCgt:\t{}\nCapInh:\t0000000000000000\n"
+    for pid, parent, caught in (
+        (2**22 + 1, OWN, "0000000000000000"),
+        (2**22 + 2, OWN, "0000000000000800"),
+        (2**22 + 3, OWN, "odd"),
+        (2**22 + 4, 0, "0000000000000200"),
+        (2**22 + 5, 2**22 + 6, "0000000000000200"),
+        (2**22 + 6, 2**22 + 5, "0000000000000200"),
+    ):
+        proc.add(pid, parent=parent)
+        (proc.folder / str(pid) / "status").write_text("Name:\tx\n" + mask.format(caught))
+    proc.add(2**22 + 8, state="Z")
+    proc.add(int(alive.name))
+    assert proc.surveyor.notify(10) == 0
+    proc.add(2**22 + 9, parent=2**22 + 1)
+    (proc.folder / str(2**22 + 9) / "status").write_text("Name:\tx\n" + mask.format("200"))
+    assert proc.surveyor.notify(10) == 1

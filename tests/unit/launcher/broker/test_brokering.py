@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from et_contract import frames
-from et_contract.documents import HostConfig, Member, MemberState, Report, ScriptOrder, SessionExit
+from et_contract.documents import (
+    HostConfig,
+    Member,
+    MemberState,
+    Report,
+    ScriptOrder,
+    SessionExit,
+    ToldNotice,
+)
 from et_contract.frames import Frame, ProtocolError
 from et_contract.tails import LastLines
 from launcher.broker.bodies import KnownSession, Welcome
@@ -611,6 +619,44 @@ def test_agents_are_asked_for_their_clock_when_a_member_is_gone_and_told_in_answ
     rig.welcome(0)
     rig.hear(0, frames.PONG, sent=rig.now, clock=520.0)
     assert rig.agents.count(("uid-0", "BREAK")) == 2
+
+
+def test_who_ends_is_told_before_anything_is_started_there_and_pid_1_before_the_command():
+    rig = BrokerRig()
+    told = ToldNotice("it ends", "taint", "", ("uid-0",))
+    rig.peer(SHIM, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    rig.peer(PID1, frames.LAUNCH, nonce="nonce", noticed=False)
+    assert rig.peers == []
+    rig.configure({0: ACTIVE, 1: ACTIVE}, notices=(told,))
+    rig.welcome(0, replace(NOBODY, noticed=False))
+    rig.welcome(1)
+    assert [name for uid, name in rig.agents if uid == "uid-0"] == ["NOTICE", "SPAWN"]
+    assert ("uid-1", "NOTICE") not in rig.agents
+    assert rig.go() == ["NOTICE", "GO"]
+    rig.agents = []
+    rig.broker.lose_stream("uid-0")
+    rig.configure({})
+    assert rig.agents == []
+    rig.welcome(0, replace(NOBODY, noticed=True))
+    assert rig.agents[0] == ("uid-0", "NOTICE")
+    assert rig.go() == ["NOTICE"]
+
+
+def test_a_command_that_starts_at_once_finds_its_notice_there():
+    rig = BrokerRig()
+    told = ToldNotice("it ends", "taint", "", ("launcher-uid",))
+    rig.configure({0: ACTIVE, 1: ACTIVE}, notices=(told,))
+    rig.welcome(0)
+    rig.welcome(1)
+    rig.peer(PID1, frames.LAUNCH, nonce="nonce", noticed=False)
+    assert rig.go() == ["NOTICE", "GO"]
+
+
+def test_a_former_agent_and_a_former_pid_1_hear_of_no_notice():
+    rig = make_started()
+    rig.configure({}, notices=(ToldNotice("it ends", "taint", "", ("uid-0",)),))
+    assert ("uid-0", "NOTICE") not in rig.agents
+    assert "NOTICE" not in {name for _, name, _ in rig.peers}
 
 
 def test_a_terminating_worker_is_off_the_list_without_the_operator():

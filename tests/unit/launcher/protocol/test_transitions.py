@@ -24,6 +24,10 @@ FRAMES = {
     "CLOSE_IF_IDLE": {},
     "GRACE": {"seconds": 30.0},
     "BREAK": {"addresses": ["10.0.0.1"], "before": 0.0},
+    "NOTICE": {
+        "notice": {"reason": "r", "source": "s", "deadline": None, "pods": {"w": None}},
+        "signal": "SIGUSR1",
+    },
     "SPAWN": {"host": "h", "command": "c"},
     "RESUME": {"instance": "i", "received": [0, 0]},
     "ACK": {},

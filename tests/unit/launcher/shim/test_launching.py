@@ -38,6 +38,7 @@ def paths(tmp_path: Path, broker: FakeBroker) -> placing.Paths:
         kubexec=str(tmp_path / "mpi" / "kubexec.sh"),
         hostfile=str(tmp_path / "etc" / "hostfile"),
         job_hostfile=str(tmp_path / "job" / "hostfile"),
+        notice=str(tmp_path / "etc" / "notice"),
         begun=str(tmp_path / "begun"),
     )
 
@@ -439,6 +440,55 @@ def test_a_restarted_broker_is_met_again_and_hears_the_end(
     peer.expect(frames.LAUNCH)
     assert ended(peer) == 4
     assert process.wait(20) == 4
+
+
+NOTICE = {
+    "reason": "AWS takes it back",
+    "source": "taint spot-itn",
+    "deadline": "2026-01-31T12:00:00Z",
+    "pods": {"job-worker-0": "2026-01-31T12:00:00Z", "job-launcher": None},
+}
+
+
+def test_a_notice_is_there_before_the_command_and_is_told_whoever_asks_next(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    notice = Path(paths.notice)
+    notice.parent.mkdir()
+    notice.write_text("of a container before this one")
+    script = f"cat {notice}; while test -e {notice}; do sleep 0.05; done; echo gone; exit 3"
+    process = run_launcher(start, paths, "sh", "-c", script)
+    peer = broker.accept()
+    assert peer.body(frames.LAUNCH)["noticed"] is False
+    assert not notice.exists()
+    peer.send(frames.NOTICE, {"notice": NOTICE})
+    peer.send(frames.GO, {"hosts": HOSTS})
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline()) == NOTICE
+    broker.restart()
+    peer = broker.accept()
+    assert peer.body(frames.LAUNCH)["noticed"] is True
+    peer.send(frames.NOTICE)
+    assert ended(peer) == 3
+    assert process.communicate(timeout=20)[0] == b"gone\n"
+
+
+def test_a_notice_that_is_none_ends_the_connection_and_one_that_cannot_be_written_nothing(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    Path(paths.notice).mkdir(parents=True)
+    process = run_launcher(start, paths, "true")
+    peer = broker.accept()
+    peer.expect(frames.LAUNCH)
+    peer.send(frames.NOTICE, {"notice": {"reason": "no more"}})
+    assert peer.receive() is None
+    peer = broker.accept()
+    assert peer.body(frames.LAUNCH)["noticed"] is False
+    peer.send(frames.NOTICE, {"notice": NOTICE})
+    peer.send(frames.GO, {"hosts": HOSTS})
+    assert ended(peer) == 0
+    said = process.communicate(timeout=20)[1]
+    assert b"cannot tell scripts of the end of pods" in said
 
 
 def test_a_broker_that_never_hears_of_the_end_does_not_hold_it_up(
