@@ -32,6 +32,7 @@ from et_operator.model.shortages import Shortage
 from et_operator.model.statuses import (
     Backoff,
     JobStatus,
+    LauncherMove,
     Leaving,
     Runtime,
     ScalingKind,
@@ -137,6 +138,7 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
             )
             for _ in range(MOST)
         ),
+        launcher_move=LauncherMove(UID, 1, "r" * 2 * MAX_REMEMBERED, START),
         given_up=GivenUp(1, (Moment(START, 3 * MAX_WORKERS),) * 62, START),
     )
 

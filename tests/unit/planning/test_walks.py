@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from et_contract.admissions import AdmissionState, Elasticity
+from et_contract.pods import Role
 from et_kube.notices import Notice, NoticeKind
 from et_operator.model.admissions import Admission
 from et_operator.model.avoiding import list_avoided
 from et_operator.model.conditions import find_condition
 from et_operator.model.names import ANNOTATION_RENEWED
-from et_operator.model.pods import Node, Termination
+from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import JobSpec, LauncherCreation, NoticePolicy, RestartPolicy
 from et_operator.model.statuses import ScalingKind, WorkerState
@@ -79,9 +80,16 @@ class Walk(ModelWorld):
         """Pods come to run on nodes that they do not keep off."""
         for name, pod in list(self.pods.items()):
             free = set(self.nodes) - set(list_avoided(pod.avoids))
+            if pod.role is Role.LAUNCHER and not self.is_bound(pod):
+                free = free or set(self.nodes)
             heard = sorted(node for node in free if not self.nodes[node].is_unreachable)
             if heard and pod.phase == "Pending" and not pod.is_deleting:
                 self.run(name, node=heard[(number + (pod.index or 0)) % len(heard)])
+
+    def is_bound(self, launcher: Pod) -> bool:
+        """Whether a launcher is kept off nodes; any other only prefers others."""
+        move = self.status.launcher_move
+        return move is not None and move.epoch + 1 == launcher.epoch
 
     def ask(self, kind: ScalingKind, **changes: Any) -> None:
         name = f"s{len(self.scalings)}-{len(self.log)}"
@@ -158,6 +166,11 @@ def say(world: Walk, number: int) -> None:
 def say_of_pod(world: Walk, number: int) -> None:
     if name := world.choose(number):
         world.put(name, notice=make_notice(world, number | 1))
+
+
+def say_of_launcher(world: Walk, number: int) -> None:
+    if world.launcher is not None:
+        world.put(world.launcher.name, notice=make_notice(world, number | 1))
 
 
 def renew(world: Walk, number: int) -> None:
@@ -255,7 +268,19 @@ EVENTS: tuple[Event, ...] = (
     *(wait, settle, settle, lambda w, _: w.step(), scale_in),
     *(Walk.schedule, Walk.schedule, lambda w, n: w.serve(close=n % 2 == 0, list_new=n % 3 != 0)),
     *(lambda w, _: w.serve(), lambda w, _: w.reap(), fail_worker, delete_worker, vanish),
-    *(end_launcher, lose_node, bring_node, say, say, say_of_pod, renew, renew, use_up, cancel),
+    *(
+        end_launcher,
+        lose_node,
+        bring_node,
+        say,
+        say,
+        say_of_pod,
+        say_of_launcher,
+        renew,
+        renew,
+        use_up,
+        cancel,
+    ),
     *(name_victims, change_admission, change_admission, spoil, lose_document, lose_rights),
     *(set_clock, refuse, edit, end_beside_others),
     lambda w, n: w.edit(replicas=2 + n % 5),
