@@ -9,6 +9,7 @@ from enum import StrEnum
 from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import Json
+from et_operator.model.scripts import NoticeScript
 
 
 class AttachMode(StrEnum):
@@ -108,6 +109,7 @@ class JobSpec:
     loss_recovery: LossRecovery = LossRecovery.FAST
     notice_policy: NoticePolicy = NoticePolicy.FIRM
     scripts: ScriptRight = ScriptRight.FILES
+    notice_script: NoticeScript | None = None
     launcher: str = "other"
     """Which one its command starts, as et_contract/starters.py names it."""
     is_elastic: bool = True

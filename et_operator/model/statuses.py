@@ -187,13 +187,19 @@ class LauncherMove:
     """That a launcher ends before its node does, so that another one takes its place elsewhere.
 
     `uid` is its pod, `epoch` its own, `reason` of which node, or of which pod, what is said and by
-    which sign; `at` is when it was decided.
+    which sign; `at` is when it was decided. None: it was not, but the job's script runs for that
+    in it, or has: since when it was to (`started`), for which `word`, with which `deadline`, and
+    its exit `code`, as far as it has ended.
     """
 
     uid: str
     epoch: int
     reason: str
-    at: datetime
+    at: datetime | None = None
+    deadline: datetime | None = None
+    word: str = ""
+    started: datetime | None = None
+    code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

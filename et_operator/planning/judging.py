@@ -211,7 +211,9 @@ def _judge_pod(view: View, pod: Pod | None) -> Verdict:
 def _find_move(view: View, pod: Pod | None) -> Verdict | None:
     """What is said of an end that was decided here, for its node's; None for any other."""
     move = view.status.launcher_move
-    if move is None or move.uid != view.status.launcher_uid or (pod and not pod.is_deleting):
+    if move is None or move.at is None or move.uid != view.status.launcher_uid:
+        return None
+    if pod is not None and not pod.is_deleting:
         return None
     message = f"{view.launcher_name} was moved off its node before that ends: {move.reason}"
     return _lose("LauncherMoved", message, is_taken=True)

@@ -316,6 +316,7 @@ BAD_CHOICES = [
         ("driverStalledPolicy", "Wait", "Unsupported value", "must be one of Ignore, Restart"),
         ("lossRecovery", "Slow", "Unsupported value", "must be one of Fast, Wait"),
         ("noticePolicy", "Soft", "Unsupported value", "must be one of Firm, Eager"),
+        ("noticeScript", "/save.sh", "must be of type object", "must be an object"),
         ("suspend", "yes", "must be of type boolean", "must be true or false"),
     ]
 ]

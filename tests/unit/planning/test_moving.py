@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from et_contract.admissions import MAX_NODES, AdmissionState
-from et_contract.names import build_report_name
+from et_contract.documents import ScriptOrder, ScriptResult
+from et_contract.names import ENV_DEADLINE, build_report_name
 from et_kube.resources import CONFIG_MAPS, Json
 from et_operator.model.actions import Delete
 from et_operator.model.admissions import Admission
 from et_operator.model.names import ANNOTATION_AVOIDS
 from et_operator.model.pods import Node
-from et_operator.model.specs import NoticePolicy, RestartPolicy
+from et_operator.model.scripts import NoticeScript
+from et_operator.model.specs import NoticePolicy, RestartPolicy, ScriptRight
 from et_operator.model.statuses import Failures, ScalingKind
 from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling, make_template
 from tests.unit.planning.test_noticing import (
@@ -532,3 +534,222 @@ def test_what_is_said_and_by_whom_is_remembered_within_bounds() -> None:
     assert move is not None
     assert len(move.reason) <= 192
     assert move.at >= START
+
+
+# ------------------------------------------------------------------ its script
+SCRIPT = NoticeScript("/job/save.sh", timedelta(seconds=50))
+
+
+def find_orders(world: ModelWorld) -> list[ScriptOrder]:
+    assert world.config is not None
+    return list(world.config.scripts)
+
+
+def answer(world: ModelWorld, code: int | None, output: str = "") -> None:
+    """The script that was ordered has ended."""
+    [order] = find_orders(world)
+    assert world.report is not None
+    results = {**world.report.scripts, order.id: ScriptResult(code, output)}
+    world.report = replace(world.report, scripts=results)
+    world.settle()
+
+
+def test_its_script_runs_once_and_when_it_has_ended_the_launcher_ends() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    [order] = find_orders(world)
+    pod = world.pods[LAUNCHER]
+    assert order == ScriptOrder(
+        id=f"notice/{pod.uid}/2026-01-01T13:00:01.123456Z",
+        script="/job/save.sh",
+        hosts=LAUNCHER,
+        env=((ENV_DEADLINE, str(int(world.now.timestamp()) + 120)),),
+        timeout_seconds=50,
+        is_shell=False,
+    )
+    assert "spec.noticeScript runs" in told(world, "NoticeScript")[0]
+    assert "; once spec.noticeScript has ended, or at 2026-01-01T13:01:41Z it ends" in find_words(
+        world
+    )
+    world.wait(30)
+    world.settle()
+    assert not is_moved(world)
+    answer(world, 0)
+    assert is_moved(world)
+    assert find_orders(world) == []
+    assert told(world, "ScriptFailed") == []
+
+
+def test_whatever_it_does_the_launcher_ends_at_its_moment() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    world.wait(100)
+    world.settle()
+    assert is_moved(world)
+    [message] = told(world, "LauncherMoved")
+    assert "it ends now, before spec.noticeScript has ended, and another" in message
+
+
+@pytest.mark.parametrize("code", [7, None])
+def test_a_script_that_fails_changes_nothing_but_is_told(code: int | None) -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    answer(world, code, "no room\n")
+    assert is_moved(world)
+    [message] = told(world, "ScriptFailed")
+    assert message == f"spec.noticeScript ended with exit code {code or 124}: no room"
+
+
+def test_where_nobody_says_when_it_has_its_time() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    [order] = find_orders(world)
+    assert order.env == ((ENV_DEADLINE, ""),)
+    world.wait(59)
+    world.settle()
+    assert not is_moved(world)
+    world.wait(1)
+    world.settle()
+    assert is_moved(world)
+
+
+def test_where_no_time_is_left_the_launcher_ends_without_it() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 15))
+    world.settle()
+    assert is_moved(world)
+    assert "before spec.noticeScript has run" in told(world, "LauncherMoved")[0]
+    assert told(world, "NoticeScript") == []
+
+
+def test_it_runs_ten_minutes_ahead_at_the_earliest() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 3600))
+    world.settle()
+    world.wait(3600 - 620 - 1)
+    world.settle()
+    assert find_orders(world) == []
+    world.wait(1)
+    world.settle()
+    assert len(find_orders(world)) == 1
+
+
+def test_two_words_run_it_once_and_one_that_is_taken_back_runs_no_more() -> None:
+    world = start(notice_script=SCRIPT)
+    first, second = leave_in(world, 120), replace(AT_ONCE, deadline=leave_in(world, 90).deadline)
+    say(world, "n2", first)
+    world.settle()
+    [order] = find_orders(world)
+    world.nodes["n2"] = replace(world.nodes["n2"], notice=second, notices=(second, first))
+    world.wait(1)
+    world.settle()
+    assert find_orders(world) == [order]
+    world.nodes["n2"] = Node("n2")
+    world.settle()
+    assert find_orders(world) == []
+    assert world.status.launcher_move is None
+    world.wait(600)
+    world.settle()
+    assert not is_moved(world)
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    [again] = find_orders(world)
+    assert again.id != order.id
+
+
+def test_one_that_stays_has_it_run_too_for_nothing_else_is_left() -> None:
+    world = start(notice_script=SCRIPT)
+    for node in world.nodes:
+        say(world, node, leave_in(world, 120))
+    world.settle()
+    answer(world, 0)
+    world.wait(110)
+    world.settle()
+    assert not is_moved(world)
+    assert find_orders(world) == []
+    assert len(told(world, "NoticeScript")) == 1
+
+
+def test_and_is_moved_at_once_when_it_has_somewhere_to_go() -> None:
+    world = start(notice_script=SCRIPT)
+    for node in world.nodes:
+        say(world, node, leave_in(world, 120))
+    world.settle()
+    answer(world, 0)
+    world.nodes["n4"] = Node("n4")
+    world.wait(30)
+    world.settle()
+    assert is_moved(world)
+
+
+def test_a_launcher_that_runs_nothing_yet_runs_no_script() -> None:
+    world = ModelWorld(make_job(2, notice_script=SCRIPT))
+    world.nodes["n3"] = Node("n3")
+    world.settle()
+    world.put(LAUNCHER, node="n2")
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    world.wait(10)
+    world.settle()
+    assert LAUNCHER not in world.pods
+    assert find_orders(world) == []
+
+
+def test_a_soft_word_runs_no_script() -> None:
+    world = start(notice_script=SCRIPT, notice_policy=NoticePolicy.EAGER)
+    say(world, "n2", CORDON)
+    world.settle()
+    assert find_orders(world) == []
+
+
+def test_shell_text_is_run_as_such_where_the_job_allows_it() -> None:
+    script = NoticeScript("save --all; sync")
+    world = start(notice_script=script, scripts=ScriptRight.SHELL)
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    [order] = find_orders(world)
+    assert (order.script, order.is_shell) == ("save --all; sync", True)
+
+
+def test_without_it_from_then_on_it_is_not_waited_for() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    world.edit(notice_script=None)
+    world.settle()
+    assert find_orders(world) == []
+    assert is_moved(world)
+
+
+def test_a_launcher_that_fails_while_it_runs_is_none_that_was_moved() -> None:
+    world = start(notice_script=SCRIPT, restart_policy=RestartPolicy.ON_FAILURE)
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    world.finish(1)
+    world.settle()
+    world.wait(2)
+    second = find_launcher(world, SECOND)
+    assert list_kept_off(second) == [], "as any other it prefers nodes that stay"
+    assert world.status.failures == Failures(user=1)
+    assert find_orders(world) == []
+
+
+def test_while_a_scalings_script_runs_both_are_ordered() -> None:
+    world = start(2, notice_script=SCRIPT)
+    scaling = make_scaling(
+        ScalingKind.OUT, "more", count=1, created=world.now, script="/job/announce.sh"
+    )
+    world.add(scaling)
+    for _ in range(3):
+        world.settle()
+        world.run(node="n1")
+        world.settle()
+        world.serve()
+    world.settle()
+    say(world, "n2", leave_in(world, 120))
+    world.settle()
+    assert [order.script for order in find_orders(world)] == ["/job/announce.sh", "/job/save.sh"]

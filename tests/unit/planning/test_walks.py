@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from et_contract.admissions import AdmissionState, Elasticity
+from et_contract.documents import ScriptResult
 from et_contract.pods import Role
 from et_kube.notices import Notice, NoticeKind
 from et_operator.model.admissions import Admission
@@ -23,6 +24,7 @@ from et_operator.model.avoiding import list_avoided
 from et_operator.model.conditions import find_condition
 from et_operator.model.names import ANNOTATION_RENEWED
 from et_operator.model.pods import Node, Pod, Termination
+from et_operator.model.scripts import NoticeScript
 from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import JobSpec, LauncherCreation, NoticePolicy, RestartPolicy
 from et_operator.model.statuses import ScalingKind, WorkerState
@@ -37,6 +39,7 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"minimum": 1, "notice_policy": NoticePolicy.EAGER},
     {"minimum": 2, "command_least": 2},
     {"launcher_creation": LauncherCreation.WAIT_FOR_WORKERS_READY},
+    {"minimum": 1, "notice_script": NoticeScript("/job/save.sh")},
     {"queue": "q"},
     {"queue": "q", "minimum": 1, "elasticity": Elasticity.FIXED},
 )
@@ -178,6 +181,12 @@ def renew(world: Walk, number: int) -> None:
     world.job = replace(world.job, annotations={ANNOTATION_RENEWED: wish})
 
 
+def end_script(world: Walk, number: int) -> None:
+    if world.report is not None and world.config is not None:
+        ended = {order.id: ScriptResult(number % 2, "") for order in world.config.scripts}
+        world.report = replace(world.report, scripts={**world.report.scripts, **ended})
+
+
 def use_up(world: Walk, number: int) -> None:
     if world.report is not None and (name := world.choose(number)):
         uid = world.pods[name].uid
@@ -282,7 +291,7 @@ EVENTS: tuple[Event, ...] = (
         cancel,
     ),
     *(name_victims, change_admission, change_admission, spoil, lose_document, lose_rights),
-    *(set_clock, refuse, edit, end_beside_others),
+    *(set_clock, refuse, edit, end_beside_others, end_script),
     lambda w, n: w.edit(replicas=2 + n % 5),
     lambda w, n: w.edit(suspend=n % 2 == 0),
     lambda w, n: w.ask(ScalingKind.OUT, count=1 + n % 2, timeout=timedelta(seconds=30 + n)),
