@@ -216,9 +216,9 @@ def _find_bar(standing: Standing, pod: Pod, notice: Notice) -> str:
 
 
 def _find_latest(standing: Standing, pod: Pod, notice: Notice) -> datetime:
-    """When it ends: once its script has ended, if one runs, or at the moment that has come by then.
+    """When it ends: by now if its script has ended; else at its moment, whatever runs.
 
-    Where nobody says until when it may go on, the script has its time.
+    Where nobody says until when it may go on, a script has its time.
     """
     move, (moment, end) = _find_own(standing, pod), _find_moment(standing, pod, notice)
     script = standing.spec.notice_script
@@ -230,7 +230,7 @@ def _find_latest(standing: Standing, pod: Pod, notice: Notice) -> datetime:
 
 
 def _find_moment(standing: Standing, pod: Pod, notice: Notice) -> tuple[datetime, datetime | None]:
-    """When it ends, whatever runs in it: at once where nobody says until when; and until when.
+    """When it ends at the latest, at once where nobody says until when; and until when.
 
     Where not all nodes that end can be named to the next one, a young one stays for a while.
     """

@@ -143,7 +143,7 @@ def decide_live(draft: Draft) -> None:
     yield_room(draft)
     # after all who may have begun to leave, but for those who are surplus: these may wait a pass
     watch_drains(draft)
-    # after the notices were noted, from which it counts; who only stays does not matter to it
+    # after the workers, with whom what is said was noted; before the config, which has its script
     note_move(draft)
     # after all that changed the number or let somebody leave: it fills or drops what is left over
     keep_roster(draft, vacancies)

@@ -553,7 +553,21 @@ async def has_its_launcher_moved_before_its_node_ends(world: SimulatedWorld) -> 
     await world.settle(timedelta(minutes=12))
     status = world.status(TRAINING_JOBS, "train")
     assert (status["epoch"], status["failures"]["user"]) == (2, 0)
-    assert status["launcherMove"]["epoch"] == 1
+
+
+async def has_its_script_run_before_its_launcher_ends(world: SimulatedWorld) -> None:
+    await start(world, noticeScript={"script": "/job/save.sh"})
+    moment = world.clock.now() + timedelta(minutes=9)
+    say_that_it_leaves(world, "train-launcher", 9)
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    assert world.clock.now() < moment - timedelta(minutes=5), "its script had ended"
+    await world.until(
+        lambda: world.phase() == "Running" and world.broker.find_hosts("train") == world.workers()
+    )
+    await world.settle(timedelta(minutes=12))
+    status = world.status(TRAINING_JOBS, "train")
+    assert (status["epoch"], status["failures"]["user"]) == (2, 0)
+    assert {hosts for _, hosts in world.broker.scripts_run} == {"train-launcher"}
 
 
 async def gives_up_when_the_command_fails_again_and_again(world: SimulatedWorld) -> None:
@@ -647,6 +661,7 @@ LIVES: dict[str, Life] = {
         waits_in_the_middle_of_a_scale_in,
         starts_again_when_the_node_of_its_launcher_is_lost,
         has_its_launcher_moved_before_its_node_ends,
+        has_its_script_run_before_its_launcher_ends,
         gives_up_when_the_command_fails_again_and_again,
         takes_a_name_that_another_job_had,
         leaves_alone_what_is_not_its_own,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from et_contract.admissions import MAX_NODES, AdmissionState
-from et_contract.documents import ScriptOrder, ScriptResult
+from et_contract.documents import DRIVER_STALLED, ScriptOrder, ScriptResult
 from et_contract.names import ENV_DEADLINE, build_report_name
 from et_kube.resources import CONFIG_MAPS, Json
 from et_operator.model.actions import Delete
@@ -18,7 +18,7 @@ from et_operator.model.admissions import Admission
 from et_operator.model.names import ANNOTATION_AVOIDS
 from et_operator.model.pods import Node
 from et_operator.model.scripts import NoticeScript
-from et_operator.model.specs import NoticePolicy, RestartPolicy, ScriptRight
+from et_operator.model.specs import NoticePolicy, RestartPolicy, ScriptRight, StallPolicy
 from et_operator.model.statuses import Failures, ScalingKind
 from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling, make_template
 from tests.unit.planning.test_noticing import (
@@ -289,6 +289,31 @@ def test_a_job_that_is_held_is_not_moved_and_goes_on_as_it_would(
     assert told(world, "LauncherMoved") == []
     assert is_moved(world), "for all its pods end"
     assert world.status.launcher_move is None
+
+
+def test_one_that_hangs_and_is_replaced_for_that_is_none_that_was_moved() -> None:
+    world = start(stall_policy=StallPolicy.RESTART)
+    assert world.report is not None
+    world.report = replace(world.report, problems={DRIVER_STALLED: "it hangs"})
+    world.settle()
+    world.wait(60)
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert world.status.epoch == 2
+    assert told(world, "LauncherMoved") == []
+
+
+def test_a_job_that_is_suspended_meanwhile_begins_anew_as_any_other() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    assert is_moved(world)
+    suspend(world)
+    world.settle()
+    end_launcher(world)
+    world.reap()
+    world.edit(suspend=False)
+    assert list_kept_off(find_launcher(world, SECOND)) == []
 
 
 def test_a_job_in_a_queue_is_moved_within_what_it_was_given() -> None:
