@@ -32,9 +32,9 @@ def leaving(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Say that a node ends, at once unless it is said when: its workers are moved before.
+    """Say that a node ends, at once unless it is said when: who runs there is moved before.
 
-    Where you may not change nodes, the workers of the namespace that are there are told instead.
+    Where you may not change nodes, the jobs' pods of the namespace that are there are told instead.
     """
     if in_ and at:
         raise typer.BadParameter("give one of --in and --at")

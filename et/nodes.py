@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from et.clusters import Cluster
 from et.errors import FORBIDDEN, EtError, explain
 from et.screens import Screen
-from et_contract.pods import Role
 from et_kube.errors import Conflict, KubeError, NotFound, Refused
 from et_kube.notices import LEAVING_AT, LEAVING_REASON, MAX_WORDS, is_long_over
 from et_kube.resources import NODES, PODS, Json, Ref, is_name
@@ -107,20 +106,20 @@ async def _tell(
 
 
 async def _tell_pods(cluster: Cluster, screen: Screen, node: str, body: Json, what: str) -> None:
-    """Each worker there that one may change: for who has no right on nodes."""
+    """Each pod of a job there that one may change: for who has no right on nodes."""
     found = await cluster.api.list(PODS, cluster.namespace, label_selector=SELECTOR_OURS)
     pods = [pod for item in found.items if (pod := decode_pod(item)) is not None]
-    workers = [pod for pod in pods if pod.role is Role.WORKER and pod.node == node]
-    if not workers:
+    affected = [pod for pod in pods if pod.node == node]
+    if not affected:
         raise EtError(
-            f"you may not change nodes, and namespace {cluster.namespace!r} has no worker on "
+            f"you may not change nodes, and namespace {cluster.namespace!r} has no pod of a job on "
             f"{node!r}: nobody was told"
         )
-    told, missed = await _tell_each(cluster, workers, body)
+    told, missed = await _tell_each(cluster, affected, body)
     if told:
         screen.say(", ".join(f"{name} {what}" for name in told))
     screen.hint(
-        f"you may not change nodes: of {node} only {count(len(told), 'worker')} of namespace "
+        f"you may not change nodes: of {node} only {count(len(told), 'pod')} of namespace "
         f"{cluster.namespace} were told, and others may come there"
     )
     if missed:
@@ -128,11 +127,11 @@ async def _tell_pods(cluster: Cluster, screen: Screen, node: str, body: Json, wh
 
 
 async def _tell_each(
-    cluster: Cluster, workers: Sequence[Pod], body: Json
+    cluster: Cluster, pods: Sequence[Pod], body: Json
 ) -> tuple[list[str], list[str]]:
     """Who was told, and who was not, with why; one that has gone needs to hear nothing."""
     told, missed = [], []
-    for pod in workers:
+    for pod in pods:
         pinned = {"metadata": {**body["metadata"], "uid": pod.uid}}  # no other of its name
         try:
             await cluster.api.patch(Ref(PODS, pod.namespace, pod.name), pinned)

@@ -72,6 +72,8 @@ ENV_LAUNCHER = "EDL_LAUNCHER"
 ENV_LOSSES = "EDL_LOSS_RECOVERY"
 """In the launcher: FAST where ranks are to end their broken rings; horovodrun of ours gets it."""
 FAST = "Fast"
+ENV_DEADLINE = "EDL_DEADLINE"
+"""Of a job's noticeScript: when the launcher's node ends, in Unix seconds, "" where nobody says."""
 ENV_ATTACH_MODE = "EDL_ATTACH_MODE"
 """In the launcher and its broker: how workers are reached; SSH_MODE: by ssh."""
 

@@ -144,6 +144,7 @@ class ModelWorld:
         self.made_keys = ""
         self.runtimes: frozenset[str] = frozenset()
         self.nodes: dict[str, Node] = {"n1": Node("n1"), "n2": Node("n2")}
+        self.are_nodes_known = True
         self.taken: frozenset[str] = frozenset()
         self.borrowed: frozenset[str] = frozenset()
         self.refusal: Any = None
@@ -193,7 +194,9 @@ class ModelWorld:
             firm_nodes=self._select_said(NoticeKind.FIRM),
             soft_nodes=self._select_said(NoticeKind.SOFT),
             said_ends={n.name: n.last_end for n in self.nodes.values() if n.last_end is not None},
+            has_quiet_nodes=any(n.notice is None for n in self.nodes.values()) or not self.nodes,
             hostnames={n.name: n.hostname for n in self.nodes.values() if n.hostname is not None},
+            are_nodes_known=self.are_nodes_known,
             taken=self.taken,
             borrowed=self.borrowed,
             keys_secret=self.made_keys,

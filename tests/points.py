@@ -146,6 +146,8 @@ POINTS = (
     Point("pod-security-refuses", "a Pod Security level refuses pods: told, corrected", REAL),
     Point("namespaces", "an operator with rights in one namespace only", REAL),
     Point("cloud-notice", "a cloud's notice on its node: a worker moves, no lost step", TRAINING),
+    Point("moved-launcher", "a launcher's node ends: another goes on before that", TRAINING),
+    Point("notice-script", "a script runs in the launcher before its node ends", TRAINING),
     Point("drained-node", "kubectl drain under a running job", TRAINING),
     Point("foreign", "jobs of et-operator: followed, never changed", REAL),
     Point("contention", "objects that somebody else writes at the same moment", REAL),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from et_contract import starters
@@ -41,6 +41,7 @@ from et_operator.model.names import (
     build_access_name,
 )
 from et_operator.model.scalings import Scaling, ScalingStatus
+from et_operator.model.scripts import DEFAULT_TIMEOUT, NoticeScript, is_path
 from et_operator.model.specs import (
     MANY_WORKERS,
     AttachMode,
@@ -70,6 +71,9 @@ _READ = (
 )
 MAX_ENV = 60_000
 """Bytes, as JSON, of a script's environment: it is handed over in the job's config."""
+MAX_SCRIPT = 1024
+"""Characters of a job's own script: the largest job has no room for many."""
+MAX_SCRIPT_SECONDS = 3600
 _MAX_UID = 64
 MAX_OWNERS = 8192
 """Bytes, as JSON, of a scaling's owner references: some dozens."""
@@ -193,6 +197,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
     slots = spec.get_integer("slotsPerWorker", minimum=1, maximum=MAX_SLOTS) or count_gpus(
         worker.template
     )
+    scripts = _choose_scripts(annotations.get(ANNOTATION_SCRIPTS))
     given = {
         "attach_mode": spec.get_choice("launcherAttachMode", AttachMode),
         "launcher_creation": spec.get_choice("launcherCreationPolicy", LauncherCreation),
@@ -207,6 +212,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         "loss_recovery": spec.get_choice("lossRecovery", LossRecovery),
         "notice_policy": spec.get_choice("noticePolicy", NoticePolicy),
         "notice_signal": spec.get_choice("noticeSignal", NoticeSignal),
+        "notice_script": _decode_notice_script(spec.get_object("noticeScript"), scripts),
         "queue": spec.get_text("queue"),
         "elasticity": spec.get_choice("elasticity", Elasticity),
     }
@@ -220,7 +226,7 @@ def _decode_spec(job: Fields, annotations: Json) -> JobSpec:
         command_least=choice.least,
         command_most=choice.most,
         is_alone=choice.is_alone,
-        scripts=_choose_scripts(annotations.get(ANNOTATION_SCRIPTS)),
+        scripts=scripts,
         worker=worker,
         suspend=spec.get_flag("suspend") or annotations.get(ANNOTATION_SUSPENDED) == "true",
         **_without_none(given),
@@ -247,6 +253,20 @@ def _choose_scripts(wish: object) -> ScriptRight:
             f"metadata.annotations[{ANNOTATION_SCRIPTS}]",
             f"must be one of {', '.join(ScriptRight)}, not {wish!r}",
         ) from error
+
+
+def _decode_notice_script(body: Fields | None, right: ScriptRight) -> NoticeScript | None:
+    """Of the launcher's own environment, which its template sets: an `env` beside it is none."""
+    if body is None:
+        return None
+    script = body.require_text("script")
+    if len(script) > MAX_SCRIPT:
+        raise body.fail("script", f"has {len(script)} characters, {MAX_SCRIPT} at most")
+    if right is not ScriptRight.SHELL and not is_path(script):
+        words = f'is no absolute path of a file; for shell text annotate {ANNOTATION_SCRIPTS}: "'
+        raise body.fail("script", f'{words}{ScriptRight.SHELL}"')
+    seconds = body.get_integer("timeout", minimum=0, maximum=MAX_SCRIPT_SECONDS)
+    return NoticeScript(script, timedelta(seconds=seconds) if seconds else DEFAULT_TIMEOUT)
 
 
 def _check_name(job: Fields) -> None:

@@ -74,7 +74,7 @@ def decode_pod(obj: Json) -> Pod | None:
         notice=notice,
         misread=misread,
     )
-    if pod.node is None and pod.owner is not None:  # of all others nobody asks
+    if (pod.node is None or role is Role.LAUNCHER) and pod.owner is not None:  # else nobody asks
         pod = replace(pod, avoids=keep_avoided(annotations.get(names.ANNOTATION_AVOIDS)))
     own = _find_by_name(spec.get("containers") or (), pod.container)
     pod = replace(

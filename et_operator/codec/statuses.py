@@ -20,7 +20,7 @@ from et_kube.resources import Json
 from et_kube.times import format_time, parse_time
 from et_operator.codec.fields import Fields, attempt
 from et_operator.model.conditions import Condition
-from et_operator.model.statuses import JobStatus, ReplicaStatuses, ScalingRecord
+from et_operator.model.statuses import JobStatus, LauncherMove, ReplicaStatuses, ScalingRecord
 
 Status = TypeVar("Status")
 
@@ -32,6 +32,7 @@ _BOUNDS: dict[tuple[type, str], tuple[int, int]] = {
     (JobStatus, "epoch"): (0, MAX_EPOCH),
     (JobStatus, "generation"): (0, _LARGEST),
     (JobStatus, "slowest_drain"): (0, _LARGEST),
+    (LauncherMove, "epoch"): (0, MAX_EPOCH),
     (ScalingRecord, "base"): (0, MAX_WORKERS),
     (ScalingRecord, "target"): (0, MAX_WORKERS),
     (ScalingRecord, "final"): (0, MAX_WORKERS),

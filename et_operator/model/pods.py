@@ -86,7 +86,10 @@ class Pod:
     misread: str = ""
     """What is wrong with an annotation that should tell it."""
     avoids: str = ""
-    """While it has no node: those that it was made to keep off (model/avoiding)."""
+    """The nodes that it was made to keep off (model/avoiding); of a worker while it has none.
+
+    Of a launcher also those to which it only prefers others.
+    """
 
     @property
     def address(self) -> str:

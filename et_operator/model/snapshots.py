@@ -93,6 +93,8 @@ class Snapshot:
     moment of each of which nothing is said without one, and `hostnames` how those of all of these
     are called that are not called by their name. `are_nodes_known` says that a node which is
     missing in `nodes` is not there.
+    `has_quiet_nodes`: some node of the cluster is there of whose end nothing is said, as far as
+    nodes are known at all.
     `config` and `report` are the decoded ConfigMaps with their identity. `complete_since` is when
     the lists behind this view were first complete; it is None while they are not, and then nothing
     may be concluded from something being absent.
@@ -119,6 +121,7 @@ class Snapshot:
     said_ends: Mapping[str, datetime] = field(default_factory=dict)
     hostnames: Mapping[str, str] = field(default_factory=dict)
     are_nodes_known: bool = True
+    has_quiet_nodes: bool = True
     taken: frozenset[str] = frozenset()
     borrowed: frozenset[str] = frozenset()
     keys_secret: str = ""

@@ -13,6 +13,7 @@ from enum import StrEnum
 from et_contract.admissions import Elasticity
 from et_contract.documents import MAX_WORKERS
 from et_kube.resources import Json
+from et_operator.model.scripts import NoticeScript
 
 
 class AttachMode(StrEnum):
@@ -121,6 +122,7 @@ class JobSpec:
     notice_policy: NoticePolicy = NoticePolicy.FIRM
     notice_signal: NoticeSignal = NoticeSignal.NONE
     scripts: ScriptRight = ScriptRight.FILES
+    notice_script: NoticeScript | None = None
     launcher: str = "other"
     """Which one its command starts, as et_contract/starters.py names it."""
     is_elastic: bool = True

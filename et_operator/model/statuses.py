@@ -187,6 +187,26 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
+class LauncherMove:
+    """That a launcher ends before its node does, so that another one takes its place elsewhere.
+
+    `uid` is its pod, `epoch` its own, `reason` of which node, or of which pod, what is said and by
+    which sign; `at` is when it was decided. None: it was not, but the job's script runs for that
+    in it, or has: since when it was to (`started`), for which `word`, with which `deadline`, and
+    its exit `code`, as far as it has ended.
+    """
+
+    uid: str
+    epoch: int
+    reason: str
+    at: datetime | None = None
+    deadline: datetime | None = None
+    word: str = ""
+    started: datetime | None = None
+    code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """What a job's pods run, pinned while any of them lives, so that versions cannot mix."""
 
@@ -210,7 +230,7 @@ class JobStatus:
     what the pods of a job with a queue ask of nodes; `resize_seconds` is how long the last times
     took that it grew, the newest last. `slowest_drain` is how long the slowest worker has taken to
     leave by itself, in seconds, 0 before any has. `listings` are of the list that holds, the oldest
-    first.
+    first. `launcher_move` is the newest.
     """
 
     phase: JobPhase | None = None
@@ -247,6 +267,7 @@ class JobStatus:
     notices: tuple[NoticeRecord, ...] = ()
     slowest_drain: int = 0
     listings: tuple[Listing, ...] = ()
+    launcher_move: LauncherMove | None = None
 
     @property
     def has_finished(self) -> bool:

@@ -223,9 +223,19 @@ def _build_launcher(view: View, runtime: Runtime) -> Create:
     placement = find_placement(view.job)
     is_chosen = placement.launcher and not _is_restart(view)
     only = _select_staying(view, [placement.launcher]) if is_chosen else ()
-    # required of it, this could keep it off its last node for ever: it is not made anew for that
+    # required of any, this could keep it off its last node for ever (see planning/moving)
+    required = view.call_hosts(view.avoided_nodes) if view.must_launcher_keep_off else ()
     disliked = view.call_hosts({*view.avoided_nodes, *find_disliked(view)})
-    return Create(PODS, dislike(place(launcher, only, placement.avoid), disliked))
+    placed = place(launcher, only, dict.fromkeys((*placement.avoid, *required)))
+    return Create(PODS, dislike(_note_avoided(view, placed), disliked))
+
+
+def _note_avoided(view: View, pod: Json) -> Json:
+    """The pod with the nodes that it keeps off, whatever its template says of that."""
+    metadata, avoided = pod["metadata"], pack_avoided(view.avoided_nodes)
+    annotations = {k: v for k, v in metadata["annotations"].items() if k != ANNOTATION_AVOIDS}
+    annotations |= {ANNOTATION_AVOIDS: avoided} if avoided else {}
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _check_launcher_due(draft: Draft) -> bool:

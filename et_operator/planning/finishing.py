@@ -122,7 +122,7 @@ def _suspend(draft: Draft) -> None:
     for record in (*draft.select_unborn(), *draft.select_held()):
         if not record.uid:
             draft.forget(record.name)
-    draft.change(start_time=None, launch_backoff=None, lost_launchers=None)
+    draft.change(start_time=None, launch_backoff=None, lost_launchers=None, launcher_move=None)
     if _are_keys_doubtful(draft):
         draft.change(keys_secret="")
     _note_why(draft)

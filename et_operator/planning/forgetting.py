@@ -12,7 +12,7 @@ from et_operator.model.statuses import WorkerState
 from et_operator.planning.drafts import Draft
 from et_operator.planning.excusing import BLAMED, is_over
 
-MANY_ENDS = 64
+MANY_ENDS = 56
 """No more of them are remembered once their pods are gone and no config names them."""
 REMEMBERED = timedelta(seconds=60)
 """How long the end of a worker whose pod is gone stays known, at least; of one that the platform

@@ -68,6 +68,7 @@ class Verdict:
     code: int | None = None
 
 
+_DELETED = "the launcher pod was deleted"
 _SUCCESS = Verdict(Ending.SUCCEEDED, "LauncherSucceeded", "the user's command ended with 0", 0)
 
 
@@ -199,15 +200,27 @@ def _judge_losses(view: View, lost: Iterable[WorkerRecord]) -> Ending:
 def _judge_pod(view: View, pod: Pod | None) -> Verdict:
     """What the end means as far as the pod shows it."""
     if pod is None:
-        return _lose("LauncherDeleted", "the launcher pod was deleted", is_taken=True)
+        return _find_move(view, None) or _lose("LauncherDeleted", _DELETED, is_taken=True)
     if is_cut_off(pod):
         return _judge_end_by_template(pod, f"{pod.pod_reason}: {pod.pod_message}")
     if pod.termination is None or _is_ended_by_platform(view, pod):
         message = _describe_disruption(pod)
-        return _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
+        lost = _lose("LauncherDisrupted", message, is_taken=is_taken(pod))
+        return _find_move(view, pod) or lost
     if is_told_to_end(view):
         return _judge_end_by_template(pod, "SIGTERM, as of a probe that failed")
     return _judge_exit(pod, pod.termination)
+
+
+def _find_move(view: View, pod: Pod | None) -> Verdict | None:
+    """What is said of an end that was decided here, for its node's; None for any other."""
+    move = view.status.launcher_move
+    if move is None or move.at is None or move.uid != view.status.launcher_uid:
+        return None
+    if pod is not None and not pod.is_deleting:
+        return None
+    message = f"{view.launcher_name} was moved off its node before that ends: {move.reason}"
+    return _lose("LauncherMoved", message, is_taken=True)
 
 
 def _is_ended_by_platform(view: View, pod: Pod) -> bool:

@@ -31,6 +31,8 @@ short, no deadline is over and no job is deleted for its age."""
 HELD_UP = timedelta(minutes=2)
 """A drain that is over for so long is told to be held up by a view that does not get complete."""
 LATE_WRITE = timedelta(seconds=10)
+MARGIN = timedelta(seconds=20)
+"""So long before the end of its node a pod of the job ends at the latest."""
 
 
 def leave(
@@ -62,6 +64,11 @@ def leave(
             ours=ours,
         )
     )
+
+
+def find_margin(standing: Standing) -> timedelta:
+    """How long before that: twice as long as this job's slowest worker has taken to leave."""
+    return max(MARGIN, 2 * timedelta(seconds=standing.decided.slowest_drain))
 
 
 def watch_drains(draft: Draft) -> None:

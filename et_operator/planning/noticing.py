@@ -22,7 +22,8 @@ from et_operator.model.statuses import Leaving, WorkerOutcome, WorkerRecord, Wor
 from et_operator.model.texts import cut, name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.holding import check_state_stays, list_keepers
-from et_operator.planning.leaving import leave
+from et_operator.planning.leaving import find_margin, leave
+from et_operator.planning.moving import FURTHEST, YOUNG, check_come, describe_move
 from et_operator.planning.pairing import (
     can_pair,
     end_pairs,
@@ -36,8 +37,6 @@ from et_operator.planning.views import View
 
 NOTICED = "Noticed"
 """Reason of a worker that leaves for it."""
-MARGIN = timedelta(seconds=20)
-"""So long before its end a worker leaves at the latest."""
 EARLY = timedelta(minutes=10)
 """So long before that its successor is made: a large image may take as long to come."""
 KEPT = timedelta(hours=1)
@@ -47,10 +46,6 @@ MOST = 24
 
 Never the newest: who was pushed out by them would be new in the next pass, and push out others.
 """
-YOUNG = timedelta(minutes=10)
-"""So old is who is moved for what is not remembered: who takes its place may be put there, too."""
-FURTHEST = timedelta(hours=1)
-"""A later moment is asked for again then."""
 TOLD = 5
 
 
@@ -74,7 +69,7 @@ def dismiss_noticed(draft: Draft, lost: Sequence[Vacancy] = ()) -> list[Vacancy]
     Who has time has a successor made: `lost` tells of those that have ended since.
     """
     moving = [pod for pod in _list_movable(draft) if not _is_left_there(draft, pod)]
-    due = [pod for pod in moving if _check_come(draft, _find_moment(draft, pod)[0])]
+    due = [pod for pod in moving if check_come(draft, _find_moment(draft, pod)[0])]
     early = _leave_out(moving, due)
     end_pairs(draft, {pod.name for pod in moving})
     going = _spare_last(draft, [*due, *select_replaced(draft, early)])
@@ -116,7 +111,8 @@ def describe_notices(draft: Draft) -> str:
     pods = [pod for pod in workers if pod.name not in held and _is_acted_on(draft, pod)]
     words = _describe_workers(draft, pods[:TOLD])
     if launcher is not None and not draft.view.is_gone(launcher) and _is_acted_on(draft, launcher):
-        words.append(_describe_launcher(draft, launcher))
+        move = describe_move(draft, launcher)
+        words.append(move or f"{_describe_end(draft, launcher)}; a launcher is not moved for that")
         pods.append(launcher)
     _wake_when_over(draft, pods)
     words += [problem for problem in _list_misread(draft.view) if problem]
@@ -245,22 +241,15 @@ def _check_early(draft: Draft, pod: Pod) -> bool:
     For a time that nobody says there is none, and for what is not noted it might be put there, too.
     """
     notice, (moment, deadline) = draft.view.find_notice(pod), _find_moment(draft, pod)
-    if notice is None or deadline is None or not _list_noted(draft, pod, notice):
+    if notice is None or deadline is None or not draft.list_noted(pod, notice):
         return False
-    return _check_come(draft, moment - EARLY)
+    return check_come(draft, moment - EARLY)
 
 
 def _is_left_there(standing: Standing, pod: Pod) -> bool:
     """Whether it is not moved: what is said is over, or a new one would be put there as well."""
     _, deadline = _find_moment(standing, pod)
     return is_long_over(deadline, standing.now) or _is_back(standing, pod)
-
-
-def _check_come(draft: Draft, moment: datetime) -> bool:
-    """Whether this moment has come; asks to be woken when it has."""
-    if draft.now < moment:
-        draft.wake_at(min(moment, draft.now + FURTHEST))
-    return draft.now >= moment
 
 
 def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | None]:
@@ -273,12 +262,12 @@ def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | Non
     if notice is None:
         return now, None
     moment, deadline = now, notice.deadline
-    is_noted = bool(_list_noted(standing, pod, notice))
+    is_noted = bool(standing.list_noted(pod, notice))
     if not is_noted and notice.lead is not None and notice.since == now:
         deadline = None  # so long after a sign of which nobody knows since when
     if deadline is not None:
         since = notice.since or now
-        margin = max(MARGIN, 2 * timedelta(seconds=standing.decided.slowest_drain))
+        margin = find_margin(standing)
         least = margin if can_pair(standing) else 2 * margin
         moment = since if deadline - since < least else deadline - margin
     grown = None if is_noted else standing.find_end(pod.created, YOUNG)
@@ -292,7 +281,7 @@ def _is_back(standing: Standing, pod: Pod) -> bool:
     might be put there as well, and so on.
     """
     notice = standing.view.find_notice(pod)
-    noted = _list_noted(standing, pod, notice) if notice is not None else []
+    noted = standing.list_noted(pod, notice) if notice is not None else []
     if not noted or any(r.through is None or (pod.index or 0) <= r.through for r in noted):
         return False
     moment, deadline = _find_moment(standing, pod)
@@ -300,19 +289,9 @@ def _is_back(standing: Standing, pod: Pod) -> bool:
     return is_at_once or pod.created >= (moment - EARLY).replace(microsecond=0)
 
 
-def _list_noted(standing: Standing, pod: Pod, notice: Notice) -> list[NoticeRecord]:
-    """What is noted of this sign, on its node or itself: of many nodes not all is."""
-    keys = {build_key(place, notice) for place in _list_own_places(pod)}
-    return [r for r in standing.decided.notices if r.key in keys and r.withdrawn is None]
-
-
-def _list_own_places(pod: Pod) -> tuple[Place, Place]:
-    return (pod.node or "", ""), ("", pod.uid)
-
-
 def _find_noted_end(standing: Standing, pod: Pod) -> datetime | None:
     """When it was to end by what is noted of it and its node, which may be gone by now."""
-    places = _list_own_places(pod)
+    places = {(pod.node or "", ""), ("", pod.uid)}
     found = (r for r in standing.decided.notices if (r.node, r.uid) in places)
 
     def rank(one: NoticeRecord) -> tuple[bool, tuple[bool, bool, datetime]]:
@@ -375,15 +354,8 @@ def _describe_fate(standing: Standing, pod: Pod, *, is_movable: bool) -> str:
     return f"; it stays until {needs}, for the command would end without any"
 
 
-def _describe_launcher(standing: Standing, pod: Pod) -> str:
-    _, deadline = _find_moment(standing, pod)
-    is_over = is_long_over(deadline, standing.now)
-    fate = ", which is over" if is_over else "; a launcher is not moved: it ends with its node"
-    return f"{_describe_end(standing, pod)}{fate}"
-
-
 def _list_misread(view: View) -> list[str]:
-    pods = view.live_workers
+    pods = (*view.live_workers, *(pod for pod in (view.launcher,) if pod is not None))
     nodes = sorted({pod.node for pod in pods if pod.node})
     found = [(name, view.snapshot.nodes.get(name)) for name in nodes]
     said = [f"{name}: {node.misread}" for name, node in found if node is not None and node.misread]

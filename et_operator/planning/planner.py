@@ -42,6 +42,7 @@ from et_operator.planning.judging import (
 from et_operator.planning.launching import begin, restore
 from et_operator.planning.leaving import delete_leavers, watch_drains
 from et_operator.planning.membership import keep_roster, note_workers
+from et_operator.planning.moving import delete_moved_launcher, note_move
 from et_operator.planning.publishing import number_config
 from et_operator.planning.queueing import note_admission, try_pods
 from et_operator.planning.renewing import delete_outdated_launcher
@@ -142,6 +143,8 @@ def decide_live(draft: Draft) -> None:
     yield_room(draft)
     # after all who may have begun to leave, but for those who are surplus: these may wait a pass
     watch_drains(draft)
+    # after the workers, with whom what is said was noted; before the config, which has its script
+    note_move(draft)
     # after all that changed the number or let somebody leave: it fills or drops what is left over
     keep_roster(draft, vacancies)
     # last: the config says what was decided above
@@ -243,7 +246,7 @@ def act(draft: Draft) -> list[Action]:
     return [
         *delete_leavers(draft),
         *delete_old_failures(draft),
-        *delete_outdated_launcher(draft),
+        *(delete_outdated_launcher(draft) or delete_moved_launcher(draft)),
         *write_replicas(view),
         *create_all(draft),
         *answer_scalings(draft),

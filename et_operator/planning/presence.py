@@ -99,6 +99,13 @@ class Presence:
             said = (*said, self.date_notice(("", pod.uid), pod.notice))
         return choose_notice(said, self.now, is_eager=self.is_eager)
 
+    def find_firm_notice(self, pod: Pod) -> Notice | None:
+        """What weighs most of what is sure, whatever else this job's workers are moved for."""
+        said = [one for one in self.node_notices.get(pod.node or "", ()) if one.is_firm]
+        if pod.notice is not None:
+            said.append(self.date_notice(("", pod.uid), pod.notice))
+        return choose_notice(said, self.now)
+
     @property
     def is_eager(self) -> bool:
         """Whether its workers are moved for soft notices too: these count as much as firm ones."""

@@ -17,6 +17,7 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.forgetting import forget_old_ends
 from et_operator.planning.manifests.hosts import build_config, build_config_map
 from et_operator.planning.manifests.keys import has_keys
+from et_operator.planning.moving import build_notice_orders
 from et_operator.planning.scripting import build_orders
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
@@ -29,7 +30,7 @@ FIRST_GATHERING = timedelta(seconds=5)
 
 def build_desired_config(draft: Draft) -> HostConfig:
     """What the config must say now."""
-    orders = build_orders(draft.view, draft.status.scaling)
+    orders = (*build_orders(draft.view, draft.status.scaling), *build_notice_orders(draft))
     return build_config(draft.view, draft.status, select_fresh(draft), orders)
 
 

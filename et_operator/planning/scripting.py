@@ -13,6 +13,7 @@ from datetime import timedelta
 from et_contract.documents import ScriptOrder
 from et_operator.model.names import ANNOTATION_SCRIPTS
 from et_operator.model.scalings import Scaling
+from et_operator.model.scripts import DEFAULT_TIMEOUT, is_path
 from et_operator.model.specs import JobSpec, ScriptRight
 from et_operator.model.statuses import ScalingRecord, ScriptAttempt
 from et_operator.model.texts import cut
@@ -21,14 +22,12 @@ from et_operator.planning.presence import has_passed
 from et_operator.planning.views import View
 from et_operator.planning.waiting import PAUSE
 
-DEFAULT_TIMEOUT = timedelta(seconds=60)
 ANSWER_TIME = timedelta(seconds=30)
 """So long after its time-out an attempt without a result is taken as failed."""
 MAX_OUTPUT = 4096
 """Bytes, as JSON, of what is kept of a script's output."""
 TIMED_OUT = 124
 """The code that stands for an attempt that was ended by its time-out or never answered."""
-_PATH = re.compile(r"/[A-Za-z0-9_./+@%:,=-]+")
 _STEERING = re.compile(
     r"PATH|ENV|IFS|CDPATH|SHELLOPTS|SHELL|PS4|HOME|TMPDIR|GCONV_PATH|LOCPATH|NLSPATH|HOSTALIASES"
     r"|ZDOTDIR|EDITOR|VISUAL|PAGER|GREP|CLASSPATH|GLIBC_TUNABLES|WGETRC|.*(?:_RSH|_ASKPASS|_PROXY)"
@@ -48,7 +47,7 @@ def find_script_refusal(spec: JobSpec, scaling: Scaling) -> str:
     """
     if not scaling.script or spec.scripts is ScriptRight.SHELL:
         return ""
-    if not _PATH.fullmatch(scaling.script):
+    if not is_path(scaling.script):
         what, right = "a script is the absolute path of a file here", ScriptRight.SHELL
     elif scaling.env and spec.scripts is ScriptRight.FILES:
         what, right = "a script is run without env here", ScriptRight.ENVIRONMENT

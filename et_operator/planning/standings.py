@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from et_kube.notices import Notice
+from et_operator.model.notices import NoticeRecord, build_key
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Snapshot
 from et_operator.model.specs import JobSpec
@@ -114,6 +116,11 @@ class Standing:
     def find_record(self, name: str) -> WorkerRecord | None:
         """What is remembered about the worker of this name."""
         return self._records.get(name)
+
+    def list_noted(self, pod: Pod, notice: Notice) -> list[NoticeRecord]:
+        """What is noted of this sign, on the pod's node or itself: of many nodes not all is."""
+        keys = {build_key(place, notice) for place in ((pod.node or "", ""), ("", pod.uid))}
+        return [r for r in self.decided.notices if r.key in keys and r.withdrawn is None]
 
     def select_records(self, state: WorkerState) -> tuple[WorkerRecord, ...]:
         """The workers that are remembered to be in this state."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from et_contract.pods import Role
 from et_operator.model.avoiding import list_avoided
 from et_operator.model.pods import Pod
 from et_operator.model.texts import cut, name_some, show_time
@@ -59,13 +60,14 @@ def diagnose(draft: Draft, pod: Pod) -> Trouble | None:
         return Trouble(reason, cut(words.strip(), MOST_WORDS))
     if pod.unschedulable_message and not draft.wait_out(pod.created, SLOW):
         words = _leave_counts(pod.unschedulable_message)
-        return Trouble(UNSCHEDULABLE, cut(words, MOST_WORDS) + _describe_avoided(pod))
+        return Trouble(UNSCHEDULABLE, cut(words, MOST_WORDS) + _describe_avoided(draft, pod))
     return None
 
 
-def _describe_avoided(pod: Pod) -> str:
+def _describe_avoided(draft: Draft, pod: Pod) -> str:
     """Where it may not go by our own doing, which a scheduler calls its affinity."""
-    nodes = list_avoided(pod.avoids)
+    is_bound = pod.role is Role.WORKER or draft.view.must_launcher_keep_off
+    nodes = list_avoided(pod.avoids) if is_bound else []
     return f"; it keeps off {name_some(nodes)}, for that is said to end" if nodes else ""
 
 

@@ -176,6 +176,16 @@ class View(Presence):
         return pod.template not in {"", digest(self.spec.launcher_template)}
 
     @property
+    def must_launcher_keep_off(self) -> bool:
+        """Whether this epoch's launcher takes the place of one that was moved off a node that ends.
+
+        Any other only prefers nodes that stay.
+        """
+        move = self.status.launcher_move
+        is_decided = move is not None and move.at is not None
+        return move is not None and is_decided and move.epoch == self.status.epoch - 1
+
+    @property
     def launcher_name(self) -> str:
         """The name that it has or will have."""
         return build_launcher_name(self.job.key.name, self.status.epoch)

@@ -46,7 +46,7 @@ def set_clocks_right(status: JobStatus, now: datetime) -> JobStatus:
         changes["scaling"] = _set_scaling_right(status.scaling, now)
     if status.given_up is not None:
         changes["given_up"] = _set_given_up_right(status.given_up, now)
-    for name in ("launch_backoff", "lost_launchers", "shortage"):
+    for name in ("launch_backoff", "lost_launchers", "shortage", "launcher_move"):
         record = getattr(status, name)
         changes[name] = _set_right(record, now) if record is not None else None
     changes = {name: new for name, new in changes.items() if new is not getattr(status, name)}

@@ -48,6 +48,7 @@ def build_snapshot(
     pods = store.find_pods(job)
     nodes = select_nodes(store, job, pods)
     answers = store.answers.find(key, job.uid)
+    firm, soft = select_said(store, NoticeKind.FIRM), select_said(store, NoticeKind.SOFT)
     numbers = (job.status.epoch, job.status.generation)
     return Snapshot(
         job=job.fill_queue(default_queue),
@@ -72,10 +73,11 @@ def build_snapshot(
             piece.child.name for piece in store.config_maps.select(("runtime", key.namespace))
         ),
         nodes=nodes,
-        firm_nodes=select_said(store, NoticeKind.FIRM),
-        soft_nodes=select_said(store, NoticeKind.SOFT),
+        firm_nodes=firm,
+        soft_nodes=soft,
         said_ends=ChainMap(*(store.nodes.derive(kind, _end_all, SAID) for kind in NoticeKind)),
         hostnames=select_hostnames(store, nodes.values()),
+        has_quiet_nodes=len(firm) + len(soft) < max(len(store.nodes), 1),
         are_nodes_known=store.coverage.are_nodes_known,
         taken=frozenset(ref.name for ref in answers.taken),
         borrowed=frozenset(select_borrowed(store, job)),

@@ -317,6 +317,7 @@ BAD_CHOICES = [
         ("lossRecovery", "Slow", "Unsupported value", "must be one of Fast, Wait"),
         ("noticePolicy", "Soft", "Unsupported value", "must be one of Firm, Eager"),
         ("noticeSignal", "SIGTERM", "Unsupported value", "must be one of None, SIGUSR1, SIGUSR2"),
+        ("noticeScript", "/save.sh", "must be of type object", "must be an object"),
         ("suspend", "yes", "must be of type boolean", "must be true or false"),
     ]
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from kubernetes import client
@@ -122,17 +123,92 @@ def test_a_successor_without_room_leaves_again_where_the_worker_stays(world: Rea
     assert count_resets(world, "noticed") == 0
 
 
+@pytest.mark.point("moved-launcher")
+def test_another_launcher_goes_on_elsewhere_before_the_node_of_the_first_ends(
+    world: RealWorld,
+) -> None:
+    home, away, _ = start_apart(world)
+    before = list_nodes(world, "noticed")
+    staying = [name for name, node in before.items() if node != home]
+    with leaving(home, timedelta(seconds=60)):
+        world.wait(lambda: find_message(world, "NodesLeaving"), "it is said what becomes of it")
+        words = find_message(world, "NodesLeaving")
+        assert f"noticed-launcher on {home}: " in words
+        assert "another launcher goes on elsewhere" in words
+        world.wait(
+            lambda: list_nodes(world, "noticed").get("noticed-launcher-r1") not in {None, home},
+            "the next launcher has another node",
+            timeout=180,
+        )
+        world.wait(
+            lambda: (steps := world.steps("noticed")) and steps[-1].size == 2,
+            "two workers train again",
+            timeout=240,
+        )
+        assert set(staying) <= set(list_nodes(world, "noticed")), "who was elsewhere has stayed"
+    status = world.status("trainingjobs", "noticed")
+    failures = status["failures"]
+    assert not failures.get("user")
+    # The second, where a worker left just as the new launcher's horovodrun started it.
+    assert 1 <= failures["infrastructure"] <= 2
+    assert status["epoch"] == 1 + failures["infrastructure"]
+    told = {reason: words for _, reason, words in world.events()}
+    assert f"launcher noticed-launcher on {home}: " in told["LauncherMoved"]
+    assert set(list_nodes(world, "noticed").values()) == {away}
+
+
+@pytest.mark.point("notice-script")
+def test_the_jobs_script_runs_in_the_launcher_before_its_node_ends(world: RealWorld) -> None:
+    job = build_apart(noticeScript={"script": "/examples/scripts/announce.sh", "timeout": 30})
+    [launcher] = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"]
+    launcher["env"] += [
+        {"name": "GREETING", "value": "good bye"},
+        {"name": "FAIL_WITH", "value": "3"},
+    ]
+    world.create(job)
+    world.wait_for_size("noticed", 2)
+    home = list_nodes(world, "noticed")["noticed-launcher"]
+    with leaving(home, timedelta(minutes=5)):
+        world.wait(
+            lambda: list_nodes(world, "noticed").get("noticed-launcher-r1") not in {None, home},
+            "the next launcher has another node, long before the moment",
+            timeout=150,
+        )
+        world.wait(
+            lambda: (steps := world.steps("noticed")) and steps[-1].size == 2,
+            "two workers train again",
+            timeout=240,
+        )
+    told = [(reason, words) for _, reason, words in world.events()]
+    assert [reason for reason, _ in told].count("NoticeScript") == 1
+    assert "exit code 3: good bye: noticed-launcher" in dict(told)["ScriptFailed"]
+    assert not world.status("trainingjobs", "noticed")["failures"].get("user")
+
+
+def find_message(world: RealWorld, kind: str) -> str:
+    """What a condition of the job says while it is True, else ""."""
+    conditions = world.status("trainingjobs", "noticed").get("conditions") or []
+    found = [c["message"] for c in conditions if c["type"] == kind and c["status"] == "True"]
+    return next(iter(found), "")
+
+
 def start_apart(world: RealWorld) -> tuple[str, str, str]:
     """Two workers train: (the launcher's node, the other one, the worker on that)."""
-    job = build_job("noticed", command=train("--steps", "2000", "--step-seconds", "0.2", minimum=1))
-    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
-    template["spec"]["topologySpreadConstraints"] = [SPREAD]
-    world.create(job)
+    world.create(build_apart())
     world.wait_for_size("noticed", 2)
     nodes = list_nodes(world, "noticed")
     home = nodes["noticed-launcher"]
     [(moved, away)] = [(name, node) for name, node in nodes.items() if node != home]
     return home, away, moved
+
+
+def build_apart(**spec: Any) -> dict[str, Any]:
+    """A job of two workers, each on a node of its own where that is possible."""
+    command = train("--steps", "2000", "--step-seconds", "0.2", minimum=1)
+    job = build_job("noticed", command=command, **spec)
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+    template["spec"]["topologySpreadConstraints"] = [SPREAD]
+    return job
 
 
 def assert_nothing_is_lost(world: RealWorld, away: str, moved: str) -> None:

@@ -345,7 +345,7 @@ async def is_not_blamed_for_nodes_that_are_started_anew(world: SimulatedWorld) -
 
 
 def say_that_it_leaves(world: SimulatedWorld, name: str, minutes: int | None) -> None:
-    """Of a worker: that it ends so soon; None: that it stays."""
+    """Of a pod: that it ends so soon; None: that it stays."""
     word = None
     if minutes is not None:
         word = format_time((world.clock.now() + timedelta(minutes=minutes)).replace(microsecond=0))
@@ -539,6 +539,39 @@ async def starts_again_when_the_node_of_its_launcher_is_lost(world: SimulatedWor
     assert world.status(TRAINING_JOBS, "train")["failures"]["user"] == 0
 
 
+async def has_its_launcher_moved_before_its_node_ends(world: SimulatedWorld) -> None:
+    await start(world)
+    moment = world.clock.now() + timedelta(minutes=2)
+    say_that_it_leaves(world, "train-launcher", 2)
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    assert world.clock.now() >= moment - timedelta(seconds=21), "it has trained until then"
+    await world.until(
+        lambda: (
+            world.phase() == "Running"
+            and len(world.workers()) == 2
+            and world.broker.find_hosts("train") == world.workers()
+        )
+    )
+    await world.settle(timedelta(minutes=12))
+    status = world.status(TRAINING_JOBS, "train")
+    assert (status["epoch"], status["failures"]["user"]) == (2, 0)
+
+
+async def has_its_script_run_before_its_launcher_ends(world: SimulatedWorld) -> None:
+    await start(world, noticeScript={"script": "/job/save.sh"})
+    moment = world.clock.now() + timedelta(minutes=9)
+    say_that_it_leaves(world, "train-launcher", 9)
+    await world.until(lambda: world.launchers() == ["train-launcher-r1"])
+    assert world.clock.now() < moment - timedelta(minutes=5), "its script had ended"
+    await world.until(
+        lambda: world.phase() == "Running" and world.broker.find_hosts("train") == world.workers()
+    )
+    await world.settle(timedelta(minutes=12))
+    status = world.status(TRAINING_JOBS, "train")
+    assert (status["epoch"], status["failures"]["user"]) == (2, 0)
+    assert {hosts for _, hosts in world.broker.scripts_run} == {"train-launcher"}
+
+
 async def gives_up_when_the_command_fails_again_and_again(world: SimulatedWorld) -> None:
     await start(world, restartPolicy="OnFailure", backoffLimit=1)
     world.end_command(1)
@@ -629,6 +662,8 @@ LIVES: dict[str, Life] = {
         lets_the_newest_number_win,
         waits_in_the_middle_of_a_scale_in,
         starts_again_when_the_node_of_its_launcher_is_lost,
+        has_its_launcher_moved_before_its_node_ends,
+        has_its_script_run_before_its_launcher_ends,
         gives_up_when_the_command_fails_again_and_again,
         takes_a_name_that_another_job_had,
         leaves_alone_what_is_not_its_own,

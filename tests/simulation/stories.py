@@ -175,6 +175,14 @@ async def say_that_one_leaves(world: SimulatedWorld, number: int, _: str) -> Non
         world.change(PODS, workers[number % len(workers)], body)
 
 
+async def say_that_its_launcher_leaves(world: SimulatedWorld, number: int, _: str) -> None:
+    """As of a worker."""
+    moment = world.clock.now() + timedelta(seconds=number * 30)
+    word = format_time(moment.replace(microsecond=0)) if number % 3 else None
+    for name in world.launchers():
+        world.change(PODS, name, {"metadata": {"annotations": {LEAVING_AT: word}}})
+
+
 async def cling(world: SimulatedWorld, number: int, _: str) -> None:
     """A worker's process does not end while it drains."""
     world.broker.busy.add(f"train-worker-{number}")
@@ -232,6 +240,7 @@ STEPS: dict[str, Callable[[SimulatedWorld, int, str], Any]] = {
         crash_a_worker,
         use_up_a_worker,
         say_that_one_leaves,
+        say_that_its_launcher_leaves,
         cling,
         end_the_command,
     )

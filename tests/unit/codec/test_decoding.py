@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from et_operator.codec.decoding import decode_job, decode_scaling
 from et_operator.model.keys import JobKey
+from et_operator.model.scripts import NoticeScript
 from et_operator.model.specs import (
     AttachMode,
     CleanPodPolicy,
@@ -83,6 +84,7 @@ def test_every_field_is_read():
         lossRecovery="Wait",
         noticePolicy="Eager",
         noticeSignal="SIGUSR2",
+        noticeScript={"script": "/job/save.sh", "timeout": 30},
     )
     spec = decode_spec(manifest)
     assert (spec.worker.min_replicas, spec.worker.max_replicas) == (2, 5)
@@ -98,6 +100,7 @@ def test_every_field_is_read():
     assert spec.loss_recovery is LossRecovery.WAIT
     assert spec.notice_policy is NoticePolicy.EAGER
     assert spec.notice_signal is NoticeSignal.USR2
+    assert spec.notice_script == NoticeScript("/job/save.sh", timedelta(seconds=30))
 
 
 def test_the_identity_is_read_even_of_an_invalid_job():
@@ -441,3 +444,25 @@ def test_of_a_template_with_more_values_than_any_pod_none_is_looked_at(role: str
     assert not many.looks
     spec[key] = [[{}] * 90 for _ in range(120)]
     assert f"{role}.template.spec.{key}: has more than 10000 values" in decode_job(manifest).invalid
+
+
+def test_a_script_of_the_job_is_a_path_unless_shell_text_is_allowed():
+    spec = decode_spec(make_job(noticeScript={"script": "/job/save.sh"}))
+    assert spec.notice_script == NoticeScript("/job/save.sh", timedelta(seconds=60))
+    manifest = make_job(noticeScript={"script": "save --all; sync", "timeout": 0})
+    assert "spec.noticeScript.script: is no absolute path" in decode_job(manifest).invalid
+    manifest["metadata"]["annotations"] = {"kai.alibabacloud.com/scaling-scripts": "shell"}
+    spec = decode_spec(manifest)
+    assert spec.notice_script == NoticeScript("save --all; sync", timedelta(seconds=60))
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ({}, "spec.noticeScript.script: is required"),
+        ({"script": "/" + "x" * 1024}, "has 1025 characters, 1024 at most"),
+        ({"script": "/a", "timeout": 3601}, "timeout: must be 3600 or less"),
+    ],
+)
+def test_a_script_of_the_job_is_bounded(script: dict[str, Any], complaint: str):
+    assert complaint in decode_job(make_job(noticeScript=script)).invalid

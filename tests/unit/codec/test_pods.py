@@ -358,13 +358,15 @@ def test_the_end_of_a_pod_was_asked_for_when_somebody_first_did() -> None:
     assert pod.end_requested == datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def test_what_a_pod_keeps_off_is_kept_within_bounds_and_of_a_jobs_unplaced_ones_alone() -> None:
+def test_what_a_pod_keeps_off_is_kept_within_bounds_of_unplaced_workers_and_launchers() -> None:
     owner = {"apiVersion": "kai.alibabacloud.com/v1alpha1", "kind": "TrainingJob"}
     owners = [{**owner, "name": "train", "uid": "o2", "controller": True}]
 
-    def read(text: str, node: str | None, owners: list[dict[str, Any]]) -> str:
+    def read(
+        text: str, node: str | None, owners: list[dict[str, Any]], role: Role = Role.WORKER
+    ) -> str:
         annotations = {"kai.alibabacloud.com/avoids": text}
-        labels = build_labels("train", Role.WORKER)
+        labels = build_labels("train", role)
         body = make_pod(annotations=annotations, ownerReferences=owners, labels=labels)
         body["spec"]["nodeName"] = node
         pod = decode_pod(body)
@@ -373,6 +375,8 @@ def test_what_a_pod_keeps_off_is_kept_within_bounds_and_of_a_jobs_unplaced_ones_
 
     assert read("n1,n2", None, owners) == "n1,n2"
     assert read("n1,n2", "n3", owners) == ""
+    assert read("n1,n2", "n3", owners, Role.LAUNCHER) == "n1,n2"
+    assert read("n1,n2", "n3", [], Role.LAUNCHER) == ""
     assert read("n1,n2", None, []) == ""
     assert read(",".join(map(chr, range(0x10000, 0x10000 + 9))), None, owners) == ""
     assert read("a," * 60_000, None, owners) == ""

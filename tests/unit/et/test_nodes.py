@@ -75,7 +75,7 @@ def test_who_gives_two_times_is_told_to_give_one(desk: Desk):
     assert desk.type("node", "leaving", "n1", "--in", "1s", "--at", "x") == 2
 
 
-def test_who_may_not_change_nodes_tells_the_workers_there_and_hears_that_it_is_they_alone(
+def test_who_may_not_change_nodes_tells_the_pods_there_and_hears_that_it_is_they_alone(
     desk: Desk,
 ):
     desk.log.faults.append(forbid_nodes)
@@ -84,10 +84,10 @@ def test_who_may_not_change_nodes_tells_the_workers_there_and_hears_that_it_is_t
     put_worker(desk, "train-1-launcher", "n1", Role.LAUNCHER)
     assert desk.type("node", "leaving", "n1") == 0
     assert "train-worker-0 leaves at" in desk.out
-    assert "you may not change nodes: of n1 only 1 worker" in desk.err.replace("\n", " ")
+    assert "you may not change nodes: of n1 only 2 pods" in desk.err.replace("\n", " ")
     names = ("train-worker-0", "train-worker-1", "train-1-launcher")
     pods = [Ref(PODS, NAMESPACE, name) for name in names]
-    assert [LEAVING_AT in read_marks(desk, pod) for pod in pods] == [True, False, False]
+    assert [LEAVING_AT in read_marks(desk, pod) for pod in pods] == [True, False, True]
     assert desk.type("node", "staying", "n1") == 0
     assert not any(LEAVING_AT in read_marks(desk, pod) for pod in pods)
     assert desk.type("node", "leaving", "n7") == 1
@@ -111,7 +111,7 @@ def test_a_worker_that_has_gone_or_cannot_be_told_keeps_nothing_from_the_others(
     assert desk.type("node", "leaving", "n1") == 1
     assert "train-worker-2 leaves at" in desk.out
     assert "train-worker-3 leaves at" in desk.out
-    assert "only 2 workers" in desk.err.replace("\n", " ")
+    assert "only 2 pods" in desk.err.replace("\n", " ")
     assert "not told: train-worker-1: " in desk.err.replace("\n", " ")
     assert names[0] not in desk.out + desk.err
 

@@ -21,7 +21,7 @@ from et_contract.documents import (
 )
 from et_contract.pods import MAX_INDEX, MAX_JOB_NAME, build_worker_name
 from et_kube.notices import NoticeKind
-from et_operator.codec.decoding import MAX_ENV, MAX_SLOTS
+from et_operator.codec.decoding import MAX_ENV, MAX_SCRIPT, MAX_SLOTS
 from et_operator.codec.encoding import encode_config_data, encode_status_patch
 from et_operator.codec.templates import MAX_TEMPLATE
 from et_operator.model.blacklists import GivenUp, Moment
@@ -33,6 +33,7 @@ from et_operator.model.shortages import Shortage
 from et_operator.model.statuses import (
     Backoff,
     JobStatus,
+    LauncherMove,
     Leaving,
     Runtime,
     ScalingKind,
@@ -138,6 +139,9 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
             )
             for _ in range(MOST)
         ),
+        launcher_move=LauncherMove(
+            UID, 1, "r" * 2 * MAX_REMEMBERED, START, START, "w" * 32, START, 124
+        ),
         given_up=GivenUp(1, (Moment(START, 3 * MAX_WORKERS),) * 62, START),
     )
 
@@ -146,7 +150,7 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
 def test_the_largest_job_is_one_object(make: Callable[..., JobStatus]) -> None:
     templates = 2 * MAX_TEMPLATE
     managed = templates  # metadata.managedFields names each field once more
-    size = count_bytes(encode_status_patch(make(NAMES, UID)))
+    size = count_bytes(encode_status_patch(make(NAMES, UID))) + MAX_SCRIPT
     assert templates + managed + ANNOTATIONS + size < ETCD
 
 
@@ -170,6 +174,7 @@ def test_its_config_is_one_config_map() -> None:
     hosts = ",".join(f"{name}:{MAX_SLOTS}" for name in NAMES)
     moment = "2026-01-31T12:00:00Z"
     order = ScriptOrder(UID, "x" * 4096, hosts, (("A", "v" * MAX_ENV),), MAX_INDEX)
+    own = ScriptOrder(UID * 3, "x" * MAX_SCRIPT, NAMES[0], (("A", "9" * 12),), MAX_INDEX)
     config = HostConfig(
         "j" * MAX_JOB_NAME,
         "n" * 63,
@@ -179,7 +184,7 @@ def test_its_config_is_one_config_map() -> None:
         MAX_WORKERS,
         1,
         tuple(active),
-        (order,),
+        (order, own),
         notices=tuple(
             ToldNotice("r" * MAX_REMEMBERED, "s" * MAX_REMEMBERED, moment, (uid,))
             for uid in (UID, *NAMES)

@@ -14,6 +14,7 @@ from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scal
 from tests.unit.codec.examples import FULL_JOB_STATUS
 
 HOUR = timedelta(hours=1)
+SAID = {".notices[0].deadline", ".launcher_move.deadline"}
 
 
 def list_times(value: object, path: str = "") -> dict[str, datetime]:
@@ -37,7 +38,7 @@ def test_every_recorded_time_that_lies_ahead_is_set_right() -> None:
     right = list_times(set_clocks_right(FULL_JOB_STATUS, now))
     assert set(right) == set(recorded)
     late = {path for path, moment in right.items() if moment > now}
-    assert late == {".scaling.script.next_at", ".notices[0].deadline"}
+    assert late == {".scaling.script.next_at", *SAID}
     assert right[".scaling.script.next_at"] == now + PAUSE
 
 

@@ -16,12 +16,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from et_contract.admissions import AdmissionState, Elasticity
+from et_contract.documents import ScriptResult
+from et_contract.pods import Role
 from et_kube.notices import Notice, NoticeKind
 from et_operator.model.admissions import Admission
 from et_operator.model.avoiding import list_avoided
 from et_operator.model.conditions import find_condition
 from et_operator.model.names import ANNOTATION_RENEWED
-from et_operator.model.pods import Node, Termination
+from et_operator.model.pods import Node, Pod, Termination
+from et_operator.model.scripts import NoticeScript
 from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import JobSpec, LauncherCreation, NoticePolicy, RestartPolicy
 from et_operator.model.statuses import ScalingKind, WorkerState
@@ -36,6 +39,7 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"minimum": 1, "notice_policy": NoticePolicy.EAGER},
     {"minimum": 2, "command_least": 2},
     {"launcher_creation": LauncherCreation.WAIT_FOR_WORKERS_READY},
+    {"minimum": 1, "notice_script": NoticeScript("/job/save.sh")},
     {"queue": "q"},
     {"queue": "q", "minimum": 1, "elasticity": Elasticity.FIXED},
 )
@@ -79,9 +83,16 @@ class Walk(ModelWorld):
         """Pods come to run on nodes that they do not keep off."""
         for name, pod in list(self.pods.items()):
             free = set(self.nodes) - set(list_avoided(pod.avoids))
+            if pod.role is Role.LAUNCHER and not self.is_bound(pod):
+                free = free or set(self.nodes)
             heard = sorted(node for node in free if not self.nodes[node].is_unreachable)
             if heard and pod.phase == "Pending" and not pod.is_deleting:
                 self.run(name, node=heard[(number + (pod.index or 0)) % len(heard)])
+
+    def is_bound(self, launcher: Pod) -> bool:
+        """Whether a launcher is kept off nodes; any other only prefers others."""
+        move = self.status.launcher_move
+        return move is not None and move.epoch + 1 == launcher.epoch
 
     def ask(self, kind: ScalingKind, **changes: Any) -> None:
         name = f"s{len(self.scalings)}-{len(self.log)}"
@@ -160,9 +171,20 @@ def say_of_pod(world: Walk, number: int) -> None:
         world.put(name, notice=make_notice(world, number | 1))
 
 
+def say_of_launcher(world: Walk, number: int) -> None:
+    if world.launcher is not None:
+        world.put(world.launcher.name, notice=make_notice(world, number | 1))
+
+
 def renew(world: Walk, number: int) -> None:
     wish = str(world.status.last_worker_index + number % 2)
     world.job = replace(world.job, annotations={ANNOTATION_RENEWED: wish})
+
+
+def end_script(world: Walk, number: int) -> None:
+    if world.report is not None and world.config is not None:
+        ended = {order.id: ScriptResult(number % 2, "") for order in world.config.scripts}
+        world.report = replace(world.report, scripts={**world.report.scripts, **ended})
 
 
 def use_up(world: Walk, number: int) -> None:
@@ -255,9 +277,21 @@ EVENTS: tuple[Event, ...] = (
     *(wait, settle, settle, lambda w, _: w.step(), scale_in),
     *(Walk.schedule, Walk.schedule, lambda w, n: w.serve(close=n % 2 == 0, list_new=n % 3 != 0)),
     *(lambda w, _: w.serve(), lambda w, _: w.reap(), fail_worker, delete_worker, vanish),
-    *(end_launcher, lose_node, bring_node, say, say, say_of_pod, renew, renew, use_up, cancel),
+    *(
+        end_launcher,
+        lose_node,
+        bring_node,
+        say,
+        say,
+        say_of_pod,
+        say_of_launcher,
+        renew,
+        renew,
+        use_up,
+        cancel,
+    ),
     *(name_victims, change_admission, change_admission, spoil, lose_document, lose_rights),
-    *(set_clock, refuse, edit, end_beside_others),
+    *(set_clock, refuse, edit, end_beside_others, end_script),
     lambda w, n: w.edit(replicas=2 + n % 5),
     lambda w, n: w.edit(suspend=n % 2 == 0),
     lambda w, n: w.ask(ScalingKind.OUT, count=1 + n % 2, timeout=timedelta(seconds=30 + n)),

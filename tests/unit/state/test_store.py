@@ -132,6 +132,24 @@ def make_said(name: str, version: int = 12, **spec: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"unschedulable": True, **spec}}
 
 
+def test_whether_some_node_is_said_to_stay_is_seen(store: Store, ingest: Ingest) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+
+    def look() -> bool:
+        snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+        assert snapshot is not None
+        return snapshot.has_quiet_nodes
+
+    assert look(), "of nodes that are not known nothing is said"
+    ingest.upsert(NODES, make_said("n1"))
+    assert not look()
+    ingest.upsert(NODES, make_said("n2", unschedulable=False))
+    assert look()
+    taints = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+    ingest.upsert(NODES, make_said("n2", 13, unschedulable=False, taints=taints))
+    assert not look()
+
+
 def test_a_pass_costs_the_same_however_many_nodes_are_said_to_end(
     store: Store, ingest: Ingest
 ) -> None:
