@@ -74,8 +74,7 @@ def find_seats_with_victims(
         return None
     has_waited = draft.has_waited(waiter)
     with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):
-        parts = [gang, Gang(None, gang.launcher, 1)] if gang.launcher is not None else [gang]
-        if not all(donors.may_fit(part, allowed, giving, going) for part in parts):
+        if not donors.may_fit(gang, allowed, giving, going):
             return None
         others = list_others(draft, waiter, rank, has_waited=has_waited)
         trial = Trial(search, waiter, gang, donors, giving)

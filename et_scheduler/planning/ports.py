@@ -133,7 +133,7 @@ class _Kinds:
         self._rivals: dict[int, int] = {}
 
     def get_number(self, ports: frozenset[str]) -> int:
-        """The same for the same ports."""
+        """One for each set of ports."""
         number = self._numbers.get(ports)
         if number is None:
             number = self._numbers[ports] = len(self._sets)

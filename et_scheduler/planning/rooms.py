@@ -174,8 +174,14 @@ class Room:
 
     def count_without_jobs(self, shape: Shape, beside: Shape | None = None) -> Counts:
         """How many would fit without the jobs that may go: what others have is taken, ports too."""
-        less = self.foreign if beside is None else self.foreign + self.get_vector(beside)
-        fits = np.where(self.match(shape), self.count_without(shape, less), 0)
+        return self.count_in(self.allocatable - self.foreign, shape, beside)
+
+    def count_in(self, free: Counts, shape: Shape, beside: Shape | None = None) -> Counts:
+        """How many would fit if so much were free, a row a node, and the ports of all jobs."""
+        left = free if beside is None else free - self.get_vector(beside)
+        fits = np.where(
+            self.match(shape), self._cap(slice(None), self.divide(left, shape), shape), 0
+        )
         return self._leave_out_beside(fits, shape, beside)
 
     def divide(self, amounts: Counts, shape: Shape) -> Counts:

@@ -178,3 +178,17 @@ def test_gangs_that_ask_one_job_for_its_workers_cost_each_of_them_once() -> None
     count(2)  # what is done once
     few, many = count(10), count(20)
     assert many < 2.5 * few
+
+
+def test_whole_jobs_are_not_tried_for_whom_no_node_would_be_left_for_the_launcher() -> None:
+    """Others keep a part of the last node: nobody is counted out of his room to see that."""
+
+    def count(gang: Job) -> int:
+        jobs = [run_on(make_job(f"r-{i}", 8, 8), *[f"node-{i:02}"] * 8) for i in range(20)]
+        nodes = (*make_nodes(20), make_node("node-20", taken={CPU: 1000}))
+        return count_steps(lambda: decide(Cluster(nodes), MAIN, [*jobs, gang], NOW))
+
+    gang = make_job("gang", 20, 20, cpu=8, priority=1)
+    hopeless = replace(gang, minimum=21, maximum=21, replicas=21)
+    count(gang)  # what is done once
+    assert count(replace(gang, launcher=gang.worker)) < 1.1 * count(hopeless)
