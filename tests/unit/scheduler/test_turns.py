@@ -192,3 +192,29 @@ def test_whole_jobs_are_not_tried_for_whom_no_node_would_be_left_for_the_launche
     hopeless = replace(gang, minimum=21, maximum=21, replicas=21)
     count(gang)  # what is done once
     assert count(replace(gang, launcher=gang.worker)) < 1.1 * count(hopeless)
+
+
+def test_a_kind_of_pods_more_costs_the_same_beside_however_many_gangs() -> None:
+    """Whom these could ask is found once, and not for each kind."""
+
+    def count(kinds: int, gangs: int) -> int:
+        pending = tuple(
+            PendingPod(str(i), make_shape({CPU: 7000 - i}), 0, NOW, namespace=f"ns-{i}")
+            for i in range(kinds)
+        )
+        told = Admission(0, AdmissionState.WAITING, "main", queued_at=NOW - HOUR)
+        told = replace(told, since=NOW - HOUR, unfit_since=NOW - HOUR, reason=Reason.NO_ROOM)
+        waits = [
+            replace(make_job(f"g-{i}", 8, 8), admission=replace(told, reserved=(f"node-{i:02}",)))
+            for i in range(gangs)
+        ]
+        cluster = Cluster(make_nodes(16), pending)
+        jobs = [
+            run_on(make_job(f"job-{place}", 1, 8), *[f"node-{place:02}"] * 8) for place in range(16)
+        ]
+        return count_steps(lambda: decide(cluster, MAIN, [*jobs, *waits], NOW, LITTLE))
+
+    count(2, 1)  # what is done once
+    few = count(30, 1) - count(10, 1)
+    many = count(30, 16) - count(10, 16)
+    assert many < 1.2 * few
