@@ -133,6 +133,16 @@ class Room:
             self._renew(key, caps)
         return caps.fits
 
+    def has_more(self, place: int, shape: Shape) -> bool:
+        """Whether, where such pods are already, one more fits now: none with a port does."""
+        free = zip(
+            self.get_amounts(shape),
+            self.now[place].tolist(),
+            self.later[place].tolist(),
+            strict=True,
+        )
+        return not shape.host_ports and all(n <= min(now, then) for n, now, then in free if n)
+
     def mark(self) -> int:
         """The room as it is now, for `return_to`."""
         return len(self._changed)

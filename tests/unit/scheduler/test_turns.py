@@ -12,9 +12,11 @@ from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
-from et_scheduler.model.shapes import CPU, HOUR, SECOND, make_shape
+from et_scheduler.model.shapes import CPU, HOUR, SECOND, Shape, make_shape
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.filling import Fill
 from et_scheduler.planning.passing import decide
+from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.seating import book, seat_bound
 from et_scheduler.planning.services import serve
 from et_scheduler.planning.standings import Standing
@@ -218,3 +220,38 @@ def test_a_kind_of_pods_more_costs_the_same_beside_however_many_gangs() -> None:
     few = count(30, 1) - count(10, 1)
     many = count(30, 16) - count(10, 16)
     assert many < 1.2 * few
+
+
+class CountedRoom(Room):
+    """Counts how often all nodes are asked for what fits on them."""
+
+    looks = 0
+
+    def count_fits(
+        self, shape: Shape, *, later: bool = False, beside: Shape | None = None
+    ) -> Counts:
+        self.looks += 1
+        return super().count_fits(shape, later=later, beside=beside)
+
+
+def test_a_worker_more_on_the_node_where_the_last_went_looks_at_no_other() -> None:
+    """Thousands of workers grow at once, of jobs that differ."""
+
+    def count(most: int) -> int:
+        shapes = [make_shape({CPU: 1000 - i}) for i in range(4)]
+        jobs = [
+            run_on(make_job(f"job-{i}", 1, most, worker=shape), f"node-{i:02}")
+            for i, shape in enumerate(shapes)
+        ]
+        nodes = make_nodes(4, 50)
+        draft = Draft(Cluster(nodes), MAIN, jobs, NOW, Rules())
+        seat_bound(draft)
+        book(draft)
+        room = CountedRoom(nodes, shapes)
+        fill = Fill(draft, room, dict.fromkeys(draft.standings, 1))
+        fill.run(draft.standings.values())
+        assert fill.sizes == dict.fromkeys(draft.standings, most)
+        assert all(len(set(places)) == 1 for places in fill.places.values())
+        return room.looks
+
+    assert count(40) == count(2)
