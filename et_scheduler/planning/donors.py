@@ -16,7 +16,7 @@ from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Pod
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.fitting import Gang, count_largest
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
@@ -91,24 +91,39 @@ class Donors:
         giving: Iterable[Group],
         going: Iterable[Group] = (),
     ) -> bool:
-        """Whether the gang could fit if these gave all workers, and those went as a whole."""
+        """Whether the gang could fit if these gave all workers, and those went as a whole.
+
+        Launcher and workers at once: each alone may have room where both have not.
+        """
         key = (frozenset(giving), frozenset(going))
         amounts = self._room.later + self._sum_up(*key)
+
+        def count(shape: Shape, beside: Shape | None) -> Counts:
+            fits = self._room.count_in(amounts, shape, beside)
+            return fits if allowed is None else fits * allowed
+
+        if count_largest(gang, count) < gang.workers:
+            return False
         nodes = self._room.get_mask(gang.worker)
-        nodes = nodes if allowed is None else nodes & allowed
-        fits = self._room.divide(amounts, gang.worker) * nodes
-        return int(fits.sum()) >= gang.workers and self._may_sum_up(gang, nodes, *key)
+        wanted: Floats = self._room.get_vector(gang.worker).astype(np.float64) * gang.workers
+        parts = [(nodes, wanted)]
+        if gang.launcher is not None:
+            nodes = nodes | self._room.get_mask(gang.launcher)
+            parts.append((nodes, wanted + self._room.get_vector(gang.launcher)))
+        return all(
+            self._may_sum_up(amount, where if allowed is None else where & allowed, *key)
+            for where, amount in parts
+        )
 
     def _may_sum_up(
-        self, gang: Gang, nodes: Mask, giving: frozenset[Group], going: frozenset[Group]
+        self, wanted: Floats, nodes: Mask, giving: frozenset[Group], going: frozenset[Group]
     ) -> bool:
-        """Whether all nodes together would have enough: nobody gives more than his surplus."""
+        """Whether these nodes together would have so much: nobody gives more than his surplus."""
         free = np.maximum(self._room.later[nodes], 0).sum(axis=0, dtype=np.float64)
         for group in giving & self._spare.keys():
             free = free + self._spare[group]
         for group in going & self._wholes.keys():
             free = free + self._wholes[group].sum(axis=0, dtype=np.float64)
-        wanted = self._room.get_vector(gang.worker) * float(gang.workers)
         return bool((free >= wanted * _NEARLY).all())
 
     def _find_largest(self, entries: _Entries) -> Floats:

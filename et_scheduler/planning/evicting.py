@@ -7,6 +7,7 @@ caller commits; whole jobs go by `evict`, once their room is known to be enough.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
@@ -23,25 +24,44 @@ from et_scheduler.planning.victims import Trial, get_booked
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
 
 
-def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
-    """Queues above their share first, then lower priority, then the same queue.
+class Claim(NamedTuple):
+    """What decides whom a gang may ask: thousands of gangs have few.
 
-    Only who is in his queue's share may make other queues give.
+    Only who is in his queue's share may make other queues give, of the resources in `columns`.
     """
-    mine = draft.get_queue(waiter)
+
+    queue: str
+    priority: int
+    is_in_share: bool
+    columns: int
+
+
+def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
+    """Queues above their share first, then lower priority, then the same queue."""
+    return rank_for_claim(draft, find_claim(draft, waiter, gang))
+
+
+def find_claim(draft: Draft, waiter: Standing, gang: Gang) -> Claim:
+    """By what it may ask others, as of what is booked so far."""
+    queue = draft.get_queue(waiter)
     wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
-    is_in_share, columns = draft.ledger.is_in_share(mine, wanted), mark(wanted > 0)
+    is_in_share = draft.ledger.is_in_share(queue, wanted)
+    return Claim(queue, waiter.job.priority, is_in_share, mark(wanted > 0))
+
+
+def rank_for_claim(draft: Draft, claim: Claim) -> Rank:
+    """Who is asked first by it."""
 
     def rank(donor: Standing, _: int) -> int | None:
         queue = draft.get_queue(donor)
-        if queue == mine:
-            if donor.job.priority < waiter.job.priority:
+        if queue == claim.queue:
+            if donor.job.priority < claim.priority:
                 return _LOWER_PRIORITY
-            return _SAME_QUEUE if donor.job.priority == waiter.job.priority else None
+            return _SAME_QUEUE if donor.job.priority == claim.priority else None
         known = draft.queues.get(queue)
-        if not is_in_share or known is None or not known.is_reclaimable:
+        if not claim.is_in_share or known is None or not known.is_reclaimable:
             return None
-        return _OVER_SHARE if draft.ledger.find_above(queue) & columns else None
+        return _OVER_SHARE if draft.ledger.find_above(queue) & claim.columns else None
 
     return rank
 
@@ -74,8 +94,7 @@ def find_seats_with_victims(
         return None
     has_waited = draft.has_waited(waiter)
     with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):
-        parts = [gang, Gang(None, gang.launcher, 1)] if gang.launcher is not None else [gang]
-        if not all(donors.may_fit(part, allowed, giving, going) for part in parts):
+        if not donors.may_fit(gang, allowed, giving, going):
             return None
         others = list_others(draft, waiter, rank, has_waited=has_waited)
         trial = Trial(search, waiter, gang, donors, giving)

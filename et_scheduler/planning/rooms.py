@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -51,6 +50,7 @@ class Room:
         self.named: dict[str, list[int]] = {}
         for place, name in enumerate(self.hostnames):
             self.named.setdefault(name, []).append(place)
+        shapes = {*shapes}
         requested = {name for shape in shapes for name, _ in shape.requests}
         self._offered = {name for node in self.nodes for name in node.allocatable}
         known = self._offered.union(limited)
@@ -69,7 +69,7 @@ class Room:
         self._amounts: dict[Shape, list[int]] = {}
         self._changed: list[int] = []
         self._caps: dict[_Key, _Caps] = {}
-        self._ports = Ports(self.nodes)
+        self._ports = Ports(self.nodes, shapes)
 
     def copy(self) -> Self:
         """A copy of the room to try things in."""
@@ -133,6 +133,16 @@ class Room:
             self._renew(key, caps)
         return caps.fits
 
+    def has_more(self, place: int, shape: Shape) -> bool:
+        """Whether, where such pods are already, one more fits now: none with a port does."""
+        free = zip(
+            self.get_amounts(shape),
+            self.now[place].tolist(),
+            self.later[place].tolist(),
+            strict=True,
+        )
+        return not shape.host_ports and all(n <= min(now, then) for n, now, then in free if n)
+
     def mark(self) -> int:
         """The room as it is now, for `return_to`."""
         return len(self._changed)
@@ -174,8 +184,14 @@ class Room:
 
     def count_without_jobs(self, shape: Shape, beside: Shape | None = None) -> Counts:
         """How many would fit without the jobs that may go: what others have is taken, ports too."""
-        less = self.foreign if beside is None else self.foreign + self.get_vector(beside)
-        fits = np.where(self.match(shape), self.count_without(shape, less), 0)
+        return self.count_in(self.allocatable - self.foreign, shape, beside)
+
+    def count_in(self, free: Counts, shape: Shape, beside: Shape | None = None) -> Counts:
+        """How many would fit if so much were free, a row a node, and the ports of all jobs."""
+        left = free if beside is None else free - self.get_vector(beside)
+        fits = np.where(
+            self.match(shape), self._cap(slice(None), self.divide(left, shape), shape), 0
+        )
         return self._leave_out_beside(fits, shape, beside)
 
     def divide(self, amounts: Counts, shape: Shape) -> Counts:
@@ -242,11 +258,7 @@ class Room:
 
     def list_ports_of_others(self, shape: Shape) -> set[str]:
         """Which of its ports others than jobs have on nodes where it may be."""
-        if not shape.host_ports:
-            return set()
-        mask = self.get_mask(shape).tolist()
-        had = (node.ports for node, is_fit in zip(self.nodes, mask, strict=True) if is_fit)
-        return set(shape.host_ports.intersection(chain.from_iterable(had)))
+        return self._ports.list_foreign(shape, self.get_mask(shape)) if shape.host_ports else set()
 
     def _leave_out_beside(self, fits: Counts, shape: Shape, beside: Shape | None) -> Counts:
         """None anywhere where the pod beside it has one of its ports."""

@@ -16,7 +16,7 @@ from et_scheduler.model.jobs import ABOVE_ALL, Gift, Purpose
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.evicting import rank_for_gang
+from et_scheduler.planning.evicting import find_claim, rank_for_claim
 from et_scheduler.planning.fitting import Gang, count_seats, find_seats, hold_seats
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.matching import Mask
@@ -34,12 +34,12 @@ def serve(draft: Draft) -> None:
     groups = _list_groups(draft)
     if not groups:
         return
-    reserved, gangs = _list_reserved(draft), _list_gangs(draft)
+    reserved, claims = _list_reserved(draft), _Claims(draft)
     donors = Donors(draft)
     turns = Turns(draft, ((one[0].namespace, one[0].uid) for one in groups if one[0].preempts))
     for pods in groups:
         first = pods[0]
-        for rank, count in _list_asks(draft, pods, gangs if first.preempts else ()):
+        for rank, count in _list_asks(draft, pods, claims):
             search = Search(draft, rank, avoided=reserved)
             giving = [group for group, one in donors.first.items() if rank(one, 0) is not None]
             may_fit = donors.may_fit(Gang(None, first.shape, 1), None, giving)
@@ -117,9 +117,40 @@ def _list_gangs(draft: Draft) -> list[Standing]:
     return [one for one in lined if one.admission.reserved]
 
 
-def _list_asks(
-    draft: Draft, pods: Sequence[PendingPod], gangs: Sequence[Standing]
-) -> list[tuple[Rank, int]]:
+class _Claims:
+    """Whom `gangs` could ask that wait on nodes of their own; `least` are all their workers.
+
+    Found once until somebody gives, which is booked: there may be hundreds of gangs, and as many
+    kinds of pods.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self.gangs = _list_gangs(draft)
+        self.least = sum(gang.least for gang in self.gangs)
+        self._found_at = -1
+        self._rights: list[Rank] = []
+
+    def limit(self, rank: Rank) -> Rank:
+        """The donors, without those whom none of the gangs could ask itself."""
+        rights = self._find_rights()
+
+        def rank_both(donor: Standing, left: int) -> int | None:
+            is_asked = any(right(donor, left) is not None for right in rights)
+            return rank(donor, left) if is_asked else None
+
+        return rank_both
+
+    def _find_rights(self) -> list[Rank]:
+        draft = self._draft
+        if self._found_at != draft.ledger.changes:
+            self._found_at = draft.ledger.changes
+            found = {find_claim(draft, gang, get_gang(gang)) for gang in self.gangs}
+            self._rights = [rank_for_claim(draft, claim) for claim in sorted(found)]
+        return self._rights
+
+
+def _list_asks(draft: Draft, pods: Sequence[PendingPod], claims: _Claims) -> list[tuple[Rank, int]]:
     """For so many such pods these are asked: first for the pods, then for the gangs.
 
     Pods take whatever is freed first, the seats of waiting gangs too, as long as any of them comes:
@@ -128,9 +159,8 @@ def _list_asks(
     """
     rank, count = _rank_donors(draft, pods[0].priority), len(pods)
     asks = [(rank, count)]
-    if gangs:
-        least = sum(gang.least for gang in gangs)
-        asks.append((_rank_for_gangs(draft, rank, gangs), count + min(least, count)))
+    if claims.gangs and pods[0].preempts:
+        asks.append((claims.limit(rank), count + min(claims.least, count)))
     return asks
 
 
@@ -150,14 +180,3 @@ def _rank_donors(draft: Draft, priority: int) -> Rank:
         return 0 if is_above else 1
 
     return rank
-
-
-def _rank_for_gangs(draft: Draft, rank: Rank, gangs: Sequence[Standing]) -> Rank:
-    """The donors, without those whom none of the gangs could ask itself."""
-    rights = [rank_for_gang(draft, gang, get_gang(gang)) for gang in gangs]
-
-    def rank_both(donor: Standing, left: int) -> int | None:
-        is_asked = any(right(donor, left) is not None for right in rights)
-        return rank(donor, left) if is_asked else None
-
-    return rank_both

@@ -160,3 +160,46 @@ def test_what_fits_is_counted_again_where_only_a_port_comes_and_its_room_is_held
     with room.without_coming():
         assert room.count_fits(small, later=True).tolist() == [0]
     assert room.count_fits(small, later=True).tolist() == [1]
+
+
+def test_a_port_more_costs_its_kind_once_and_not_each_pod_or_node() -> None:
+    """Hundreds of ports are written as easily as one."""
+
+    def count(ports: int) -> int:
+        worker = replace(cpus(1), host_ports=frozenset(f"TCP/{port}" for port in range(ports)))
+        nodes = make_nodes(40)
+        runs = run_on(make_job("runs", 1, 40, worker=worker), *[node.name for node in nodes])
+        waits = [make_job(f"w-{i}", 20, 20, worker=worker) for i in range(3)]
+        return count_steps(lambda: decide(Cluster(nodes), MAIN, [runs, *waits], NOW))
+
+    count(2)  # what is done once
+    few, many = count(2), count(202)
+    assert many - few < 200 * 100
+
+
+def test_ports_of_others_cost_nothing_that_nobody_asks_for() -> None:
+    gang = make_job("gang", 2, 2, worker=WITH_PORT)
+
+    def count(ports: int) -> int:
+        others = frozenset(f"TCP/{80 + port}" for port in range(ports))
+        nodes = tuple(replace(node, ports=others) for node in make_nodes(4))
+        return count_steps(lambda: decide(Cluster(nodes), MAIN, [gang], NOW))
+
+    count(1)  # what is done once
+    assert count(1000) == count(1)
+
+
+def test_kinds_that_share_a_port_keep_each_other_off() -> None:
+    """However many kinds there are: more than a few are looked up another way."""
+    kinds = [
+        replace(cpus(1), host_ports=frozenset({"TCP/80", f"TCP/{81 + kind}"})) for kind in range(9)
+    ]
+    alone = replace(cpus(1), host_ports=frozenset({"TCP/80"}))
+    room = Room(make_nodes(12), [alone, *kinds])
+    for place, kind in enumerate(kinds):
+        room.take((place,), (1,), kind)
+        assert room.count_fits(alone).tolist() == [0] * (place + 1) + [1] * (11 - place)
+    assert Room.copy(room).count_fits(kinds[0], later=True).tolist() == [0] * 9 + [1] * 3
+    room.expect((4,), (1,), kinds[4])
+    assert room.count_fits(alone, later=True).tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1]
+    assert room.list_taken_ports(5, kinds[4]) == {"TCP/80"}

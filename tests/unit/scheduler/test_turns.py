@@ -12,9 +12,11 @@ from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
-from et_scheduler.model.shapes import CPU, HOUR, SECOND, make_shape
+from et_scheduler.model.shapes import CPU, HOUR, SECOND, Shape, make_shape
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.filling import Fill
 from et_scheduler.planning.passing import decide
+from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.seating import book, seat_bound
 from et_scheduler.planning.services import serve
 from et_scheduler.planning.standings import Standing
@@ -178,3 +180,78 @@ def test_gangs_that_ask_one_job_for_its_workers_cost_each_of_them_once() -> None
     count(2)  # what is done once
     few, many = count(10), count(20)
     assert many < 2.5 * few
+
+
+def test_whole_jobs_are_not_tried_for_whom_no_node_would_be_left_for_the_launcher() -> None:
+    """Others keep a part of the last node: nobody is counted out of his room to see that."""
+
+    def count(gang: Job) -> int:
+        jobs = [run_on(make_job(f"r-{i}", 8, 8), *[f"node-{i:02}"] * 8) for i in range(20)]
+        nodes = (*make_nodes(20), make_node("node-20", taken={CPU: 1000}))
+        return count_steps(lambda: decide(Cluster(nodes), MAIN, [*jobs, gang], NOW))
+
+    gang = make_job("gang", 20, 20, cpu=8, priority=1)
+    hopeless = replace(gang, minimum=21, maximum=21, replicas=21)
+    count(gang)  # what is done once
+    assert count(replace(gang, launcher=gang.worker)) < 1.1 * count(hopeless)
+
+
+def test_a_kind_of_pods_more_costs_the_same_beside_however_many_gangs() -> None:
+    """Whom these could ask is found once, and not for each kind."""
+
+    def count(kinds: int, gangs: int) -> int:
+        pending = tuple(
+            PendingPod(str(i), make_shape({CPU: 7000 - i}), 0, NOW, namespace=f"ns-{i}")
+            for i in range(kinds)
+        )
+        told = Admission(0, AdmissionState.WAITING, "main", queued_at=NOW - HOUR)
+        told = replace(told, since=NOW - HOUR, unfit_since=NOW - HOUR, reason=Reason.NO_ROOM)
+        waits = [
+            replace(make_job(f"g-{i}", 8, 8), admission=replace(told, reserved=(f"node-{i:02}",)))
+            for i in range(gangs)
+        ]
+        cluster = Cluster(make_nodes(16), pending)
+        jobs = [
+            run_on(make_job(f"job-{place}", 1, 8), *[f"node-{place:02}"] * 8) for place in range(16)
+        ]
+        return count_steps(lambda: decide(cluster, MAIN, [*jobs, *waits], NOW, LITTLE))
+
+    count(2, 1)  # what is done once
+    few = count(30, 1) - count(10, 1)
+    many = count(30, 16) - count(10, 16)
+    assert many < 1.2 * few
+
+
+class CountedRoom(Room):
+    """Counts how often all nodes are asked for what fits on them."""
+
+    looks = 0
+
+    def count_fits(
+        self, shape: Shape, *, later: bool = False, beside: Shape | None = None
+    ) -> Counts:
+        self.looks += 1
+        return super().count_fits(shape, later=later, beside=beside)
+
+
+def test_a_worker_more_on_the_node_where_the_last_went_looks_at_no_other() -> None:
+    """Thousands of workers grow at once, of jobs that differ."""
+
+    def count(most: int) -> int:
+        shapes = [make_shape({CPU: 1000 - i}) for i in range(4)]
+        jobs = [
+            run_on(make_job(f"job-{i}", 1, most, worker=shape), f"node-{i:02}")
+            for i, shape in enumerate(shapes)
+        ]
+        nodes = make_nodes(4, 50)
+        draft = Draft(Cluster(nodes), MAIN, jobs, NOW, Rules())
+        seat_bound(draft)
+        book(draft)
+        room = CountedRoom(nodes, shapes)
+        fill = Fill(draft, room, dict.fromkeys(draft.standings, 1))
+        fill.run(draft.standings.values())
+        assert fill.sizes == dict.fromkeys(draft.standings, most)
+        assert all(len(set(places)) == 1 for places in fill.places.values())
+        return room.looks
+
+    assert count(40) == count(2)
