@@ -91,6 +91,11 @@ def test_with_the_policy_the_token_of_et_notices_says_when_its_node_ends_and_no_
         pod, *others = list_pods(world)
         own, foreign = pod.spec.node_name, others[0].spec.node_name
         thief = client.CoreV1Api(steal_token(world, NAME, pod))
+        label = {"metadata": {"labels": {"evil": ""}}}
+        world.wait(
+            lambda: REFUSAL in find_refusal(lambda: thief.patch_node(own, label, dry_run="All")),
+            "the policy is in force",
+        )
         attempts = list_deeds(thief, own, foreign)
         told = {what: find_refusal(attempt) for what, attempt in attempts.items()}
         assert [what for what, words in told.items() if REFUSAL not in words] == []
