@@ -55,7 +55,9 @@ SLASH = ".."
 """Stands for "/" in a key of the runtime ConfigMap: keys allow it, and no path of ours has it."""
 BOOT = RUNTIME_DIR + "/launcher" + SLASH + "boot.py"
 """`python3 -I -S BOOT agent -- [user command]` or `... launch -- command`: PID 1 of both roles."""
-BRIDGE_COMMAND = ("python3", "-I", "-S", LIB_DIR + "/launcher/agent/bridge.py")
-"""The one command that is ever sent to pods/exec: stdio <-> the agent's socket."""
+BRIDGE = RUNTIME_DIR + SLASH.join(("/launcher", "agent", "bridge.py"))
+BRIDGE_COMMAND = ("python3", "-I", "-S", BRIDGE)
+"""The one command that is ever sent to pods/exec: stdio <-> the agent's socket. It is there before
+PID 1 has copied anything, for a pod that has only just begun to run is spoken to at once."""
 SSH_WORKER = RUNTIME_DIR + "/launcher" + SLASH + "ssh" + SLASH + "worker.sh"
 """PID 1 of a worker that is reached by ssh."""

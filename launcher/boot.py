@@ -4,7 +4,7 @@ PID 1 of a worker is `agent`, of a launcher `launch`; `torchrun` is a process in
 
 The runtime is mounted read-only at <edl>/src, flat, for the keys of a ConfigMap have no "/". Here
 its files are copied to their paths below <edl>/run/lib, where Python can keep what it has compiled
-and where all later programs (bridge, rsh, discover) start from.
+and where all later programs (rsh, discover) start from, but the bridge, which may come first.
 
 This file alone must be readable by every Python 3, so that one that is too old gets a sentence.
 """

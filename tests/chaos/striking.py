@@ -22,7 +22,12 @@ from tests.e2e.world import PAUSE, RealWorld, devcluster, scale_in, scale_out
 
 PLENTY = 50
 """Pods that a quota allows when it refuses nothing."""
-AGENT, BRIDGE, BROKER, RANK = "boot.py agent", "agent/bridge.py", "-m launcher.broker", "[t]rain.py"
+AGENT, BRIDGE, BROKER, RANK = (
+    "boot.py agent",
+    "agent..bridge.py",
+    "-m launcher.broker",
+    "[t]rain.py",
+)
 
 
 class Striker:

@@ -71,7 +71,7 @@ def test_no_fault_of_the_way_costs_a_line_an_exit_or_a_host(world: RealWorld) ->
         for fault in faults:
             devcluster("fault", f"{fault}-apiserver")
     wait_for_more(world)
-    kill(find_processes(uid, "agent/bridge.py"))
+    kill(find_processes(uid, "agent..bridge.py"))
     wait_for_more(world)
     for fault, remedy in (("stop-kubelet", "start-kubelet"), ("cut", "heal")):
         with broken(away, fault, remedy):

@@ -86,5 +86,5 @@ def test_a_bridge_without_an_agent_says_so(
 
 def test_the_bridge_finds_the_socket_of_the_contract() -> None:
     script = Path(paths.BRIDGE_COMMAND[-1])
-    assert str(script.parents[3] / "agent.sock") == paths.AGENT_SOCKET
-    assert Path(bridge.__file__).parts[-3:] == script.parts[-3:]
+    assert str(script.parents[1] / "run" / "agent.sock") == paths.AGENT_SOCKET
+    assert Path(bridge.__file__).parts[-3:] == tuple(script.name.split(paths.SLASH))

@@ -155,8 +155,8 @@ class Worker:
     def bridge(
         self, *arguments: str, script: Path | None = None
     ) -> tuple[Peer, subprocess.Popen[bytes]]:
-        """The program that exec starts, from where PID 1 has copied it."""
-        script = script or self.folder / "run" / "lib" / "launcher" / "agent" / "bridge.py"
+        """The program that exec starts, from where it is mounted."""
+        script = script or self.folder / "src" / "launcher..agent..bridge.py"
         self.wait_until(script.exists)
         process = subprocess.Popen(
             [PYTHON, "-I", "-S", str(script), *arguments],
