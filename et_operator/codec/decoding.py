@@ -72,7 +72,7 @@ _READ = (
 MAX_ENV = 60_000
 """Bytes, as JSON, of a script's environment: it is handed over in the job's config."""
 MAX_SCRIPT = 1024
-"""Characters of a job's own script: the largest job has no room for many."""
+"""Bytes, as JSON, of a job's own script: the largest job has no room for many."""
 MAX_SCRIPT_SECONDS = 3600
 _MAX_UID = 64
 MAX_OWNERS = 8192
@@ -260,8 +260,8 @@ def _decode_notice_script(body: Fields | None, right: ScriptRight) -> NoticeScri
     if body is None:
         return None
     script = body.require_text("script")
-    if len(script) > MAX_SCRIPT:
-        raise body.fail("script", f"has {len(script)} characters, {MAX_SCRIPT} at most")
+    if (size := measure(script)) > MAX_SCRIPT:
+        raise body.fail("script", f"is {size} bytes as JSON, {MAX_SCRIPT} at most")
     if right is not ScriptRight.SHELL and not is_path(script):
         words = f'is no absolute path of a file; for shell text annotate {ANNOTATION_SCRIPTS}: "'
         raise body.fail("script", f'{words}{ScriptRight.SHELL}"')

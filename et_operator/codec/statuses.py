@@ -33,6 +33,7 @@ _BOUNDS: dict[tuple[type, str], tuple[int, int]] = {
     (JobStatus, "generation"): (0, _LARGEST),
     (JobStatus, "slowest_drain"): (0, _LARGEST),
     (LauncherMove, "epoch"): (0, MAX_EPOCH),
+    (LauncherMove, "row"): (0, MAX_EPOCH),
     (ScalingRecord, "base"): (0, MAX_WORKERS),
     (ScalingRecord, "target"): (0, MAX_WORKERS),
     (ScalingRecord, "final"): (0, MAX_WORKERS),

@@ -42,6 +42,9 @@ STOPPING = timedelta(seconds=10)
 """So long after its time-out a script is waited for where nobody says when the node ends."""
 YOUNG = timedelta(minutes=10)
 """So old is who is moved for what is not remembered: who takes its place may be put there, too."""
+QUICK = 3
+"""So many launchers in a row may each be moved young: by then each new one has a word of its own,
+and the next would have one as well."""
 FURTHEST = timedelta(hours=1)
 """A later moment is asked for again then."""
 _FROM = "from the training's checkpoint"
@@ -164,7 +167,7 @@ def _note_script(draft: Draft, pod: Pod, notice: Notice) -> None:
     if end is not None and (draft.now >= moment or not check_come(draft, moment - AHEAD)):
         return
     word = format_time(notice.since or draft.now)
-    new = LauncherMove(pod.uid, pod.epoch or 0, _describe_reason(pod, notice), None, end, word)
+    new = replace(_begin(draft, pod, notice), deadline=end, word=word)
     draft.change(launcher_move=replace(new, started=draft.now))
     draft.tell("NoticeScript", f"launcher {_describe_word(pod, notice)}: spec.noticeScript runs")
 
@@ -193,12 +196,25 @@ def _check_due(draft: Draft, pod: Pod, notice: Notice) -> bool:
 
 
 def _decide(draft: Draft, pod: Pod, notice: Notice) -> None:
-    move = _find_own(draft, pod)
-    if move is None:
-        move = LauncherMove(pod.uid, pod.epoch or 0, _describe_reason(pod, notice))
+    move = _find_own(draft, pod) or _begin(draft, pod, notice)
     draft.change(launcher_move=replace(move, at=draft.now))
     told = f"launcher {_describe_word(pod, notice)}: it ends now{_describe_unrun(draft, move)}"
     draft.tell("LauncherMoved", f"{told}, and another one goes on elsewhere, {_FROM}")
+
+
+def _begin(standing: Standing, pod: Pod, notice: Notice) -> LauncherMove:
+    is_grown = standing.find_end(pod.created, 2 * YOUNG) is None
+    row = 0 if is_grown else _count_row(standing, pod)
+    return LauncherMove(pod.uid, pod.epoch or 0, _describe_reason(pod, notice), row=row)
+
+
+def _count_row(standing: Standing, pod: Pod) -> int:
+    """How many right before it were moved, all but the first of them young."""
+    move = standing.decided.launcher_move
+    if move is None or move.uid == pod.uid:
+        return move.row if move is not None else 0
+    is_next = move.at is not None and move.epoch + 1 == pod.epoch
+    return move.row + 1 if is_next else 0
 
 
 def _find_bar(standing: Standing, pod: Pod, notice: Notice) -> str:
@@ -218,30 +234,40 @@ def _find_bar(standing: Standing, pod: Pod, notice: Notice) -> str:
 def _find_latest(standing: Standing, pod: Pod, notice: Notice) -> datetime:
     """When it ends: by now if its script has ended; else at its moment, whatever runs.
 
-    Where nobody says until when it may go on, a script has its time.
+    Where nobody says until when it may go on, a script has its time. None ends a young one that is
+    to stay for a while.
     """
     move, (moment, end) = _find_own(standing, pod), _find_moment(standing, pod, notice)
-    script = standing.spec.notice_script
+    script, now = standing.spec.notice_script, standing.now
     if move is None or move.started is None:
         return moment
+    least = _find_rest(standing, pod, notice) or now
     if move.code is not None or script is None:
-        return standing.now
-    return moment if end is not None else move.started + script.timeout + STOPPING
+        return least
+    return moment if end is not None else max(move.started + script.timeout + STOPPING, least)
 
 
 def _find_moment(standing: Standing, pod: Pod, notice: Notice) -> tuple[datetime, datetime | None]:
-    """When it ends at the latest, at once where nobody says until when; and until when.
-
-    Where not all nodes that end can be named to the next one, a young one stays for a while.
-    """
-    view, now = standing.view, standing.now
-    is_noted = bool(standing.list_noted(pod, notice))
-    is_dated = is_noted or notice.lead is None or notice.since != now
+    """When it ends at the latest, at once where nobody says until when; and until when."""
+    now = standing.now
+    is_dated = standing.list_noted(pod, notice) or notice.lead is None or notice.since != now
     end = notice.deadline if is_dated else None
     moment = end - find_margin(standing) if end is not None else now
-    if is_noted and len(view.avoided_nodes) == len(view.ending_nodes):
-        return moment, end
-    return max(moment, standing.find_end(pod.created, YOUNG) or moment), end
+    return max(moment, _find_rest(standing, pod, notice) or moment), end
+
+
+def _find_rest(standing: Standing, pod: Pod, notice: Notice) -> datetime | None:
+    """Until when a young one stays, whatever is said; None where it need not.
+
+    That is where the next one might have to be moved as soon: not all nodes that end can be named
+    to it, or so it has been with several before.
+    """
+    view = standing.view
+    are_named = len(view.avoided_nodes) == len(view.ending_nodes)
+    is_new = _count_row(standing, pod) <= QUICK
+    if are_named and is_new and standing.list_noted(pod, notice):
+        return None
+    return standing.find_end(pod.created, YOUNG)
 
 
 def _build_order_id(move: LauncherMove) -> str:

@@ -30,6 +30,13 @@ ENVIRON_SECONDS = 0.2
 MOST_REAPED = 64
 """Sessions whose first process has ended since we have looked: the kernel gives numbers out again,
 and a worker may run sessions for months that nobody has to look for."""
+_RELAYS = frozenset([
+    *(b"mpiexec", b"mpirun", b"orted", b"orterun", b"prte", b"prted", b"prterun"),
+    *(b"dumb-init", b"sudo"),
+])  # fmt: skip
+"""Programs, as proc(5) names them, whose handlers pass a signal on to all that they have started,
+with a handler or without: Open MPI's daemons (orte/mca/ess/base/ess_base_std_orted.c), and who
+stands in the place of a program."""
 _VARIABLE = names.ENV_SESSION.encode() + b"="
 _ID = 16
 """Bytes of a session's name."""
@@ -99,15 +106,18 @@ class Surveyor:
     def notify(self, number: int) -> int:
         """Send `number` to each process below us that has a handler for it; how many have.
 
-        Whoever has none would end by it: most shells for one. Sessions or not: the container's own
-        command is one of them, what `kubectl exec` has started is not.
+        Whoever has none would end by it: most shells for one. So nobody is told who passes it on:
+        all that are below him are looked at as well. Sessions or not: the container's own
+        command is one of them, what `kubectl exec` has started is not. Each is signalled before the
+        next is looked at: of thousands, many would be other programs by the end.
         """
+        count = 0
         with self._using_reserve():
-            below = self._find_below(self._processes())
-            told = [pid for pid in below if self._has_handler(pid, number)]
-        for pid in told:
-            _kill(pid, number)
-        return len(told)
+            for pid in self._find_below(self._processes()):
+                if self._has_handler(pid, number):
+                    _kill(pid, number)
+                    count += 1
+        return count
 
     # ------------------------------------------------------------ inside
 
@@ -247,8 +257,10 @@ class Surveyor:
         return found
 
     def _has_handler(self, pid: int, number: int) -> bool:
-        """Whether it catches this signal (proc(5): SigCgt)."""
+        """Whether it catches this signal (proc(5): SigCgt), and for itself."""
         status = self._read("%d/status" % pid) or b""
+        if status.split(b"\n", 1)[0].partition(b"\t")[2] in _RELAYS:
+            return False
         caught = status.partition(b"\nSigCgt:")[2].split(b"\n", 1)[0].strip()
         try:
             return bool(int(caught or b"0", 16) >> (number - 1) & 1)

@@ -7,6 +7,7 @@ nothing but metadata, for the rest is one object in thousands of requests.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from posixpath import normpath
 from typing import Any
 
 from et_contract import names, paths
@@ -47,15 +48,17 @@ def build_worker(job: TrainingJob, worker: WorkerSpec, *, epoch: int, runtime: R
         spec.setdefault("automountServiceAccountToken", False)
     spec["tolerations"] = _tolerate(spec.get("tolerations") or [])
     container = spec["containers"][0]
-    empty = _EMPTY
+    empty: Mapping[str, str] = _EMPTY
     if has_keys(job):
         _serve_ssh(job, spec, epoch)
     else:
         wrap_command(container, "agent")
         add_env(container, [*build_env(job, epoch), build_grace(spec)])
-        if paths.EDL_DIR not in find_mounted(container):  # what is there else is not ours to write
-            add_env(container, [{"name": names.ENV_NOTICE, "value": paths.NOTICE_FILE}])
-            empty = {**_EMPTY, paths.EDL_VOLUME: paths.EDL_DIR}
+        used = map(normpath, find_mounted(container))  # /etc//edl is the same place
+        is_free = paths.EDL_DIR not in used  # what else is there is not ours to write
+        empty = {**_EMPTY, paths.EDL_VOLUME: paths.EDL_DIR} if is_free else _EMPTY
+        path = paths.NOTICE_FILE if is_free else ""  # a user's own variable is no path of ours
+        add_env(container, [{"name": names.ENV_NOTICE, "value": path}])
     add_mounts(spec, container, build_runtime_volume(runtime), empty)
     return pod
 

@@ -100,7 +100,7 @@ FULL_JOB_STATUS = JobStatus(
     ),
     slowest_drain=7,
     listings=(Listing(NOON, (0, 2)),),
-    launcher_move=LauncherMove("uid-l", 1, "n1: it leaves (taint t)", NOON, NOON, "s", NOON, 1),
+    launcher_move=LauncherMove("uid-l", 1, "n1: it leaves (taint t)", NOON, NOON, "s", NOON, 1, 2),
     shapes=Shapes(({"role": "worker", "requests": {"cpu": 1000}},), elastic=False),
 )
 

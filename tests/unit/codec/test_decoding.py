@@ -460,7 +460,8 @@ def test_a_script_of_the_job_is_a_path_unless_shell_text_is_allowed():
     ("script", "complaint"),
     [
         ({}, "spec.noticeScript.script: is required"),
-        ({"script": "/" + "x" * 1024}, "has 1025 characters, 1024 at most"),
+        ({"script": "/" + "x" * 1024}, "is 1025 bytes as JSON, 1024 at most"),
+        ({"script": "a" * 424 + "&" * 101}, "is 1030 bytes as JSON, 1024 at most"),
         ({"script": "/a", "timeout": 3601}, "timeout: must be 3600 or less"),
     ],
 )

@@ -185,16 +185,17 @@ def test_a_worker_has_a_place_for_its_notice_which_its_agent_knows() -> None:
     assert {"name": paths.EDL_VOLUME, "emptyDir": {}} in pod["spec"]["volumes"]
 
 
-def test_what_a_worker_mounts_there_stays_its_own() -> None:
-    mount = {"name": "mine", "mountPath": "/etc/edl/"}
-    template = make_template(volumeMounts=[mount])
+@pytest.mark.parametrize("path", ["/etc/edl", "/etc/edl/", "/etc//edl", "/etc/./edl"])
+def test_what_a_worker_mounts_there_stays_its_own(path: str) -> None:
+    mount = {"name": "mine", "mountPath": path}
+    variable = {"name": names.ENV_NOTICE, "value": "/data/mine"}
+    template = make_template(volumeMounts=[mount], env=[variable])
     template["spec"]["volumes"] = [{"name": "mine", "emptyDir": {}}]
     spec = make_worker(template)["spec"]
-    assert [m for m in spec["containers"][0]["volumeMounts"] if "etc/edl" in m["mountPath"]] == [
-        mount
-    ]
+    mounts = spec["containers"][0]["volumeMounts"]
+    assert [m for m in mounts if m["mountPath"] in {path, paths.EDL_DIR}] == [mount]
     assert paths.EDL_VOLUME not in {volume["name"] for volume in spec["volumes"]}
-    assert names.ENV_NOTICE not in env_of(spec["containers"][0]), "nothing is written there"
+    assert env_of(spec["containers"][0])[names.ENV_NOTICE] == "", "nothing is written anywhere"
 
 
 @pytest.mark.parametrize("name", ["job", "job-worker-x", "job-worker-07", "other-worker-3"])

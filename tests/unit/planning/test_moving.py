@@ -16,10 +16,11 @@ from et_kube.resources import CONFIG_MAPS, Json
 from et_operator.model.actions import Delete
 from et_operator.model.admissions import Admission
 from et_operator.model.names import ANNOTATION_AVOIDS
-from et_operator.model.pods import Node
+from et_operator.model.pods import Node, Pod
 from et_operator.model.scripts import NoticeScript
 from et_operator.model.specs import NoticePolicy, RestartPolicy, ScriptRight, StallPolicy
 from et_operator.model.statuses import Failures, ScalingKind
+from et_operator.planning.moving import QUICK
 from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling, make_template
 from tests.unit.planning.test_noticing import (
     AT_ONCE,
@@ -529,6 +530,82 @@ def test_where_not_all_that_end_can_be_named_a_young_one_stays_for_ten_minutes()
     world.wait(110)
     world.settle()
     assert is_moved(world, SECOND)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_and_so_it_does_whatever_its_script_does(answers: bool) -> None:
+    world = start(notice_script=SCRIPT)
+    for number in range(MAX_NODES + 10):
+        world.nodes[f"a{number:03}"] = Node(f"a{number:03}", notice=AT_ONCE)
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    answer(world, 0)
+    end_launcher(world)
+    world.run(SECOND, node=f"a{MAX_NODES + 9:03}")
+    world.settle()
+    world.serve()
+    world.settle()
+    if answers:
+        answer(world, 0)
+    world.wait(500)
+    world.settle()
+    assert not is_moved(world, SECOND)
+    world.wait(110)
+    world.settle()
+    assert is_moved(world, SECOND)
+
+
+def say_of_pod(world: ModelWorld, pod: Pod) -> None:
+    """Somebody says it of each launcher that comes, as a policy of the namespace may."""
+    world.put(pod.name, notice=AT_ONCE)
+
+
+def say_of_its_node(world: ModelWorld, pod: Pod) -> None:
+    """It is said of each node on which one is, and of no other any more."""
+    for name in world.nodes:
+        say(world, name, AT_ONCE if name == pod.node else None)
+
+
+def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: int) -> int:
+    """Something is said for so long of each launcher that comes; how many are moved."""
+    end, before = world.now + timedelta(minutes=minutes), len(told(world, "LauncherMoved"))
+    while world.now < end:
+        pod = world.launcher
+        if pod is not None and pod.is_deleting and not pod.has_ended:
+            world.finish(143, is_told_to_end=True)
+            world.settle()
+            world.reap()
+        elif pod is not None and pod.phase == "Pending":
+            world.run(pod.name, node=f"n{3 - (pod.epoch or 0) % 2}")
+        elif pod is not None and not pod.has_ended:
+            tell(world, pod)
+        world.wait(5)
+        world.settle()
+        world.serve()
+        world.settle()
+    return len(told(world, "LauncherMoved")) - before
+
+
+@pytest.mark.parametrize("script", [None, NoticeScript("/job/save.sh", timedelta(seconds=5))])
+@pytest.mark.parametrize("tell", [say_of_pod, say_of_its_node])
+def test_who_is_told_of_an_end_wherever_it_comes_is_soon_moved_each_ten_minutes_alone(
+    tell: Callable[[ModelWorld, Pod], None], script: NoticeScript | None
+) -> None:
+    world = start(notice_script=script)
+    assert follow(world, tell, 12) <= QUICK + 2
+    assert follow(world, tell, 30) <= 3
+
+
+def test_one_that_has_trained_for_long_is_moved_at_once_whatever_was_before() -> None:
+    world = start()
+    follow(world, say_of_pod, 12)
+    pod = world.launcher
+    assert pod is not None
+    world.put(pod.name, notice=None)
+    world.settle()
+    world.wait(1300)
+    world.settle()
+    assert follow(world, say_of_pod, 5) == QUICK + 1
 
 
 @pytest.mark.parametrize("lost", ["launcher_move", "all"])

@@ -19,7 +19,7 @@ from et_contract.documents import (
     ToldNotice,
     encode_report,
 )
-from et_contract.pods import MAX_INDEX, MAX_JOB_NAME, build_worker_name
+from et_contract.pods import MAX_EPOCH, MAX_INDEX, MAX_JOB_NAME, build_worker_name
 from et_kube.notices import NoticeKind
 from et_operator.codec.decoding import MAX_ENV, MAX_SCRIPT, MAX_SLOTS
 from et_operator.codec.encoding import encode_config_data, encode_status_patch
@@ -140,7 +140,7 @@ def make_status(scaling: ScalingRecord, records: tuple[WorkerRecord, ...]) -> Jo
             for _ in range(MOST)
         ),
         launcher_move=LauncherMove(
-            UID, 1, "r" * 2 * MAX_REMEMBERED, START, START, "w" * 32, START, 124
+            UID, 1, "r" * 2 * MAX_REMEMBERED, START, START, "w" * 32, START, 124, MAX_EPOCH
         ),
         given_up=GivenUp(1, (Moment(START, 3 * MAX_WORKERS),) * 62, START),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import threading
 from pathlib import Path
 
@@ -205,3 +206,38 @@ def test_whoever_is_not_below_us_or_says_nothing_of_handlers_is_not_signalled(pr
     proc.add(2**22 + 9, parent=2**22 + 1)
     (proc.folder / str(2**22 + 9) / "status").write_text("Name:\tx\n" + mask.format("200"))
     assert proc.surveyor.notify(10) == 1
+
+
+@pytest.mark.parametrize("relay", ["orted", "mpirun", "prted", "sudo", "dumb-init"])
+def test_who_passes_a_signal_on_to_all_is_not_told(proc: Proc, relay: str) -> None:
+    """Open MPI's daemon has a handler, and would end the ranks by it that have none."""
+    status = "Name:\t{}\nSigCgt:\t0000000000000200\n"
+    for pid, parent, name in ((2**22 + 1, OWN, relay), (2**22 + 2, 2**22 + 1, "python")):
+        proc.add(pid, parent=parent)
+        (proc.folder / str(pid) / "status").write_text(status.format(name))
+    assert proc.surveyor.notify(10) == 1, "the rank itself has one"
+
+
+def test_each_is_signalled_before_the_next_is_looked_at(proc: Proc) -> None:
+    """What is looked at much earlier may be another program by now, which ends by the signal."""
+    children = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]  # neither has a handler
+    for child in children:
+        proc.add(child.pid)
+        (proc.folder / str(child.pid) / "status").write_text("Name:\tx\nSigCgt:\t200\n")
+    ended: list[int | None] = []
+
+    class Looking(Surveyor):
+        def _read(self, path: str) -> bytes | None:
+            if path.endswith("/status"):
+                ended.extend(child.wait(5) for child in children if child.pid in looked)
+                looked.add(int(path.partition("/")[0]))
+            return super()._read(path)
+
+    looked: set[int] = set()
+    try:
+        assert Looking(str(proc.folder)).notify(10) == 2
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    assert ended == [-10]
