@@ -254,6 +254,7 @@ def test_a_recorded_process_is_found_and_ended(cluster: settings.Cluster) -> Non
     assert processes.find(cluster, "thing") is None
 
 
+@pytest.mark.long
 def test_a_process_that_ignores_being_asked_is_killed(cluster: settings.Cluster) -> None:
     program = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     command = [sys.executable, "-c", f"{program}; time.sleep(60)"]

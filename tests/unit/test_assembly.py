@@ -118,6 +118,7 @@ async def test_who_sees_no_namespace_is_not_ready(namespaces: tuple[str, ...]) -
         assert rig.count_unseen() == 0
 
 
+@pytest.mark.long
 async def test_a_namespace_that_can_be_listed_at_last_gets_what_its_jobs_ask_for() -> None:
     rig = Rig("team", "late")
     rig.refuse(lambda c: c.ref.namespace == "late", Refused(403, "Forbidden", "no such right"))
@@ -130,6 +131,7 @@ async def test_a_namespace_that_can_be_listed_at_last_gets_what_its_jobs_ask_for
         assert rig.count_pods("late") == 3
 
 
+@pytest.mark.long
 async def test_requests_that_fail_for_one_job_say_nothing_of_the_view_of_others() -> None:
     rig = Rig()
     webhook = ServerFailed(500, "InternalError", 'failed calling webhook "x": EOF')

@@ -101,6 +101,7 @@ def outline(schema: dict[str, Any]) -> dict[str, Any]:
     return shape
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("plural", "kind"),
     [("trainingjobs", JobStatus), ("scaleins", ScalingStatus), ("scaleouts", ScalingStatus)],
@@ -111,6 +112,7 @@ def test_the_status_has_exactly_the_fields_of_the_model(plural: str, kind: type)
     assert shape == describe(kind)
 
 
+@pytest.mark.long
 def test_nothing_that_the_operator_writes_is_kept_unchecked():
     text = yaml.safe_dump(find_schema("trainingjobs", "status"))
     assert "preserve-unknown" not in text
@@ -177,6 +179,7 @@ def test_the_phase_of_a_scaling_is_its_last_condition(plural: str):
     assert columns["Job"] == ".spec.selector.name"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plural", ["trainingjobs", "scaleins", "scaleouts", "trainingqueues"])
 def test_every_rule_has_a_sentence_for_the_author(plural: str):
     for rule in find_rules(load(plural)):

@@ -128,6 +128,7 @@ def test_a_service_beside_the_operator_is_no_setting():
     assert find("Deployment")["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_drain_waits_for_one_replica_at_a_time_and_for_none_that_is_not_ready(name: str):
     spec = find("PodDisruptionBudget", name)["spec"]
@@ -261,6 +262,7 @@ def test_who_brings_notices_may_patch_nodes_and_no_more():
     assert spread(find("ClusterRole", "et-notices")["rules"]) == {("", "nodes"): {"patch"}}
 
 
+@pytest.mark.long
 def test_the_policy_about_notices_is_about_the_account_that_patches_and_says_what_is_looked_for():
     policy = find("ValidatingAdmissionPolicy", "et-notices-self")["spec"]
     [subject] = find("ClusterRoleBinding", "et-notices")["subjects"]

@@ -40,6 +40,7 @@ HIDDEN = {"LauncherSucceeded"}
 WORD = re.compile(r"[A-Z][a-zA-Z]+")
 
 
+@pytest.mark.long
 def test_the_tables_are_what_the_script_writes():
     render: Callable[[str], str] = runpy.run_path(str(ROOT / "docs" / "generate_api.py"))["render"]
     page = API.read_text("utf-8")
@@ -69,6 +70,7 @@ def test_every_page_begins_with_whom_it_is_for(page: Path):
     assert page.read_text("utf-8").split("\n\n")[1].startswith("For "), "say for whom it is"
 
 
+@pytest.mark.long
 def test_every_event_and_condition_that_is_explained_exists():
     words = {
         str(node.value)

@@ -164,6 +164,7 @@ def test_whatever_was_stored_before_the_rules_is_a_job_or_a_sentence(seed: str) 
     assert not is_job or (decoded.spec is None) == bool(decoded.invalid)
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(st.randoms(use_true_random=False), st.sampled_from(sorted(ODDS)), st.data())
 def test_whatever_a_report_says_is_read_or_refused(

@@ -67,6 +67,7 @@ def test_a_fence_that_nobody_knows_what_to_do_with_is_told_by_its_line(page: str
         read("words\n\n" + page)
 
 
+@pytest.mark.long
 @given(st.lists(st.one_of(FILES, COMMANDS), max_size=4))
 def test_what_is_written_is_read(steps: list[Step]):
     found = read("\n".join(map(write, steps)))

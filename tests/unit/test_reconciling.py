@@ -736,6 +736,7 @@ async def test_two_jobs_share_the_runtime_that_either_has_made() -> None:
     assert "train-launcher" in rig.names(PODS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_labelled", [True, False])
 @pytest.mark.parametrize(
     "change",
@@ -903,6 +904,7 @@ async def test_a_creation_that_never_succeeds_is_told_whatever_the_server_answer
     assert rig.condition(kind)["status"] == "False"
 
 
+@pytest.mark.long
 async def test_a_webhook_that_fails_is_told_once_it_lasts_and_asked_less_often() -> None:
     rig = await begin()
     strike = ServerFailed(500, "InternalError", 'failed calling webhook "x.example": EOF')

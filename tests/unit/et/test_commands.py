@@ -392,6 +392,7 @@ def test_a_job_is_deleted_when_the_person_in_front_says_yes(
     assert ("nobody has said yes: --yes does not ask" in desk.err) == (not answer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["", ".", "..", "first/status", "%2e"])
 def test_what_names_no_job_is_asked_of_nobody(desk: Desk, name: str):
     desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("first"))

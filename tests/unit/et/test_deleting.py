@@ -96,6 +96,7 @@ async def test_of_several_none_goes_where_one_is_not_there(world: SimulatedWorld
     assert world.phase() == "Running"
 
 
+@pytest.mark.long
 async def test_what_does_not_go_is_named_when_the_time_is_over(world: SimulatedWorld):
     finalizers = {"metadata": {"finalizers": ["corp.example/billing"]}}
     world.change(TRAINING_JOBS, "train", finalizers)

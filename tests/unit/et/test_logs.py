@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ async def test_several_logs_are_one_in_the_order_of_time():
     assert texts == ["a1", "b1", "a2"]
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=50)  # the first one loads what the others use
 @given(
     moments=st.lists(st.sampled_from([0, 1, 999_999, 1_000_000, 1_000_001, 3_000_000]), min_size=1),

@@ -148,6 +148,7 @@ async def test_it_is_killed_without_grace_and_no_other_of_its_name(world: Simula
     assert (call.body["uid"], call.body["grace"]) == (uid, 0)
 
 
+@pytest.mark.long
 async def test_a_notice_moves_the_worker_and_the_command_says_how_it_left(world: SimulatedWorld):
     screen, trainer = make_screen(), Trainer(world, pause=2)
     world.kubelet.waiting[HEIR] = "nobody's"
@@ -249,6 +250,7 @@ async def test_a_job_that_ends_meanwhile_is_said_to_have_ended(world: SimulatedW
     assert "train has ended meanwhile (Succeeded)" in read(screen.err)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("says", [False, True])
 async def test_it_asks_first_and_says_what_it_does(world: SimulatedWorld, says: bool):
     screen = Answering(says=says)

@@ -83,6 +83,7 @@ async def test_a_pod_that_stays_though_nothing_runs_in_it_is_not_waited_for(
     assert read(screen.out).endswith("from its own checkpoint if it wrote one")
 
 
+@pytest.mark.long
 async def test_one_that_does_not_stop_stays_suspended_and_the_next_try_goes_on(
     world: SimulatedWorld,
 ):
@@ -284,6 +285,7 @@ async def run_in_a_queue(screen: Screen, *, is_sure: bool) -> tuple[Trained, lis
     return pair, raised
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("quiet_logs")
 async def test_who_has_a_place_in_a_queue_is_asked_before_it_is_given_back():
     screen = Answering(says=False)
@@ -294,6 +296,7 @@ async def test_who_has_a_place_in_a_queue_is_asked_before_it_is_given_back():
     assert pair.find_status("one").get("phase") == "Running"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("quiet_logs")
 async def test_of_one_that_waits_behind_others_then_it_is_said_that_it_waits():
     screen = make_screen()

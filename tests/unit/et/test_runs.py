@@ -254,6 +254,7 @@ async def test_a_quota_that_the_ended_job_fills_is_no_refusal(script: str):
         assert read(screen.err).startswith("a quota has no room beside the one that is in the way")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ago", [SECOND, timedelta(minutes=5)])
 @pytest.mark.parametrize("is_job_there", [True, False])
 async def test_pods_that_do_not_go_are_named_and_another_name_is_advised(
@@ -345,6 +346,7 @@ async def test_a_job_that_was_never_stored_is_not_said_to_be_left(script: str):
     assert read(screen.err) == ""
 
 
+@pytest.mark.long
 async def test_a_job_with_its_files_is_let_begin_though_an_answer_is_lost(script: str):
     answers = [UNANSWERED]
 
@@ -400,6 +402,7 @@ async def test_who_is_interrupted_between_two_jobs_is_told(script: str):
     assert read(screen.err).endswith("the new train is not made: type this again")
 
 
+@pytest.mark.long
 def test_files_that_cannot_be_sent_are_named(tmp_path: Path, script: str):
     desk = Desk()
     (tmp_path / "data.bin").write_bytes(b"x" * (MOST + 1))

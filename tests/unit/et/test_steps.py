@@ -42,6 +42,7 @@ def test_any_other_line_is_not(line: str):
     assert parse_step(line) is None
 
 
+@pytest.mark.long
 @given(st.text())
 def test_no_line_is_too_strange(line: str):
     parse_step(line)

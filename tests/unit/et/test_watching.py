@@ -126,6 +126,7 @@ async def test_who_only_watches_is_told_at_once_that_there_is_no_server(world: S
         await watch(join(world), make_screen(), "train")
 
 
+@pytest.mark.long
 async def test_a_server_that_stays_away_is_not_asked_for_ever(world: SimulatedWorld):
     def fail(call: Call, moment: Moment) -> None:
         if call.user == "et" and moment is Moment.BEFORE:

@@ -308,6 +308,7 @@ def test_so_are_the_arguments_of_a_launcher(word: str):
         assert starters.choose(["sh", "-c", script])[:3] == ("horovodrun", False, 0)
 
 
+@pytest.mark.long
 def test_what_a_script_says_of_its_parameters_is_bounded():
     long = ["sh", *["a" * 100] * 500]
     command = ["sh", "-c", '"$@";' * 10_000, *long]

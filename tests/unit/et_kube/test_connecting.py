@@ -85,6 +85,7 @@ async def test_a_kubeconfig_gives_address_namespace_and_token(tmp_path: Path):
     assert await here.authorize() == {"Authorization": "Bearer planted"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("until", ["", ', "expirationTimestamp": "2999-01-01T00:00:00Z"'])
 async def test_an_exec_plugin_gives_the_token(tmp_path: Path, until: str):
     plugin = tmp_path / "plugin"

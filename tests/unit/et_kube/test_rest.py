@@ -487,6 +487,7 @@ async def test_a_watch_that_breaks_tells_whether_it_was_answered(*, is_begun: bo
     assert isinstance(caught.value, Truncated) == is_begun
 
 
+@pytest.mark.long
 async def test_a_watch_that_is_silent_for_too_long_is_dead():
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

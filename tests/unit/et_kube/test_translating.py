@@ -125,6 +125,7 @@ def test_the_wait_that_was_asked_for_is_known(body: bytes, header: str, delay: t
     assert translate_answer(429, body, {"Retry-After": header}).retry_after == delay
 
 
+@pytest.mark.long
 @given(
     status=st.integers(300, 599),
     body=st.one_of(

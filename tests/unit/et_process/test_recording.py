@@ -173,6 +173,7 @@ def test_a_queue_that_is_full_never_blocks():
     assert drops == ["queue"] * 5
 
 
+@pytest.mark.long
 def test_a_namespace_that_floods_leaves_room_to_all_others():
     drops: list[str] = []
     recorder = Recorder(

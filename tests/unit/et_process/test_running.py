@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 from et_process.running import spare_imports
 
 
+@pytest.mark.long
 def test_what_there_is_at_the_start_is_not_looked_at_again() -> None:
     before = [{}]
     try:

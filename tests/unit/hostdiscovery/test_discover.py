@@ -94,6 +94,7 @@ def test_without_a_broker_the_last_list_is_printed(broker: FakeBroker, run: Run,
     assert run().communicate(timeout=20) == (b"old:1\n", b"")
 
 
+@pytest.mark.long
 def test_a_broker_that_does_not_answer_is_not_waited_for(broker: FakeBroker, run: Run, file: Path):
     file.write_text("old:1\n")
     process = run()
@@ -102,6 +103,7 @@ def test_a_broker_that_does_not_answer_is_not_waited_for(broker: FakeBroker, run
     assert process.returncode == 0
 
 
+@pytest.mark.long
 def test_the_first_call_waits_for_a_first_list(broker: FakeBroker, run: Run):
     process = run()
     for _ in range(2):
@@ -112,6 +114,7 @@ def test_the_first_call_waits_for_a_first_list(broker: FakeBroker, run: Run):
     assert process.communicate(timeout=20) == (b"a:1\n", b"")
 
 
+@pytest.mark.long
 def test_no_list_at_all_is_a_failure_and_not_an_empty_list(broker: FakeBroker, run: Run):
     broker.stop()
     process = run("discover.FIRST_LIST_SECONDS = 0.2")
@@ -120,6 +123,7 @@ def test_no_list_at_all_is_a_failure_and_not_an_empty_list(broker: FakeBroker, r
     assert b"no list of hosts" in err
 
 
+@pytest.mark.long
 def test_a_broken_file_is_a_failure_and_not_an_empty_list(run: Run, file: Path, broker: FakeBroker):
     file.write_text("a:1\nb:\n")
     broker.stop()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def test_the_more_workers_the_shorter_the_reasons() -> None:
     assert find_reason_limit(1024) == 24
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(), st.integers() | st.lists(st.text())))
 def test_what_was_packed_is_unpacked_as_it_was(body: dict[str, object]) -> None:
     packed = Packed(body)

@@ -90,6 +90,7 @@ async def test_a_service_that_is_dead():
             await Asker(session, "http://127.0.0.1:9")(Question("/x", patience=SHORT))
 
 
+@pytest.mark.long
 async def test_a_service_that_is_slow_and_one_that_never_ends():
     async def hang(_: web.Request) -> web.Response:
         await asyncio.Event().wait()

@@ -94,6 +94,7 @@ def test_a_moment_that_nobody_can_mean_changes_nothing():
     assert judge.word == Word(at(120), "taken")
 
 
+@pytest.mark.long
 @given(st.lists(st.lists(st.integers(0, 200).map(lambda s: firm(at(s))), max_size=2), max_size=60))
 def test_whoever_stays_silent_for_three_rounds_is_believed_and_nobody_before(
     rounds: list[list[Notice]],

@@ -226,6 +226,7 @@ async def test_a_policy_that_is_taken_away_ends_it_before_the_next_word():
     assert not world.server.writes
 
 
+@pytest.mark.long
 async def test_a_service_that_lies_all_the_time_costs_some_writes_an_hour():
     world = make_aws_world()
     with capture_logs() as logs:

@@ -27,6 +27,7 @@ def test_no_scaling_goes_beyond_the_largest_job() -> None:
     assert "1025 workers: a job has 1024 workers at most" in condition.message
 
 
+@pytest.mark.long
 def test_a_scaling_up_to_the_largest_job_is_done() -> None:
     world = ModelWorld(make_job(2))
     world.start()

@@ -254,6 +254,7 @@ def test_backoff_limit_counts_the_users_failures_alone() -> None:
     assert (world.status.failures.user, world.status.failures.infrastructure) == (2, 1)
 
 
+@pytest.mark.long
 def test_infrastructure_failures_have_a_limit_of_their_own() -> None:
     world = start()
     for _ in range(21):
@@ -266,6 +267,7 @@ def test_infrastructure_failures_have_a_limit_of_their_own() -> None:
     assert world.reason("Failed") == "InfrastructureFailures"
 
 
+@pytest.mark.long
 def test_failures_of_the_command_are_none_of_the_platforms() -> None:
     world = start(restart_policy=RestartPolicy.ON_FAILURE, backoff_limit=100)
     for code, changes in ((1, {}),) * 21 + ((143, {"pod_reason": "Evicted"}),):
@@ -278,6 +280,7 @@ def test_failures_of_the_command_are_none_of_the_platforms() -> None:
     assert (world.status.failures.user, world.status.failures.infrastructure) == (21, 1)
 
 
+@pytest.mark.long
 def test_a_failure_of_the_command_breaks_the_row_of_those_that_the_platform_ended() -> None:
     world = start(restart_policy=RestartPolicy.ON_FAILURE)
     for n in range(30):
@@ -290,6 +293,7 @@ def test_a_failure_of_the_command_breaks_the_row_of_those_that_the_platform_ende
     assert world.phase() == "Running"
 
 
+@pytest.mark.long
 def test_launchers_that_the_platform_takes_fail_no_job_and_wait_little() -> None:
     world = start()
     for _ in range(30):
@@ -304,6 +308,7 @@ def test_launchers_that_the_platform_takes_fail_no_job_and_wait_little() -> None
     assert world.status.failures.infrastructure == 30
 
 
+@pytest.mark.long
 def test_what_was_taken_adds_nothing_to_what_counts() -> None:
     world = start()
     for n in range(30):
@@ -425,6 +430,7 @@ def test_a_command_that_saves_its_state_when_it_is_told_to_end_goes_on(
     assert world.phase() == "Running"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [0, 143])
 def test_a_command_that_a_node_told_to_end_as_it_went_down_goes_on(code: int) -> None:
     world = start()
@@ -469,6 +475,7 @@ def test_what_a_node_does_to_the_launcher_is_not_the_commands_failure(end: Termi
     assert world.condition("ImageUnfit") is None
 
 
+@pytest.mark.long
 def test_a_node_that_never_starts_a_launcher_is_told_in_the_end() -> None:
     world = start()
     for _ in range(21):
@@ -661,6 +668,7 @@ def test_a_job_of_another_operator_is_followed_to_its_end() -> None:
     assert world.writes <= writes + 5
 
 
+@pytest.mark.long
 def test_a_bad_node_does_not_fail_a_job_that_trains() -> None:
     world = start(minimum=1)
     world.end("job-worker-1", 1)
@@ -677,6 +685,7 @@ def test_a_bad_node_does_not_fail_a_job_that_trains() -> None:
     assert world.reason("Failed") == "LauncherFailed"
 
 
+@pytest.mark.long
 def test_workers_that_failed_before_a_restart_do_not_fail_the_next_launcher() -> None:
     world = start(minimum=1, restart_policy=RestartPolicy.ON_FAILURE)
     world.end("job-worker-1", 1)

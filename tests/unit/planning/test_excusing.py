@@ -36,6 +36,7 @@ def take(world: ModelWorld, name: str, minutes: int) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_elastic", ELASTIC)
 @pytest.mark.parametrize("is_pod_there", [False, True])
 def test_a_worker_that_was_lost_while_nobody_looked_explains_a_failure(

@@ -145,6 +145,7 @@ def test_its_place_waits_as_after_a_loss() -> None:
     assert world.condition("WorkersFailing") is None
 
 
+@pytest.mark.long
 def test_more_than_three_for_each_in_an_hour_are_not_replaced_and_the_job_goes_on() -> None:
     world = start(2)
     for _ in range(6):
@@ -165,6 +166,7 @@ def test_more_than_three_for_each_in_an_hour_are_not_replaced_and_the_job_goes_o
     assert "job-worker-0" in world.workers
 
 
+@pytest.mark.long
 def test_a_worker_that_the_platform_takes_is_replaced_then_too() -> None:
     world = start(1)
     for _ in range(4):
@@ -177,6 +179,7 @@ def test_a_worker_that_the_platform_takes_is_replaced_then_too() -> None:
     assert world.workers != [name]
 
 
+@pytest.mark.long
 def test_an_hour_ago_does_not_count() -> None:
     world = start(1)
     for _ in range(12):
@@ -186,6 +189,7 @@ def test_an_hour_ago_does_not_count() -> None:
     assert len(world.status.given_up.moments) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_passed", [False, True])
 def test_a_new_command_is_given_new_ones_after_the_hour(*, has_passed: bool) -> None:
     """It uses those that stay; that its launcher failed is no reason to begin to count anew."""
@@ -205,6 +209,7 @@ def test_a_new_command_is_given_new_ones_after_the_hour(*, has_passed: bool) -> 
     assert world.condition("RanksFailing") == ("False" if has_passed else "True")
 
 
+@pytest.mark.long
 def test_what_the_last_command_gave_up_is_not_for_the_pass_that_begins_the_next() -> None:
     world = start(1)
     for _ in range(4):
@@ -219,6 +224,7 @@ def test_what_the_last_command_gave_up_is_not_for_the_pass_that_begins_the_next(
     assert world.status.given_up is None or world.status.given_up.epoch == 1
 
 
+@pytest.mark.long
 def test_so_is_a_job_that_is_resumed() -> None:
     world = start(1)
     for _ in range(4):
@@ -230,6 +236,7 @@ def test_so_is_a_job_that_is_resumed() -> None:
     assert world.condition("RanksFailing") == "False"
 
 
+@pytest.mark.long
 def test_what_comes_within_a_minute_is_one_moment() -> None:
     world = start(40)
     for index in range(0, 30, 3):
@@ -239,6 +246,7 @@ def test_what_comes_within_a_minute_is_one_moment() -> None:
     assert [moment.count for moment in world.status.given_up.moments] == [30]
 
 
+@pytest.mark.long
 def test_a_scale_in_takes_first_who_does_nothing() -> None:
     world = start(1)
     for _ in range(4):

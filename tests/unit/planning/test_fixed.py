@@ -131,6 +131,7 @@ def test_workers_that_are_taken_one_after_the_other_fail_no_job() -> None:
     assert world.status.failures.infrastructure == 30
 
 
+@pytest.mark.long
 def test_workers_that_are_evicted_for_what_they_use_do_at_last() -> None:
     world = lose_workers(21, pod_reason="Evicted")
     assert world.reason("Failed") == "InfrastructureFailures"

@@ -125,6 +125,7 @@ def test_who_has_the_brokers_token_can_have_its_workers_replaced() -> None:
     assert {n for n in NAMES if n not in world.pods or world.pods[n].is_deleting} == set(NAMES)
 
 
+@pytest.mark.long
 def test_and_have_them_replaced_for_failures_of_its_own_some_times_an_hour() -> None:
     world = ModelWorld(make_job(4, minimum=1))
     world.start()

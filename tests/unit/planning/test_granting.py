@@ -39,6 +39,7 @@ def test_rights_follow_what_they_are_on_and_cost_a_start_one_write() -> None:
     assert count_role_writes(world) == 1
 
 
+@pytest.mark.long
 def test_workers_that_come_are_named_in_one_write_before_they_are_listed() -> None:
     world = ModelWorld()
     world.start()

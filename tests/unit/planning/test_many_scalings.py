@@ -34,6 +34,7 @@ def make_world(count: int, *, is_accepted: bool = False, invalid: str = "") -> M
     return world
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_accepted", [False, True])
 def test_a_pass_over_twice_as_many_scalings_is_twice_the_work(is_accepted: bool) -> None:
     def measure(count: int) -> int:

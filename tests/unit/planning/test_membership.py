@@ -182,6 +182,7 @@ def test_a_node_that_is_not_ready_alone_ends_nobody() -> None:
     assert set(world.states().values()) == {"active"}
 
 
+@pytest.mark.long
 def test_old_ends_are_forgotten_when_the_config_is_written_anyway() -> None:
     world = start()
     for _ in range(4):
@@ -194,6 +195,7 @@ def test_old_ends_are_forgotten_when_the_config_is_written_anyway() -> None:
     assert len(world.states()) <= 5
 
 
+@pytest.mark.long
 def test_failed_pods_do_not_pile_up() -> None:
     world = start(2)
     for _ in range(12):

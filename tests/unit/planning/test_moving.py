@@ -532,6 +532,7 @@ def test_where_not_all_that_end_can_be_named_a_young_one_stays_for_ten_minutes()
     assert is_moved(world, SECOND)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answers", [True, False])
 def test_and_so_it_does_whatever_its_script_does(answers: bool) -> None:
     world = start(notice_script=SCRIPT)
@@ -586,6 +587,7 @@ def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: 
     return len(told(world, "LauncherMoved")) - before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", [None, NoticeScript("/job/save.sh", timedelta(seconds=5))])
 @pytest.mark.parametrize("tell", [say_of_pod, say_of_its_node])
 def test_who_is_told_of_an_end_wherever_it_comes_is_soon_moved_each_ten_minutes_alone(
@@ -596,6 +598,7 @@ def test_who_is_told_of_an_end_wherever_it_comes_is_soon_moved_each_ten_minutes_
     assert follow(world, tell, 30) <= 3
 
 
+@pytest.mark.long
 def test_one_that_has_trained_for_long_is_moved_at_once_whatever_was_before() -> None:
     world = start()
     follow(world, say_of_pod, 12)

@@ -309,6 +309,7 @@ def find_departure(world: ModelWorld, seconds: int) -> int | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("other", "wait"), [(6 * 3600, 2 * 3600), (-86400, 1800)])
 def test_a_lead_counts_from_its_own_sign_whatever_was_said_of_the_node_before(
     other: int, wait: int
@@ -327,6 +328,7 @@ def test_a_lead_counts_from_its_own_sign_whatever_was_said_of_the_node_before(
     }
 
 
+@pytest.mark.long
 def test_a_lead_counts_from_now_once_its_sign_was_taken_away_and_is_back() -> None:
     world = start()
     say_all(world, "n2", LEAD)
@@ -340,6 +342,7 @@ def test_a_lead_counts_from_now_once_its_sign_was_taken_away_and_is_back() -> No
     assert find_departure(world, 120) == 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
@@ -360,6 +363,7 @@ def test_a_lead_hides_nothing_that_ends_earlier(
     assert find_departure(world, 120) == expected
 
 
+@pytest.mark.long
 def test_a_lead_that_is_long_over_hides_nothing_that_is_said_now() -> None:
     world = start()
     say_all(world, "n2", LEAD)
@@ -667,6 +671,7 @@ def find_last(world: ModelWorld) -> int:
     return world.status.last_worker_index
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [None, 30])
 def test_who_is_put_there_in_spite_of_all_is_not_moved_again(seconds: float | None) -> None:
     world = start()
@@ -684,6 +689,7 @@ def test_who_is_put_there_in_spite_of_all_is_not_moved_again(seconds: float | No
     assert left == ("Leaving", "Noticed", True), "that is another word"
 
 
+@pytest.mark.long
 def test_but_it_is_once_where_it_was_put_there_long_before() -> None:
     world = start()
     world.nodes["n2"] = Node("n2", notice=leave_in(world, 10**5), hostname="")
@@ -735,6 +741,7 @@ def test_of_what_is_not_noted_who_is_new_there_is_moved_later() -> None:
     assert MOST + 6 < find_last(world) < MOST + 10
 
 
+@pytest.mark.long
 def test_first_kept_off_are_nodes_that_it_was_on_and_last_those_of_long_ago() -> None:
     world = start()
     past, to_come = leave_in(world, -(10**6)), leave_in(world, 10**6)
@@ -847,6 +854,7 @@ def test_many_nodes_are_remembered_within_bounds_and_those_that_speak_now_first(
     assert len(leaving) == MOST + 9, "also those that were not"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [MOST, MOST + 1, MOST + 10])
 @pytest.mark.parametrize("kind", NoticeKind)
 @pytest.mark.parametrize("is_of_pods", [False, True])

@@ -181,6 +181,7 @@ def start_many() -> ModelWorld:
     return world
 
 
+@pytest.mark.long
 def test_half_of_twenty_change_places_at_once() -> None:
     world = start_many()
     lists = Lists(world)
@@ -195,6 +196,7 @@ def test_half_of_twenty_change_places_at_once() -> None:
     assert (lists.changes, lists.fewest) == (1, 20)
 
 
+@pytest.mark.long
 def test_who_is_late_keeps_nobody_for_more_than_half_a_minute() -> None:
     world = start_many()
     lists = Lists(world)
@@ -367,6 +369,7 @@ def test_a_worker_that_a_scale_out_adds_may_be_replaced_before_the_others_are_th
     assert len(world.workers) == 5
 
 
+@pytest.mark.long
 def test_a_successor_that_ends_is_followed_by_another_a_little_later_each_time() -> None:
     world = start()
     say(world, "n2", 120)
@@ -525,6 +528,7 @@ def test_in_a_queue_it_leaves_first() -> None:
     assert find_leaving(world) == {"job-worker-1": "Noticed"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [1, KNOWS_HELD])
 def test_a_broker_of_before_is_told_of_nobody_who_is_held(version: int) -> None:
     world = start()
@@ -625,6 +629,7 @@ def test_workers_are_renewed_once_nobody_is_held() -> None:
     assert find_leaving(world) == {}
 
 
+@pytest.mark.long
 def test_a_pass_over_pairs_costs_so_much_for_each_of_them() -> None:
     def measure(workers: int) -> int:
         world = start(workers)

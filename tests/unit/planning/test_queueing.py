@@ -158,6 +158,7 @@ def test_so_has_one_that_never_started_by_it(*, is_told_first: bool):
     assert (world.pods, world.status.phase) == ({}, JobPhase.WAITING)
 
 
+@pytest.mark.long
 def test_and_one_that_has_left_its_queue_where_it_comes_back_before_anybody_looks():
     world = make_world()
     world.settle()
@@ -362,6 +363,7 @@ def start_raised(number: int = 4, **changes: Any) -> ModelWorld:
     return world
 
 
+@pytest.mark.long
 def test_a_scale_out_counts_from_a_raised_number_and_waits_until_that_is_met():
     world = start_raised()
     world.add(make_scaling(ScalingKind.OUT, "more", count=1))
@@ -381,6 +383,7 @@ def test_a_scale_out_counts_from_a_raised_number_and_waits_until_that_is_met():
     assert count_workers(world) == 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_scale_in_counts_from_a_raised_number_and_takes_what_waits_in_line_first(count: int):
     world = start_raised()

@@ -197,6 +197,7 @@ def test_the_next_one_waits_until_the_last_ones_successor_is_a_host() -> None:
     )
 
 
+@pytest.mark.long
 def test_none_goes_below_the_least_number_and_it_is_said_what_to_do() -> None:
     world = start(2, minimum=2)
     ask(world, 1)

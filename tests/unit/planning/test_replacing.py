@@ -89,6 +89,7 @@ def test_a_wait_is_the_least_time_between_two_of_a_place() -> None:
     assert find_wait(world) == 2  # 8 s after the one before was created
 
 
+@pytest.mark.long
 def test_who_lived_for_a_minute_is_replaced_at_once() -> None:
     world = start()
     for _ in range(4):
@@ -145,6 +146,7 @@ def test_deletions_in_a_rhythm_push_no_wait_on() -> None:
         live(world, 5)
 
 
+@pytest.mark.long
 def test_what_the_platform_takes_at_once_again_waits_eight_seconds_at_the_most() -> None:
     world = start()
     for _ in range(14):
@@ -181,6 +183,7 @@ def test_a_job_none_of_whose_workers_lives_is_given_up_after_ten_in_a_row() -> N
     assert world.status.last_worker_index < 20
 
 
+@pytest.mark.long
 def test_a_job_of_which_one_worker_lives_is_not() -> None:
     world = start(minimum=1)
     for name in ("job-worker-0", "job-worker-1"):
@@ -219,6 +222,7 @@ def test_twelve_ends_on_one_node_do_not_fail_a_large_job_that_starts() -> None:
     assert len(world.workers) == 64
 
 
+@pytest.mark.long
 def test_workers_that_are_still_on_their_way_may_live() -> None:
     world = ModelWorld(make_job(4))
     world.settle()
@@ -228,6 +232,7 @@ def test_workers_that_are_still_on_their_way_may_live() -> None:
     assert world.condition("Failed") is None
 
 
+@pytest.mark.long
 def test_what_a_node_refuses_or_the_platform_takes_is_not_counted_against_the_job() -> None:
     world = ModelWorld(make_job(1))
     world.settle()

@@ -218,6 +218,7 @@ def trained() -> ModelWorld:
     return start()
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(reason=st.text(max_size=300), source=st.text(max_size=300))
 def test_whatever_the_words_are_the_config_that_is_read_is_the_one_that_was_written(

@@ -225,6 +225,7 @@ def live(workers: int) -> Iterator[int]:
     yield settle()
 
 
+@pytest.mark.long
 def test_no_step_writes_more_than_is_counted_here() -> None:
     written = [max(live(workers)) for workers in (20, 40)]
     names = [build_worker_name("job", 10 + number) for number in range(40)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from et_contract import names, paths
 from et_kube.resources import SECRETS
 from et_operator.model.actions import Create, CreateKeys
@@ -141,6 +143,7 @@ def resume(world: ModelWorld) -> None:
     world.go_on()
 
 
+@pytest.mark.long
 def test_a_job_that_is_suspended_and_resumed_keeps_its_keys() -> None:
     world = make_world()
     world.start()

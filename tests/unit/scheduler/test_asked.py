@@ -82,6 +82,7 @@ def test_who_goes_goes_for_one_who_will_have_room() -> None:
                 assert told.reason is Reason.ROOM_COMES, (seed, told)
 
 
+@pytest.mark.long
 def test_one_goes_for_one_while_no_operator_carries_it_out() -> None:
     jobs = [
         run_on(make_job(f"low-{i}", replicas=1, cpu=8, **FIXED), f"node-0{i}", since=LONG_AGO + i)
@@ -188,6 +189,7 @@ def count_gone(*, hours: int) -> int:
     return gone
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("hours", "gone"), [(1, 2), (3, 3)])
 def test_jobs_do_not_go_one_after_the_other_for_one_that_never_stands(
     hours: int, gone: int

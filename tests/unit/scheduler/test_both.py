@@ -220,6 +220,7 @@ async def test_nobody_goes_for_who_would_have_no_pods_and_he_waits_again_once_he
         assert (worker["priority"], worker["preemptionPolicy"]) == (0, "PreemptLowerPriority")
 
 
+@pytest.mark.long
 async def test_a_job_whose_workers_are_reached_by_ssh_waits_in_line_and_starts() -> None:
     pair = Pair(nodes=1, cpu=2)
     pair.create(make_held("first", least=1, most=1))
@@ -262,6 +263,7 @@ def make_plain(name: str, workers: int) -> Json:
     return job
 
 
+@pytest.mark.long
 async def test_where_queues_are_required_who_names_none_waits_in_the_one_called_default() -> None:
     pair = Pair(nodes=2, cpu=4)
     async with pair.set_to(Queueing.REQUIRED):
@@ -281,6 +283,7 @@ async def test_where_queues_are_required_who_names_none_waits_in_the_one_called_
         assert pair.get("two")["reason"] == "AtLimit"
 
 
+@pytest.mark.long
 async def test_the_setting_says_how_a_job_starts_and_changes_nothing_of_one_that_runs() -> None:
     pair = Pair(nodes=2, cpu=4)
     pair.create_queue("default", limits={"cpu": "3"})
@@ -313,6 +316,7 @@ async def test_the_setting_says_how_a_job_starts_and_changes_nothing_of_one_that
         assert pair.count("queued") == 0
 
 
+@pytest.mark.long
 async def test_a_scale_out_of_a_fixed_job_stays_within_its_queue_until_there_is_room() -> None:
     pair = Pair(nodes=2, cpu=4)
     pair.create_queue("narrow", limits={"cpu": "4"})

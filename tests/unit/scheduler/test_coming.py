@@ -50,6 +50,7 @@ def test_others_are_asked_where_a_pod_does_not_end(minutes: int, workers: int) -
     assert after[1].admission.reason is Reason.ROOM_COMES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("minutes", "workers"), [(11, 4), (12, 8), (600, 8)])
 def test_nothing_is_kept_for_long_beside_a_pod_of_others_that_does_not_end(
     minutes: int, workers: int

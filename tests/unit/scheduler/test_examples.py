@@ -24,6 +24,7 @@ def read(path: str, **metadata: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 async def test_one_takes_what_is_idle_gives_what_another_needs_and_a_third_waits() -> None:
     pair = Pair(nodes=2, cpu=2)
     pair.cluster.create(TRAINING_QUEUES, None, read("training_queue.yaml"))
@@ -59,6 +60,7 @@ async def test_one_takes_what_is_idle_gives_what_another_needs_and_a_third_waits
         assert pair.count("large") == 4
 
 
+@pytest.mark.long
 async def test_the_jobs_of_the_demo_share_its_queue_as_its_second_scene_waits_for() -> None:
     pair = Pair(nodes=2, cpu=2)
     queue = sharing.build_queue()

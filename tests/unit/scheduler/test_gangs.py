@@ -140,6 +140,7 @@ def find_losers(drawn: Drawn) -> dict[str, Reason]:
     return {u: one.reason for u, one in found.items() if one.state is AdmissionState.WAITING}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_nobody_goes_for_one_whose_room_another_has(part: int) -> None:
     for seed in range(part, CLUSTERS, 4):

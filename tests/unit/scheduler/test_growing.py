@@ -97,6 +97,7 @@ def test_room_for_workers_that_nobody_creates_is_others_after_two_minutes(grown:
     assert "were not created" in told.message
 
 
+@pytest.mark.long
 def test_each_growth_of_which_nothing_comes_is_tried_later() -> None:
     jobs, now, sizes = [grow()], NOW, []
     for _ in range(60):
@@ -150,6 +151,7 @@ def lose(job: Job, count: int = 1) -> Job:
     return replace(job, pods=job.pods[:-count])
 
 
+@pytest.mark.long
 def test_who_always_lacks_a_worker_keeps_its_size_where_nobody_wants_the_room() -> None:
     whole = run_on(make_job("a", 2, 8), *["node-00"] * 8)
     jobs, _ = churn([lose(whole)], 60)

@@ -167,6 +167,7 @@ def test_both_are_settings() -> None:
     assert (found.service_headroom, found.level_quiet) == ("", 0)
 
 
+@pytest.mark.long
 async def test_the_program_keeps_what_it_was_told_to(quiet_logs: None) -> None:
     rig = Rig(nodes=1, cpu=8, service_headroom="3*cpu=1", level_quiet=3600)
     rig.create(make_held("one", least=1, most=8))

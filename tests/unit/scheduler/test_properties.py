@@ -211,6 +211,7 @@ def scale_node(node: Node, factor: int) -> Node:
     return replace(node, allocatable=times(node.allocatable), taken=times(node.taken))
 
 
+@pytest.mark.long
 @settings(max_examples=EXAMPLES)
 @given(draw_simulations(), st.integers(0, 900), st.sampled_from([2, 7, 1024]))
 def test_amounts_times_k_change_nothing_but_scale(drawn: Any, seconds: int, factor: int) -> None:

@@ -104,6 +104,7 @@ def check_counts(room: Room) -> None:
         assert room.count_all(shape, later=later) == anew.count_fits(shape, later=later).sum()
 
 
+@pytest.mark.long
 @given(CHANGES, CHANGES, st.integers(0, 5), st.booleans())
 def test_what_was_counted_is_counted_again_where_something_has_changed(
     first: list[tuple[str, int, int]],

@@ -84,6 +84,7 @@ def test_higher_priority_lacks_nothing_that_lower_has(total: int, claims: list[C
                 assert found[one.queue] == one.request
 
 
+@pytest.mark.long
 @given(st.integers(0, 10**9), claims, st.randoms(use_true_random=False))
 def test_order_of_claims_does_not_matter(total: int, claims: list[Claim], random: object) -> None:
     mixed = list(claims)

@@ -147,6 +147,7 @@ def test_what_a_limit_costs_grows_with_the_workers_that_go() -> None:
     assert many < 2.5 * few
 
 
+@pytest.mark.long
 def test_what_many_cost_who_lack_nodes_grows_with_their_number() -> None:
     """Pods of others have come on one node of each, and there is no other."""
 
@@ -168,6 +169,7 @@ def test_what_many_cost_who_lack_nodes_grows_with_their_number() -> None:
     assert many < 16 * few
 
 
+@pytest.mark.long
 def test_gangs_that_ask_one_job_for_its_workers_cost_each_of_them_once() -> None:
     """The second is asked less gladly with each that it gives, and so on each of its nodes."""
 
@@ -182,6 +184,7 @@ def test_gangs_that_ask_one_job_for_its_workers_cost_each_of_them_once() -> None
     assert many < 2.5 * few
 
 
+@pytest.mark.long
 def test_whole_jobs_are_not_tried_for_whom_no_node_would_be_left_for_the_launcher() -> None:
     """Others keep a part of the last node: nobody is counted out of his room to see that."""
 
@@ -196,6 +199,7 @@ def test_whole_jobs_are_not_tried_for_whom_no_node_would_be_left_for_the_launche
     assert count(replace(gang, launcher=gang.worker)) < 1.1 * count(hopeless)
 
 
+@pytest.mark.long
 def test_a_kind_of_pods_more_costs_the_same_beside_however_many_gangs() -> None:
     """Whom these could ask is found once, and not for each kind."""
 

@@ -124,6 +124,7 @@ def fits_without(drawn: tuple[tuple[Node, ...], list[Job], Job], gone: set[str])
     return told["w"].state is AdmissionState.ADMITTED
 
 
+@pytest.mark.long
 def test_whoever_goes_is_needed_and_somebody_goes_where_that_helps() -> None:
     for seed in range(300):
         drawn = draw(seed)

@@ -186,6 +186,7 @@ async def test_a_watch_that_is_behind_is_waited_for() -> None:
     assert describe(rig) == END
 
 
+@pytest.mark.long
 async def test_a_job_that_nobody_may_write_holds_up_no_other() -> None:
     rig = make_busy()
     webhook = ServerFailed(500, "InternalError", 'failed calling webhook "x": EOF')
@@ -200,6 +201,7 @@ async def test_a_job_that_nobody_may_write_holds_up_no_other() -> None:
     assert describe(rig) == END
 
 
+@pytest.mark.long
 async def test_a_start_that_could_not_be_written_once_keeps_its_nodes() -> None:
     rig = Rig(nodes=2, cpu=4)
     rig.create(make_held("rigid", 4, 4))
@@ -268,6 +270,7 @@ async def test_who_observes_writes_nothing_at_all() -> None:
     assert rig.count_passes() < 30
 
 
+@pytest.mark.long
 async def test_at_rest_nothing_is_asked_and_nothing_decided() -> None:
     rig = make_busy()
     async with rig.running():
@@ -291,6 +294,7 @@ async def test_events_that_come_together_are_answered_together() -> None:
         assert 5 <= rig.count_passes() - before <= 11
 
 
+@pytest.mark.long
 async def test_a_defect_of_a_pass_is_counted_and_tried_again() -> None:
     rig = Rig(nodes=2, cpu=4)
     [replica] = rig.replicas
@@ -321,6 +325,7 @@ async def test_services_of_others_are_made_room_for() -> None:
         assert all(pod["spec"].get("nodeName") for pod in rig.cluster.list(PODS, "web"))
 
 
+@pytest.mark.long
 async def test_a_job_goes_for_one_that_counts_more_and_comes_back() -> None:
     rig = Rig(nodes=2, cpu=4)
     rig.create_queue("first", priority=5)
@@ -458,6 +463,7 @@ async def test_a_pass_does_not_keep_the_event_loop() -> None:
     assert slow.was_free
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hostname", ["ip-10-0-0-0", None])
 async def test_a_node_that_is_called_otherwise_than_its_label_says_is_used_like_any_other(
     hostname: str | None,

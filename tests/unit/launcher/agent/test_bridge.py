@@ -16,6 +16,7 @@ from tests.unit.launcher.agent.workers import Worker
 PATIENCE = 20.0
 
 
+@pytest.mark.long
 def test_a_session_runs_through_a_bridge(worker: Worker) -> None:
     worker.start()
     peer, process = worker.bridge()
@@ -35,6 +36,7 @@ def test_a_bridge_waits_for_the_agent_to_come(worker: Worker) -> None:
     peer.expect(frames.WELCOME)
 
 
+@pytest.mark.long
 def test_a_bridge_ends_with_the_agent(worker: Worker) -> None:
     worker.start()
     peer, process = worker.bridge()

@@ -55,6 +55,7 @@ def listen(worker: Worker, path: Path, name: str) -> str:
     return shlex.join(words)
 
 
+@pytest.mark.long
 def test_who_has_a_handler_hears_of_it_and_no_shell_dies_of_it(worker: Worker, path: Path) -> None:
     peer = start(worker, path)
     script = f"echo up; while ! test -e {worker.folder}/end; do sleep 0.05; done; echo lives"
@@ -84,6 +85,7 @@ def test_who_has_a_handler_hears_of_it_and_no_shell_dies_of_it(worker: Worker, p
     worker.wait_until(lambda: "3 processes have a handler for signal 10" in worker.log)
 
 
+@pytest.mark.long
 def test_the_containers_own_command_hears_of_it_too(worker: Worker, path: Path) -> None:
     out = worker.folder / "out"
     words = f"{listen(worker, path, 'own')} > {out}"
@@ -93,6 +95,7 @@ def test_the_containers_own_command_hears_of_it_too(worker: Worker, path: Path) 
     worker.wait_until(lambda: "own hears 10 True" in out.read_text())
 
 
+@pytest.mark.long
 def test_without_a_signal_it_is_only_read_and_is_gone_when_it_is_withdrawn(
     worker: Worker, path: Path
 ) -> None:

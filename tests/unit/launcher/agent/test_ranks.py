@@ -6,6 +6,8 @@ import shlex
 import time
 from pathlib import Path
 
+import pytest
+
 from et_contract import frames, paths
 from launcher.agent.ranks import RankFiles
 from tests.unit.launcher.agent.workers import PYTHON, Peer, Worker
@@ -36,6 +38,7 @@ def ask(peer: Peer) -> list[int]:
     return ranks
 
 
+@pytest.mark.long
 def test_a_rank_says_how_far_it_is_and_nothing_after_its_end(worker: Worker):
     peer = worker.start().hello()
     assert ask(peer) == [0, 0, 0]

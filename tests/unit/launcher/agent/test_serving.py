@@ -37,6 +37,7 @@ def test_a_command_runs_and_its_output_and_code_come_back(peer: Peer) -> None:
     assert peer.run("echo out; echo err >&2; exit 3") == (3, b"out\n", b"err\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "code"),
     [("true", 0), ("kill -9 $$", 137), ("kill -ABRT $$", 134), ("no-such-command-here", 127)],
@@ -127,6 +128,7 @@ def test_case_31_a_command_longer_than_an_argument_can_be_runs_all_the_same(peer
     assert (code, out) == (137, b"50000\n")
 
 
+@pytest.mark.long
 def test_a_long_command_takes_nothing_of_what_its_user_has_in_pipes(peer: Peer) -> None:
     code, out, _ = peer.run(f": {'x' * 200_000}; readlink /proc/$$/fd/*; exit 0")
     assert code == 0
@@ -172,6 +174,7 @@ def test_nor_while_one_saves_whose_output_goes_elsewhere(peer: Peer, worker: Wor
     assert not is_alive(child)
 
 
+@pytest.mark.long
 def test_a_child_of_the_wrapper_that_ignores_term_can_be_killed(peer: Peer, worker: Worker) -> None:
     claim, child = start_wrapped(peer, worker, f"trap '' TERM; echo $$; while :; do {GONE}")
     peer.send(claim.signal(signal.SIGTERM))
@@ -230,6 +233,7 @@ def test_what_is_sent_to_the_background_with_its_output_elsewhere_lives_on(peer:
     assert peer.expect(frames.BUSY) == {"sessions": 0, "processes": 1}
 
 
+@pytest.mark.long
 def test_orphans_are_reaped(peer: Peer) -> None:
     claim = peer.spawn("sh -c 'sleep 0.05 & echo $!'; sleep 0.3; exit 0")
     out = peer.wait_for(claim, b"\n")
@@ -240,6 +244,7 @@ def test_orphans_are_reaped(peer: Peer) -> None:
 # ---------------------------------------------------------------- connections
 
 
+@pytest.mark.long
 def test_output_goes_on_after_a_cut_where_it_stopped(worker: Worker) -> None:
     first = worker.start().hello(1)
     claim = first.spawn(f"echo one; until test -e go; do {GONE}; echo two; exit 4")
@@ -267,6 +272,7 @@ def test_a_cut_between_the_end_and_its_report_loses_nothing(worker: Worker) -> N
     assert second.finish(claim) == (9, b"last\n", b"")
 
 
+@pytest.mark.long
 def test_a_session_without_a_stream_does_not_wait(worker: Worker) -> None:
     first = worker.start().hello(1)
     claim, _ = first.start("head -c 6000000 /dev/zero; touch done")
@@ -289,6 +295,7 @@ def test_a_reader_that_does_not_read_stops_its_session_and_no_other(worker: Work
     assert len(peer.finish(slow)[1]) == 3_000_000
 
 
+@pytest.mark.long
 def test_garbage_is_dropped_with_a_reason_and_harms_nobody(worker: Worker) -> None:
     peer = worker.start().hello()
     claim, _ = peer.start("sleep 0.2; echo fine")
@@ -381,6 +388,7 @@ def test_a_newer_epoch_comes_in_when_everything_older_is_dead(worker: Worker) ->
 HIDDEN = "env -i /usr/bin/setsid /bin/sh -c 'echo $$; exec /bin/sleep 1000 >/dev/null 2>&1'"
 
 
+@pytest.mark.long
 def test_a_newer_epoch_finds_what_has_no_parent_no_session_and_no_name(worker: Worker) -> None:
     old = worker.start("sh", "-c", f"{HIDDEN} >mine & exec sleep 1000").hello(1)
     worker.wait_until((worker.folder / "mine").exists)
@@ -393,6 +401,7 @@ def test_a_newer_epoch_finds_what_has_no_parent_no_session_and_no_name(worker: W
     assert is_alive(number((worker.folder / "mine").read_bytes())), "the container's own"
 
 
+@pytest.mark.long
 def test_what_has_no_parent_no_session_and_no_name_keeps_a_worker_busy(worker: Worker) -> None:
     peer = worker.start("sh", "-c", f"{HIDDEN} & exec sleep 1000").hello(1)
     _, out, _ = peer.run(f"{HIDDEN} & sleep 0.2; exit 0")
@@ -450,6 +459,7 @@ def test_sigterm_without_a_session_ends_it_at_once(worker: Worker) -> None:
     assert worker.wait() == 0
 
 
+@pytest.mark.long
 def test_a_sigterm_that_came_while_it_was_installed_counts(worker: Worker) -> None:
     slow = worker.folder / "src" / "slow"
     os.mkfifo(slow)  # whoever copies it waits for a writer
@@ -459,6 +469,7 @@ def test_a_sigterm_that_came_while_it_was_installed_counts(worker: Worker) -> No
     assert worker.wait() == 0
 
 
+@pytest.mark.long
 def test_sigterm_lets_a_session_end_by_itself(worker: Worker) -> None:
     peer = worker.start().hello()
     claim, _ = peer.start(f"until test -e go; do {GONE}; echo bye; exit 134")
@@ -469,6 +480,7 @@ def test_sigterm_lets_a_session_end_by_itself(worker: Worker) -> None:
     assert worker.wait() == 0
 
 
+@pytest.mark.long
 def test_the_second_and_third_sigterm_hasten(worker: Worker) -> None:
     peer = worker.start().hello()
     claim = peer.spawn(f"trap 'echo term' TERM; echo up; while :; do {GONE}")
@@ -506,6 +518,7 @@ NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 """As in a pod, PID 1 sees who is in its container, and no one else."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["TERM", "INT", "QUIT", "RTMIN"])
 def test_a_session_cannot_mean_the_end_of_the_pod(worker: Worker, name: str) -> None:
     peer = worker.start(prefix=NAMESPACE).hello()
@@ -540,6 +553,7 @@ def test_a_command_that_cannot_start_is_logged_and_ends_nothing(worker: Worker) 
     assert "no-such-command-here" in worker.log
 
 
+@pytest.mark.long
 def test_sigterm_ends_the_containers_command(worker: Worker) -> None:
     worker.start("sh", "-c", f"echo $$ >pid; trap 'touch ended; exit' TERM; while :; do {GONE}")
     worker.wait_until((worker.folder / "pid").exists)

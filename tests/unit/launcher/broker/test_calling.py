@@ -94,6 +94,7 @@ async def test_the_agent_of_a_worker_that_nobody_wants_any_more_is_ended(broker:
     assert detached == [{"pod": "uid-0"}]
 
 
+@pytest.mark.long
 async def test_pid_1_is_asked_until_there_is_an_agent(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

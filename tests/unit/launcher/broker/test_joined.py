@@ -298,6 +298,7 @@ async def test_a_command_of_horovods_length_arrives_whole(rig: Rig):
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_a_stream_that_is_cut_loses_nothing(rig: Rig):
     count = 200_000
     async with asyncio.TaskGroup() as group:
@@ -336,6 +337,7 @@ async def test_an_end_during_a_cut_is_told_once(rig: Rig):
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_a_broker_that_dies_is_replaced_and_nobody_notices(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -369,6 +371,7 @@ async def test_an_api_server_that_is_away_stops_no_session(rig: Rig):
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_signals_reach_the_worker(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -380,6 +383,7 @@ async def test_signals_reach_the_worker(rig: Rig):
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_what_the_command_leaves_in_a_worker_ends_with_the_broker(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -399,6 +403,7 @@ async def test_what_the_command_leaves_in_a_worker_ends_with_the_broker(rig: Rig
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_an_idle_worker_that_must_leave_closes(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -410,6 +415,7 @@ async def test_an_idle_worker_that_must_leave_closes(rig: Rig):
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_who_was_held_takes_the_place_of_who_leaves_in_one_list(
     rig: Rig, capsys: pytest.CaptureFixture[str]
 ):
@@ -449,6 +455,7 @@ async def test_discovery_is_answered_by_the_broker(rig: Rig):
         await rig.stop_broker()
 
 
+@pytest.mark.long
 async def test_the_last_lines_of_its_workers_are_in_the_log_of_a_broker_that_ends(
     rig: Rig, capsys: pytest.CaptureFixture[str]
 ):

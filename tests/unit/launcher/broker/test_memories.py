@@ -73,6 +73,7 @@ def test_a_memory_that_does_not_speak_of_ranks_tells_by_the_ends(has_ended: bool
     assert decode_memory(json.dumps(body)) == memory
 
 
+@pytest.mark.long
 @given(st.text())
 def test_anything_else_is_told_apart(text: str):
     with pytest.raises(InvalidDocument):

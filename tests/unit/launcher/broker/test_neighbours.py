@@ -212,6 +212,7 @@ def make_job(count: int) -> tuple[Windows, list[Session]]:
     return windows, [sessions[key] for key in keys]
 
 
+@pytest.mark.long
 def test_a_look_at_every_session_is_not_the_price_of_each_piece_that_is_ahead() -> None:
     windows, [first, *_] = make_job(8000)
     flow = first.flows[frames.STDOUT]
@@ -314,6 +315,7 @@ def make_attached(wire: FakeWire) -> Relay:
     return relay
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(ANSWERS, st.booleans()), max_size=8))
 @example([(make_dropped(0, frames.MAX_OFFSET), False), (make_data(5, frames.MAX_OFFSET), False)])
 def test_whatever_an_agent_says_its_shim_is_not_made_to_break_a_rule(

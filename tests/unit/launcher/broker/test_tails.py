@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 
+import pytest
+
 from et_contract import frames
 from et_contract.documents import Member, MemberState
 from et_contract.frames import Frame
@@ -94,6 +96,7 @@ def test_a_flood_leaves_the_end_alone():
     assert MOST_BYTES - 30 < len(json.dumps(last.lines)) <= MOST_BYTES
 
 
+@pytest.mark.long
 def test_all_workers_together_are_bounded_whatever_they_print():
     tails = make_tails(1024)
     for index in range(1024):
@@ -120,6 +123,7 @@ def test_a_log_that_nobody_reads_takes_no_more_until_somebody_does():
     assert told == ["w-0"]
 
 
+@pytest.mark.long
 async def test_what_had_to_wait_is_told_once_somebody_reads_though_nothing_else_happens():
     waiting, told = list[int](), asyncio.Queue[str]()
     tails = make_tails(2)

@@ -112,6 +112,7 @@ def test_what_is_not_used_is_taken_back_when_others_want_it():
     assert job.granted <= POOL
 
 
+@pytest.mark.long
 @given(st.integers(1, 3000), st.integers(0, 4000))
 def test_all_windows_fit_into_the_pool_or_are_the_least(count: int, expected: int):
     sessions: dict[bytes, Session] = {}
@@ -175,6 +176,7 @@ def test_opening_and_closing_go_through_no_table_and_give_everything_back():
     assert windows.open(late) == frames.WINDOW
 
 
+@pytest.mark.long
 def test_thousands_that_want_more_than_there_is_are_not_gone_through_each_time():
     job = Job(2048)
     sessions = Counted(job.sessions)

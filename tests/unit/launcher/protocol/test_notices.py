@@ -243,6 +243,7 @@ ACTS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(ACTS)
 def test_whatever_is_said_scripts_read_the_last_word_and_are_not_signalled_too_often(
     acts: list[tuple[dict[str, Any] | None, float, bool, str]],

@@ -29,6 +29,7 @@ def run_many(count: int) -> AgentRig:
     return rig
 
 
+@pytest.mark.long
 def test_of_ended_sessions_only_the_newest_are_kept():
     rig = run_many(MOST + 10)
     assert len(rig.agent._sessions) == 0

@@ -28,6 +28,7 @@ def compare(path: str | None, **environ: str) -> str:
     return having.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", [None, "/app/libs", "/app/libs:/more", ":/app", "/app:", "/a::/b"])
 def test_the_path_is_what_launcher_and_template_say(path: str | None):
     assert compare(path) == ""

@@ -441,6 +441,7 @@ def test_no_program_is_asked_what_machine_this_is(tmp_path: Path):
     assert (done.stdout, done.stderr) == ("", "")
 
 
+@pytest.mark.long
 def test_a_rank_that_has_lost_its_ring_is_woken_in_its_init(tmp_path: Path):
     script = f"""
 import threading

@@ -146,6 +146,7 @@ def test_horovodrun_does_not_tell_workers_our_address():
     assert environments.drop_pod_facts(environ) == {"POD_NAMESPACE": "ns", "A": "1"}
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(alphabet="ABC_PORT80", min_size=1), st.text()))
 def test_scrubbing_only_ever_drops(environ: dict[str, str]):
     scrubbed = environments.make_script_environment(environ)

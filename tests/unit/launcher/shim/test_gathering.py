@@ -373,6 +373,7 @@ def finish(peer: Peer, session: bytes, code: int, out: int = 0) -> None:
     assert peer.expect(frames.EXIT_ACK).session == session
 
 
+@pytest.mark.long
 def test_two_run_a_third_comes_one_leaves(desk: Desk, start: Start, tmp_path: Path):
     process = run(start, tmp_path, "--nnodes=1:3", "train.py", "a b", PET_LOG_DIR="/logs")
     peer = desk.open()
@@ -416,6 +417,7 @@ def test_a_log_without_room_ends_no_training(desk: Desk, start: Start, tmp_path:
     assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", PASSED)
 def test_a_signal_reaches_the_workers(desk: Desk, start: Start, tmp_path: Path, number: int):
     process = run(start, tmp_path, "--nnodes=2", "train.py")

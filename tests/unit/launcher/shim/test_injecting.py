@@ -150,6 +150,7 @@ def test_slots_and_the_list_go_through_the_broker(broker: FakeBroker, start: Sta
     assert driver.returncode == 5
 
 
+@pytest.mark.long
 def test_a_broker_that_restarts_finds_every_session_again(
     broker: FakeBroker, start: Start, tree: Path
 ):
@@ -238,6 +239,7 @@ def test_a_killed_horovodrun_leaves_its_sessions_to_the_broker(
         driver.wait(20)  # it had not read everything
 
 
+@pytest.mark.long
 def test_without_a_broker_nothing_is_started(broker: FakeBroker, start: Start, tree: Path):
     broker.stop()
     driver = run(start, tree, script="/hosts.sh", settings="courses.SPAWN_SECONDS = 0.2")

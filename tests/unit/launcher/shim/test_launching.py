@@ -491,6 +491,7 @@ def test_a_notice_that_is_none_ends_the_connection_and_one_that_cannot_be_writte
     assert b"cannot tell scripts of the end of pods" in said
 
 
+@pytest.mark.long
 def test_a_broker_that_never_hears_of_the_end_does_not_hold_it_up(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
@@ -500,6 +501,7 @@ def test_a_broker_that_never_hears_of_the_end_does_not_hold_it_up(
     assert peer.body(frames.ENDED) == {"code": 0, "toldToEnd": False}
 
 
+@pytest.mark.long
 def test_people_are_told_what_is_waited_for(broker: FakeBroker, start: Start, paths: placing.Paths):
     broker.stop()
     process = run_launcher(start, paths, "true", setting="launching.SAY_SECONDS = 0.05")

@@ -81,6 +81,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_only_a_worker_that_answers_is_told_of_changes_and_nobody_waits_for_it(
     start: Start, tree: Path
 ):
@@ -100,6 +101,7 @@ def test_only_a_worker_that_answers_is_told_of_changes_and_nobody_waits_for_it(
     assert process.returncode == 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "environ"),
     [
@@ -116,6 +118,7 @@ def test_a_job_that_waits_and_a_static_run_tell_as_horovod_does(
     assert out.decode().splitlines()[1:6] == [*told, "goes on"]
 
 
+@pytest.mark.long
 def test_a_horovod_that_tells_otherwise_runs_as_it_is(start: Start, tree: Path):
     worker = tree / "horovod/runner/elastic/worker.py"
     worker.write_text(WORKER.replace("def _probe(self, addresses)", "def _probe(self)"))

@@ -84,6 +84,7 @@ def test_without_s_the_exit_code_is_zero(broker: FakeBroker, start: Start):
     assert shim.wait(20) == 0
 
 
+@pytest.mark.long
 def test_an_agent_that_breaks_a_rule_is_asked_again_and_costs_no_other_session_a_cut(
     broker: FakeBroker, start: Start
 ):

@@ -129,6 +129,7 @@ def test_a_worker_without_the_folder_goes_without():
     assert "PYTHONPATH" not in out
 
 
+@pytest.mark.long
 def test_the_end_of_a_rank_is_that_of_its_python(tmp_path: Path):
     for script, code in (("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9)):
         prepared = ranks.prepare(["python3", "-c", script], is_python, "/none")

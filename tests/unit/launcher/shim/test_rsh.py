@@ -47,6 +47,7 @@ def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker: FakeBroker,
     assert shim.wait(20) == 0
 
 
+@pytest.mark.long
 def test_a_rank_of_horovodrun_is_said_to_be_one(broker: FakeBroker, start: Start):
     command = "cd /x > /dev/null 2>&1 ; env HOROVOD_HOSTNAME=w HOROVOD_RANK=12 python train.py"
     run_rsh(start, broker, "-p", "12345", "w", command)
@@ -270,6 +271,7 @@ def test_a_parent_that_ignores_its_children_changes_no_exit_code(broker: FakeBro
     assert shim.wait(20) == 3
 
 
+@pytest.mark.long
 def test_term_arms_kill(broker: FakeBroker, start: Start):
     code = "from launcher.protocol import courses; from launcher.shim import rsh; "
     code += "courses.KILL_AFTER_SECONDS = 0.05; "
@@ -378,6 +380,7 @@ def test_a_broker_that_restarts_finds_the_session_again(broker: FakeBroker, star
     assert shim.wait(20) == 0
 
 
+@pytest.mark.long
 def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
@@ -402,6 +405,7 @@ def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: FakeBrok
     assert shim.wait(20) == 143
 
 
+@pytest.mark.long
 def test_a_spawn_never_sent_gives_up_with_255(broker: FakeBroker, start: Start):
     broker.stop()
     code = "from launcher.protocol import courses; from launcher.shim import rsh; "
@@ -413,6 +417,7 @@ def test_a_spawn_never_sent_gives_up_with_255(broker: FakeBroker, start: Start):
     assert b"edl: w: no broker" in err
 
 
+@pytest.mark.long
 def test_a_rejected_connection_is_tried_again(broker: FakeBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer = broker.accept()

@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+import pytest
+
 from et_contract import frames, names
 from launcher.shim import placing
 from tests.unit.launcher.agent.workers import Peer as AgentPeer
@@ -51,6 +53,7 @@ def greet(reached: Reached, connection: int) -> AgentPeer:
     return peer
 
 
+@pytest.mark.long
 def test_the_agent_of_a_worker_runs_as_long_as_the_broker_wants_it(
     start: Start, reached: Reached, broker: FakeBroker
 ) -> None:

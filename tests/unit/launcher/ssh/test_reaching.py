@@ -100,6 +100,7 @@ def test_an_agent_that_is_started_anew_ends_what_the_one_before_has_left(
     assert not is_alive(group)
 
 
+@pytest.mark.long
 def test_an_agent_that_is_started_anew_runs_nothing_twice(reached: Reached, peer: Peer) -> None:
     command = f"echo run >> {reached.folder}/runs; echo on; exec sleep 100"
     claim, _ = peer.start(command)
@@ -163,6 +164,7 @@ def test_a_worker_that_floods_us_with_words_takes_no_memory(
         tracemalloc.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("habit", ["sleep 100", "yes"])
 def test_a_worker_that_does_not_answer_is_told(
     habit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

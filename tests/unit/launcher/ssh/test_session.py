@@ -174,6 +174,7 @@ time.sleep(100)
 """
 
 
+@pytest.mark.long
 def test_what_cannot_be_killed_keeps_no_end_for_ever(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +205,7 @@ def test_what_runs_on_in_the_background_can_still_be_ended(pod: Pod) -> None:
     assert not is_alive(int(out))
 
 
+@pytest.mark.long
 def test_a_session_that_was_ended_runs_no_more_and_never_will(pod: Pod) -> None:
     with pod.start(RUN + "echo on; exec sleep 100") as process:
         wait_for(process, "on")
@@ -221,6 +223,7 @@ def test_a_session_that_ended_with_255_is_told_from_one_that_was_cut_off(pod: Po
     assert pod.ask(f"end 3 {ID}")[0] == 1
 
 
+@pytest.mark.long
 def test_a_new_launcher_ends_what_older_ones_have_started_and_they_are_refused(pod: Pod) -> None:
     with pod.start(RUN + "echo on; exec sleep 100") as process:
         wait_for(process, "on")
