@@ -76,6 +76,7 @@ def test_a_job_trains_on_while_its_workers_node_is_drained_and_starts_anew_after
     assert status["epoch"] == 1 + failures["infrastructure"]
 
 
+@pytest.mark.point("noticed-worker")
 @pytest.mark.parametrize("seconds", [120, 30])
 def test_a_worker_is_replaced_before_its_node_ends_with_one_reset_and_no_step_lost(
     world: RealWorld, seconds: int

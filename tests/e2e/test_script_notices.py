@@ -21,6 +21,7 @@ DEAF = "echo deaf; while true; do sleep 1; done"
 WORKER, LAUNCHER = "told-worker-0", "told-launcher"
 
 
+@pytest.mark.point("told-scripts")
 def test_scripts_of_a_worker_and_the_launcher_know_of_a_notice_while_it_is_there(
     world: RealWorld,
 ) -> None:
