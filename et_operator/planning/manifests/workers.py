@@ -19,6 +19,7 @@ from et_operator.model.names import LABEL_INDEX
 from et_operator.model.specs import WorkerSpec
 from et_operator.model.statuses import Runtime
 from et_operator.planning.manifests.keys import add_keys, has_keys
+from et_operator.planning.manifests.notices import TELLS_OF_NOTICES
 from et_operator.planning.manifests.pods import (
     add_env,
     add_mounts,
@@ -55,7 +56,9 @@ def build_worker(job: TrainingJob, worker: WorkerSpec, *, epoch: int, runtime: R
         wrap_command(container, "agent")
         add_env(container, [*build_env(job, epoch), build_grace(spec)])
         used = map(normpath, find_mounted(container))  # /etc//edl is the same place
-        is_free = paths.EDL_DIR not in used  # what else is there is not ours to write
+        # What else is there is not ours to write, and of an image's own files there new workers of
+        # a job that runs lose nothing for what their agents do not know.
+        is_free = paths.EDL_DIR not in used and runtime.version >= TELLS_OF_NOTICES
         empty = {**_EMPTY, paths.EDL_VOLUME: paths.EDL_DIR} if is_free else _EMPTY
         path = paths.NOTICE_FILE if is_free else ""  # a user's own variable is no path of ours
         add_env(container, [{"name": names.ENV_NOTICE, "value": path}])

@@ -23,13 +23,14 @@ from et_operator.model.statuses import Runtime
 from et_operator.planning.manifests.access import build_no_rights, build_role, build_role_binding
 from et_operator.planning.manifests.launcher import build_launcher
 from et_operator.planning.manifests.networks import build_network_policy
+from et_operator.planning.manifests.notices import TELLS_OF_NOTICES
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.planning.manifests.workers import build_worker, call_worker
 from et_operator.settings import Settings
 from launcher import boot
 from tests.planning_makers import ModelWorld, make_job, make_shipped, make_template
 
-RUNTIME = Runtime("d1", "broker:1", 1)
+RUNTIME = Runtime("d1", "broker:1", TELLS_OF_NOTICES)
 
 
 def make_worker(template: dict[str, Any]) -> dict[str, Any]:
@@ -183,6 +184,14 @@ def test_a_worker_has_a_place_for_its_notice_which_its_agent_knows() -> None:
     assert env_of(container)[names.ENV_NOTICE] == "/etc/edl/notice" == paths.NOTICE_FILE
     assert {"name": paths.EDL_VOLUME, "mountPath": paths.EDL_DIR} in container["volumeMounts"]
     assert {"name": paths.EDL_VOLUME, "emptyDir": {}} in pod["spec"]["volumes"]
+
+
+def test_the_agent_of_a_former_runtime_has_no_such_place() -> None:
+    former = replace(RUNTIME, version=TELLS_OF_NOTICES - 1)
+    worker = WorkerSpec(make_template())
+    pod = build_worker(make_job(), worker, epoch=2, runtime=former)
+    assert paths.EDL_VOLUME not in {volume["name"] for volume in pod["spec"]["volumes"]}
+    assert env_of(pod["spec"]["containers"][0])[names.ENV_NOTICE] == ""
 
 
 @pytest.mark.parametrize("path", ["/etc/edl", "/etc/edl/", "/etc//edl", "/etc/./edl"])
