@@ -56,8 +56,9 @@ SLASH = ".."
 BOOT = RUNTIME_DIR + "/launcher" + SLASH + "boot.py"
 """`python3 -I -S BOOT agent -- [user command]` or `... launch -- command`: PID 1 of both roles."""
 BRIDGE = RUNTIME_DIR + SLASH.join(("/launcher", "agent", "bridge.py"))
-BRIDGE_COMMAND = ("python3", "-I", "-S", BRIDGE)
+BRIDGE_COMMAND = ("python3", "-I", "-S", BRIDGE, AGENT_SOCKET)
 """The one command that is ever sent to pods/exec: stdio <-> the agent's socket. It is there before
-PID 1 has copied anything, for a pod that has only just begun to run is spoken to at once."""
+PID 1 has copied anything, for a pod that has only just begun to run is spoken to at once. The
+socket is named, for the bridge of a former runtime looks elsewhere from there."""
 SSH_WORKER = RUNTIME_DIR + "/launcher" + SLASH + "ssh" + SLASH + "worker.sh"
 """PID 1 of a worker that is reached by ssh."""

@@ -12,8 +12,11 @@ import socket
 import sys
 import time
 
-RUN_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "run")
-"""This file is <edl>/src/launcher..agent..bridge.py: as mounted, before anything is copied."""
+RUN_DIR = os.path.dirname(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+)
+"""Former brokers start the copy, <run dir>/lib/launcher/agent/bridge.py, and name no socket; others
+start this file as it is mounted, before anything is copied."""
 IDLE_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
 RETRY_SECONDS = 0.05

@@ -86,7 +86,20 @@ def test_a_bridge_without_an_agent_says_so(
     assert "no agent" in capfd.readouterr().err
 
 
-def test_the_bridge_finds_the_socket_of_the_contract() -> None:
-    script = Path(paths.BRIDGE_COMMAND[-1])
-    assert str(script.parents[1] / "run" / "agent.sock") == paths.AGENT_SOCKET
-    assert Path(bridge.__file__).parts[-3:] == tuple(script.name.split(paths.SLASH))
+def test_the_bridge_is_told_the_socket_of_the_contract() -> None:
+    """By name: that of a former runtime, which is mounted at the same path, does not find it."""
+    *_, script, socket = paths.BRIDGE_COMMAND
+    assert socket == paths.AGENT_SOCKET
+    assert Path(script).parent == Path(paths.RUNTIME_DIR)
+    assert Path(bridge.__file__).parts[-3:] == tuple(Path(script).name.split(paths.SLASH))
+
+
+@pytest.mark.long
+def test_a_former_broker_is_let_in_where_it_starts_the_copy(worker: Worker) -> None:
+    """Which image brokers have is said apart from the operator's own."""
+    worker.start()
+    copy = worker.folder / "run" / "lib" / "launcher" / "agent" / "bridge.py"
+    worker.wait_until(Path(worker.path).exists)
+    peer, _ = worker.bridge(script=copy)
+    peer.hello()
+    peer.expect(frames.WELCOME)

@@ -156,7 +156,9 @@ class Worker:
         self, *arguments: str, script: Path | None = None
     ) -> tuple[Peer, subprocess.Popen[bytes]]:
         """The program that exec starts, from where it is mounted."""
-        script = script or self.folder / "src" / "launcher..agent..bridge.py"
+        if script is None:
+            script = self.folder / "src" / Path(paths.BRIDGE).name
+            arguments = arguments or (self.path,)
         self.wait_until(script.exists)
         process = subprocess.Popen(
             [PYTHON, "-I", "-S", str(script), *arguments],
