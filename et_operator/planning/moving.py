@@ -28,6 +28,7 @@ from et_operator.model.statuses import LauncherMove
 from et_operator.model.texts import MAX_TAIL, cut, keep_end
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod, find_margin
+from et_operator.planning.presence import has_passed
 from et_operator.planning.scripting import TIMED_OUT
 from et_operator.planning.standings import Standing
 
@@ -203,7 +204,7 @@ def _decide(draft: Draft, pod: Pod, notice: Notice) -> None:
 
 
 def _begin(standing: Standing, pod: Pod, notice: Notice) -> LauncherMove:
-    is_grown = standing.find_end(pod.created, 2 * YOUNG) is None
+    is_grown = has_passed(standing.now, pod.created, 2 * YOUNG)
     row = 0 if is_grown else _count_row(standing, pod)
     return LauncherMove(pod.uid, pod.epoch or 0, _describe_reason(pod, notice), row=row)
 
@@ -260,14 +261,15 @@ def _find_rest(standing: Standing, pod: Pod, notice: Notice) -> datetime | None:
     """Until when a young one stays, whatever is said; None where it need not.
 
     That is where the next one might have to be moved as soon: not all nodes that end can be named
-    to it, or so it has been with several before.
+    to it, or so it has been with several before. Longer than that where our own clock is behind:
+    the server says when it was made.
     """
     view = standing.view
     are_named = len(view.avoided_nodes) == len(view.ending_nodes)
     is_new = _count_row(standing, pod) <= QUICK
     if are_named and is_new and standing.list_noted(pod, notice):
         return None
-    return standing.find_end(pod.created, YOUNG)
+    return None if has_passed(standing.now, pod.created, YOUNG) else pod.created + YOUNG
 
 
 def _build_order_id(move: LauncherMove) -> str:

@@ -567,6 +567,12 @@ def say_of_its_node(world: ModelWorld, pod: Pod) -> None:
         say(world, name, AT_ONCE if name == pod.node else None)
 
 
+def say_by_a_clock_that_is_behind(world: ModelWorld, pod: Pod) -> None:
+    """The server, which says when a launcher was made, is half an hour ahead of ours."""
+    if pod.notice is None:
+        world.put(pod.name, notice=AT_ONCE, created=pod.created + timedelta(minutes=30))
+
+
 def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: int) -> int:
     """Something is said for so long of each launcher that comes; how many are moved."""
     end, before = world.now + timedelta(minutes=minutes), len(told(world, "LauncherMoved"))
@@ -589,7 +595,7 @@ def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("script", [None, NoticeScript("/job/save.sh", timedelta(seconds=5))])
-@pytest.mark.parametrize("tell", [say_of_pod, say_of_its_node])
+@pytest.mark.parametrize("tell", [say_of_pod, say_of_its_node, say_by_a_clock_that_is_behind])
 def test_who_is_told_of_an_end_wherever_it_comes_is_soon_moved_each_ten_minutes_alone(
     tell: Callable[[ModelWorld, Pod], None], script: NoticeScript | None
 ) -> None:
