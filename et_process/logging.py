@@ -34,9 +34,10 @@ def add_logging_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str
 def _read_one_of(words: tuple[str, ...], name: str) -> Callable[[str], str]:
     """A choice of argparse's would not be asked of the environment."""
 
-    def read(word: str) -> str:
+    def read(text: str) -> str:
+        word = text.lower()
         if word not in words:
-            message = f"(or {name}) must be {' or '.join(words)}, not {word!r}"
+            message = f"(or {name}) must be {' or '.join(words)}, not {text[:64]!r}"
             raise argparse.ArgumentTypeError(message)
         return word
 

@@ -27,6 +27,7 @@ def test_the_environment_alone_is_enough_in_a_pod() -> None:
     assert settings.broker_pull_secrets == ("one", "two")
     assert (settings.own_namespace, settings.identity) == ("system", "et-operator-0")
     assert settings.log_level == "debug"
+    assert read_settings([], environ | {"LOG_LEVEL": "INFO"}).log_level == "info"
 
 
 def test_without_a_broker_image_it_says_which_flag_is_missing(

@@ -55,7 +55,8 @@ def build_worker(job: TrainingJob, worker: WorkerSpec, *, epoch: int, runtime: R
     else:
         wrap_command(container, "agent")
         add_env(container, [*build_env(job, epoch), build_grace(spec)])
-        used = map(normpath, find_mounted(container))  # /etc//edl is the same place
+        # /etc//edl and etc/edl are the same place
+        used = {normpath("/" + path.lstrip("/")) for path in find_mounted(container)}
         # What else is there is not ours to write, and of an image's own files there new workers of
         # a job that runs lose nothing for what their agents do not know.
         is_free = paths.EDL_DIR not in used and runtime.version >= TELLS_OF_NOTICES

@@ -194,7 +194,9 @@ def test_the_agent_of_a_former_runtime_has_no_such_place() -> None:
     assert env_of(pod["spec"]["containers"][0])[names.ENV_NOTICE] == ""
 
 
-@pytest.mark.parametrize("path", ["/etc/edl", "/etc/edl/", "/etc//edl", "/etc/./edl"])
+@pytest.mark.parametrize(
+    "path", ["/etc/edl", "/etc/edl/", "/etc//edl", "/etc/./edl", "//etc/edl", "etc/edl"]
+)
 def test_what_a_worker_mounts_there_stays_its_own(path: str) -> None:
     mount = {"name": "mine", "mountPath": path}
     variable = {"name": names.ENV_NOTICE, "value": "/data/mine"}
