@@ -44,8 +44,9 @@ def add_process_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument(
         "--http-port",
-        type=read_between("HTTP_PORT", 1, 65535),
+        type=read_between("HTTP_PORT", 0, 65535),
         default=environ.get("HTTP_PORT", "8080"),
+        help="0: any that is free",
     )
     parser.add_argument(
         "--notices-file",

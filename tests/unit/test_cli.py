@@ -27,6 +27,7 @@ def test_the_environment_alone_is_enough_in_a_pod() -> None:
     assert settings.broker_pull_secrets == ("one", "two")
     assert (settings.own_namespace, settings.identity) == ("system", "et-operator-0")
     assert settings.log_level == "debug"
+    assert read_settings([], environ | {"HTTP_PORT": "0"}).http_port == 0
     assert read_settings([], environ | {"LOG_LEVEL": "INFO"}).log_level == "info"
 
 
@@ -46,7 +47,7 @@ def test_without_a_broker_image_it_says_which_flag_is_missing(
         ("--workers", "WORKERS", "many", "must be a number from 1 to 1024, not 'many'"),
         ("--workers", "WORKERS", "0", "must be a number from 1 to 1024, not '0'"),
         ("--workers", "WORKERS", "-1", "must be a number from 1 to 1024, not '-1'"),
-        ("--http-port", "HTTP_PORT", "65536", "must be a number from 1 to 65535, not '65536'"),
+        ("--http-port", "HTTP_PORT", "65536", "must be a number from 0 to 65535, not '65536'"),
         ("--log-level", "LOG_LEVEL", "trace", "must be debug or info or warning or error, not"),
         ("--log-format", "LOG_FORMAT", "xml", "must be json or console, not 'xml'"),
     ],
