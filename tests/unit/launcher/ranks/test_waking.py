@@ -450,11 +450,11 @@ from tests.unit.launcher.ranks.buffers import Buffer, Epoll, Waiter
 buffers = [Buffer(), Buffer()]
 before = Waiter(buffers[0])
 waiters = []
-told, write = threading.Event(), sys.stderr.write
-def tell(text):
-    write(text)
+told, flush = threading.Event(), sys.stderr.flush
+def tell():
+    flush()
     told.set()
-sys.stderr.write = tell
+sys.stderr.flush = tell
 def connect():
     waiters.append(Waiter(buffers[1]))
     globals()["epoll"] = Epoll()
@@ -465,7 +465,7 @@ for number in horovod.rings[0]:
     os.close(number)
 waiters[0].thread.join(20)
 horovod.shutdown()
-told.wait(20)  # it speaks after it has woken
+told.wait(20)  # it speaks after it has woken, and last of all flushes
 print(buffers[1].error, buffers[0].error)
 """
     done = train(install(tmp_path), script)
