@@ -175,11 +175,13 @@ class Poller:
             self._say_after = self._clock.monotonic() + delay.total_seconds()
             return
         self._saying.end()
+        is_new = word != self._yielded
         if said != word:
             self._yielded, self._look_after = word, now + YIELDING.total_seconds()
+        if is_new or said != self._said:  # one that is not needed costs requests, too
+            self._written.append(now)
         if said == self._said:
             return
-        self._written.append(now)
         if not said.is_empty or self._said is not None:
             log.info("said", at=str(said.at), reason=said.reason, advised=str(said.advised))
         self._said = said

@@ -149,6 +149,23 @@ async def test_a_word_that_was_not_needed_is_said_at_once_when_it_ends_sooner():
         assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:02:00Z"
 
 
+async def test_words_that_are_not_needed_and_change_all_the_time_cost_no_more_than_others():
+    world = make_aws_world()
+    world.server.annotate({LEAVING_AT: "2026-01-01T00:00:30Z"})
+    tries = 0
+
+    def count() -> None:
+        nonlocal tries
+        tries += 1
+
+    async with world.running() as pass_time:
+        world.server.strike = count
+        for seconds in range(1000, 400, -5):
+            world.service.take_back(write(at(seconds)))
+            await pass_time(5)
+    assert tries <= 4 * (MOST_WORDS + 600 / 60)
+
+
 async def test_an_api_server_that_is_away_is_told_later_and_not_asked_in_every_round():
     world = make_aws_world()
     tries = 0
