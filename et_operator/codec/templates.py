@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import product
+from posixpath import normpath
 from typing import Any
 
 from et_contract import names, paths
@@ -152,10 +153,15 @@ def _check_tokens(spec: Fields) -> None:
                 )
 
 
+def read_place(path: str) -> str:
+    """Where a mount is, however its path is written: etc//edl/ is /etc/edl."""
+    return normpath("/" + path.lstrip("/"))
+
+
 def _check_mounts(container: Fields, mounted: Iterable[str]) -> None:
     for mount in container.get_objects("volumeMounts"):
         path = mount.require_text("mountPath")
-        if path.rstrip("/") in mounted:
+        if read_place(path) in mounted:
             raise mount.fail(
                 "mountPath", f"the operator puts its own files in {path}, mount yours elsewhere"
             )

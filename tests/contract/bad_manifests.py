@@ -281,6 +281,16 @@ BAD_PODS = [
         "volumeMounts[0].mountPath: the operator puts its own files in /etc/edl/",
     ),
     Bad(
+        "a mount over our files, written otherwise",
+        job(
+            lambda spec: first(spec, "launcher").update(
+                volumeMounts=[{"name": "data", "mountPath": "etc//edl"}]
+            )
+        ),
+        None,
+        "volumeMounts[0].mountPath: the operator puts its own files in etc//edl",
+    ),
+    Bad(
         "a launcher that shares its processes",
         job(lambda spec: pod(spec, "launcher").update(shareProcessNamespace=True)),
         "shareProcessNamespace would open the operator's token",

@@ -14,7 +14,7 @@ from et_contract.pods import Role, read_command
 from et_kube.notices import LEAVING_AT
 from et_kube.resources import Json
 from et_operator.codec.encoding import encode_owner
-from et_operator.codec.templates import RESTARTING
+from et_operator.codec.templates import RESTARTING, read_place
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.names import (
     ANNOTATION_CONTAINER,
@@ -112,9 +112,8 @@ def add_mounts(
 
 
 def find_mounted(container: Json) -> set[str]:
-    """Where a container has its mounts, each without a slash at its end."""
-    mounts = container.get("volumeMounts") or ()
-    return {str(mount.get("mountPath", "")).rstrip("/") for mount in mounts}
+    """Where a container has its mounts."""
+    return {read_place(str(m.get("mountPath", ""))) for m in container.get("volumeMounts") or ()}
 
 
 def build_env(job: TrainingJob, epoch: int) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ nothing but metadata, for the rest is one object in thousands of requests.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from posixpath import normpath
 from typing import Any
 
 from et_contract import names, paths
@@ -55,11 +54,11 @@ def build_worker(job: TrainingJob, worker: WorkerSpec, *, epoch: int, runtime: R
     else:
         wrap_command(container, "agent")
         add_env(container, [*build_env(job, epoch), build_grace(spec)])
-        # /etc//edl and etc/edl are the same place
-        used = {normpath("/" + path.lstrip("/")) for path in find_mounted(container)}
         # What else is there is not ours to write, and of an image's own files there new workers of
         # a job that runs lose nothing for what their agents do not know.
-        is_free = paths.EDL_DIR not in used and runtime.version >= TELLS_OF_NOTICES
+        is_free = (
+            paths.EDL_DIR not in find_mounted(container) and runtime.version >= TELLS_OF_NOTICES
+        )
         empty = {**_EMPTY, paths.EDL_VOLUME: paths.EDL_DIR} if is_free else _EMPTY
         path = paths.NOTICE_FILE if is_free else ""  # a user's own variable is no path of ours
         add_env(container, [{"name": names.ENV_NOTICE, "value": path}])
