@@ -57,7 +57,7 @@ from et_operator.planning.views import View
 from et_operator.planning.yielding import count_waits
 
 _OF_ONE = frozenset({ANNOTATION_AVOIDS, ANNOTATION_RETRIES})
-"""Annotations that a template cannot give: each worker has its own."""
+"""Annotations that a template cannot give: each pod has its own."""
 PROMISING = timedelta(seconds=60)
 """So long a new worker is taken for one that will run."""
 
@@ -233,7 +233,7 @@ def _build_launcher(view: View, runtime: Runtime) -> Create:
 def _note_avoided(view: View, pod: Json) -> Json:
     """The pod with the nodes that it keeps off, whatever its template says of that."""
     metadata, avoided = pod["metadata"], pack_avoided(view.avoided_nodes)
-    annotations = {k: v for k, v in metadata["annotations"].items() if k != ANNOTATION_AVOIDS}
+    annotations = {k: v for k, v in metadata["annotations"].items() if k not in _OF_ONE}
     annotations |= {ANNOTATION_AVOIDS: avoided} if avoided else {}
     return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
@@ -261,9 +261,8 @@ def _create_workers(
         return
     job, epoch = view.job, view.status.epoch
     common = build_worker(job, view.spec.worker, epoch=epoch, runtime=runtime)
-    annotations, avoided = common["metadata"]["annotations"], pack_avoided(view.avoided_nodes)
-    shared = {k: v for k, v in annotations.items() if k not in _OF_ONE}
-    shared |= {ANNOTATION_AVOIDS: avoided} if avoided else {}
+    common = _note_avoided(view, common)
+    shared = common["metadata"]["annotations"]
     chosen, anywhere = _place_workers(view, common)
     awaited = _select_awaited(view)
     for record in records:

@@ -182,8 +182,7 @@ class View(Presence):
         Any other only prefers nodes that stay.
         """
         move = self.status.launcher_move
-        is_decided = move is not None and move.at is not None
-        return move is not None and is_decided and move.epoch == self.status.epoch - 1
+        return move is not None and move.at is not None and move.epoch == self.status.epoch - 1
 
     @property
     def launcher_name(self) -> str:

@@ -9,8 +9,7 @@ from et_kube.backoff import Backoff
 FIRST_SECONDS = 0.5
 MOST_SECONDS = 15.0
 NEW_SECONDS = 0.1
-"""The first wait for a pod that was never spoken to: what is mounted is installed in 0.04 s, later
-where many start at once, and the kubelet says that a container runs before its program does."""
+"""The first wait for a pod that was never spoken to: of one that only just runs, little is due."""
 RETRYING = Backoff(timedelta(seconds=FIRST_SECONDS), timedelta(seconds=MOST_SECONDS), jitter=0.5)
 STARTING = Backoff(timedelta(seconds=NEW_SECONDS), timedelta(seconds=MOST_SECONDS), jitter=0.5)
 
