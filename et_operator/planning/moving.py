@@ -251,8 +251,7 @@ def _find_latest(standing: Standing, pod: Pod, notice: Notice) -> datetime:
 def _find_moment(standing: Standing, pod: Pod, notice: Notice) -> tuple[datetime, datetime | None]:
     """When it ends at the latest, at once where nobody says until when; and until when."""
     now = standing.now
-    is_dated = standing.list_noted(pod, notice) or notice.lead is None or notice.since != now
-    end = notice.deadline if is_dated else None
+    end = standing.find_deadline(pod, notice)
     moment = end - find_margin(standing) if end is not None else now
     return max(moment, _find_rest(standing, pod, notice) or moment), end
 

@@ -261,16 +261,13 @@ def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | Non
     notice, now = standing.view.find_notice(pod), standing.now
     if notice is None:
         return now, None
-    moment, deadline = now, notice.deadline
-    is_noted = bool(standing.list_noted(pod, notice))
-    if not is_noted and notice.lead is not None and notice.since == now:
-        deadline = None  # so long after a sign of which nobody knows since when
+    moment, deadline = now, standing.find_deadline(pod, notice)
     if deadline is not None:
         since = notice.since or now
         margin = find_margin(standing)
         least = margin if can_pair(standing) else 2 * margin
         moment = since if deadline - since < least else deadline - margin
-    grown = None if is_noted else standing.find_end(pod.created, YOUNG)
+    grown = None if standing.list_noted(pod, notice) else standing.find_end(pod.created, YOUNG)
     return max(moment, grown or moment), deadline
 
 

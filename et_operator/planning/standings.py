@@ -122,6 +122,11 @@ class Standing:
         keys = {build_key(place, notice) for place in ((pod.node or "", ""), ("", pod.uid))}
         return [r for r in self.decided.notices if r.key in keys and r.withdrawn is None]
 
+    def find_deadline(self, pod: Pod, notice: Notice) -> datetime | None:
+        """When it ends by that; None where nobody says, as so long after a sign of unknown age."""
+        is_dated = notice.lead is None or notice.since != self.now
+        return notice.deadline if is_dated or self.list_noted(pod, notice) else None
+
     def select_records(self, state: WorkerState) -> tuple[WorkerRecord, ...]:
         """The workers that are remembered to be in this state."""
         return tuple(r for r in self._records.values() if r.state is state)
