@@ -136,16 +136,7 @@ def test_another_launcher_goes_on_elsewhere_before_the_node_of_the_first_ends(
         words = find_message(world, "NodesLeaving")
         assert f"noticed-launcher on {home}: " in words
         assert "another launcher goes on elsewhere" in words
-        world.wait(
-            lambda: list_nodes(world, "noticed").get("noticed-launcher-r1") not in {None, home},
-            "the next launcher has another node",
-            timeout=180,
-        )
-        world.wait(
-            lambda: (steps := world.steps("noticed")) and steps[-1].size == 2,
-            "two workers train again",
-            timeout=240,
-        )
+        wait_for_next_launcher(world, home, within=180)
         assert set(staying) <= set(list_nodes(world, "noticed")), "who was elsewhere has stayed"
     status = world.status("trainingjobs", "noticed")
     failures = status["failures"]
@@ -170,20 +161,25 @@ def test_the_jobs_script_runs_in_the_launcher_before_its_node_ends(world: RealWo
     world.wait_for_size("noticed", 2)
     home = list_nodes(world, "noticed")["noticed-launcher"]
     with leaving(home, timedelta(minutes=5)):
-        world.wait(
-            lambda: list_nodes(world, "noticed").get("noticed-launcher-r1") not in {None, home},
-            "the next launcher has another node, long before the moment",
-            timeout=150,
-        )
-        world.wait(
-            lambda: (steps := world.steps("noticed")) and steps[-1].size == 2,
-            "two workers train again",
-            timeout=240,
-        )
+        wait_for_next_launcher(world, home, within=150)  # long before the moment
     told = [(reason, words) for _, reason, words in world.events()]
     assert [reason for reason, _ in told].count("NoticeScript") == 1
     assert "exit code 3: good bye: noticed-launcher" in dict(told)["ScriptFailed"]
     assert not world.status("trainingjobs", "noticed")["failures"].get("user")
+
+
+def wait_for_next_launcher(world: RealWorld, home: str, within: float) -> None:
+    """Until it is on another node than this one, and two workers train again."""
+    world.wait(
+        lambda: list_nodes(world, "noticed").get("noticed-launcher-r1") not in {None, home},
+        "the next launcher has another node",
+        timeout=within,
+    )
+    world.wait(
+        lambda: (steps := world.steps("noticed")) and steps[-1].size == 2,
+        "two workers train again",
+        timeout=240,
+    )
 
 
 def find_message(world: RealWorld, kind: str) -> str:
@@ -193,20 +189,20 @@ def find_message(world: RealWorld, kind: str) -> str:
     return next(iter(found), "")
 
 
-def start_apart(world: RealWorld) -> tuple[str, str, str]:
+def start_apart(world: RealWorld, name: str = "noticed") -> tuple[str, str, str]:
     """Two workers train: (the launcher's node, the other one, the worker on that)."""
-    world.create(build_apart())
-    world.wait_for_size("noticed", 2)
-    nodes = list_nodes(world, "noticed")
-    home = nodes["noticed-launcher"]
-    [(moved, away)] = [(name, node) for name, node in nodes.items() if node != home]
+    world.create(build_apart(name))
+    world.wait_for_size(name, 2)
+    nodes = list_nodes(world, name)
+    home = nodes[f"{name}-launcher"]
+    [(moved, away)] = [(pod, node) for pod, node in nodes.items() if node != home]
     return home, away, moved
 
 
-def build_apart(**spec: Any) -> dict[str, Any]:
+def build_apart(name: str = "noticed", **spec: Any) -> dict[str, Any]:
     """A job of two workers, each on a node of its own where that is possible."""
     command = train("--steps", "2000", "--step-seconds", "0.2", minimum=1)
-    job = build_job("noticed", command=command, **spec)
+    job = build_job(name, command=command, **spec)
     template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
     template["spec"]["topologySpreadConstraints"] = [SPREAD]
     return job

@@ -18,9 +18,9 @@ from et_kube.clock import SystemClock
 from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON
 from et_kube.times import format_time
 from et_notices.telling import REFUSAL
-from tests.e2e.test_drained_nodes import SPREAD, assert_it_trains_on, list_nodes
+from tests.e2e.test_drained_nodes import assert_it_trains_on, start_apart
 from tests.e2e.test_security import find_refusal, is_refused, steal_token
-from tests.e2e.world import ROOT, RealWorld, build_job, devcluster, train
+from tests.e2e.world import ROOT, RealWorld, devcluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -54,15 +54,7 @@ asyncio.run(main())
 def test_a_clouds_notice_moves_a_worker_and_goes_when_it_is_withdrawn(
     world: RealWorld, tmp_path: Path
 ) -> None:
-    job = build_job("spot", command=train("--steps", "2000", "--step-seconds", "0.2", minimum=1))
-    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
-    template["spec"]["topologySpreadConstraints"] = [SPREAD]
-    world.create(job)
-    world.wait_for_size("spot", 2)
-    nodes = list_nodes(world, "spot")
-    home = nodes["spot-launcher"]
-    [(moved, away)] = [(name, node) for name, node in nodes.items() if node != home]
-
+    home, away, moved = start_apart(world, "spot")
     with installed(world, tmp_path), metadata_service(world, away):
         give_notice(world, timedelta(seconds=60))
         world.wait(
