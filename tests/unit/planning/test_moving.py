@@ -54,6 +54,16 @@ def is_moved(world: ModelWorld, name: str = LAUNCHER) -> bool:
     return name not in world.pods or world.pods[name].is_deleting
 
 
+def assert_moved_after(world: ModelWorld, seconds: int) -> None:
+    """So much later it is told to end, and not a second before."""
+    world.wait(seconds - 1)
+    world.settle()
+    assert not is_moved(world)
+    world.wait(1)
+    world.settle()
+    assert is_moved(world)
+
+
 def end_launcher(world: ModelWorld) -> None:
     """It was told to end, and its command has: then the next one comes, on the third node."""
     world.finish(143, is_told_to_end=True)
@@ -126,12 +136,7 @@ def test_a_lead_counts_from_when_its_sign_was_seen() -> None:
     world = start()
     say(world, "n2", LEAD)
     world.settle()
-    world.wait(99)
-    world.settle()
-    assert not is_moved(world)
-    world.wait(1)
-    world.settle()
-    assert is_moved(world)
+    assert_moved_after(world, 100)
 
 
 def test_the_margin_is_that_of_a_job_whose_workers_are_slow_to_leave() -> None:
@@ -720,12 +725,7 @@ def test_where_nobody_says_when_it_has_its_time() -> None:
     world.settle()
     [order] = find_orders(world)
     assert order.env == ((ENV_DEADLINE, ""),)
-    world.wait(59)
-    world.settle()
-    assert not is_moved(world)
-    world.wait(1)
-    world.settle()
-    assert is_moved(world)
+    assert_moved_after(world, 60)
 
 
 def test_where_no_time_is_left_the_launcher_ends_without_it() -> None:
