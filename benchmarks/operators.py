@@ -46,6 +46,11 @@ async def find_operator(site: Site) -> Operator:
     return Operator(pids[0], pods[0]["status"]["podIP"])
 
 
+async def find_node(site: Site) -> str:
+    """The name of the node that it runs on."""
+    return str((await _list_pods(site))[0]["spec"]["nodeName"])
+
+
 async def restart_operator(site: Site) -> Operator:
     """A fresh one, which leads."""
     before = {pod["metadata"]["uid"] for pod in await _list_pods(site)}

@@ -1,275 +1,222 @@
 """Seconds without a step after a worker was lost, with what ends a broken ring and without.
 
-Needs the image that trains. It kills processes of the test cluster's workers, found by the uid in
-their environment: PID 1, or its containerd-shim. Steps are those that the training has printed.
+Needs the image that trains. The ways to lose one are strikes.py's, steps and what they tell
+trainings.py's; two nodes, one of which is cut off for a while.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmarks.apis import ApiRefused, build_path, wait_for
 from benchmarks.benches import Bench, Site
 from benchmarks.findings import Chart, Figure, Finding, Goal, Line, Place, Series, Side
-from benchmarks.manifests import build_job, read_command
-from benchmarks.namespaces import clear_pods, make_namespace
+from benchmarks.namespaces import make_namespace
+from benchmarks.operators import find_node
 from benchmarks.spreads import measure_spread
-from devcluster.certificates import INSIDE
-from devcluster.cgroups import list_processes
-from devcluster.settings import TRAINER_IMAGE
+from benchmarks.strikes import (
+    Strike,
+    cut,
+    exhaust_memory,
+    kill_rank,
+    kill_shim,
+    kill_worker,
+    wait_until_gone,
+    wait_until_ready,
+)
+from benchmarks.trainings import (
+    PATIENCE,
+    SHOWN,
+    STEADY,
+    WORKERS,
+    JobEnded,
+    Loss,
+    Training,
+    build_training,
+    find_progress,
+    run_training,
+)
 
-WORKERS = 3
 LOSSES = 10
+OTHERS = 5
+CUTS = 3
+WAITS = 2
 LOSSES_A_JOB = 5
 """A replacement waits longer with each loss of a job: more of them only make the run longer."""
-SILENT = 5
-"""Losses of a containerd-shim, which takes the network away before the worker's connections end."""
-WAITS = 2
 WAIT_SECONDS = 30
 """Gloo's time-out in the jobs that wait; in the others it is that of horovodrun of ours, 120 s."""
 MEDIAN, MOST = 4.0, 12.0
-LATE = 0.25
-"""Seconds in which a step may still be said that the loss came too late for."""
-SHOWN = 60.0
-EACH = 0.25
-"""Seconds of a loss that are drawn, and between two points of them."""
-STEADY = 20
-"""Steps of all workers before the next one is killed."""
-PATIENCE = 180.0
-_STEP = re.compile(r"step=(\d+) loss=0 size=(\d+) t=([\d.]+)$", re.MULTILINE)
+MEMORY = "768Mi"
+"""Of each worker, where memory is what is to be missing; a rank takes a third."""
+HOSTNAME = "kubernetes.io/hostname"
+LEAVE_SOON = [
+    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2}
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+]
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": HOSTNAME,
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"training-job-role": "worker"}},
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What rank 0 said of one."""
+class Kind:
+    """One way to lose a worker or a part of one, and how often it is lost so."""
 
-    number: int
-    size: int
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """What one loss cost."""
-
-    seconds: float
-    """Until the next step."""
-    repeated: int
-    """Steps that were trained again."""
-    progress: tuple[tuple[float, float], ...] = ()
-    """Seconds since the loss, and the number of steps by then that never were trained before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """A job that trains, and loses workers."""
-
-    site: Site
-    namespace: str
     name: str
+    label: str
+    losses: int
+    strike: Strike
+    slots: int = 1
+    wait_seconds: int | None = None
+    memory: str = ""
 
-    async def read_steps(self) -> list[Step]:
-        """All that were said, by time; none before there is a log."""
-        path = build_path("pods", self.namespace, f"{self.name}-launcher") + "/log"
-        try:
-            text = await self.site.api.read_text(INSIDE + path, container="launcher")
-        except ApiRefused:  # it has not begun
-            return []
-        steps = [Step(int(n), int(size), float(at)) for n, size, at in _STEP.findall(text)]
-        return sorted(steps, key=lambda step: step.at)
-
-    async def wait_until_steady(self, after: float) -> None:
-        """Until all workers have trained a while together, after that time."""
-
-        async def is_steady() -> bool:
-            await self.check()
-            steps = [step for step in await self.read_steps() if step.at > after]
-            return len(steps) > STEADY and all(s.size == WORKERS for s in steps[-STEADY:])
-
-        await wait_for(is_steady, f"{self.name} trains with all", seconds=PATIENCE, interval=1.0)
-
-    async def check(self) -> None:
-        """Raise JobEnded unless it still has its first launcher."""
-        path = build_path("trainingjobs", self.namespace, self.name)
-        status = (await self.site.api.get(path)).get("status", {})
-        if status.get("phase") == "Failed" or status.get("epoch", 0) > 1:
-            raise JobEnded(f"{self.name}: {status.get('phase')}, epoch {status.get('epoch')}")
-
-    async def lose(self, number: int, *, is_silent: bool = False) -> tuple[float, Loss]:
-        """When it was, and what it cost.
-
-        Kill PID 1 of a worker, and all in its container with it; each time another one. Where it
-        is to be silent, kill its containerd-shim.
-        """
-        killed = self.site.clock.now().timestamp()
-        agent = self._find_agent(await self._choose(number))
-        os.kill(find_parent(agent) if is_silent else agent, signal.SIGKILL)
-        found: list[Loss] = []
-
-        async def goes_on() -> bool:
-            await self.check()
-            found.extend(find_loss(await self.read_steps(), killed))
-            return bool(found)
-
-        await wait_for(goes_on, f"{self.name} goes on", seconds=PATIENCE, interval=1.0)
-        return killed, found[0]
-
-    async def _choose(self, number: int) -> str:
-        """The uid of a worker that runs."""
-        selector = f"training-job-name={self.name},training-job-role=worker"
-        path = build_path("pods", self.namespace)
-        pods = (await self.site.api.get(path, labelSelector=selector))["items"]
-        uids = [p["metadata"]["uid"] for p in pods if p["status"]["phase"] == "Running"]
-        return str(uids[number % len(uids)])
-
-    def _find_agent(self, uid: str) -> int:
-        for pid in list_processes(self.site.cluster):
-            folder = Path(f"/proc/{pid}")
-            try:
-                is_agent = b"boot.py\0agent" in (folder / "cmdline").read_bytes()
-                if is_agent and uid.encode() in (folder / "environ").read_bytes():
-                    return pid
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-        raise RuntimeError(f"no agent in the pod {uid}")
+    def build(self, number: int) -> dict[str, Any]:
+        """The job that loses some, the number-th of its kind."""
+        name = f"{self.name}-{number}"
+        job = build_training(name, slots=self.slots, wait_seconds=self.wait_seconds)
+        if self.memory:
+            template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+            limits = {"limits": {"memory": self.memory}}
+            template["spec"]["containers"][0]["resources"] = limits
+        return job
 
 
-def find_parent(pid: int) -> int:
-    """Who started this process; of PID 1 of a container that is its containerd-shim."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+KINDS = (
+    Kind("worker", "PID 1 killed", LOSSES, kill_worker),
+    Kind("shim", "containerd-shim killed", OTHERS, kill_shim),
+    Kind("memory", "out of memory", OTHERS, exhaust_memory, memory=MEMORY),
+    Kind("rank", "one rank of two killed, 3 x 2 ranks", OTHERS, kill_rank, slots=2),
+    Kind("pair", "PID 1 killed, 3 x 2 ranks", OTHERS, kill_worker, slots=2),
+)
+CUT = "node cut off, from its worker's being called gone"
+WAIT = Kind("wait", f"time-out {WAIT_SECONDS} s", WAITS, kill_worker, wait_seconds=WAIT_SECONDS)
 
 
-def find_loss(steps: Sequence[Step], killed: float) -> list[Loss]:
-    """What it cost that a worker was killed then; nothing while there is no step after it."""
-    later = [place for place, step in enumerate(steps) if step.at > killed + LATE]
-    if not later:
-        return []
-    before, after = steps[later[0] - 1], steps[later[0]]
-    return [Loss(after.at - killed, max(before.number + 1 - after.number, 0))]
+@dataclass(slots=True)
+class Losses:
+    """What was found: by label what each loss cost, and which of them were the end of a job."""
 
-
-def find_progress(steps: Sequence[Step], killed: float) -> tuple[tuple[float, float], ...]:
-    """Steps that are new since then, by seconds."""
-    most = begun = max((step.number for step in steps if step.at <= killed + LATE), default=0)
-    points = [(0.0, 0.0)]
-    for step in steps:
-        after = step.at - killed
-        if after > SHOWN:
-            break
-        most = max(most, step.number)
-        if most - begun > points[-1][1] and after >= points[-1][0] + EACH:
-            points.append((after, float(most - begun)))
-    return tuple(points)
-
-
-class JobEnded(Exception):  # noqa: N818 (names say what is so)
-    """A loss was the end of a job, or of its launcher."""
+    fast: dict[str, list[Loss]] = field(default_factory=dict)
+    waited: list[Loss] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
 
 
 async def measure(bench: Bench) -> Finding:
     """The jobs that go on at once, then the one that waits."""
-    site, count = bench.get_site(), bench.count_samples(LOSSES)
-    fast: list[Loss] = []
-    ended: list[str] = []
+    site, found = bench.get_site(), Losses()
     async with make_namespace(site, "ring") as namespace:
-        while len(fast) + len(ended) < count:
-            asked = min(LOSSES_A_JOB, count - len(fast) - len(ended))
-            name = f"fast-{len(fast) + len(ended)}"
-            await train(Training(site, namespace, name), asked, fast, ended)
-        silent: list[Loss] = []
-        job = Training(site, namespace, "silent")
-        await train(job, bench.count_samples(SILENT), silent, ended, is_silent=True)
-        waited: list[Loss] = []
-        await train(Training(site, namespace, "wait"), WAITS, waited, ended, is_waiting=True)
-    return describe(fast, silent, waited, ended)
+        for kind in KINDS:
+            losses = found.fast.setdefault(kind.label, [])
+            await lose(site, namespace, kind, bench.count_samples(kind.losses), losses, found)
+        losses = found.fast.setdefault(CUT, [])
+        for number in range(bench.count_samples(CUTS)):
+            await lose_node(site, namespace, number, losses, found)
+        await lose(site, namespace, WAIT, WAITS, found.waited, found)
+    return describe(found)
+
+
+async def lose(
+    site: Site, namespace: str, kind: Kind, count: int, losses: list[Loss], found: Losses
+) -> None:
+    """So many losses of a kind, some a job, one after the other; a job's end is one as well."""
+    ends, number = len(found.ended), 0
+    while (done := len(losses) + len(found.ended) - ends) < count:
+        asked, manifest = min(LOSSES_A_JOB, count - done), kind.build(number)
+        number += 1
+        async with run_training(site, namespace, manifest, WORKERS * kind.slots) as job:
+
+            async def strike(number: int, job: Training = job) -> float:
+                workers = await job.list_workers()
+                uid = str(workers[number % len(workers)]["metadata"]["uid"])
+                struck = site.clock.now().timestamp()
+                kind.strike(site.cluster, uid)
+                return struck
+
+            await train(job, asked, strike, losses, found)
 
 
 async def train(
     job: Training,
     count: int,
+    strike: Callable[[int], Awaitable[float]],
     losses: list[Loss],
-    ended: list[str],
-    *,
-    is_silent: bool = False,
-    is_waiting: bool = False,
+    found: Losses,
 ) -> None:
-    """A job that loses so many workers, one after the other; ends with it."""
-    async with run_training(job, is_waiting=is_waiting):
-        since = 0.0
-        try:
-            await job.wait_until_steady(since)
-            for number in range(count):
-                killed, loss = await job.lose(number, is_silent=is_silent)
-                losses.append(loss)
-                since = job.site.clock.now().timestamp()
-                await job.wait_until_steady(since)
-                losses[-1] = replace(loss, progress=find_progress(await job.read_steps(), killed))
-        except JobEnded as end:
-            ended.append(str(end))
-
-
-@asynccontextmanager
-async def run_training(job: Training, *, is_waiting: bool) -> AsyncIterator[None]:
-    """The job is there, and gone afterwards with all of its pods."""
-    path = build_path("trainingjobs", job.namespace)
-    await job.site.api.create(path, build_training(job.name, is_waiting=is_waiting))
+    """So many losses of one job, each when all of its ranks train."""
     try:
-        yield
-    finally:
-        await job.site.api.delete(f"{path}/{job.name}")
-        await clear_pods(job.site, job.namespace, f"training-job-name={job.name}")
+        await job.wait_until_steady(0.0)
+        for number in range(count):
+            struck = await strike(number)
+            losses.append(await job.wait_for_loss(struck))
+            await job.wait_until_steady(job.site.clock.now().timestamp())
+            progress = find_progress(await job.read_steps(), struck)
+            losses[-1] = replace(losses[-1], progress=progress)
+    except JobEnded as end:
+        found.ended.append(str(end))
 
 
-def build_training(name: str, *, is_waiting: bool) -> dict[str, Any]:
-    """An elastic Horovod job that ends broken rings, or waits for a short time-out."""
-    discovery = ["--host-discovery-script", "/etc/edl/discover_hosts.sh"]
-    numbers = ["-np", str(WORKERS), "--min-np", "1", "--max-np", str(WORKERS)]
-    wait = ["--gloo-timeout-seconds", str(WAIT_SECONDS)] if is_waiting else []
-    command = ["horovodrun", *numbers, *wait, *discovery, *read_command("ring")]
-    job = build_job(name, workers=WORKERS, command=command)
-    job["spec"]["lossRecovery"] = "Wait" if is_waiting else "Fast"
-    job["spec"]["etReplicaSpecs"]["worker"] |= {"minReplicas": 1, "maxReplicas": WORKERS}
-    for role in job["spec"]["etReplicaSpecs"].values():
-        role["template"]["spec"]["containers"][0]["image"] = TRAINER_IMAGE
-    return job
+async def lose_node(
+    site: Site, namespace: str, number: int, losses: list[Loss], found: Losses
+) -> None:
+    """One job loses the node that its launcher is not on; counted from when a worker is gone."""
+    job = build_training(f"cut-{number}")
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    template |= {"topologySpreadConstraints": [SPREAD], "tolerations": LEAVE_SOON}
+    home = await find_node(site)  # never cut off: what decides is there
+    launcher = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]
+    launcher["nodeSelector"] = {HOSTNAME: home}
+    async with run_training(site, namespace, job) as training:
+        try:
+            await training.wait_until_steady(0.0)
+            workers = await training.list_workers()
+            away = [pod for pod in workers if pod["spec"]["nodeName"] != home]
+            with cut(site.cluster, away[0]["spec"]["nodeName"]):
+                gone = await wait_until_gone(training, away[0])
+                losses.append(await training.wait_for_loss(gone))
+            await wait_until_ready(training, away[0]["spec"]["nodeName"])
+            await training.wait_until_steady(site.clock.now().timestamp())
+            progress = find_progress(await training.read_steps(), gone)
+            losses[-1] = replace(losses[-1], progress=progress)
+        except JobEnded as end:
+            found.ended.append(str(end))
 
 
-def describe(fast: list[Loss], silent: list[Loss], waited: list[Loss], ended: list[str]) -> Finding:
+def describe(found: Losses) -> Finding:
     """What the losses cost, and which of them a job did not live through."""
-    seconds = tuple(loss.seconds for loss in fast)
-    quiet = tuple(loss.seconds for loss in silent)
-    repeated = max((loss.repeated for loss in (*fast, *silent)), default=0)
-    lived = f"{len(ended)} losses ended a job or its launcher" + "".join(f"; {e}" for e in ended)
-    kinds = {
-        "lossRecovery Fast, PID 1 killed": fast,
-        "lossRecovery Fast, containerd-shim killed": silent,
-        f"lossRecovery Wait, time-out {WAIT_SECONDS} s": waited,
+    costs = {
+        label: tuple(loss.seconds for loss in losses)
+        for label, losses in found.fast.items()
+        if losses
     }
+    everything = [loss for losses in found.fast.values() for loss in losses]
+    repeated = max((loss.repeated for loss in everything), default=0)
+    count = len(found.ended)
+    lived = f"{count} losses ended a job or its launcher" + "".join(f"; {e}" for e in found.ended)
+    waited = f"lossRecovery Wait, {WAIT.label}"
+    goals = [
+        goal
+        for label, seconds in costs.items()
+        for goal in (
+            Goal(f"{label}, median", measure_spread(seconds).median, MEDIAN, "s"),
+            Goal(f"{label}, longest", max(seconds), MOST, "s"),
+        )
+    ]
     return Finding(
-        charts=draw_progress(kinds),
+        charts=draw_progress({**found.fast, waited: found.waited}),
         series=(
-            Series("without a step, lossRecovery Fast", "s", seconds),
-            Series("without a step, lossRecovery Fast, its containerd-shim killed", "s", quiet),
+            *(Series(f"without a step, {label}", "s", seconds) for label, seconds in costs.items()),
             Series(
-                f"without a step, lossRecovery Wait, time-out {WAIT_SECONDS} s",
+                f"without a step, {waited}",
                 "s",
-                tuple(loss.seconds for loss in waited),
+                tuple(loss.seconds for loss in found.waited),
                 Side.BARE,
             ),
         ),
-        goals=(
-            Goal("SIGKILL to next step, median", measure_spread(seconds).median, MEDIAN, "s"),
-            Goal("SIGKILL to next step, longest", max(seconds), MOST, "s"),
-            Goal("containerd-shim to next step, longest", max(quiet, default=PATIENCE), MOST, "s"),
-            Goal("losses that ended a job or its launcher", len(ended), 0, ""),
-        ),
+        goals=(*goals, Goal("losses that ended a job or its launcher", count, 0, "")),
         notes=(f"{lived}. At most {repeated} steps were trained again.",),
     )
 
@@ -288,17 +235,21 @@ def draw_progress(kinds: Mapping[str, Sequence[Loss]]) -> tuple[Chart, ...]:
 
 
 FIGURE = Figure(
-    title="A worker that is killed in the middle of a step",
+    title="A worker that is lost in the middle of a step",
     explanation=(
         f"Horovod and PyTorch on {WORKERS} workers of 2 real nodes whose steps are an allreduce of "
-        "8 MB each and nothing else. PID 1 of one worker gets SIGKILL, and all of its container "
-        f"with it; {LOSSES_A_JOB} times in each job, when all workers have trained again for "
-        f"{STEADY} steps: seconds to the next step, by the training's own clock, whether the one "
-        f"that takes the lost one's place is in it or not. {SILENT} times the same where its "
-        "containerd-shim is killed, of which the others' kernels hear nothing. Beside it the same "
-        "with `lossRecovery: Wait`, where nothing of ours is in the ranks, and a time-out of "
-        f"{WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait goes on "
-        f"without. The picture has of each kind the loss in the middle, for {SHOWN:.0f} s."
+        "8 MB each and nothing else. Something is taken from one worker, from outside, at most "
+        f"{LOSSES_A_JOB} times in each job and when all have trained again for {STEADY} steps: "
+        "PID 1, and all of its container with it; its containerd-shim, of which the others' "
+        "kernels hear nothing; its memory, which its rank takes until the kernel ends it (from "
+        "when it begins to); one of its two ranks. And its node: its cable is pulled, and it "
+        "counts from when the launcher is told that the worker is gone (what comes before is the "
+        "cluster's own time, until it calls a node lost). Seconds to the next step, by the "
+        "training's own clock, whether the one that takes the lost one's place is in it or not. "
+        "Beside it PID 1 with `lossRecovery: Wait`, where nothing of ours is in the ranks, and a "
+        f"time-out of {WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait "
+        f"goes on without. The picture has of each kind the loss in the middle, for {SHOWN:.0f} s; "
+        f"who trains no step for {PATIENCE:.0f} s ends the measurement."
     ),
     measure=measure,
     place=Place.TRAINING,
