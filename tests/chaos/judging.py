@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from tests.chaos.records import Record
-from tests.chaos.schedules import Kind
+from tests.chaos.schedules import NOTICES, Kind
 from tests.e2e.histories import ENDED, JOB, POD, SCALINGS, Version, find_label
 
+LAUNCHERS = frozenset({Kind.LAUNCHER, Kind.LAUNCHER_NOTICE})
+MOVED = frozenset({"Noticed", "Unneeded"})
+"""Why a worker leaves because of a notice: its own, or one that was withdrawn."""
 CONCLUDED = frozenset({"ScaleSucceeded", "ScaleFailed"})
 Json = Mapping[str, Any]
 
 
 def find_wrong_deletions(record: Record) -> Iterator[str]:
     """A worker's pod is deleted only if a fault struck it, a scaling named it, it had ended, or
-    the job's status had said before that it leaves because its host was given up."""
+    the job's status had said before that it leaves: its host was given up, or, after a notice, it
+    changed places with another one or is not needed for that any more."""
     struck = {uid for strike in record.strikes for uid in strike.pods}
+    noticed = min((s.at for s in record.strikes if s.kind in NOTICES), default=inf)
     named: set[str] = set()
     told: set[str] = set()
     for version in record.versions:
         body = version.body
         if version.kind == JOB:
             named |= {one.get("uid", "") for one in list_victims(body)}
-            told |= {one["uid"] for one in list_records(body) if one.get("reason") == "UsedUp"}
+            reasons = {"UsedUp"} if version.at < noticed else {"UsedUp", *MOVED}
+            told |= {one["uid"] for one in list_records(body) if one.get("reason") in reasons}
             if body["metadata"].get("deletionTimestamp") or version.is_gone:
                 return
         elif is_worker(version) and body["metadata"].get("deletionTimestamp"):
@@ -34,8 +41,9 @@ def find_wrong_deletions(record: Record) -> Iterator[str]:
 
 
 def find_false_ends(record: Record) -> Iterator[str]:
-    """The job goes on, no failure is called the user's, and only a lost launcher has another."""
-    lost = sum(strike.kind is Kind.LAUNCHER for strike in record.strikes)
+    """The job goes on, no failure is called the user's, and only a lost launcher, or one that is
+    said to end, has another."""
+    lost = sum(strike.kind in LAUNCHERS for strike in record.strikes)
     highest, blamed = 1, 0
     for version in record.versions:
         if version.kind != JOB or version.is_gone:
@@ -53,16 +61,22 @@ def find_false_ends(record: Record) -> Iterator[str]:
 
 
 def find_excess(record: Record) -> Iterator[str]:
-    """Never more workers that live and stay than the job's maximum."""
+    """Never more workers that live and stay than the job's maximum, but for one that takes the
+    place of another while both are there."""
     pods: dict[str, Json] = {}
+    paired: set[str] = set()
     most = 0
-    for version in filter(is_worker, record.versions):
+    for version in record.versions:
+        if version.kind == JOB:
+            paired = {one["name"] for one in list_records(version.body) if is_paired(one)}
+        if not is_worker(version):
+            continue
         uid = version.body["metadata"]["uid"]
         pods[uid] = version.body
         is_over = version.is_gone or has_ended(version.body)
         if is_over or version.body["metadata"].get("deletionTimestamp"):
             del pods[uid]
-        most = max(most, len(pods))
+        most = max(most, len([p for p in pods.values() if p["metadata"]["name"] not in paired]))
     if most > record.maximum:
         yield f"{most} workers at once, {record.maximum} are allowed"
 
@@ -142,6 +156,11 @@ def has_ended(pod: Json) -> bool:
     status = pod.get("status", {})
     states = (one.get("state", {}) for one in status.get("containerStatuses", ()))
     return status.get("phase") in ENDED or any("terminated" in state for state in states)
+
+
+def is_paired(record: Json) -> bool:
+    """Whether a worker is there beside the one whose place it takes, or that took its own."""
+    return bool(record.get("replaces")) or record.get("reason") in MOVED
 
 
 def list_victims(job: Json) -> list[Json]:

@@ -28,6 +28,9 @@ class Kind(StrEnum):
     BROKER = "the broker is killed"
     LAUNCHER = "the launcher's pod is lost"
     QUOTA = "a worker is killed, and a quota refuses the next"
+    NOTICE = "a worker is said to end soon"
+    WITHDRAWN = "a worker is said to end, and then to stay"
+    LAUNCHER_NOTICE = "the launcher is said to end soon"
     OBJECT = "a ScaleIn or ScaleOut"
     SCALE = "kubectl scale"
     EDIT = "an edit of the job"
@@ -40,8 +43,12 @@ class Kind(StrEnum):
 
 
 SCALINGS = frozenset({Kind.OBJECT, Kind.SCALE, Kind.EDIT})
+NOTICES = frozenset({Kind.NOTICE, Kind.WITHDRAWN, Kind.LAUNCHER_NOTICE})
 TAKERS = frozenset(
-    {Kind.WORKER, Kind.CONTAINERD_SHIM, Kind.EVICTION, Kind.RANK, Kind.LAUNCHER, Kind.QUOTA}
+    {
+        *(Kind.WORKER, Kind.CONTAINERD_SHIM, Kind.EVICTION, Kind.RANK, Kind.LAUNCHER, Kind.QUOTA),
+        *NOTICES,
+    }
 )
 """What costs a pod or a rank. Two at once could leave nobody who trains, which is no defect."""
 SHARED = frozenset(

@@ -7,11 +7,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from http import HTTPStatus
 
 from kubernetes import client
+from kubernetes.client.exceptions import ApiException
 
 from devcluster.processes import find
 from devcluster.settings import find_cluster
+from et_kube.clock import SystemClock
+from et_kube.notices import LEAVING_AT
+from et_kube.times import format_time
 from tests.chaos.records import Strike
 from tests.chaos.schedules import Fault, Kind
 from tests.e2e.faults import broken, find_parent, find_processes, kill
@@ -22,6 +28,9 @@ from tests.e2e.world import PAUSE, RealWorld, devcluster, scale_in, scale_out
 
 PLENTY = 50
 """Pods that a quota allows when it refuses nothing."""
+AHEAD, LONG = 4, 120
+"""A notice comes so many times as long before its moment as other faults last, or so many seconds
+where it is withdrawn."""
 AGENT, BRIDGE, BROKER, RANK = (
     "boot.py agent",
     "agent..bridge.py",
@@ -47,6 +56,9 @@ class Striker:
             Kind.BROKER: self._kill_broker,
             Kind.LAUNCHER: self._lose_launcher,
             Kind.QUOTA: self._fill_quota,
+            Kind.NOTICE: self._give_notice,
+            Kind.WITHDRAWN: self._give_notice_and_withdraw_it,
+            Kind.LAUNCHER_NOTICE: self._give_notice_of_launcher,
             Kind.OBJECT: self._scale_by_object,
             Kind.SCALE: self._scale_by_number,
             Kind.EDIT: self._scale_by_edit,
@@ -106,6 +118,36 @@ class Striker:
         finally:
             set_quota(self.world, PLENTY)
         return strike
+
+    # ---- what is said of them
+    def _give_notice(self, fault: Fault) -> Strike:
+        pod = self._choose_worker(fault)
+        self._say(pod, AHEAD * fault.seconds)
+        return note(fault, pod)
+
+    def _give_notice_and_withdraw_it(self, fault: Fault) -> Strike:
+        pod = self._choose_worker(fault)
+        strike = note(fault, said=pod.metadata.name)
+        self._say(pod, LONG)
+        PAUSE.wait(fault.seconds)
+        self._say(pod, None)
+        return strike
+
+    def _give_notice_of_launcher(self, fault: Fault) -> Strike:
+        [*_, pod] = self.world.pods("launcher")
+        self._say(pod, AHEAD * fault.seconds)
+        return note(fault, pod)
+
+    def _say(self, pod: client.V1Pod, seconds: float | None) -> None:
+        """That it ends so soon; that it stays, where it is there still."""
+        now = SystemClock().now().replace(microsecond=0)
+        moment = None if seconds is None else format_time(now + timedelta(seconds=int(seconds)))
+        body = {"metadata": {"annotations": {LEAVING_AT: moment}}}
+        try:
+            self.world.core.patch_namespaced_pod(pod.metadata.name, self.world.namespace, body)
+        except ApiException as refusal:
+            if seconds is not None or refusal.status != HTTPStatus.NOT_FOUND:
+                raise
 
     # ---- its number of workers
     def _scale_by_object(self, fault: Fault) -> Strike:

@@ -146,6 +146,29 @@ def test_a_launcher_that_the_schedule_took_may_have_a_successor():
     assert list_breaches(replace(CALM, passages=passages, versions=versions)) == []
 
 
+@pytest.mark.parametrize("kind", [Kind.NOTICE, Kind.WITHDRAWN])
+def test_after_a_notice_one_more_may_be_there_and_whom_the_status_names_may_go(kind: Kind):
+    strike = Strike(kind, 2.5, frozenset({"a"}), ("scaleins/less",), operators=1)
+    successor = {"name": "job-e", "uid": "e", "replaces": "f"}
+    versions = [
+        *(*CALM.versions, build_pod("f"), build_pod("g")),
+        *(replace(build_job(workers=[successor]), at=3.0), build_pod("e")),
+        replace(build_job(workers=[{**successor, "reason": "Unneeded"}]), at=4.0),
+        dying("e"),
+    ]
+    noticed = replace(CALM, passages=[replace(PASSAGE, strikes=(strike,))], versions=versions)
+    assert list_breaches(noticed) == []
+    untold = replace(CALM, versions=versions)
+    assert list_breaches(untold) == ["job-e was deleted while it ran, for nothing"]
+
+
+def test_a_launcher_that_is_said_to_end_may_have_a_successor():
+    strike = Strike(Kind.LAUNCHER_NOTICE, 2.5, frozenset({"a"}), ("scaleins/less",), operators=1)
+    passages = [replace(PASSAGE, strikes=(strike,))]
+    versions = [*CALM.versions, build_job(epoch=2)]
+    assert list_breaches(replace(CALM, passages=passages, versions=versions)) == []
+
+
 def test_what_goes_with_its_job_is_no_wrong_deletion():
     job = build_job()
     job.body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
