@@ -18,7 +18,7 @@ SECONDS = float(os.environ.get("CHAOS_SECONDS", "60"))
 """No fault comes after them; the last round has its end."""
 PATIENCE = 180.0
 SEED = 344
-"""Begins with a worker, a rank, a scaling beside an eviction: all of them cheap."""
+"""Begins with a worker, a scaling, a notice that is withdrawn beside another: all of them cheap."""
 
 
 @pytest.mark.point("chaos")
