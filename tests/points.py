@@ -147,6 +147,7 @@ POINTS = (
     Point("namespaces", "an operator with rights in one namespace only", REAL),
     Point("cloud-notice", "a cloud's notice on its node: a worker moves, no lost step", TRAINING),
     Point("noticed-worker", "a notice 120 or 30 s ahead: one reset, no lost step", TRAINING),
+    Point("noticed-busy", "notices for half of all, at a start, in an outage", TRAINING),
     Point("moved-launcher", "a launcher's node ends: another goes on before that", TRAINING),
     Point("notice-script", "a script runs in the launcher before its node ends", TRAINING),
     Point("told-scripts", "scripts know of a notice by a file and a signal", REAL),

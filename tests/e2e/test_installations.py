@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kubernetes import client
 
 from tests.e2e.installing import NAMESPACE, namespaced_operator, operator_with
-from tests.e2e.light_jobs import FOREVER, IN_EACH_WORKER, build_light_job
+from tests.e2e.light_jobs import FOREVER, IN_EACH_WORKER, build_light_job, find_pods
 from tests.e2e.pools import create_queue, delete_queue, find_admission
+from tests.e2e.test_noticed_pods import say
 from tests.e2e.world import GROUP, RealWorld, scale_out
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
@@ -33,6 +36,12 @@ def test_an_operator_for_one_namespace_needs_no_right_in_any_other(
         assert may(world, "create", "", "pods")
         assert not may(neighbour, "create", "", "pods")
         assert not may(neighbour, "list", GROUP, "trainingjobs")
+
+        world.create(build_needing_one("noticed"))
+        world.wait_for_phase("noticed", "Running")
+        say(world, timedelta(), 1, job="noticed")
+        wanted = {"noticed-launcher", "noticed-worker-0", "noticed-worker-2"}
+        world.wait(lambda: set(find_pods(world, "noticed")) == wanted, "a pod's notice is heard")
 
     neighbour.wait_for_phase("local", "Succeeded")
 
@@ -60,6 +69,13 @@ def test_where_queues_are_required_who_names_none_waits_in_the_default_one_and_n
     world.wait_for_phase("late", "Succeeded")
     status = world.status("trainingjobs", "before")
     assert (status["phase"], status["epoch"]) == ("Running", 1)
+
+
+def build_needing_one(name: str) -> dict[str, Any]:
+    """Two workers, of which one may be missing."""
+    job = build_light_job(name, FOREVER, workers=2)
+    job["spec"]["etReplicaSpecs"]["worker"]["minReplicas"] = 1
+    return job
 
 
 def may(world: RealWorld, verb: str, group: str, resource: str) -> bool:
