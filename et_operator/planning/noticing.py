@@ -39,6 +39,9 @@ NOTICED = "Noticed"
 """Reason of a worker that leaves for it."""
 EARLY = timedelta(minutes=10)
 """So long before that its successor is made: a large image may take as long to come."""
+WAVERING = timedelta(seconds=30)
+"""So long a successor is held after its worker was said to stay: a word that comes and goes, as of a
+service of a cloud that answers by turns, would else make and end a pod each time."""
 KEPT = timedelta(hours=1)
 """So long a notice is remembered once it is over or withdrawn."""
 MOST = 24
@@ -71,7 +74,7 @@ def dismiss_noticed(draft: Draft, lost: Sequence[Vacancy] = ()) -> list[Vacancy]
     moving = [pod for pod in _list_movable(draft) if not _is_left_there(draft, pod)]
     due = [pod for pod in moving if check_come(draft, _find_moment(draft, pod)[0])]
     early = _leave_out(moving, due)
-    end_pairs(draft, {pod.name for pod in moving})
+    end_pairs(draft, {pod.name for pod in (*moving, *_list_wavering(draft))})
     going = _spare_last(draft, [*due, *select_replaced(draft, early)])
     vacancies = [judge_loss(draft, pod.name, pod, NOTICED, Cause.TAKEN) for pod in going]
     successors = find_successors(draft)
@@ -191,6 +194,17 @@ def _list_movable(standing: Standing) -> Iterator[Pod]:
     if view.can_command_run and not view.is_elastic:
         return iter(())
     return (pod for pod in standing.select_roster() if _is_acted_on(standing, pod))
+
+
+def _list_wavering(draft: Draft) -> Iterator[Pod]:
+    """Workers with a successor of which it was said until just now that they end."""
+    withdrawn = [record for record in draft.decided.notices if record.withdrawn is not None]
+    successors = find_successors(draft) if withdrawn else {}
+    for pod in draft.select_roster() if successors else ():
+        places = {(pod.node or "", ""), ("", pod.uid)}
+        times = [r.withdrawn for r in withdrawn if r.withdrawn and (r.node, r.uid) in places]
+        if pod.name in successors and draft.wait_out(max(times, default=None), WAVERING):
+            yield pod
 
 
 def _is_acted_on(standing: Standing, pod: Pod) -> bool:

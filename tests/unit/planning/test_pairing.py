@@ -244,10 +244,28 @@ def test_where_the_word_is_withdrawn_exactly_the_successor_leaves() -> None:
     world.settle()
     say(world, "n2", None)
     world.settle()
+    assert world.requeue_after is not None
+    world.wait(30)
+    world.settle()
     assert find_leaving(world) == {NEW: "Unneeded"}
     world.go_on()
     assert world.workers == ["job-worker-0", "job-worker-1", OLD]
     assert (lists.changes, lists.fewest) == (0, 3)
+
+
+def test_a_word_that_comes_and_goes_makes_one_successor_and_no_more() -> None:
+    world = start()
+    for _ in range(20):
+        say(world, "n2", 120)
+        world.settle()
+        world.wait(10)
+        say(world, "n2", None)
+        world.settle()
+        world.wait(10)
+    assert world.status.last_worker_index == 3
+    world.wait(30)
+    world.go_on()
+    assert world.workers == ["job-worker-0", "job-worker-1", OLD]
 
 
 def test_a_name_is_forgotten_where_nothing_was_made() -> None:
@@ -256,6 +274,8 @@ def test_a_name_is_forgotten_where_nothing_was_made() -> None:
     world.step()
     assert [r.replaces for r in world.status.workers if r.name == NEW] == [OLD]
     say(world, "n2", None)
+    world.step()
+    world.wait(30)
     world.settle()
     assert NEW not in world.pods
     assert world.status.workers == ()
