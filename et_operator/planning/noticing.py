@@ -40,8 +40,8 @@ NOTICED = "Noticed"
 EARLY = timedelta(minutes=10)
 """So long before that its successor is made: a large image may take as long to come."""
 WAVERING = timedelta(seconds=30)
-"""So long a successor is held after its worker was said to stay: a word that comes and goes, as of a
-service of a cloud that answers by turns, would else make and end a pod each time."""
+"""So long a successor is held after its worker was said to stay: a word that comes and goes, as of
+a service that answers by turns, would else make and end a pod each time."""
 KEPT = timedelta(hours=1)
 """So long a notice is remembered once it is over or withdrawn."""
 MOST = 24
