@@ -18,6 +18,7 @@ from et.handing import hand_over
 from et.manifests import Objects
 from et.reading import explain_end, has_ended
 from et.screens import Screen
+from et_contract.pods import MAX_JOB_NAME
 from et_kube.api import APPLY_PATCH
 from et_kube.errors import Conflict, KubeError, NotFound
 from et_kube.resources import TRAINING_JOBS, Json, Ref
@@ -28,6 +29,8 @@ TRIES = 8
 """So often a job may change between our look and our write: its status does while it starts."""
 PAUSE = timedelta(milliseconds=250)
 
+_MADE_UP = "-xxxxx"
+"""What the server adds to the beginning of a name: the whole is a job's name as any other."""
 _OF_SERVER = (
     "uid",
     "resourceVersion",
@@ -149,7 +152,8 @@ async def _list_others(cluster: Cluster, body: Json, after: Json) -> list[str] |
     None where the server does not say what it would make.
     """
     place = get_meta(after, "namespace")
-    metadata = {**body["metadata"], "generateName": f"{get_meta(after, 'name')}-"}
+    beginning = get_meta(after, "name")[: MAX_JOB_NAME - len(_MADE_UP)]
+    metadata = {**body["metadata"], "generateName": f"{beginning}-"}
     for key in ("name", "uid", "resourceVersion"):
         metadata.pop(key, None)
     try:

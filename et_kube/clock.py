@@ -67,3 +67,18 @@ class ServerClock(SystemClock):
         """The server has just said, in whole seconds, that it is this moment."""
         ahead = moment - super().now()
         self._ahead = ahead if abs(ahead) > CLOSE else timedelta()
+
+
+class ComparedClock(SystemClock):
+    """The machine's clocks, and how far from the API server's they are, as it was heard last.
+
+    Attributes:
+        apart: that; nothing until the server has been heard.
+    """
+
+    def __init__(self) -> None:
+        self.apart = timedelta()
+
+    def hear(self, moment: datetime) -> None:
+        """The server has just said, in whole seconds, that it is this moment."""
+        self.apart = abs(moment - self.now())

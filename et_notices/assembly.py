@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 
 from et_kube import __version__
-from et_kube.clock import SystemClock
+from et_kube.clock import ServerClock
 from et_kube.connecting import connect
 from et_kube.racing import Interrupted, run_unless
 from et_kube.rest import Rest
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 async def run(settings: Settings) -> None:
     """Poll until SIGTERM or SIGINT; Unheld where no policy holds this program."""
     configure_logging(settings.log_format, settings.log_level)
-    clock = SystemClock()
+    clock = ServerClock()  # what is written by it is read by others
     with stop_on_signals() as stop:
         async with connect(program="et-notices") as connection, open_session() as session:
 
@@ -39,8 +39,8 @@ async def run(settings: Settings) -> None:
                 return Asker(session, settings.metadata_url or cloud.address)
 
             writing = {"fieldManager": MANAGER}
-            api = Rest(connection, writing=writing)
-            trial = Rest(connection, writing={**writing, "dryRun": "All"})
+            api = Rest(connection, writing=writing, hear=clock.hear)
+            trial = Rest(connection, writing={**writing, "dryRun": "All"}, hear=clock.hear)
             node = Node(api, trial, settings.node)
             poller = Poller(node, clock, reach, cloud=settings.cloud)
             try:

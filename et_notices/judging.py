@@ -63,9 +63,13 @@ class Judge:
             self._forget(notices)
         return self.word
 
+    def needs_time(self, notices: Sequence[Notice]) -> bool:
+        """Whether the end of one that counts is known by when it is heard first, which is now."""
+        chosen = filter(None, _choose(notices))
+        return any(one.deadline is None and one.reason not in self._seen for one in chosen)
+
     def _find_word(self, notices: Sequence[Notice], now: datetime) -> Word:
-        firm = choose_notice(one for one in notices if one.is_firm)
-        soft = choose_notice(one for one in notices if not one.is_firm)
+        firm, soft = _choose(notices)
         at = self._find_moment(firm, now) if firm is not None else None
         advised = self._find_moment(soft, now) if soft is not None else None
         return Word(at, firm.reason if firm is not None else "", advised)
@@ -83,6 +87,12 @@ class Judge:
     def _forget(self, notices: Sequence[Notice]) -> None:
         said = {one.reason for one in notices}
         self._seen = {reason: at for reason, at in self._seen.items() if reason in said}
+
+
+def _choose(notices: Sequence[Notice]) -> tuple[Notice | None, Notice | None]:
+    """The firm one that counts, and the soft one."""
+    firm = choose_notice(one for one in notices if one.is_firm)
+    return firm, choose_notice(one for one in notices if not one.is_firm)
 
 
 def sounds_worse(new: Word, old: Word) -> bool:

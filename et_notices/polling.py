@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import structlog
@@ -68,7 +69,7 @@ class Poller:
 
     Args:
         node: it.
-        clock: for pauses, and for ends of which nobody says when.
+        clock: for pauses, and for ends of which nobody says when: the server's, once that is heard.
         reach: gives an Ask of a cloud's metadata service.
         cloud: its name in CLOUDS; "": by the node's providerID.
         chance: the dice, in [0, 1).
@@ -131,6 +132,8 @@ class Poller:
         """One round."""
         try:
             notices = await consult(cloud, ask)
+            if self._judge.needs_time(notices) and not self._is_flooded:
+                await self._hear_time()
             self._judge.hear(notices, self._clock.now())
         except Unclear as error:
             self._asking.note(error)
@@ -139,6 +142,15 @@ class Poller:
         word = self._judge.word
         if word is not None and word != self._said and not self._yields(word):
             await self._say(word)
+
+    async def _hear_time(self) -> None:
+        """Have the API server say what time it is: others read by it when the node ends.
+
+        This machine's clock may be wrong, or have been wrong when the server was heard last. It is
+        asked once for each notice, and where it does not answer, what is known has to do.
+        """
+        with suppress(KubeError):
+            await self._node.look()
 
     def _yields(self, word: Word) -> bool:
         return word == self._yielded and self._clock.monotonic() < self._look_after

@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 
 from et_kube import __version__
-from et_kube.clock import Clock, SystemClock
+from et_kube.clock import ComparedClock
 from et_kube.connecting import connect
 from et_kube.resources import Resource
 from et_kube.rest import Rest
@@ -54,19 +54,19 @@ def spare_imports() -> None:
 
 
 async def run_program(
-    settings: ProcessSettings, metrics: Measures, build: Callable[[Rest, Clock], Program]
+    settings: ProcessSettings, metrics: Measures, build: Callable[[Rest, ComparedClock], Program]
 ) -> None:
     """Connect, build the program, and run it until SIGTERM or SIGINT."""
     configure_logging(settings.log_format, settings.log_level)
     spare_imports()
-    clock = SystemClock()
+    clock = ComparedClock()
 
     def observe(verb: str, resource: Resource, code: int, seconds: float) -> None:
         metrics.note_request(verb, resource.plural, code, seconds)
 
     with stop_on_signals() as stop:
         async with connect() as connection:
-            program = build(Rest(connection, observe=observe), clock)
+            program = build(Rest(connection, observe=observe, hear=clock.hear), clock)
             app = build_app(
                 metrics,
                 healthy=lambda: "",

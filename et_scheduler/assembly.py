@@ -6,12 +6,14 @@ sighting goes into the store, and asks for a pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import structlog
 
-from et_kube.clock import Clock
+from et_kube.clock import Clock, ComparedClock
 from et_kube.resources import GROUP, Resource
 from et_kube.rest import Rest
 from et_kube.watching import Reflector, Sighting
@@ -46,14 +48,19 @@ async def run(settings: Settings) -> None:
     """Be the scheduler until SIGTERM or SIGINT."""
     metrics = Metrics()
 
-    def build(api: Rest, clock: Clock) -> Scheduler:
-        return Scheduler(settings, api, clock=clock, metrics=metrics)
+    def build(api: Rest, clock: ComparedClock) -> Scheduler:
+        return Scheduler(
+            settings, api, clock=clock, metrics=metrics, find_drift=lambda: clock.apart
+        )
 
     await run_program(settings, metrics, build)
 
 
 class Scheduler:
-    """All parts of one replica, wired. In virtual time `plan` waits for no thread."""
+    """All parts of one replica, wired. In virtual time `plan` waits for no thread.
+
+    `find_drift` tells how far the clock is from the API server's.
+    """
 
     def __init__(
         self,
@@ -63,6 +70,7 @@ class Scheduler:
         clock: Clock,
         metrics: Metrics,
         plan: Plan = plan_apart,
+        find_drift: Callable[[], timedelta] = timedelta,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -96,6 +104,7 @@ class Scheduler:
             plan=self._plan,
             surveyor=Surveyor(self.store, settings.pool_label, headroom),
             rules=Rules(level_quiet=settings.level_quiet * SECOND),
+            find_drift=find_drift,
         )
         for resource in self.store.tables:
             self._watches.add(resource, None, self._build_reflector(api, resource))
@@ -108,7 +117,8 @@ class Scheduler:
 
     def describe_trouble(self) -> str:
         """What keeps this replica from being useful; "" when nothing does."""
-        return next((why for _, why in self._watches.find_troubles()), "")
+        unseen = next((why for _, why in self._watches.find_troubles()), "")
+        return unseen or self._decider.describe_drift()
 
     def measure(self) -> None:
         """Bring the gauges up to date, just before they are read."""

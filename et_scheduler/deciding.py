@@ -41,6 +41,11 @@ IDLE = timedelta(hours=1)
 """How long to wait where nothing will change by time alone; whatever happens ends it."""
 NOW = timedelta()
 UNLED = timedelta(seconds=1)
+APART = timedelta(minutes=5)
+"""Nothing is decided by a clock that is further from the API server's: by one that is ahead who was
+just asked to go is overdue, and one job after the other is asked for the same room."""
+LOOK = timedelta(seconds=5)
+"""How soon it is looked at again."""
 UNREADABLE = "Unreadable"
 Plan = Callable[[Snapshot], Awaitable[Decision]]
 """Decides; the event loop goes on meanwhile."""
@@ -80,6 +85,7 @@ class Decider:
         plan: makes a pass.
         surveyor: looks at the store for a pass.
         rules: what passes are made by.
+        find_drift: how far the clock is from the API server's.
     """
 
     def __init__(  # noqa: PLR0913 (its parts, wired in assembly)
@@ -93,6 +99,7 @@ class Decider:
         plan: Plan = plan_apart,
         surveyor: Surveyor | None = None,
         rules: Rules | None = None,
+        find_drift: Callable[[], timedelta] = timedelta,
     ) -> None:
         self._store = store
         self._scribe = scribe
@@ -102,6 +109,8 @@ class Decider:
         self._plan = plan
         self._surveyor = surveyor or Surveyor(store)
         self._rules = rules or Rules()
+        self._find_drift = find_drift
+        self._drift = ""
         self._wanted = asyncio.Event()
         self._told: dict[str, str] = {}  # troubles by uid
         self._failures = 0
@@ -131,6 +140,8 @@ class Decider:
         """
         if not self._store.is_current:
             return IDLE
+        if self._is_apart():
+            return LOOK
         try:
             wait = await self._decide()
         except NotLeader as error:
@@ -145,6 +156,22 @@ class Decider:
             return NOW
         self._failures = 0
         return wait
+
+    def describe_drift(self) -> str:
+        """Why its clock lets nothing be decided; "" where it does."""
+        drift = self._find_drift()
+        if drift <= APART:
+            return ""
+        return f"its clock and the API server's are {drift.total_seconds():.0f} s apart"
+
+    def _is_apart(self) -> bool:
+        """Told when it begins, and when it is over."""
+        was, self._drift = self._drift, self.describe_drift()
+        if self._drift and not was:
+            log.error("nothing is decided", why=self._drift)
+        elif was and not self._drift:
+            log.info("clocks agree again")
+        return bool(self._drift)
 
     async def _decide(self) -> timedelta:
         survey = self._surveyor.survey(self._scribe.list_resting())

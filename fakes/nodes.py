@@ -153,8 +153,8 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(server: NodeServer) -> AsyncIterator[str]:
-    """The URL where patches of it are answered while the context lasts."""
+async def serving(server: NodeServer, date: str = "") -> AsyncIterator[str]:
+    """The URL where patches of it are answered while the context lasts; `date`: then it is."""
 
     async def answer(request: web.Request) -> web.Response:
         ref = Ref(NODES, "", request.match_info["name"])
@@ -167,7 +167,12 @@ async def serving(server: NodeServer) -> AsyncIterator[str]:
             status = {"reason": error.reason, "message": error.message, "code": error.status}
             return web.json_response({"kind": "Status", **status}, status=error.status)
 
+    async def tell_time(_: web.Request, response: web.StreamResponse) -> None:
+        if date:
+            response.headers["Date"] = date
+
     app = web.Application()
+    app.on_response_prepare.append(tell_time)
     app.router.add_patch("/api/v1/nodes/{name}", answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handle_signals=False)
     await runner.setup()

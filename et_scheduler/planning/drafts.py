@@ -83,13 +83,13 @@ class Draft:
 
     @cached_property
     def served(self) -> list[PendingPod]:
-        """Pods of others for which workers may go: a node could hold them, and they are new.
+        """Pods of others for which workers may go: a node that suits could hold one, and it is new.
 
         Each counts for a while only, so that one that can never be anywhere changes nothing.
         """
         rules, pending = self.rules, self.cluster.pending
         waits = (pod for pod in pending if not self.has_passed(pod.since, rules.service_counts))
-        return [pod for pod in waits if self.room.could_hold(pod.shape)]
+        return [pod for pod in waits if self.room.could_take(pod.shape)]
 
     @cached_property
     def is_room_wanted(self) -> bool:

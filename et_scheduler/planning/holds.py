@@ -120,6 +120,12 @@ class Holds:
             self._allowed[key] = allowed if reserved else None
         return self._allowed[key]
 
+    def select_held(self, standing: Standing, names: Iterable[str]) -> tuple[str, ...]:
+        """Of these hostnames those whose nodes somebody else holds."""
+        others = (hold for hold in self.by_uid.values() if hold.standing is not standing)
+        held = {self._room.hostnames[place] for hold in others for place in hold.places}
+        return tuple(name for name in names if name in held)
+
     def find_told(self, standing: Standing) -> Mask | None:
         """Where the pods of its gang were told to look; None: nobody has said."""
         placement, named = standing.admission.placement, self._room.named

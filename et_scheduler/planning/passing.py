@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.decisions import Change, Decision, Step
@@ -62,6 +63,7 @@ def decide(
     grow_all(draft)
     level_all(draft)
     _record_holds(draft)
+    _open_nodes(draft)
     _record_reasons(draft)
     return _conclude(draft, lines)
 
@@ -73,6 +75,21 @@ def _record_holds(draft: Draft) -> None:
         names = tuple(sorted(draft.room.nodes[place].name for place in places))
         if names != standing.admission.reserved:
             draft.change(standing, Step.RESERVE if names else Step.TELL, reserved=names)
+
+
+def _open_nodes(draft: Draft) -> None:
+    """Who was told to keep off nodes that nobody holds any more is told so no longer.
+
+    Who takes the place of a worker that is lost may be there. Where one has no node yet, it is
+    known by what was told which nodes its pod keeps off (growing.py).
+    """
+    for standing in draft.list_admitted():
+        told, is_settled = standing.admission.placement, standing.is_whole and not standing.unbound
+        if not told.avoid or not is_settled or standing.step not in (None, Step.TELL):
+            continue
+        avoid = draft.holds.select_held(standing, told.avoid)
+        if avoid != told.avoid:
+            draft.change(standing, Step.TELL, placement=replace(told, avoid=avoid))
 
 
 def _record_reasons(draft: Draft) -> None:

@@ -65,6 +65,7 @@ class Room:
         self._traits = Traits(self.nodes)
         self._masks: dict[Shape, Mask] = {}
         self._holdable: dict[Shape, bool] = {}
+        self._takeable: dict[Shape, bool] = {}
         self._vectors: dict[Shape, Counts] = {}
         self._amounts: dict[Shape, list[int]] = {}
         self._changed: list[int] = []
@@ -119,6 +120,13 @@ class Room:
             is_large = (self._kinds[0] >= self.get_vector(shape)).all(axis=1).any()
             self._holdable[shape] = self.is_offered(shape) and bool(is_large)
         return self._holdable[shape]
+
+    def could_take(self, shape: Shape) -> bool:
+        """Whether a node that such a pod may be on would hold it, with nothing else there."""
+        if shape not in self._takeable:
+            is_large = self.could_hold(shape)  # thousands may ask for more than any node has
+            self._takeable[shape] = is_large and bool(self.count_empty(shape).any())
+        return self._takeable[shape]
 
     def count_fits(
         self, shape: Shape, *, later: bool = False, beside: Shape | None = None

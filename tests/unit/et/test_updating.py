@@ -14,9 +14,10 @@ from et.errors import EtError
 from et.screens import Screen
 from et.submitting import submit as submit_objects
 from et.updating import build_update, update
+from et_contract.pods import MAX_JOB_NAME
 from et_kube.api import APPLY_PATCH
 from et_kube.errors import Refused
-from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Json
+from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Json, Resource
 from et_operator.model.names import ANNOTATION_RENEWED
 from fakes.clients import Call, Moment
 from fakes.clock import FakeClock
@@ -238,6 +239,26 @@ async def test_what_more_the_job_has_may_not_be_known(world: SimulatedWorld):
 
     assert read(screen.out).endswith("has what the file says already")
     assert "whether it has more than the file is not known" in read(screen.err)
+
+
+class BoundedCluster(FakeCluster):
+    """With the rule of the definition about names, which counts for those that are made up, too."""
+
+    def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> dict[str, Any]:
+        found = super().dry_run(resource, namespace, manifest)
+        if len(found["metadata"]["name"]) > MAX_JOB_NAME:
+            raise Refused(422, "Invalid", "choose a shorter name")
+        return found
+
+
+async def test_what_more_the_job_has_is_known_of_the_longest_name_too():
+    screen, clock = make_screen(), FakeClock()
+    cluster = make_cluster(BoundedCluster(clock.now), clock)
+    manifest = make()
+    manifest["metadata"]["name"] = "a-job-" + "b" * (MAX_JOB_NAME - 6)
+    for _ in range(2):
+        await update(cluster, screen, [(TRAINING_JOBS, manifest)], namespace="", replicas=None)
+    assert read(screen.out).endswith("is as the file says already")
 
 
 async def test_a_job_that_is_not_there_is_created():

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from et_kube.clock import CLOSE, ServerClock, SystemClock
+from et_kube.clock import CLOSE, ComparedClock, ServerClock, SystemClock
 
 
 @pytest.mark.parametrize("minutes", [-1000, -15, 2, 100_000])
@@ -24,3 +24,12 @@ def test_clocks_that_agree_are_left_alone():
     clock.hear(own.now().replace(microsecond=0))  # it was set right meanwhile
     before = own.now()
     assert before <= clock.now() <= own.now()
+
+
+@pytest.mark.parametrize("minutes", [-15, 0, 15])
+def test_how_far_this_machines_clock_is_from_the_servers(minutes: int):
+    clock, own = ComparedClock(), SystemClock()
+    assert not clock.apart
+    clock.hear(own.now() + timedelta(minutes=minutes))
+    assert abs(clock.apart - timedelta(minutes=abs(minutes))) < CLOSE
+    assert abs(clock.now() - own.now()) < CLOSE, "it is this machine's all the same"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,8 @@ from et_kube.errors import Unreachable
 from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON, MAX_WORDS
 from et_notices.polling import MOST_WORDS
 from et_notices.telling import Unheld
-from fakes.metadata import TencentService
+from fakes.clock import FakeClock
+from fakes.metadata import AzureService, TencentService
 from tests.unit.notices.rigs import World, at, build_server, make_aws_world, write
 
 OTHERS = {"others": "stay"}
@@ -164,6 +165,60 @@ async def test_words_that_are_not_needed_and_change_all_the_time_cost_no_more_th
             world.service.take_back(write(at(seconds)))
             await pass_time(5)
     assert tries <= 4 * (MOST_WORDS + 600 / 60)
+
+
+class WrongClock(FakeClock):
+    """Of a machine whose clock is wrong, until the API server is heard."""
+
+    wrong = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.wrong
+
+    def hear(self) -> None:
+        self.wrong = timedelta()
+
+
+def make_azure_world() -> World[AzureService]:
+    clock = WrongClock()
+    world = World(AzureService(), clock=clock, cloud="azure")
+    world.server.strike = clock.hear
+    return world
+
+
+@pytest.mark.parametrize("wrong", [-20, 20])
+async def test_an_end_of_which_nobody_says_when_is_told_by_the_clock_of_the_api_server(wrong: int):
+    """Twenty minutes ago nobody would be moved, in twenty the node is gone."""
+    world = make_azure_world()
+    async with world.running() as pass_time:
+        await pass_time(60)
+        world.clock.wrong = timedelta(minutes=wrong)  # type: ignore[attr-defined]
+        world.service.plan("Preempt", "pool_7", status="Started")
+        await pass_time(5)
+    assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:01:05Z"
+
+
+async def test_the_time_is_asked_once_for_a_notice_and_where_nobody_answers_it_is_told_later():
+    world = make_azure_world()
+    tries = 0
+
+    def fail() -> None:
+        nonlocal tries
+        tries += 1
+        raise Unreachable("no connection")
+
+    async with world.running() as pass_time:
+        world.server.strike = fail
+        world.service.plan("Preempt", "pool_7", status="Started")
+        await pass_time(60)
+        assert tries <= 1 + 60 / 5
+        world.server.strike = lambda: None
+        await pass_time(15)
+        assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:00:05Z"
+        written, tries = len(world.server.writes), 0
+        world.server.strike = fail
+        await pass_time(60)
+    assert (len(world.server.writes), tries) == (written, 0)
 
 
 async def test_an_api_server_that_is_away_is_told_later_and_not_asked_in_every_round():

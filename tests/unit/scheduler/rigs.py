@@ -45,6 +45,8 @@ class Rig:
         self, nodes: int = 2, cpu: int = 4, replicas: int = 1, *, is_slow: bool = False, **own: Any
     ) -> None:
         self.clock = FakeClock()
+        self.drift = timedelta()
+        """How far the replicas' clocks are from the API server's."""
         self.cluster = self.make_cluster(self.clock.now)
         self.log = CallLog()
         self.carrier = Carrier(self.cluster, is_slow=is_slow)
@@ -65,6 +67,7 @@ class Rig:
             clock=self.clock,
             metrics=self.metrics,
             plan=self.plan,
+            find_drift=lambda: self.drift,
         )
 
     async def plan(self, snapshot: Snapshot) -> Decision:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from et_contract.admissions import AdmissionState
+from et_contract.admissions import AdmissionState, Elasticity, Placement
 from et_scheduler.model.cluster import Cluster, Node
 from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
@@ -158,3 +158,42 @@ def test_what_it_keeps_is_waited_for_until_it_is_overdue() -> None:
     assert all(change.admission.reserved for change in decision.changes if change.uid == "gang")
     assert decision.wake_at is not None
     assert decision.wake_at <= NOW + 11 * MINUTE
+
+
+def make_kept_off(name: str = "small", *nodes: str, least: int = 2, most: int = 2) -> Job:
+    """It was started while others held two nodes, and runs where nobody did."""
+    job = make_job(name, least, most)
+    told = Placement(nodes[0], ("node-02",), ("node-00", "node-01"))
+    return run_on(job, *nodes, placement=told)
+
+
+def test_who_was_told_to_keep_off_nodes_may_be_there_once_nobody_holds_them() -> None:
+    """Who takes the place of a worker that is lost would have no node, beside two that are free."""
+    small = make_kept_off("small", "node-02", "node-02")
+    gang = hold(make_job("gang", 2, 2, 8), "node-00", "node-01")
+    busy = run_on(make_job("busy", 2, 2, queue="other"), "node-00", "node-01")
+    assert "small" not in decide_on(make_nodes(3), [small, busy, gang], QUEUES)
+    fixed = replace(small, elasticity=Elasticity.FIXED, replicas=2)
+    for job in (small, fixed, make_kept_off("small", "node-02", "node-02", most=8)):
+        told = decide_on(make_nodes(3), [job], QUEUES)["small"]
+        assert told.placement.avoid == ()
+        assert told.state is AdmissionState.ADMITTED
+        assert decide_on(make_nodes(3), [replace(job, admission=told)], QUEUES).keys() <= {"small"}
+
+
+def test_what_others_hold_still_is_kept_off() -> None:
+    small = make_kept_off("small", "node-02", "node-02")
+    gang = hold(make_job("gang", 1, 1, 8), "node-00")
+    busy = run_on(make_job("busy", 2, 2, queue="other"), "node-00", "node-01")
+    told = decide_on(make_nodes(3), [small, busy, gang], QUEUES)
+    assert told["small"].placement == Placement("node-02", ("node-02",), ("node-00",))
+
+
+def test_what_a_pod_without_a_node_was_told_is_remembered_until_it_has_one() -> None:
+    """It keeps off these nodes as long as it is there, and is given back for that."""
+    small = make_kept_off("small", "node-02", "node-02", "node-02", most=3)
+    gone, *pods = reversed(small.pods)
+    assert not gone.is_launcher
+    lost = replace(small, pods=(*pods, Pod("small-9", created=NOW - SECOND)))
+    for change in decide_on(make_nodes(3), [lost], QUEUES).values():
+        assert change.placement == small.admission.placement  # type: ignore[union-attr]

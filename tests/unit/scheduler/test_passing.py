@@ -19,6 +19,7 @@ from et_scheduler.model.shapes import (
     SECOND,
     Operator,
     Requirement,
+    Shape,
     make_shape,
 )
 from et_scheduler.planning.passing import decide
@@ -37,6 +38,7 @@ from tests.unit.scheduler.makers import (
 ONE = make_nodes(1)
 TWO = make_nodes(2)
 BOTH = (Queue("main"), Queue("other"))
+NOWHERE = ((Requirement("pool", Operator.IN, frozenset({"of nobody"})),),)
 AUTOSCALED = (Queue("main", is_autoscaled=True),)
 SOON = NOW - MINUTE
 
@@ -856,20 +858,21 @@ def test_one_that_cannot_be_written_keeps_nobody_from_the_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "since"),
+    ("shape", "since"),
     [
-        pytest.param(1000, NOW, id="that no node could hold"),
-        pytest.param(8, NOW - 30 * DAY, id="that has not fitted for five minutes"),
+        pytest.param(cpus(1000), NOW, id="that no node could hold"),
+        pytest.param(replace(cpus(1), terms=NOWHERE), NOW, id="that suits no node"),
+        pytest.param(cpus(8), NOW - 30 * DAY, id="that has not fitted for five minutes"),
     ],
 )
 def test_a_pod_of_others_that_counts_no_more_keeps_nobody_from_the_level(
-    cpu: int, since: int
+    shape: Shape, since: int
 ) -> None:
     jobs = [
         run_on(make_job("a", 1, 16), *["node-00"] * 8, *["node-01"] * 7),
         run_on(make_job("b", 1, 16), "node-01"),
     ]
-    pending = (PendingPod("x", cpus(cpu), 0, since),)
+    pending = (PendingPod("x", shape, 0, since),)
     told = {
         one.uid: one.admission for one in decide(Cluster(TWO, pending), MAIN, jobs, NOW).changes
     }

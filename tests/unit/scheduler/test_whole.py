@@ -294,6 +294,24 @@ async def test_events_that_come_together_are_answered_together() -> None:
         assert 5 <= rig.count_passes() - before <= 11
 
 
+async def test_nothing_is_decided_by_a_clock_that_is_far_from_the_api_servers() -> None:
+    """By one that is ahead who was just asked to go is overdue, and the next one is asked."""
+    rig = Rig(nodes=2, cpu=4)
+    [replica] = rig.replicas
+    async with rig.running():
+        await rig.advance(2)
+        assert replica.describe_trouble() == ""
+        rig.drift = timedelta(minutes=20)
+        rig.create(make_held("one", least=2, most=2))
+        await rig.advance(60)
+        assert rig.get("one") == {}
+        assert replica.describe_trouble() == "its clock and the API server's are 1200 s apart"
+        rig.drift = timedelta(minutes=4)
+        await rig.advance(10)
+        assert rig.count("one") == 2
+        assert replica.describe_trouble() == ""
+
+
 @pytest.mark.long
 async def test_a_defect_of_a_pass_is_counted_and_tried_again() -> None:
     rig = Rig(nodes=2, cpu=4)
