@@ -31,6 +31,7 @@ from et_operator.planning.leaving import delete_pod, find_margin
 from et_operator.planning.presence import has_passed
 from et_operator.planning.scripting import TIMED_OUT
 from et_operator.planning.standings import Standing
+from et_operator.planning.trimming import find_launcher_loss
 
 PLACELESS = timedelta(minutes=3)
 """So long the next one keeps off nodes that are said to end, where no other takes it: an autoscaler
@@ -112,7 +113,7 @@ def delete_moved_launcher(draft: Draft) -> list[Action]:
         return [delete_pod(pod)]
     if pod.node is not None or not view.must_launcher_keep_off or not pod.avoids:
         return []
-    if draft.wait_out(pod.created, PLACELESS):
+    if not check_come(draft, _find_beginning(draft, pod) + PLACELESS):
         return []
     why = "has found no node but those that are said to end: the next one may go there, too"
     draft.tell("LauncherReplaced", f"{pod.name} {why}")
@@ -204,7 +205,7 @@ def _decide(draft: Draft, pod: Pod, notice: Notice) -> None:
 
 
 def _begin(standing: Standing, pod: Pod, notice: Notice) -> LauncherMove:
-    is_grown = has_passed(standing.now, pod.created, 2 * YOUNG)
+    is_grown = has_passed(standing.now, _find_beginning(standing, pod), 2 * YOUNG)
     row = 0 if is_grown else _count_row(standing, pod)
     return LauncherMove(pod.uid, pod.epoch or 0, _describe_reason(pod, notice), row=row)
 
@@ -260,15 +261,24 @@ def _find_rest(standing: Standing, pod: Pod, notice: Notice) -> datetime | None:
     """Until when a young one stays, whatever is said; None where it need not.
 
     That is where the next one might have to be moved as soon: not all nodes that end can be named
-    to it, or so it has been with several before. Longer than that where our own clock is behind:
-    the server says when it was made.
+    to it, or so it has been with several before.
     """
     view = standing.view
     are_named = len(view.avoided_nodes) == len(view.ending_nodes)
     is_new = _count_row(standing, pod) <= QUICK
     if are_named and is_new and standing.list_noted(pod, notice):
         return None
-    return None if has_passed(standing.now, pod.created, YOUNG) else pod.created + YOUNG
+    end = _find_beginning(standing, pod) + YOUNG
+    return end if standing.now < end else None
+
+
+def _find_beginning(standing: Standing, pod: Pod) -> datetime:
+    """Since when it is there, by the server's clock and by ours, whichever of them is ahead.
+
+    Ours has noted when the one before it was lost. So a wait is longer where our clock is behind,
+    and no shorter where it is ahead.
+    """
+    return max(pod.created, find_launcher_loss(standing.decided) or pod.created)
 
 
 def _build_order_id(move: LauncherMove) -> str:

@@ -465,6 +465,27 @@ def test_one_that_finds_no_node_so_is_made_anew_and_may_go_anywhere() -> None:
     assert world.requeue_after is None
 
 
+@pytest.mark.parametrize("minutes", [-30, 30])
+def test_by_a_wrong_clock_it_has_its_time_to_find_one_as_well(minutes: int) -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    world.finish(143, is_told_to_end=True)
+    world.settle()
+    world.reap()
+    world.wait(2)
+    find_launcher(world, SECOND)
+    created = world.pods[SECOND].created + timedelta(minutes=minutes)
+    world.put(SECOND, created=created)
+    world.settle()
+    world.wait(170)
+    world.settle()
+    assert not is_moved(world, SECOND)
+    world.wait(20 + max(minutes, 0) * 60)
+    world.settle()
+    assert is_moved(world, SECOND)
+
+
 def test_why_it_finds_none_is_told_of_one_that_is_bound_alone() -> None:
     world = start()
     say(world, "n2", AT_ONCE)
@@ -578,6 +599,12 @@ def say_by_a_clock_that_is_behind(world: ModelWorld, pod: Pod) -> None:
         world.put(pod.name, notice=AT_ONCE, created=pod.created + timedelta(minutes=30))
 
 
+def say_by_a_clock_that_is_ahead(world: ModelWorld, pod: Pod) -> None:
+    """The same, and it is half an hour behind."""
+    if pod.notice is None:
+        world.put(pod.name, notice=AT_ONCE, created=pod.created - timedelta(minutes=30))
+
+
 def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: int) -> int:
     """Something is said for so long of each launcher that comes; how many are moved."""
     end, before = world.now + timedelta(minutes=minutes), len(told(world, "LauncherMoved"))
@@ -600,7 +627,15 @@ def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("script", [None, NoticeScript("/job/save.sh", timedelta(seconds=5))])
-@pytest.mark.parametrize("tell", [say_of_pod, say_of_its_node, say_by_a_clock_that_is_behind])
+@pytest.mark.parametrize(
+    "tell",
+    [
+        say_of_pod,
+        say_of_its_node,
+        say_by_a_clock_that_is_behind,
+        say_by_a_clock_that_is_ahead,
+    ],
+)
 def test_who_is_told_of_an_end_wherever_it_comes_is_soon_moved_each_ten_minutes_alone(
     tell: Callable[[ModelWorld, Pod], None], script: NoticeScript | None
 ) -> None:
