@@ -59,6 +59,8 @@ def note_move(draft: Draft) -> None:
         draft.change(launcher_move=None)
     if pod is None or pod.epoch != epoch or pod.is_deleting:
         return
+    if _has_told_end(draft):
+        return  # its pod ends by itself, and what ran in it tells by whose doing
     notice = _find_word(draft, pod)
     if notice is None:
         if _find_own(draft, pod) is not None:
@@ -107,7 +109,7 @@ def delete_moved_launcher(draft: Draft) -> list[Action]:
     if pod is None or move is None or pod.is_deleting or view.is_gone(pod):
         return []
     if move.uid == pod.uid:
-        if move.at is None:
+        if move.at is None or _has_told_end(draft):
             return []
         draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
         return [delete_pod(pod)]
@@ -143,9 +145,12 @@ def _find_word(standing: Standing, pod: Pod) -> Notice | None:
     view, notice = standing.view, standing.view.find_firm_notice(pod)
     if notice is None or pod.node is None or view.is_gone(pod) or standing.spec.suspend:
         return None
-    if view.report is not None and view.report.ended is not None:
-        return None  # its pod ends by itself
     return None if is_long_over(notice.deadline, standing.now) else notice
+
+
+def _has_told_end(standing: Standing) -> bool:
+    report = standing.view.report
+    return report is not None and report.ended is not None
 
 
 def _find_own(standing: Standing, pod: Pod) -> LauncherMove | None:

@@ -754,6 +754,43 @@ def test_a_script_that_fails_changes_nothing_but_is_told(code: int | None) -> No
     assert message == f"spec.noticeScript ended with exit code {code or 124}: no room"
 
 
+def end_command(world: ModelWorld, code: int) -> None:
+    """The command ends, and nobody had sent it SIGTERM from outside; then its pod."""
+    assert world.report is not None
+    world.report = replace(world.report, ended=code, is_told_to_end=False)
+    world.settle()
+    world.finish(code)
+    world.settle()
+
+
+@pytest.mark.parametrize("code", [0, 1, 143])
+@pytest.mark.parametrize("has_answered", [False, True])
+def test_a_script_may_have_the_command_save_and_end(code: int, *, has_answered: bool) -> None:
+    world = start(notice_script=SCRIPT, restart_policy=RestartPolicy.NEVER, backoff_limit=0)
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    if has_answered:
+        answer(world, 0)
+        assert is_moved(world)
+    end_command(world, code)
+    world.wait(2)
+    assert list_kept_off(find_launcher(world, SECOND)) == [["n2"]]
+    assert (world.status.epoch, world.phase()) == (2, "Restarting")
+    assert world.status.failures == Failures(user=0, infrastructure=1)
+    assert find_orders(world) == []
+
+
+def test_after_it_what_the_command_does_in_a_launcher_that_stays_is_its_own() -> None:
+    world = start(notice_script=SCRIPT)
+    world.put(LAUNCHER, avoids="n2")
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    answer(world, 0)
+    assert not is_moved(world)
+    end_command(world, 0)
+    assert world.phase() == "Succeeded"
+
+
 def test_where_nobody_says_when_it_has_its_time() -> None:
     world = start(notice_script=SCRIPT)
     say(world, "n2", AT_ONCE)
@@ -869,19 +906,6 @@ def test_without_it_from_then_on_it_is_not_waited_for() -> None:
     world.settle()
     assert find_orders(world) == []
     assert is_moved(world)
-
-
-def test_a_launcher_that_fails_while_it_runs_is_none_that_was_moved() -> None:
-    world = start(notice_script=SCRIPT, restart_policy=RestartPolicy.ON_FAILURE)
-    say(world, "n2", leave_in(world, 120))
-    world.settle()
-    world.finish(1)
-    world.settle()
-    world.wait(2)
-    second = find_launcher(world, SECOND)
-    assert list_kept_off(second) == [], "as any other it prefers nodes that stay"
-    assert world.status.failures == Failures(user=1)
-    assert find_orders(world) == []
 
 
 def test_while_a_scalings_script_runs_both_are_ordered() -> None:
