@@ -25,7 +25,9 @@ def is_done(view: View, pod: Pod | None) -> bool:
     The word of a former broker, which does not say who ended it, is taken for that.
     """
     report = view.report
-    return report is not None and report.is_done and not _may_be_of_hook(view, pod)
+    if report is None or not report.is_done:
+        return False
+    return not _may_be_of_hook(view, pod) and not may_be_of_script(view)
 
 
 def find_own_end(view: View, pod: Pod | None) -> Termination | None:
@@ -37,7 +39,7 @@ def find_own_end(view: View, pod: Pod | None) -> Termination | None:
     report = view.report
     if report is None or report.ended in {None, TERMINATED}:
         return None
-    if report.is_told_to_end is not False or _may_be_of_hook(view, pod):
+    if report.is_told_to_end is not False or _may_be_of_hook(view, pod) or may_be_of_script(view):
         return None
     shown = pod.termination if pod is not None else None
     is_same = shown is not None and shown.exit_code == report.ended
@@ -47,6 +49,18 @@ def find_own_end(view: View, pod: Pod | None) -> Termination | None:
 def is_told_to_end(view: View) -> bool:
     """Whether PID 1 had sent SIGTERM to the command before it ended."""
     return view.report is not None and view.report.is_told_to_end is True
+
+
+def may_be_of_script(view: View) -> bool:
+    """Whether the job's own script may have had the command save and end, before its node does.
+
+    That ran in this launcher, or had, and the launcher was to end for that. Of one that stays, what
+    its command does later is its own.
+    """
+    move = view.status.launcher_move
+    if move is None or move.uid != view.status.launcher_uid or move.started is None:
+        return False
+    return move.code is None or move.at is not None
 
 
 def _may_be_of_hook(view: View, pod: Pod | None) -> bool:

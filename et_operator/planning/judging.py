@@ -16,7 +16,13 @@ from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.pods import Pod, Termination
 from et_operator.model.statuses import WorkerRecord
 from et_operator.model.texts import MAX_TAIL, keep_end
-from et_operator.planning.attributing import TERMINATED, find_own_end, is_done, is_told_to_end
+from et_operator.planning.attributing import (
+    TERMINATED,
+    find_own_end,
+    is_done,
+    is_told_to_end,
+    may_be_of_script,
+)
 from et_operator.planning.drafts import Draft
 from et_operator.planning.ends import (
     NEEDS_PYTHON,
@@ -209,6 +215,9 @@ def _judge_pod(view: View, pod: Pod | None) -> Verdict:
         return _find_move(view, pod) or lost
     if is_told_to_end(view):
         return _judge_end_by_template(pod, "SIGTERM, as of a probe that failed")
+    if (move := view.status.launcher_move) is not None and may_be_of_script(view):
+        message = f"its command ended as spec.noticeScript ran, for its node ends: {move.reason}"
+        return _lose("LauncherMoved", f"{view.launcher_name}: {message}", is_taken=True)
     return _judge_exit(pod, pod.termination)
 
 

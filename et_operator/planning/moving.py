@@ -31,6 +31,7 @@ from et_operator.planning.leaving import delete_pod, find_margin
 from et_operator.planning.presence import has_passed
 from et_operator.planning.scripting import TIMED_OUT
 from et_operator.planning.standings import Standing
+from et_operator.planning.trimming import find_launcher_loss
 
 PLACELESS = timedelta(minutes=3)
 """So long the next one keeps off nodes that are said to end, where no other takes it: an autoscaler
@@ -58,6 +59,8 @@ def note_move(draft: Draft) -> None:
         draft.change(launcher_move=None)
     if pod is None or pod.epoch != epoch or pod.is_deleting:
         return
+    if _has_told_end(draft):
+        return  # its pod ends by itself, and what ran in it tells by whose doing
     notice = _find_word(draft, pod)
     if notice is None:
         if _find_own(draft, pod) is not None:
@@ -106,13 +109,13 @@ def delete_moved_launcher(draft: Draft) -> list[Action]:
     if pod is None or move is None or pod.is_deleting or view.is_gone(pod):
         return []
     if move.uid == pod.uid:
-        if move.at is None:
+        if move.at is None or _has_told_end(draft):
             return []
         draft.rest_on(CONFIG_MAPS, build_report_name(view.job.key.name))
         return [delete_pod(pod)]
     if pod.node is not None or not view.must_launcher_keep_off or not pod.avoids:
         return []
-    if draft.wait_out(pod.created, PLACELESS):
+    if not check_come(draft, _find_beginning(draft, pod) + PLACELESS):
         return []
     why = "has found no node but those that are said to end: the next one may go there, too"
     draft.tell("LauncherReplaced", f"{pod.name} {why}")
@@ -142,9 +145,12 @@ def _find_word(standing: Standing, pod: Pod) -> Notice | None:
     view, notice = standing.view, standing.view.find_firm_notice(pod)
     if notice is None or pod.node is None or view.is_gone(pod) or standing.spec.suspend:
         return None
-    if view.report is not None and view.report.ended is not None:
-        return None  # its pod ends by itself
     return None if is_long_over(notice.deadline, standing.now) else notice
+
+
+def _has_told_end(standing: Standing) -> bool:
+    report = standing.view.report
+    return report is not None and report.ended is not None
 
 
 def _find_own(standing: Standing, pod: Pod) -> LauncherMove | None:
@@ -204,7 +210,7 @@ def _decide(draft: Draft, pod: Pod, notice: Notice) -> None:
 
 
 def _begin(standing: Standing, pod: Pod, notice: Notice) -> LauncherMove:
-    is_grown = has_passed(standing.now, pod.created, 2 * YOUNG)
+    is_grown = has_passed(standing.now, _find_beginning(standing, pod), 2 * YOUNG)
     row = 0 if is_grown else _count_row(standing, pod)
     return LauncherMove(pod.uid, pod.epoch or 0, _describe_reason(pod, notice), row=row)
 
@@ -260,15 +266,24 @@ def _find_rest(standing: Standing, pod: Pod, notice: Notice) -> datetime | None:
     """Until when a young one stays, whatever is said; None where it need not.
 
     That is where the next one might have to be moved as soon: not all nodes that end can be named
-    to it, or so it has been with several before. Longer than that where our own clock is behind:
-    the server says when it was made.
+    to it, or so it has been with several before.
     """
     view = standing.view
     are_named = len(view.avoided_nodes) == len(view.ending_nodes)
     is_new = _count_row(standing, pod) <= QUICK
     if are_named and is_new and standing.list_noted(pod, notice):
         return None
-    return None if has_passed(standing.now, pod.created, YOUNG) else pod.created + YOUNG
+    end = _find_beginning(standing, pod) + YOUNG
+    return end if standing.now < end else None
+
+
+def _find_beginning(standing: Standing, pod: Pod) -> datetime:
+    """Since when it is there, by the server's clock and by ours, whichever of them is ahead.
+
+    Ours has noted when the one before it was lost. So a wait is longer where our clock is behind,
+    and no shorter where it is ahead.
+    """
+    return max(pod.created, find_launcher_loss(standing.decided) or pod.created)
 
 
 def _build_order_id(move: LauncherMove) -> str:

@@ -85,8 +85,12 @@ def dismiss_noticed(draft: Draft, lost: Sequence[Vacancy] = ()) -> list[Vacancy]
 
 
 def note_drain(draft: Draft, record: WorkerRecord, outcome: WorkerOutcome) -> None:
-    """Remember how long this job's slowest drain has taken; tell of one that was moved in time."""
-    if outcome.result is Leaving.GRACEFUL and record.generation is not None:
+    """Remember how long this job's slowest drain has taken; tell of one that was moved in time.
+
+    What was heard of late, or by a clock that has jumped meanwhile, has not taken so long.
+    """
+    is_drain = outcome.result is Leaving.GRACEFUL and record.generation is not None
+    if is_drain and _is_seen_whole(draft.view, record):
         seconds = min(int(outcome.seconds) + 1, int(draft.spec.drain_timeout.total_seconds()))
         if seconds > draft.decided.slowest_drain:
             draft.change(slowest_drain=seconds)
@@ -95,6 +99,11 @@ def note_drain(draft: Draft, record: WorkerRecord, outcome: WorkerOutcome) -> No
         deadline = _find_noted_end(draft, pod) if pod is not None else None
         spare = _describe_spare(draft.now, deadline)
         draft.tell("WorkerMoved", f"worker {record.name} left: {outcome.result.value}{spare}")
+
+
+def _is_seen_whole(view: View, record: WorkerRecord) -> bool:
+    seen = view.snapshot.complete_since
+    return seen is not None and record.since is not None and seen <= record.since
 
 
 def find_disliked(view: View) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_operator.model.specs import RestartPolicy
+from et_operator.planning.attributing import may_be_of_script
 from et_operator.planning.drafts import GOOD_TIME, Draft, count_failure
 from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict, rest_on_launcher
@@ -57,6 +58,9 @@ def _restart(draft: Draft, verdict: Verdict) -> None:
         live = draft.view.find_scaling(scaling)
         if not is_script_done(scaling, live):  # it may have run in part, and must not run twice
             stop_scaling(draft, "LauncherEnded", "the launcher ended before the script had")
+    move = draft.status.launcher_move
+    if move is not None and move.at is None and may_be_of_script(draft.view):
+        draft.change(launcher_move=replace(move, at=draft.now))  # the next one keeps off its node
     draft.change(
         epoch=draft.status.epoch + 1,
         launcher_uid="",

@@ -465,6 +465,27 @@ def test_one_that_finds_no_node_so_is_made_anew_and_may_go_anywhere() -> None:
     assert world.requeue_after is None
 
 
+@pytest.mark.parametrize("minutes", [-30, 30])
+def test_by_a_wrong_clock_it_has_its_time_to_find_one_as_well(minutes: int) -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    world.finish(143, is_told_to_end=True)
+    world.settle()
+    world.reap()
+    world.wait(2)
+    find_launcher(world, SECOND)
+    created = world.pods[SECOND].created + timedelta(minutes=minutes)
+    world.put(SECOND, created=created)
+    world.settle()
+    world.wait(170)
+    world.settle()
+    assert not is_moved(world, SECOND)
+    world.wait(20 + max(minutes, 0) * 60)
+    world.settle()
+    assert is_moved(world, SECOND)
+
+
 def test_why_it_finds_none_is_told_of_one_that_is_bound_alone() -> None:
     world = start()
     say(world, "n2", AT_ONCE)
@@ -578,6 +599,12 @@ def say_by_a_clock_that_is_behind(world: ModelWorld, pod: Pod) -> None:
         world.put(pod.name, notice=AT_ONCE, created=pod.created + timedelta(minutes=30))
 
 
+def say_by_a_clock_that_is_ahead(world: ModelWorld, pod: Pod) -> None:
+    """The same, and it is half an hour behind."""
+    if pod.notice is None:
+        world.put(pod.name, notice=AT_ONCE, created=pod.created - timedelta(minutes=30))
+
+
 def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: int) -> int:
     """Something is said for so long of each launcher that comes; how many are moved."""
     end, before = world.now + timedelta(minutes=minutes), len(told(world, "LauncherMoved"))
@@ -600,7 +627,15 @@ def follow(world: ModelWorld, tell: Callable[[ModelWorld, Pod], None], minutes: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("script", [None, NoticeScript("/job/save.sh", timedelta(seconds=5))])
-@pytest.mark.parametrize("tell", [say_of_pod, say_of_its_node, say_by_a_clock_that_is_behind])
+@pytest.mark.parametrize(
+    "tell",
+    [
+        say_of_pod,
+        say_of_its_node,
+        say_by_a_clock_that_is_behind,
+        say_by_a_clock_that_is_ahead,
+    ],
+)
 def test_who_is_told_of_an_end_wherever_it_comes_is_soon_moved_each_ten_minutes_alone(
     tell: Callable[[ModelWorld, Pod], None], script: NoticeScript | None
 ) -> None:
@@ -719,6 +754,43 @@ def test_a_script_that_fails_changes_nothing_but_is_told(code: int | None) -> No
     assert message == f"spec.noticeScript ended with exit code {code or 124}: no room"
 
 
+def end_command(world: ModelWorld, code: int) -> None:
+    """The command ends, and nobody had sent it SIGTERM from outside; then its pod."""
+    assert world.report is not None
+    world.report = replace(world.report, ended=code, is_told_to_end=False)
+    world.settle()
+    world.finish(code)
+    world.settle()
+
+
+@pytest.mark.parametrize("code", [0, 1, 143])
+@pytest.mark.parametrize("has_answered", [False, True])
+def test_a_script_may_have_the_command_save_and_end(code: int, *, has_answered: bool) -> None:
+    world = start(notice_script=SCRIPT, restart_policy=RestartPolicy.NEVER, backoff_limit=0)
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    if has_answered:
+        answer(world, 0)
+        assert is_moved(world)
+    end_command(world, code)
+    world.wait(2)
+    assert list_kept_off(find_launcher(world, SECOND)) == [["n2"]]
+    assert (world.status.epoch, world.phase()) == (2, "Restarting")
+    assert world.status.failures == Failures(user=0, infrastructure=1)
+    assert find_orders(world) == []
+
+
+def test_after_it_what_the_command_does_in_a_launcher_that_stays_is_its_own() -> None:
+    world = start(notice_script=SCRIPT)
+    world.put(LAUNCHER, avoids="n2")
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    answer(world, 0)
+    assert not is_moved(world)
+    end_command(world, 0)
+    assert world.phase() == "Succeeded"
+
+
 def test_where_nobody_says_when_it_has_its_time() -> None:
     world = start(notice_script=SCRIPT)
     say(world, "n2", AT_ONCE)
@@ -834,19 +906,6 @@ def test_without_it_from_then_on_it_is_not_waited_for() -> None:
     world.settle()
     assert find_orders(world) == []
     assert is_moved(world)
-
-
-def test_a_launcher_that_fails_while_it_runs_is_none_that_was_moved() -> None:
-    world = start(notice_script=SCRIPT, restart_policy=RestartPolicy.ON_FAILURE)
-    say(world, "n2", leave_in(world, 120))
-    world.settle()
-    world.finish(1)
-    world.settle()
-    world.wait(2)
-    second = find_launcher(world, SECOND)
-    assert list_kept_off(second) == [], "as any other it prefers nodes that stay"
-    assert world.status.failures == Failures(user=1)
-    assert find_orders(world) == []
 
 
 def test_while_a_scalings_script_runs_both_are_ordered() -> None:

@@ -196,6 +196,21 @@ def test_how_long_a_worker_takes_to_leave_is_remembered() -> None:
     assert world.status.slowest_drain == 34
 
 
+def test_what_nobody_has_seen_of_it_is_not_how_long_it_takes() -> None:
+    """The operator was away meanwhile, or has heard of no pods, or its clock was set."""
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    world.serve()
+    world.settle()
+    world.reap()
+    world.wait(600)
+    world.complete_since = world.now - timedelta(seconds=1)
+    world.settle()
+    assert told(world, "WorkerMoved") != []
+    assert world.status.slowest_drain == 0
+
+
 # ------------------------------------------------------------------ who
 def test_a_soft_notice_moves_nobody_unless_the_author_wants_that() -> None:
     world = start()
