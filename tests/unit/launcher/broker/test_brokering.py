@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from launcher.broker.bodies import KnownSession, Welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.facts import EXITS_KEPT
 from launcher.broker.hosts import Verdict
+from launcher.broker.idling import Idleness
 from launcher.broker.memories import Identity, Memory
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
@@ -1017,6 +1019,7 @@ def test_workers_in_which_nothing_runs_for_three_minutes_are_told_by_name():
     )
     rig.peer(50, frames.SPAWN, A, host="job-worker-2", command="train", ranks=1)
     rig.hear(2, frames.SPAWNED, A, pid=9, instance="i")
+    rig.wait(60.0)
     assert rig.report.problems["WorkersIdle"].startswith("3 of 6 ")
     rig.configure(dict.fromkeys(range(3, 6), DRAINING), replicas=3)
     assert rig.report.problems == {}
@@ -1041,8 +1044,20 @@ def test_whether_the_command_has_asked_for_the_list_is_told_with_them():
         ", and has never asked for the list of hosts"
     )
     rig.read()
-    rig.wait(1.0)
+    rig.wait(60.0)
     assert rig.report.problems["WorkersIdle"].endswith(", and has read the list of hosts")
+
+
+def test_of_many_that_are_idle_now_and_then_others_are_told_each_minute_at_most():
+    """A driver of one's own, which gives each of them something to do every four minutes."""
+    idleness = Idleness()
+    listed = {f"uid-{index}": f"job-worker-{index}" for index in range(240)}
+    told = [
+        idleness.advance(listed, {f"uid-{now % 240}"}, float(now), has_asked=True)
+        for now in range(1800)
+    ]
+    assert told[170] == "" != told[300]
+    assert 10 < sum(one != other for one, other in pairwise(told)) < 30
 
 
 def test_one_that_leaves_and_still_trains_is_counted_among_those_that_run_something():
