@@ -782,6 +782,31 @@ def test_the_result_of_a_script_is_told_until_the_operator_has_taken_it_in():
     assert rig.report.scripts == {}
 
 
+def test_results_that_nobody_has_asked_for_are_no_news():
+    """Urgent ones were written at once: twenty a second, for whatever runs in the launcher."""
+    rig = make_ordered()
+    rig.wait(1.0)
+    ledger = rig.broker.ledger
+    before = ledger.revision, ledger.urgent
+    for number in range(3):
+        rig.peer(40, frames.SCRIPT_DONE, id=f"nobody's/{number}", code=0, output="x")
+        rig.peer(40, frames.SCRIPT_DONE, id=["uid/1"], code=0)
+    assert (ledger.revision, ledger.urgent) == before
+
+
+def test_a_result_that_comes_before_the_config_is_asked_for_again():
+    before = make_ordered()
+    rig = BrokerRig(before.kept)
+    rig.scripts, rig.generation = (ORDER,), before.generation
+    rig.peer(PID1, frames.LAUNCH, nonce="nonce")
+    rig.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="")
+    rig.go()
+    rig.configure(before.members)
+    assert rig.go() == ["SCRIPT"]
+    rig.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="")
+    assert rig.report.scripts["uid/1"].code == 0
+
+
 def test_a_broker_stays_as_small_as_its_job():
     rig = make_started()
     sizes = set()
