@@ -12,6 +12,7 @@ from launcher.broker.brokering import Broker
 from launcher.broker.serving import Connection
 from launcher.broker.wiring import (
     AGENT_HELD,
+    ALL_HELD,
     MESSAGE,
     MOST_PEERS,
     PEER_HELD,
@@ -78,6 +79,25 @@ def test_a_peer_that_does_not_read_is_cut_off(sessions: int):
         sent += len(CHUNK)
     assert transport.is_aborted
     assert sessions * PEER_HELD < sent <= sessions * PEER_HELD + len(CHUNK)
+
+
+def test_of_many_that_do_not_read_those_with_most_are_cut_off():
+    wires, reader = Wires(), StuckTransport()
+    patient = wires.add_peer(reader)
+    floods = [StuckTransport() for _ in range(2 * ALL_HELD // PEER_HELD)]
+    peers = [wires.add_peer(transport) for transport in floods]
+    for _ in range(PEER_HELD // len(CHUNK)):
+        assert wires.to_peer(patient, CHUNK)
+        reader.held = 0
+        for peer in peers:
+            wires.to_peer(peer, CHUNK)
+    living = [transport for transport in floods if not transport.is_aborted]
+    assert sum(transport.held for transport in living) <= ALL_HELD
+    assert len(living) > 100
+    for peer in peers:
+        wires.remove_peer(peer)
+    assert wires.to_peer(patient, CHUNK)
+    assert not reader.is_aborted
 
 
 class IdleBroker(Broker):
