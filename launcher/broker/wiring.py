@@ -19,8 +19,11 @@ have limits of their own."""
 PEER_HELD = 2 * MOST_WINDOW
 """Bytes queued for one connection of our socket, for each of its sessions."""
 ALL_HELD = 512 * 2**20
-"""The same of all of them together, twice what the windows of the largest job are: each may ask for
-what it never reads. Whoever has most is cut off."""
+"""Bytes queued for all connections of our socket together, twice what the windows of the largest
+job are: each may ask for what it never reads. Whoever has most is cut off."""
+LOOK_BYTES = 64 * 1024
+"""After so many to one connection it is looked how many of them wait: newer Pythons count all the
+pieces for that, and an agent's may be as small as a line."""
 UNFINISHED = 64 * 2**20
 """Bytes of frames of which the rest has not come, of all connections of our socket together. A shim
 writes its frames at once; of who does not, whoever has sent most is cut off."""
@@ -78,7 +81,7 @@ class Wires:
         self._unfinished: dict[int, int] = {}
         self._held = 0
         self._unread: dict[int, int] = {}
-        """Bytes queued for a connection when something was put there last: so many at most."""
+        """Bytes that wait for a connection: so many at most, with what was read since a look."""
         self._all_unread = 0
 
     def open_stream(self, uid: str, outbox: Outbox) -> None:
@@ -132,12 +135,15 @@ class Wires:
         transport = self._peers.get(peer)
         if transport is None or transport.is_closing():
             return False
-        if transport.get_write_buffer_size() > PEER_HELD * sessions:
+        unread, most = self._unread.get(peer, 0), PEER_HELD * sessions
+        if unread > most or (unread + len(data)) // LOOK_BYTES > unread // LOOK_BYTES:
+            unread = transport.get_write_buffer_size()
+        if unread > most:
             log.warning("connection ended", peer=peer, reason="it does not read what it is sent")
             transport.abort()
             return False
         transport.write(data)
-        self._note_unread(peer, transport.get_write_buffer_size())
+        self._note_unread(peer, unread + len(data))
         return not transport.is_closing()
 
     def hang_up(self, peer: int) -> None:

@@ -13,6 +13,7 @@ from launcher.broker.serving import Connection
 from launcher.broker.wiring import (
     AGENT_HELD,
     ALL_HELD,
+    LOOK_BYTES,
     MESSAGE,
     MOST_PEERS,
     PEER_HELD,
@@ -30,12 +31,14 @@ class StuckTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.held = 0
+        self.looks = 0
         self.is_aborted = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.held += len(data)
 
     def get_write_buffer_size(self) -> int:
+        self.looks += 1
         return self.held
 
     def is_closing(self) -> bool:
@@ -98,6 +101,25 @@ def test_of_many_that_do_not_read_those_with_most_are_cut_off():
         wires.remove_peer(peer)
     assert wires.to_peer(patient, CHUNK)
     assert not reader.is_aborted
+
+
+def test_what_waits_is_not_counted_for_each_line():
+    wires, transport = Wires(), StuckTransport()
+    peer, line = wires.add_peer(transport), b"x" * 80
+    sent = 0
+    while wires.to_peer(peer, line):
+        sent += len(line)
+    assert PEER_HELD < sent < PEER_HELD + 2 * LOOK_BYTES
+    assert transport.looks <= sent // LOOK_BYTES + 1
+
+
+def test_who_has_read_all_is_not_cut_off_once_his_sessions_are_fewer():
+    wires, transport = Wires(), StuckTransport()
+    peer = wires.add_peer(transport)
+    while transport.held < 2 * PEER_HELD:
+        assert wires.to_peer(peer, CHUNK, 3)
+    transport.held = 0
+    assert wires.to_peer(peer, b"x")
 
 
 class IdleBroker(Broker):
