@@ -185,6 +185,9 @@ _MAX_PROBLEMS = 20
 _MAX_TOLD = 4096
 """Ends of sessions, results of scripts, problems and used up workers of a report: no broker has as
 many. It is read in each pass over its job, and other jobs wait for that."""
+_MAX_ADDRESSES = 16_384
+"""Of a config, several times those of the largest job and of all that it has lost; to read one
+takes longer than to write it."""
 _MAX_REASON = 64
 MAX_NOTICE = 128
 """Characters of the reason of a notice, and of its source."""
@@ -261,6 +264,7 @@ def decode_config(text: str) -> HostConfig:
     """Inverse of encode_config; raises InvalidDocument."""
     body = _load(text)
     try:
+        _check_addresses(body)
         members = tuple(_decode_member(m) for m in body.get("members", ()))
         _check_members(members)
         return HostConfig(
@@ -413,6 +417,12 @@ def _check_told(report: Mapping[str, Any]) -> None:
     parts = (exits, *exits.values(), *others)
     if sum(map(len, parts)) > _MAX_TOLD:
         raise ValueError("more ends, results and problems than there can be")
+
+
+def _check_addresses(config: Mapping[str, Any]) -> None:
+    """Raise ValueError for more addresses of members than there can be."""
+    if sum(len(m.get("ips", ())) for m in config.get("members", ())) > _MAX_ADDRESSES:
+        raise ValueError("more addresses of members than there can be")
 
 
 def _check_members(members: tuple[Member, ...]) -> None:

@@ -367,7 +367,9 @@ class _Reading:
         """The words with a script's parameters in their places, as far as there is room."""
         found: List[str] = []
         for word in words:
-            meant = wrappers.find_meant(word, parameters)
+            # Where there is none left they are not even counted: a script may name them thousands
+            # of times, and they may be thousands.
+            meant = wrappers.find_meant(word, parameters) if self._rest >= 0 else None
             self._rest -= sum(len(one) + 1 for one in meant or ())
             found += [word] if meant is None or self._rest < 0 else meant
         return found

@@ -10,6 +10,6 @@ step "ruff format" "$PY" -m ruff format --check .
 step "mypy" "$PY" -m mypy
 step "import-linter" "${PY%python}lint-imports" --no-logo
 step "vermin (3.7 for what runs in user containers)" "${PY%python}vermin" --quiet --target=3.7- --violations \
-    --no-tips et_contract/{frames,hosts,names,options,paths,scripts,starters,texts}.py launcher/boot.py launcher/protocol launcher/agent launcher/shim launcher/ssh launcher/ranks hostdiscovery
+    --no-tips et_contract/{frames,hosts,names,options,paths,scripts,starters,texts,wrappers}.py launcher/boot.py launcher/protocol launcher/agent launcher/shim launcher/ssh launcher/ranks hostdiscovery
 step "changelog" "$PY" -m towncrier build --draft >/dev/null
 step "unit tests" "$PY" -m pytest -q -n 2 -m "not cluster and not long" tests/unit tests/devcluster tests/contract "$@"

@@ -9,11 +9,14 @@ No I/O, no clock: all times are monotonic seconds handed in.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 IDLE_SECONDS = 180.0
 """Without a process for so long, and it is told: a script that commits now and then lets new
 workers in sooner."""
+STANDS_SECONDS = 60.0
+"""What was told stands for so long, unless it is over: of many that are idle now and then it would
+be another one each second, and written each time."""
 _NAMED = 3
 _NOWHERE = (
     "the command has run no process in {where} for three minutes, and has {asked} the list of hosts"
@@ -31,6 +34,8 @@ class Idleness:
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
+        self._told = ""
+        self._stands_until = 0.0
 
     def advance(
         self,
@@ -53,7 +58,22 @@ class Idleness:
         self._since = {uid: self._since.get(uid, now) for uid in listed if uid not in used}
         idle = [uid for uid, since in self._since.items() if now >= since + IDLE_SECONDS]
         if not idle:
-            return ""
+            self._told = ""
+        elif not self._told or now >= self._stands_until:
+            told = self._describe(idle, listed, others=others, has_asked=has_asked)
+            if told != self._told:
+                self._told, self._stands_until = told, now + STANDS_SECONDS
+        return self._told
+
+    def due(self, now: float) -> float | None:
+        """When the next of them has been idle for long enough, or may be told of."""
+        times = [since + IDLE_SECONDS for since in self._since.values()]
+        times += [self._stands_until] if self._told else []
+        return min((time for time in times if time > now), default=None)
+
+    def _describe(
+        self, idle: Sequence[str], listed: Mapping[str, str], *, others: int, has_asked: bool
+    ) -> str:
         everybody, asked = len(listed) + others, _ASKED[not has_asked]
         if len(idle) == everybody:
             where = "its only worker" if everybody == 1 else f"any of the {everybody} workers"
@@ -63,8 +83,3 @@ class Idleness:
         named = ", ".join(names[:_NAMED]) + more
         verb = "has" if len(idle) == 1 else "have"
         return _SOME.format(idle=len(idle), count=everybody, verb=verb, names=named, asked=asked)
-
-    def due(self, now: float) -> float | None:
-        """When the next of them has been idle for long enough."""
-        times = (since + IDLE_SECONDS for since in self._since.values())
-        return min((time for time in times if time > now), default=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from et_contract import frames
-from et_contract.documents import ScriptResult, read_flag
+from et_contract.documents import ScriptOrder, ScriptResult, read_flag
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import is_code
 from launcher.broker.facts import OUTPUT_KEPT, Ledger
@@ -48,9 +48,11 @@ class Launching:
         self._handed.clear()
 
     def finish_script(self, _peer: int, frame: Frame) -> None:
-        """SCRIPT_DONE."""
+        """SCRIPT_DONE; of an order that is none (yet) nothing is kept, and it is told again."""
         body = frames.decode_json(frame)
-        self._ledger.finish_script(str(body.get("id")), _read_result(body))
+        key = body.get("id")
+        if any(order.id == key for order in self._orders):
+            self._ledger.finish_script(str(key), _read_result(body))
 
     def end(self, peer: int, frame: Frame) -> None:
         """ENDED; raises ProtocolError for one without a code."""
@@ -98,6 +100,10 @@ class Launching:
 
     # ------------------------------------------------------------ inside
 
+    @property
+    def _orders(self) -> tuple[ScriptOrder, ...]:
+        return self._hosts.config.scripts if self._hosts.config else ()
+
     def _are_enough(self, now: float) -> bool:
         """Whether all hosts are listed, or the least number for half a minute."""
         config, listed = self._hosts.config, len(self._hosts.memory.listed)
@@ -112,9 +118,8 @@ class Launching:
 
     def _order(self) -> None:
         """SCRIPT, each once for this connection; PID 1 runs an id once in its life."""
-        orders = self._hosts.config.scripts if self._hosts.config else ()
         skipped = self._handed.union(self._ledger.report.scripts)
-        for order in orders:
+        for order in self._orders:
             if order.id in skipped:
                 continue
             self._handed.add(order.id)

@@ -28,6 +28,10 @@ RESUME_SECONDS = 5.0
 """A shim that is away for longer has died."""
 CLAIM_SECONDS = 30.0
 """After the broker's start: the time in which shims come back for their sessions."""
+MOST_SESSIONS = 65_536
+"""Of all workers: eight for each slot of the largest job. Whoever asks for more, be it for what
+never ran, is told so; what agents name beyond that is not followed."""
+FULL = f"the launcher has {MOST_SESSIONS} processes in its workers, no more are followed"
 
 _OUTPUT = (frames.DATA, frames.DROPPED)
 _ANSWERS = (frames.SPAWNED, frames.EXIT)
@@ -157,7 +161,7 @@ class Relay:
         listed = {entry.id: entry.ended is not None for entry in known}
         for key, is_exited in listed.items():
             session = self._sessions.get(key) or self._meet(key, uid)
-            if session.uid == uid:
+            if session is not None and session.uid == uid:
                 session.note_listed(is_exited=is_exited)
         for session in self._at(uid):
             if session.id not in listed:
@@ -242,10 +246,19 @@ class Relay:
 
     # ------------------------------------------------------------ inside
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._sessions) >= MOST_SESSIONS
+
     def _open(self, peer: int, frame: Frame) -> None:
         body = read_opening(frame)
         session = self._sessions.get(frame.session)
         if session is None:
+            if self._is_full:
+                is_new = frame.type == frames.SPAWN and "again" not in body
+                code = frames.EXIT_REFUSED if is_new else frames.EXIT_GONE
+                self._tell_lost(peer, frame.session, FULL, code)
+                return
             session = self._make(frame.session, host=body["host"])
         self._adopt(session, peer)
         session.open(frame, body)
@@ -334,8 +347,10 @@ class Relay:
         else:
             self._forget(session)
 
-    def _meet(self, key: bytes, uid: str) -> Session:
-        """A session that runs and that no shim has claimed since we started."""
+    def _meet(self, key: bytes, uid: str) -> Session | None:
+        """A session that runs and that no shim has claimed since we started, if there is room."""
+        if self._is_full:
+            return None
         session = self._make(key, uid=uid)
         self._orphans.add(session, self._claim_by)
         return session
@@ -347,9 +362,12 @@ class Relay:
     def _lose(self, session: Session, reason: str, code: int | None = None) -> None:
         if session.peer is not None:
             guess = frames.EXIT_GONE if session.is_sent else frames.EXIT_REFUSED
-            body = {"reason": reason, "code": code or guess}
-            self._wire.to_peer(session.peer, frames.encode_json(frames.LOST, body, session.id))
+            self._tell_lost(session.peer, session.id, reason, code or guess)
         self._forget(session)
+
+    def _tell_lost(self, peer: int, key: bytes, reason: str, code: int) -> None:
+        body = {"reason": reason, "code": code}
+        self._wire.to_peer(peer, frames.encode_json(frames.LOST, body, key))
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)

@@ -35,6 +35,8 @@ FRAMES_A_TURN = 64
 """Of one agent; then all others have theirs. One message holds 30,000 that say nothing."""
 FORBIDDEN_SECONDS = 60.0
 """Rights need some time to reach every API server, and an sshd some time to start."""
+TOLD_SECONDS = 300.0
+"""So long the words stand that were told, where each attempt brings others."""
 FORBIDDEN = "ExecForbidden"
 REFUSED = "AgentRefuses"
 """The agent says why; where it reaches its worker by ssh, most often in the words of ssh."""
@@ -116,6 +118,8 @@ class Streams:
         self._connections: defaultdict[str, int] = defaultdict(int)
         self._troubles: dict[str, dict[str, float]] = {FORBIDDEN: {}, REFUSED: {}}
         """By what is told of it, the uids that it has met, with since when."""
+        self._told: dict[str, tuple[str, float]] = {}
+        """By the same, the one of these of which people are told, and when they were."""
 
     def look(self) -> None:
         """What is wanted may have changed."""
@@ -178,13 +182,21 @@ class Streams:
         connected = self._broker.connected
         for uid in [u for u in self._troubles[REFUSED] if u not in wanted or u in connected]:
             self._forget_trouble(REFUSED, uid)
+        if connected:
+            self._settle(REFUSED)
 
     def _forget_trouble(self, kind: str, uid: str) -> None:
         """The trouble is over, or does not matter any more."""
         self._troubles[kind].pop(uid, None)
-        if not self._troubles[kind]:
-            # Also what a broker before us has complained of.
-            self._broker.ledger.settle(kind)
+        if self._told.get(kind, ("",))[0] == uid:
+            del self._told[kind]  # the next that has it is told of
+        self._settle(kind)
+
+    def _settle(self, kind: str) -> None:
+        """Where nobody has it any more; also what a broker before us has complained of."""
+        ledger = self._broker.ledger
+        if not self._troubles[kind] and kind in ledger.report.problems:
+            ledger.settle(kind)
             self._touch()
 
     def _judge(self, member: Member, group: BaseExceptionGroup[Exception]) -> None:
@@ -202,8 +214,19 @@ class Streams:
                 continue
             since = self._troubles[kind].setdefault(member.uid, now)
             if now - since >= FORBIDDEN_SECONDS:
-                self._broker.ledger.complain(kind, f"{member.name}: {words}")
-                self._touch()
+                self._tell(kind, member, words, now)
+
+    def _tell(self, kind: str, member: Member, words: str, now: float) -> None:
+        """Of one worker for as long as it has that trouble: all may have it, each in its own words.
+
+        What is told otherwise is written anew, by the operator too.
+        """
+        uid, at = self._told.get(kind, ("", now))
+        if uid in self._troubles[kind] and (uid != member.uid or now < at + TOLD_SECONDS):
+            return
+        self._told[kind] = member.uid, now
+        self._broker.ledger.complain(kind, f"{member.name}: {words}")
+        self._touch()
 
 
 class Talk:
@@ -273,7 +296,6 @@ class Talk:
             self.welcomed_at = now
             self._wires.open_stream(self._member.uid, self._outbox)
             self._broker.take_welcome(self._member.uid, welcome, now)
-            self._broker.ledger.settle(REFUSED)  # whoever is still refused says it again
             self._outbox.put(self._broker.build_ping(now))
         elif frame.type != frames.PONG:
             raise ProtocolError(f"{frames.NAMES[frame.type]} before WELCOME")

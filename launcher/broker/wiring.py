@@ -18,6 +18,12 @@ MESSAGE = 32 * 1024
 have limits of their own."""
 PEER_HELD = 2 * MOST_WINDOW
 """Bytes queued for one connection of our socket, for each of its sessions."""
+ALL_HELD = 512 * 2**20
+"""Bytes queued for all connections of our socket together, twice what the windows of the largest
+job are: each may ask for what it never reads. Whoever has most is cut off."""
+LOOK_BYTES = 64 * 1024
+"""After so many to one connection it is looked how many of them wait: newer Pythons count all the
+pieces for that, and an agent's may be as small as a line."""
 UNFINISHED = 64 * 2**20
 """Bytes of frames of which the rest has not come, of all connections of our socket together. A shim
 writes its frames at once; of who does not, whoever has sent most is cut off."""
@@ -74,6 +80,9 @@ class Wires:
         self._last_peer = 0
         self._unfinished: dict[int, int] = {}
         self._held = 0
+        self._unread: dict[int, int] = {}
+        """Bytes that wait for a connection: so many at most, with what was read since a look."""
+        self._all_unread = 0
 
     def open_stream(self, uid: str, outbox: Outbox) -> None:
         """Frames for this pod go here from now on."""
@@ -96,6 +105,7 @@ class Wires:
         """The connection has ended."""
         self._peers.pop(peer, None)
         self.note_unfinished(peer, 0)
+        self._note_unread(peer, 0)
 
     def note_unfinished(self, peer: int, size: int) -> None:
         """So many bytes of a frame have come from this connection, and the rest has not."""
@@ -125,11 +135,15 @@ class Wires:
         transport = self._peers.get(peer)
         if transport is None or transport.is_closing():
             return False
-        if transport.get_write_buffer_size() > PEER_HELD * sessions:
+        unread, most = self._unread.get(peer, 0), PEER_HELD * sessions
+        if unread > most or (unread + len(data)) // LOOK_BYTES > unread // LOOK_BYTES:
+            unread = transport.get_write_buffer_size()
+        if unread > most:
             log.warning("connection ended", peer=peer, reason="it does not read what it is sent")
             transport.abort()
             return False
         transport.write(data)
+        self._note_unread(peer, unread + len(data))
         return not transport.is_closing()
 
     def hang_up(self, peer: int) -> None:
@@ -137,3 +151,23 @@ class Wires:
         transport = self._peers.get(peer)
         if transport is not None:
             transport.close()
+
+    # ------------------------------------------------------------ inside
+
+    def _note_unread(self, peer: int, size: int) -> None:
+        self._all_unread += size - self._unread.pop(peer, 0)
+        if size:
+            self._unread[peer] = size
+        if self._all_unread > ALL_HELD:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """What was read meanwhile does not count, which is looked at only now."""
+        there = ((peer, self._peers[peer]) for peer in self._unread if peer in self._peers)
+        self._unread = {peer: transport.get_write_buffer_size() for peer, transport in there}
+        self._all_unread = sum(self._unread.values())
+        while self._all_unread > ALL_HELD - PEER_HELD:  # a look is not worth less
+            most = max(self._unread, key=self._unread.__getitem__)
+            self._all_unread -= self._unread.pop(most)
+            log.warning("connection ended", peer=most, reason="it does not read what it is sent")
+            self._peers[most].abort()

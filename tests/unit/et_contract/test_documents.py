@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from et_contract.documents import (
     encode_report,
 )
 from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT
+from tests.counting import count_steps
 
 ONE = Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main", ips=("10.0.0.1", "fd00::1"))
 
@@ -54,6 +56,23 @@ def test_a_name_may_come_again_when_the_former_is_gone():
 def test_members_that_would_make_a_bad_list_are_refused(other: Member, reason: str):
     with pytest.raises(InvalidDocument, match=reason):
         decode_config(encode_config(make_config(ONE, other)))
+
+
+def test_of_more_addresses_than_there_can_be_none_is_read():
+    """One who may write ConfigMaps had 170,000 of them read at each change of his."""
+    text = encode_config(make_config(replace(ONE, ips=("fd00::1",) * 60_000)))
+
+    def read() -> None:
+        with suppress(InvalidDocument):
+            decode_config(text)
+            pytest.fail("it is read")
+
+    assert count_steps(read) < 2000
+    largest = [
+        replace(ONE, name=f"w-{number}", uid=f"uid-{number}", ips=("10.0.0.1", "fd00::1"))
+        for number in range(4 * MAX_WORKERS)
+    ]
+    assert len(decode_config(encode_config(make_config(*largest))).members) == len(largest)
 
 
 NOTICE = ToldNotice("AWS takes it back", "taint spot-itn", "2026-01-31T12:00:00Z", ("uid-0", "l"))

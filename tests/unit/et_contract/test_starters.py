@@ -318,3 +318,22 @@ def test_what_a_script_says_of_its_parameters_is_bounded():
         assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
     finally:
         tracemalloc.stop()
+
+
+class Looked(str):
+    """A word that counts how often it is looked at, with all others."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __len__(self) -> int:
+        Looked.looks += 1
+        return super().__len__()
+
+
+@pytest.mark.parametrize("word", ["$*", '"$@"'])
+def test_parameters_are_looked_at_as_long_as_there_is_room_for_them(word: str):
+    parameters = [Looked("") for _ in range(500)]
+    Looked.looks = 0
+    assert starters.choose(["sh", "-c", f"{word} " * 3000, *parameters]).name == starters.OTHER
+    assert Looked.looks < 4 * starters.MAX_SCRIPT

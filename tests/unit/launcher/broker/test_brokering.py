@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from launcher.broker.bodies import KnownSession, Welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.facts import EXITS_KEPT
 from launcher.broker.hosts import Verdict
+from launcher.broker.idling import Idleness
 from launcher.broker.memories import Identity, Memory
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
@@ -780,6 +782,31 @@ def test_the_result_of_a_script_is_told_until_the_operator_has_taken_it_in():
     assert rig.report.scripts == {}
 
 
+def test_results_that_nobody_has_asked_for_are_no_news():
+    """Urgent ones were written at once: twenty a second, for whatever runs in the launcher."""
+    rig = make_ordered()
+    rig.wait(1.0)
+    ledger = rig.broker.ledger
+    before = ledger.revision, ledger.urgent
+    for number in range(3):
+        rig.peer(40, frames.SCRIPT_DONE, id=f"nobody's/{number}", code=0, output="x")
+        rig.peer(40, frames.SCRIPT_DONE, id=["uid/1"], code=0)
+    assert (ledger.revision, ledger.urgent) == before
+
+
+def test_a_result_that_comes_before_the_config_is_asked_for_again():
+    before = make_ordered()
+    rig = BrokerRig(before.kept)
+    rig.scripts, rig.generation = (ORDER,), before.generation
+    rig.peer(PID1, frames.LAUNCH, nonce="nonce")
+    rig.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="")
+    rig.go()
+    rig.configure(before.members)
+    assert rig.go() == ["SCRIPT"]
+    rig.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="")
+    assert rig.report.scripts["uid/1"].code == 0
+
+
 def test_a_broker_stays_as_small_as_its_job():
     rig = make_started()
     sizes = set()
@@ -1017,6 +1044,7 @@ def test_workers_in_which_nothing_runs_for_three_minutes_are_told_by_name():
     )
     rig.peer(50, frames.SPAWN, A, host="job-worker-2", command="train", ranks=1)
     rig.hear(2, frames.SPAWNED, A, pid=9, instance="i")
+    rig.wait(60.0)
     assert rig.report.problems["WorkersIdle"].startswith("3 of 6 ")
     rig.configure(dict.fromkeys(range(3, 6), DRAINING), replicas=3)
     assert rig.report.problems == {}
@@ -1041,8 +1069,20 @@ def test_whether_the_command_has_asked_for_the_list_is_told_with_them():
         ", and has never asked for the list of hosts"
     )
     rig.read()
-    rig.wait(1.0)
+    rig.wait(60.0)
     assert rig.report.problems["WorkersIdle"].endswith(", and has read the list of hosts")
+
+
+def test_of_many_that_are_idle_now_and_then_others_are_told_each_minute_at_most():
+    """A driver of one's own, which gives each of them something to do every four minutes."""
+    idleness = Idleness()
+    listed = {f"uid-{index}": f"job-worker-{index}" for index in range(240)}
+    told = [
+        idleness.advance(listed, {f"uid-{now % 240}"}, float(now), has_asked=True)
+        for now in range(1800)
+    ]
+    assert told[170] == "" != told[300]
+    assert 10 < sum(one != other for one, other in pairwise(told)) < 30
 
 
 def test_one_that_leaves_and_still_trains_is_counted_among_those_that_run_something():

@@ -580,6 +580,53 @@ def test_an_agent_that_refuses_for_a_minute_is_told_until_it_obeys():
     run(check())
 
 
+class Refusing(Rig):
+    """Each worker refuses, in words of its own that are other ones each time, but for some."""
+
+    def __init__(self, members: int, *, is_agent: bool) -> None:
+        super().__init__(Agent, members=members)
+        self.words: list[str] = []
+        self.obeying: set[str] = set()
+        self._kind = "AgentRefuses" if is_agent else "ExecForbidden"
+
+    @asynccontextmanager
+    async def open(self, member: Member) -> AsyncIterator[Agent]:
+        if member.uid in self.obeying:
+            async with super().open(member) as agent:
+                yield agent
+            return
+        await asyncio.sleep(0.001)
+        words = f"{member.name} is refused, {now():.0f}"
+        if self._kind == "ExecForbidden":
+            raise Refused(403, "Forbidden", words)
+        agent = Agent()
+        agent.say(frames.encode_json(frames.REJECT, {"reason": words}))
+        yield agent
+
+    def keep(self, memory: Memory) -> None:
+        super().keep(memory)
+        told = self.report.problems.get(self._kind, "")
+        if told != (self.words or [""])[-1]:
+            self.words.append(told)
+
+
+@pytest.mark.parametrize("is_agent", [False, True])
+def test_what_all_workers_meet_is_told_of_one_for_as_long_as_it_meets_it(*, is_agent: bool):
+    async def check() -> None:
+        rig = Refusing(4, is_agent=is_agent)
+        await rig.live(900.0)
+        assert 1 < len(rig.words) <= 4
+        assert len({words.split(":")[0] for words in rig.words}) == 1
+        rig.obeying = {"uid-0", "uid-1", "uid-3"}
+        await rig.live(60.0)
+        assert rig.words[-1].startswith("job-worker-2: ")
+        rig.obeying.add("uid-2")
+        await rig.live(60.0)
+        assert rig.words[-1] == ""
+
+    run(check())
+
+
 @pytest.mark.parametrize(
     ("fenced", "unlisted", "closed"),
     [(True, {"uid-0"}, {"uid-0"}), (None, set(), {"uid-0"}), (2**53, set(), {"uid-0"})],

@@ -9,12 +9,12 @@ import pytest
 
 from et_contract import frames
 from et_contract.documents import Member, MemberState, SessionExit
-from et_contract.frames import EXIT_REFUSED, Frame, ProtocolError
+from et_contract.frames import EXIT_GONE, EXIT_REFUSED, Frame, ProtocolError
 from launcher.broker.bodies import KnownSession, read_opening
 from launcher.broker.departures import GONE_SECONDS
 from launcher.broker.hosts import HostList
 from launcher.broker.orphans import LAST_SECONDS, TERM_SECONDS
-from launcher.broker.relaying import CLAIM_SECONDS, RESUME_SECONDS, Relay
+from launcher.broker.relaying import CLAIM_SECONDS, FULL, MOST_SESSIONS, RESUME_SECONDS, Relay
 from launcher.broker.sessions import Session
 from launcher.broker.starts import KEPT, KEPT_STARTS, TOO_MANY, UNDER_WAY, Starts
 from launcher.broker.windows import LEAST_WINDOW
@@ -780,6 +780,21 @@ def test_who_starts_too_many_is_told() -> None:
     [(name, session, body)] = wire.take_peer(SHIM)
     assert (name, session) == ("LOST", (KEPT_STARTS + 1).to_bytes(16, "big"))
     assert body == {"code": EXIT_REFUSED, "reason": TOO_MANY}
+
+
+@pytest.mark.long
+def test_more_sessions_than_any_job_has_take_no_room() -> None:
+    """A RESUME costs its shim nothing, and would be kept until its worker is reached."""
+    relay, wire, _ = make_relay(attached=False)
+    known = [KnownSession(n.to_bytes(16, "big"), None) for n in range(1, MOST_SESSIONS + 9)]
+    relay.attach("uid-0", known)
+    assert len(relay.find_running()) == MOST_SESSIONS
+    for opening, code in ((RESUME, EXIT_GONE), (SPAWN, EXIT_REFUSED)):
+        relay.take_shim_frame(SHIM, opening._replace(session=B), 0.0)
+        assert wire.take_peer(SHIM) == [("LOST", B, {"code": code, "reason": FULL})]
+    relay.attach("uid-0", [])
+    relay.take_shim_frame(SHIM, SPAWN._replace(session=B), 0.0)
+    assert wire.take_peer(SHIM) == []
 
 
 @pytest.mark.parametrize(

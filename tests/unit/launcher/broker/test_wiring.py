@@ -12,6 +12,8 @@ from launcher.broker.brokering import Broker
 from launcher.broker.serving import Connection
 from launcher.broker.wiring import (
     AGENT_HELD,
+    ALL_HELD,
+    LOOK_BYTES,
     MESSAGE,
     MOST_PEERS,
     PEER_HELD,
@@ -29,12 +31,14 @@ class StuckTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.held = 0
+        self.looks = 0
         self.is_aborted = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.held += len(data)
 
     def get_write_buffer_size(self) -> int:
+        self.looks += 1
         return self.held
 
     def is_closing(self) -> bool:
@@ -78,6 +82,44 @@ def test_a_peer_that_does_not_read_is_cut_off(sessions: int):
         sent += len(CHUNK)
     assert transport.is_aborted
     assert sessions * PEER_HELD < sent <= sessions * PEER_HELD + len(CHUNK)
+
+
+def test_of_many_that_do_not_read_those_with_most_are_cut_off():
+    wires, reader = Wires(), StuckTransport()
+    patient = wires.add_peer(reader)
+    floods = [StuckTransport() for _ in range(2 * ALL_HELD // PEER_HELD)]
+    peers = [wires.add_peer(transport) for transport in floods]
+    for _ in range(PEER_HELD // len(CHUNK)):
+        assert wires.to_peer(patient, CHUNK)
+        reader.held = 0
+        for peer in peers:
+            wires.to_peer(peer, CHUNK)
+    living = [transport for transport in floods if not transport.is_aborted]
+    assert sum(transport.held for transport in living) <= ALL_HELD
+    assert len(living) > 100
+    for peer in peers:
+        wires.remove_peer(peer)
+    assert wires.to_peer(patient, CHUNK)
+    assert not reader.is_aborted
+
+
+def test_what_waits_is_not_counted_for_each_line():
+    wires, transport = Wires(), StuckTransport()
+    peer, line = wires.add_peer(transport), b"x" * 80
+    sent = 0
+    while wires.to_peer(peer, line):
+        sent += len(line)
+    assert PEER_HELD < sent < PEER_HELD + 2 * LOOK_BYTES
+    assert transport.looks <= sent // LOOK_BYTES + 1
+
+
+def test_who_has_read_all_is_not_cut_off_once_his_sessions_are_fewer():
+    wires, transport = Wires(), StuckTransport()
+    peer = wires.add_peer(transport)
+    while transport.held < 2 * PEER_HELD:
+        assert wires.to_peer(peer, CHUNK, 3)
+    transport.held = 0
+    assert wires.to_peer(peer, b"x")
 
 
 class IdleBroker(Broker):
