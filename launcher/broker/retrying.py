@@ -1,4 +1,7 @@
-"""How long the broker waits after a failure: one answer for streams, config and report."""
+"""How long the broker waits after a failure: one answer for streams, config and report.
+
+Those three call it, roll the dice and sleep; nothing here waits, or knows what has failed.
+"""
 
 from __future__ import annotations
 
