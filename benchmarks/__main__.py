@@ -1,4 +1,9 @@
-"""`make bench`: measure all figures, or those that are named, and write benchmarks/RESULTS.md."""
+"""`make bench`: measure all figures, or those that are named, and write benchmarks/RESULTS.md.
+
+preparing.py readies a cluster, and measuring.py does the rest in a process for each kind of
+figures, one after the other. A figure that misses its goal ends nothing, and a cluster that was
+there before is never taken down.
+"""
 
 from __future__ import annotations
 

@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from et.clusters import Cluster, get_meta
-from et.reading import read_log_lines
+from et.reading import find_launcher, read_log_lines, read_pods
 from et_kube.errors import KubeError, NotFound
 from et_kube.resources import PODS, Ref
 from et_kube.times import format_time, parse_time
+from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 
 Place = tuple[datetime | None, int]
 """A place in a log: the time of the last line taken, and how many of that time were."""
+NEWEST = 1000
+"""Lines in which a training's newest steps are found, and how fast they come."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -108,6 +111,25 @@ class PodLog:
         if self.beginning.since is not None:
             params["sinceSeconds"] = str(max(1, int(self.beginning.since.total_seconds())))
         return params
+
+
+@dataclass(slots=True)
+class LauncherLog:
+    """The log of whichever launcher counts: its newest lines, and on from there when read again."""
+
+    cluster: Cluster
+    log: PodLog | None = None
+
+    async def read(self, job: TrainingJob, *, is_following: bool) -> AsyncGenerator[LogLine, None]:
+        """See PodLog.read; none as long as the launcher has not started."""
+        pod = find_launcher(await read_pods(self.cluster, job), job)
+        if pod is None or not pod.has_container_started:
+            return
+        if self.log is None or self.log.pod.uid != pod.uid:
+            self.log = PodLog(self.cluster, pod, Beginning(tail=NEWEST))
+        async with aclosing(self.log.read(is_following=is_following)) as lines:
+            async for line in lines:
+                yield line
 
 
 def parse_line(pod: str, text: str) -> LogLine | None:

@@ -14,12 +14,11 @@ from datetime import timedelta
 from et.choosing import check, check_state_stays, choose
 from et.clusters import Cluster, get_meta
 from et.errors import REFUSALS, EtError, explain
-from et.logs import Beginning, PodLog
+from et.logs import LauncherLog
 from et.losses import Loss, advise, describe, list_hosts
 from et.nodes import Departure, find_moment
 from et.reading import (
     explain_end,
-    find_launcher,
     has_ended,
     read_events_about,
     read_job,
@@ -44,8 +43,6 @@ from et_operator.model.texts import count
 LOOK = timedelta(seconds=1)
 EVENTS_EACH = 3.0
 """Seconds from one read of Events to the next."""
-TAIL = 1000
-"""Lines of the log that are read to know how fast it trains, and what it has trained."""
 WHY = "et rehearse: to see what a loss costs"
 
 
@@ -88,7 +85,8 @@ async def prepare(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> Re
     check_state_stays(job, worker, cluster.clock.now())
     loss = Loss(worker.name, len(hosts), job.status.epoch, is_announced=not wish.is_kill)
     old = frozenset(pod.name for pod in pods)
-    found = Rehearsal(cluster, screen, wish, job, worker, loss, old)
+    log = LauncherLog(cluster)
+    found = Rehearsal(cluster, screen, wish, job, worker, loss, old, log)
     found.known.update(map(_identify, await found.read_events()))
     await found.read_past()
     return found
@@ -106,11 +104,11 @@ class Rehearsal:
     loss: Loss
     old: frozenset[str]
     """Pods that were there before."""
+    log: LauncherLog
     known: set[tuple[str, int]] = field(default_factory=set)
     """Events that were there, or that were told."""
     asked: float = 0.0
     """When Events were read last."""
-    log: PodLog | None = None
     is_told: bool = False
     """The worker may have been told that it ends."""
     trouble: str = ""
@@ -279,13 +277,7 @@ class Rehearsal:
             await self.cluster.clock.sleep(LOOK)
 
     async def _read_log(self, *, is_following: bool) -> None:
-        pods = await read_pods(self.cluster, self.job)
-        pod = find_launcher(pods, self.job)
-        if pod is None or not pod.has_container_started:
-            return
-        if self.log is None or self.log.pod.uid != pod.uid:
-            self.log = PodLog(self.cluster, pod, Beginning(tail=TAIL))
-        async with aclosing(self.log.read(is_following=is_following)) as lines:
+        async with aclosing(self.log.read(self.job, is_following=is_following)) as lines:
             async for line in lines:
                 self.trouble = ""
                 self.loss.training.take(line.at, line.text, self._now)

@@ -17,15 +17,13 @@ from et.clusters import Cluster
 from et.errors import explain
 from et.following import follow
 from et.frames import View, find_stage, fit, list_notes, list_scalings, summarise
-from et.logs import Beginning, PodLog
+from et.logs import LauncherLog
 from et.reading import (
     explain_end,
-    find_launcher,
     has_ended,
     names_cause,
     read_cause,
     read_job,
-    read_pods,
     read_scalings,
 )
 from et.screens import Screen, format_clock
@@ -40,8 +38,6 @@ TICK = timedelta(seconds=0.5)
 LOOK = timedelta(seconds=2)
 QUIET = 10.0
 """Without a live screen: the least seconds between two lines that tell only of steps."""
-TAIL = 1000
-"""Lines of the log that are read to find the newest step."""
 
 
 async def watch(cluster: Cluster, screen: Screen, name: str, *, stored: Json | None = None) -> bool:
@@ -50,7 +46,7 @@ async def watch(cluster: Cluster, screen: Screen, name: str, *, stored: Json | N
     Who has just made it gives it as `stored`: where it cannot be read yet, it is asked for again.
     """
     first = stored if stored is not None else await read_job(cluster, name)
-    watcher = Watcher(cluster, screen, View(decode_job(first)))
+    watcher = Watcher(cluster, screen, View(decode_job(first)), LauncherLog(cluster))
     ref = Ref(TRAINING_JOBS, cluster.namespace, name)
     with watcher.open():
         # The work is over with the job; what only tells of it is then cut short.
@@ -74,9 +70,9 @@ class Watcher:
     cluster: Cluster
     screen: Screen
     view: View
+    log: LauncherLog
     live: Live | None = None
     are_scalings_old: bool = True
-    log: PodLog | None = None
     said: set[str] = field(default_factory=set)
     stage: object = None
     step: Step | None = None
@@ -184,13 +180,7 @@ class Watcher:
             await self.cluster.clock.sleep(LOOK)
 
     async def _read_log(self, *, is_following: bool) -> None:
-        pods = await read_pods(self.cluster, self.view.job)
-        pod = find_launcher(pods, self.view.job)
-        if pod is None or not pod.has_container_started:
-            return
-        if self.log is None or self.log.pod.uid != pod.uid:
-            self.log = PodLog(self.cluster, pod, Beginning(tail=TAIL))
-        async with aclosing(self.log.read(is_following=is_following)) as lines:
+        async with aclosing(self.log.read(self.view.job, is_following=is_following)) as lines:
             async for line in lines:
                 self.view.note = ""
                 self.view.progress.take(line.text)

@@ -37,7 +37,26 @@ class WatchEvent:
     object: Json
 
 
-class Api(Protocol):
+class Patching(Protocol):
+    """What is handed to who patches objects and does nothing else."""
+
+    async def patch(
+        self,
+        ref: Ref,
+        body: Json | Sequence[Any],
+        *,
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+    ) -> Json:
+        """The object as stored; NotFound, Conflict, Refused.
+
+        Put metadata.resourceVersion and metadata.uid into a merge patch to pin it. An apply takes
+        over what others have written, and creates what is not there and not pinned.
+        """
+        ...
+
+
+class Api(Patching, Protocol):
     """What we ask of an API server. Every method raises errors.* and nothing else.
 
     `namespace` None means all namespaces (list, watch) or a kind without namespaces.
@@ -95,21 +114,6 @@ class Api(Protocol):
 
     async def dry_run(self, resource: Resource, namespace: str | None, manifest: Json) -> Json:
         """What `create` would store, admitted by all who have a say in it; nothing is stored."""
-        ...
-
-    async def patch(
-        self,
-        ref: Ref,
-        body: Json | Sequence[Any],
-        *,
-        subresource: str = "",
-        content_type: str = MERGE_PATCH,
-    ) -> Json:
-        """The object as stored; NotFound, Conflict, Refused.
-
-        Put metadata.resourceVersion and metadata.uid into a merge patch to pin it. An apply takes
-        over what others have written, and creates what is not there and not pinned.
-        """
         ...
 
     async def delete(

@@ -8,14 +8,14 @@ right to patch nodes is all that is needed, and a policy holds it to the own nod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
-from et_kube.api import APPLY_PATCH, MERGE_PATCH
+from et_kube.api import APPLY_PATCH, Patching
 from et_kube.errors import Conflict, KubeError, Refused
 from et_kube.notices import (
     LEAVING_ADVISED,
@@ -42,21 +42,6 @@ log = structlog.get_logger()
 
 class Unheld(KubeError):  # noqa: N818 (a fact about the cluster)
     """No policy holds this program to its own node, or one keeps it from its work."""
-
-
-class Patching(Protocol):
-    """The one verb that is needed, as et_kube/api.Api has it."""
-
-    async def patch(
-        self,
-        ref: Ref,
-        body: Json | Sequence[Any],
-        *,
-        subresource: str = "",
-        content_type: str = MERGE_PATCH,
-    ) -> Json:
-        """See Api.patch."""
-        ...
 
 
 class Node:

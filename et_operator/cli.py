@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from et_kube.errors import KubeError
 from et_operator.assembly import run
 from et_operator.settings import Queueing, Settings
-from et_process.settings import add_process_flags, read_between, read_process_settings
+from et_process.flags import read_between, read_one_of
+from et_process.settings import add_process_flags, read_process_settings
 
 EXIT_USAGE = 2
 
@@ -43,7 +44,7 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--queueing",
-        type=read_queueing,
+        type=read_one_of("QUEUEING", Queueing),
         default=environ.get("QUEUEING", Queueing.OPTIONAL.value),
         metavar="{Optional,Required}",
         help="whether jobs without spec.queue start at once, or wait in the queue named default",
@@ -68,19 +69,10 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
         broker_image=args.broker_image,
         broker_pull_secrets=split_list(args.broker_pull_secrets),
         namespaces=split_list(args.namespaces),
-        queueing=args.queueing,
+        queueing=Queueing(args.queueing),
         workers=args.workers,
         **read_process_settings(args, environ),
     )
-
-
-def read_queueing(word: str) -> Queueing:
-    """One of the two words. A choice of argparse's would not be asked of the environment."""
-    try:
-        return Queueing(word)
-    except ValueError as error:
-        words = " or ".join(Queueing)
-        raise argparse.ArgumentTypeError(f"(or QUEUEING) must be {words}, not {word!r}") from error
 
 
 def split_list(text: str) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import structlog
+
+from et_process.flags import read_one_of
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("json", "console")
@@ -25,23 +27,10 @@ def add_logging_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str
         name = flag.strip("-").replace("-", "_").upper()
         parser.add_argument(
             flag,
-            type=_read_one_of(words, name),
+            type=read_one_of(name, words, str.lower),
             default=environ.get(name, default),
             metavar="{" + ",".join(words) + "}",
         )
-
-
-def _read_one_of(words: tuple[str, ...], name: str) -> Callable[[str], str]:
-    """A choice of argparse's would not be asked of the environment."""
-
-    def read(text: str) -> str:
-        word = text.lower()
-        if word not in words:
-            message = f"(or {name}) must be {' or '.join(words)}, not {text[:64]!r}"
-            raise argparse.ArgumentTypeError(message)
-        return word
-
-    return read
 
 
 def configure_logging(form: str, level: str) -> None:

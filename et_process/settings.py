@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
 from et_kube import __version__
 from et_kube.notices import ROWS, Row
+from et_process.flags import read_between
 from et_process.logging import add_logging_flags
 from et_process.noticing import read_rows
 
@@ -57,19 +58,6 @@ def add_process_flags(parser: argparse.ArgumentParser, environ: Mapping[str, str
         help="signs (YAML) by which the end of a node is known, beside those that are known anyway",
     )
     add_logging_flags(parser, environ)
-
-
-def read_between(name: str, least: int, most: int) -> Callable[[str], int]:
-    """For a flag whose variable is called `name`: a number within these bounds, both included."""
-
-    def read(text: str) -> int:
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
-        if not is_number or not least <= int(text) <= most:
-            message = f"(or {name}) must be a number from {least} to {most}, not {text[:64]!r}"
-            raise argparse.ArgumentTypeError(message)
-        return int(text)
-
-    return read
 
 
 def read_process_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from et_kube.errors import KubeError
-from et_process.settings import add_process_flags, read_between, read_process_settings
+from et_process.flags import read_between
+from et_process.settings import add_process_flags, read_process_settings
 from et_scheduler.assembly import run
 from et_scheduler.codec.headroom import read_headroom
 from et_scheduler.model.shapes import HOUR, SECOND

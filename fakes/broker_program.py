@@ -1,6 +1,9 @@
 """A broker as its container runs it, but for where it finds things.
 
-python -m fakes.broker_program <folder> <url> <job> <epoch>
+    python -m fakes.broker_program <folder> <url> <job> <epoch>
+
+podless.py starts it. It wires launcher/broker as that one's __main__ does, and must decide nothing
+by itself: what is measured or tested here is the launcher's own.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, respect_refusal
 from et_operator.planning.explaining import describe_scaling, describe_turns
-from et_operator.planning.presence import has_passed
 from et_operator.planning.standings import Standing
 from et_operator.planning.turns import find_base, find_refusal, is_fixed, list_turns
 
@@ -119,10 +118,8 @@ def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling], wait: str) ->
     phase = scaling.status.phase
     if phase is not None and phase.is_final:
         end = find_expiry(scaling)
-        if has_passed(draft.now, end, timedelta()):
+        if end is not None and not draft.wait_until(end):
             yield Delete(*_pin(scaling))
-        elif end is not None:
-            draft.wake_at(end)
         return
     untold = find_untold(draft.view, scaling)
     if untold is not None:

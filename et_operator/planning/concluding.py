@@ -14,7 +14,6 @@ from et_operator.model.scalings import Scaling
 from et_operator.model.statuses import ScalingKind, ScalingRecord, UntoldEnd, WorkerId, WorkerState
 from et_operator.model.texts import MAX_REASON, cut
 from et_operator.planning.drafts import Draft
-from et_operator.planning.presence import has_passed
 from et_operator.planning.views import View
 
 TELLING = timedelta(seconds=60)
@@ -93,9 +92,7 @@ def _describe_obstacle(draft: Draft, victim: WorkerId) -> str:
     pod = draft.view.pods.get(victim.uid or "")
     if pod is None or pod.deletion_requested is None or pod.deletion_grace_seconds is None:
         return ""
-    begun, limit = pod.deletion_requested, timedelta(seconds=pod.deletion_grace_seconds)
-    limit += CONFIRMING
-    if not has_passed(draft.now, begun, limit):
-        draft.wake_at(begun + limit)  # later than that where our own clock is behind
+    limit = timedelta(seconds=pod.deletion_grace_seconds) + CONFIRMING
+    if draft.wait_until(pod.deletion_requested + limit):
         return ""
     return f"Pod {victim.name} is deleted and does not end"

@@ -63,6 +63,17 @@ class Draft(Standing):
         """Look again then, at the latest."""
         self._wake = moment if self._wake is None else min(self._wake, moment)
 
+    def wait_until(self, moment: datetime) -> bool:
+        """Wait for that moment, and look again then; whether it is yet to come.
+
+        However far ahead it is, which `wait_out` takes for the word of a wrong clock: by a clock of
+        ours that is behind, what follows comes late, and never early.
+        """
+        if self.now >= moment:
+            return False
+        self.wake_at(moment)
+        return True
+
     def wait_out(self, since: datetime | None, span: timedelta) -> bool:
         """Wait so long, from then on, and look again then; whether that is not over yet."""
         end = self.find_end(since, span)

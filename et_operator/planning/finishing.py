@@ -19,7 +19,6 @@ from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod, doubt_time
-from et_operator.planning.presence import has_passed
 from et_operator.planning.standings import Standing
 from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
 from et_operator.planning.trimming import TOLD_WITHIN, check_outlived
@@ -47,10 +46,7 @@ def check_deadline(draft: Draft) -> bool:
     limit, start = draft.spec.active_deadline, draft.status.start_time
     if limit is None or start is None:
         return False
-    if not has_passed(draft.now, start, limit):
-        draft.wake_at(start + limit)
-        return False
-    if doubt_time(draft):
+    if draft.wait_until(start + limit) or doubt_time(draft):
         return False
     fail(draft, "DeadlineExceeded", f"activeDeadlineSeconds ({limit.total_seconds():.0f}) are over")
     return True
@@ -107,10 +103,7 @@ def delete_job(draft: Draft) -> list[Action]:
     ttl = job.spec.ttl_after_finished if job.spec else None
     if ttl is None or end is None or job.deletion_requested or draft.view.awaited_launchers:
         return []
-    if not has_passed(draft.now, end, ttl):
-        draft.wake_at(end + ttl)
-        return []
-    if doubt_time(draft):
+    if draft.wait_until(end + ttl) or doubt_time(draft):
         return []
     return [Delete(job.key.ref, job.uid, job.resource_version)]
 
@@ -206,7 +199,4 @@ def _await_told_end(draft: Draft) -> bool:
     has_told = view.report is not None and view.report.ended is not None
     if has_told or end is None or is_true(view.status.conditions, "Foreign"):
         return False
-    if view.awaited_launchers or has_passed(draft.now, end, TOLD_WITHIN):
-        return True
-    draft.wake_at(end + TOLD_WITHIN)
-    return False
+    return bool(view.awaited_launchers) or not draft.wait_until(end + TOLD_WITHIN)

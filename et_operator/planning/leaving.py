@@ -18,7 +18,6 @@ from et_operator.model.pods import Pod
 from et_operator.model.statuses import ScalingKind, WorkerRecord, WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
-from et_operator.planning.presence import has_passed
 from et_operator.planning.scripting import is_script_done
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
@@ -150,10 +149,7 @@ def _is_served(view: View, record: WorkerRecord) -> bool:
 
 def _check_drain_timeout(draft: Draft, record: WorkerRecord) -> None:
     begun, limit = record.waiting_since or record.since or draft.now, draft.spec.drain_timeout
-    if not has_passed(draft.now, begun, limit):
-        draft.wake_at(begun + limit)  # later than that where our own clock is behind
-        return
-    if doubt_time(draft):
+    if draft.wait_until(begun + limit) or doubt_time(draft):
         return
     is_others = record.taken or record.reason == ScalingKind.QUEUE  # another job gets its place
     ours = record.ours if is_others else True

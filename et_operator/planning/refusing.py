@@ -39,8 +39,4 @@ def _tell(draft: Draft, subject: Subject) -> str:
 def _check_lasting(draft: Draft, refusal: Refusal) -> bool:
     if not refusal.is_meant and refusal.count < FAILURES_TOLD:
         return False
-    end = refusal.at + REFUSED_LATELY
-    if draft.now >= end:
-        return False
-    draft.wake_at(end)
-    return True
+    return draft.wait_until(refusal.at + REFUSED_LATELY)

@@ -25,7 +25,6 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.holding import await_state
 from et_operator.planning.leaving import leave
 from et_operator.planning.naming import reserve_names
-from et_operator.planning.presence import has_passed
 from et_operator.planning.ranking import explain_victim, rank_victims
 from et_operator.planning.replicas import (
     find_due_number,
@@ -238,11 +237,10 @@ def _check_lateness(draft: Draft, scaling: ScalingRecord, live: Scaling) -> tupl
     """A ScaleOut whose hosts are not listed in time; a ScaleIn has the job's drain time-out."""
     if live.timeout is None or not scaling.added or _are_added_listed(draft.view, scaling):
         return None
-    if has_passed(draft.now, scaling.started, live.timeout):
-        limit = live.timeout.total_seconds()
-        return "TimedOut", f"its workers were not hosts within its timeout of {limit:.0f} s"
-    draft.wake_at(scaling.started + live.timeout)
-    return None
+    if draft.wait_until(scaling.started + live.timeout):
+        return None
+    limit = live.timeout.total_seconds()
+    return "TimedOut", f"its workers were not hosts within its timeout of {limit:.0f} s"
 
 
 def _check_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] | None:
@@ -252,8 +250,7 @@ def _check_preemption(draft: Draft, scaling: ScalingRecord) -> tuple[str, str] |
         return None
     pods = [draft.view.names.get(w.name) for w in scaling.added]
     is_waiting = is_later or any(pod is None or not pod.is_container_running for pod in pods)
-    if not is_waiting and draft.now < scaling.started + PATIENCE:
-        draft.wake_at(scaling.started + PATIENCE)
+    if not is_waiting and draft.wait_until(scaling.started + PATIENCE):
         return None
     joined = sum(pod is not None and pod.uid in draft.view.listed for pod in pods)
     is_kept = scaling.kind.is_number

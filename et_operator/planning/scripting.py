@@ -18,7 +18,6 @@ from et_operator.model.specs import JobSpec, ScriptRight
 from et_operator.model.statuses import ScalingRecord, ScriptAttempt
 from et_operator.model.texts import cut
 from et_operator.planning.drafts import Draft
-from et_operator.planning.presence import has_passed
 from et_operator.planning.views import View
 from et_operator.planning.waiting import PAUSE
 
@@ -167,10 +166,7 @@ def _await_result(
         code = TIMED_OUT if result.code is None else result.code
         _keep(draft, _end(draft, attempt, code, result.output))
         return
-    limit = _find_timeout(live) + ANSWER_TIME
-    if not has_passed(draft.now, attempt.started, limit):
-        draft.wake_at(attempt.started + limit)
-    else:
+    if not draft.wait_until(attempt.started + _find_timeout(live) + ANSWER_TIME):
         _keep(draft, _end(draft, attempt, TIMED_OUT, "no answer from the launcher"))
 
 

@@ -24,9 +24,7 @@ def describe_silence(draft: Draft) -> str:
     since = pod.started if view.report is None else _find_unheard(draft)
     if since is None:
         return ""
-    end = since + SILENT_AFTER
-    if draft.now < end:
-        draft.wake_at(end)
+    if draft.wait_until(since + SILENT_AFTER):
         return ""
     what = "nothing yet" if view.report is None else "nothing of workers that must leave"
     return (

@@ -72,9 +72,7 @@ def check_stall(draft: Draft) -> None:
         return
     if draft.status.is_suspended or shown is None or shown.status != "True":
         return
-    end = (shown.last_transition_time or draft.now) + STALL_PATIENCE
-    if draft.now < end:
-        draft.wake_at(end)
+    if draft.wait_until((shown.last_transition_time or draft.now) + STALL_PATIENCE):
         return
     if policy is StallPolicy.FAIL:
         draft.rest_on(CONFIG_MAPS, build_report_name(draft.view.job.key.name))

@@ -105,9 +105,10 @@ class Standing:
     def find_end(self, since: datetime | None, span: timedelta) -> datetime | None:
         """When a wait of this length, from then on, is over; None where nobody waits any more.
 
-        Every wait of the planner is judged here, for each has two dangers. `since` may come from a
-        clock that is ahead: one that is ahead of now by more than the wait is long says nothing,
-        and nobody waits for it. What was recorded by us is set right before (see waiting.py).
+        Waits are judged here, but for those of Draft.wait_until, for each has two dangers. `since`
+        may come from a clock that is ahead: one that is ahead of now by more than the wait is long
+        says nothing, and nobody waits for it. What was recorded by us is set right before (see
+        waiting.py).
         """
         if since is None or self.now >= since + span or since > self.now + span:
             return None

@@ -234,12 +234,13 @@ def _describe_taken_names(draft: Draft) -> None:
         draft.clear_condition(kind, "Resolved")
     elif taken and (old is None or old.status == "False"):
         draft.set_condition(kind, "Unknown", "Waiting", f"somebody else holds {', '.join(taken)}")
-    elif old is not None and old.status == "Unknown" and old.last_transition_time is not None:
-        end = old.last_transition_time + NAME_TAKEN_AFTER
-        if draft.now < end:
-            draft.wake_at(end)
-        else:
-            _show(draft, kind, "NameTaken", f"{old.message}: remove it, or rename the job")
+    elif (
+        old is not None
+        and old.status == "Unknown"
+        and old.last_transition_time is not None
+        and not draft.wait_until(old.last_transition_time + NAME_TAKEN_AFTER)
+    ):
+        _show(draft, kind, "NameTaken", f"{old.message}: remove it, or rename the job")
 
 
 def _describe_borrowed(draft: Draft) -> str:

@@ -73,19 +73,16 @@ class Patience:
     """How long to wait before the next attempt: not at all after a cut, then ever longer."""
 
     failures: int = 0
-    is_new: bool = True
-    """Whether there was no stream yet."""
 
     def count(self, lived: float) -> None:
         """A stream ended that lived this long; 0 when there was none."""
-        self.is_new = self.is_new and lived == 0
         self.failures = 0 if lived >= STEADY_SECONDS else self.failures + 1
 
     def delay(self, lived: float, chance: float) -> float:
         """Seconds; `chance` in [0, 1) is the dice."""
         if self.failures == 0 or (self.failures == 1 and lived > 0):
             return 0.0
-        return delay(self.failures, chance, is_new=self.is_new)
+        return delay(self.failures, chance)
 
 
 class Streams:

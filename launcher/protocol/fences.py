@@ -1,7 +1,8 @@
-"""Which launcher the agent obeys, and which of its bridges.
+"""Which launcher the agent obeys, and which of its bridges: bridges.py asks at each HELLO.
 
-Epochs never fall. Within an epoch there is one launcher, and of its connections only the greatest
-(brokerStart, connection) counts, for good: a bridge that was on its way for long cannot come back.
+No I/O, no clock. Epochs never fall. Within an epoch there is one launcher, and of its connections
+only the greatest (brokerStart, connection) counts, for good: a bridge that was on its way for long
+cannot come back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Command lines: what ssh would make of ours, and what horovodrun makes of its own. Pure.
+"""What ssh would make of a command line of rsh.py's, and whether that starts a rank. Pure.
 
-rsh.py and pdsh.py read theirs here. A command line that cannot be carried out is a UsageError with
-words for people; what ssh would take and is of no use here is passed over.
+One that cannot be carried out is a UsageError with words for people, which pdsh.py raises too; what
+ssh would take and is of no use here is passed over.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
     from typing import List, Sequence, Set
 
-Remote = namedtuple("Remote", ["host", "command", "flags"])
-"""The worker's name, the command for its `sh -c`, and which options without a value were given."""
+Remote = namedtuple("Remote", ["host", "command", "flags", "ranks"])
+"""The worker's name, the command for its `sh -c`, which options without a value were given, and how
+many ranks of horovodrun the command is."""
 
 _RANK = re.compile(r"(?:^|\s)HOROVOD_RANK=[0-9]")
 """How horovodrun begins the command of each rank, see horovod/runner/gloo_run.py."""
@@ -40,10 +41,11 @@ def parse_remote(argv: Sequence[str]) -> Remote:
     words = _skip_options(rest[1:], flags)
     if not words:
         raise UsageError(f"no command given for {host}: there are no interactive sessions")
-    return Remote(host, " ".join(words), frozenset(flags))
+    command = " ".join(words)
+    return Remote(host, command, frozenset(flags), _count_ranks(command))
 
 
-def count_ranks(command: str) -> int:
+def _count_ranks(command: str) -> int:
     """How many ranks of horovodrun a command for a worker is: 1, or 0 for anything else.
 
     ssh is also asked by horovodrun whether a host is there, by mpirun, by scripts and by people.

@@ -22,7 +22,7 @@ from et_contract import frames, paths
 from launcher.protocol.claims import Claim, Purpose
 from launcher.protocol.signals import PASSED
 from launcher.shim import programs
-from launcher.shim.arguments import UsageError, count_ranks, parse_remote
+from launcher.shim.arguments import UsageError, parse_remote
 from launcher.shim.attaching import Attachment
 
 _WITHOUT_STDIN = frozenset("nf")
@@ -108,8 +108,7 @@ def _attach(remote: Remote, session: bytes, broker: str, *, parent: int, stdin: 
     for number in programs.find_heard():
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
-    ranks = count_ranks(remote.command)
-    purpose = Purpose(ranks, blacklists=ranks > 0)  # they are horovodrun's
+    purpose = Purpose(remote.ranks, blacklists=remote.ranks > 0)  # they are horovodrun's
     claim = Claim(session=session, host=remote.host, command=remote.command, purpose=purpose)
     return Attachment(claim, broker=broker, parent=parent, signals=reader, stdin=stdin)
 

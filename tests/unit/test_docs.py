@@ -164,9 +164,21 @@ def test_every_rule_has_a_home_that_exists():
     assert {path for path in PLANNING if path.stem not in {"__init__", "drafts"}} <= homes
 
 
+def test_the_three_ways_lead_through_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    ways = page.partition("\n## Three ways through the files\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"`([\w/]+)/` (\w+(?: · \w+)*)", ways.replace("\\_", "_"))
+    homes = [
+        find_home(f"{folder}/{name}.py") for folder, names in rows for name in names.split(" · ")
+    ]
+    assert len(homes) > 100
+    assert not [home for home in homes if not home.exists()]
+
+
 def find_home(name: str) -> Path:
     """A file that the page names; what is in no other package is the operator's."""
-    packages = ("launcher", "et_contract", "et_kube", "et_notices", "et_process", "et_scheduler")
+    packages = ("launcher", "hostdiscovery", "et_contract", "et_kube", "et_notices", "et_process")
+    packages += ("et_scheduler",)
     return ROOT / name if name.startswith(packages) else ROOT / "et_operator" / name
 
 

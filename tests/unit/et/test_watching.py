@@ -12,7 +12,7 @@ import pytest
 
 from et.describing import list_facts
 from et.frames import View
-from et.logs import Beginning
+from et.logs import Beginning, LauncherLog
 from et.submitting import Manner, submit_and_watch
 from et.tailing import follow_logs, show_logs
 from et.watching import Watcher, watch
@@ -332,7 +332,8 @@ async def test_a_pipe_gets_a_line_of_each_trouble_and_wait_and_when_it_is_over(
         watcher.see(world.get(TRAINING_JOBS, "train") | {"status": status})
 
     screen = make_screen()
-    watcher = Watcher(join(world), screen, View(decode_job(world.get(TRAINING_JOBS, "train"))))
+    cluster, job = join(world), decode_job(world.get(TRAINING_JOBS, "train"))
+    watcher = Watcher(cluster, screen, View(job), LauncherLog(cluster))
     bad = Condition("ImagePullFailing", "True", "ImagePull", "no such image")
     waits = Condition("Awaiting", "True", "Awaiting", "the next launcher is created at 12:00")
     more = Condition("Scaling", "True", "ScaleOut", "2 -> 3 workers; waits: for a node")

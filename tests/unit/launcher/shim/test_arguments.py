@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.shim.arguments import Remote, UsageError, count_ranks, parse_remote
+from launcher.shim.arguments import Remote, UsageError, parse_remote
 
 WORDS = st.text(alphabet="abc '\"$;|&\\", min_size=1)
 
@@ -60,7 +60,7 @@ def test_what_ssh_would_refuse_is_refused_with_a_reason(argv: list[str], message
 
 @given(st.lists(WORDS, min_size=1))
 def test_every_word_of_the_command_is_kept_behind_one_space(words: list[str]):
-    wanted = Remote("w-1", " ".join(words), {"n"})
+    wanted = Remote("w-1", " ".join(words), {"n"}, 0)
     assert parse_remote(["-n", "w-1", "--", *words]) == wanted
 
 
@@ -76,7 +76,7 @@ def test_every_word_of_the_command_is_kept_behind_one_space(words: list[str]):
     ],
 )
 def test_a_rank_of_horovodrun_is_known_by_its_command(command: str, ranks: int):
-    assert count_ranks(command) == ranks
+    assert parse_remote(["w-1", command]).ranks == ranks
 
 
 def test_options_without_a_value_are_told_wherever_they_stand():
