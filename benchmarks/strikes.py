@@ -1,6 +1,6 @@
 """What takes a worker, or a part of one, from a training: each from outside, as it happens.
 
-For ring_broken.py. Processes of the test cluster's pods are found by the uid in their environment.
+For ring_broken.py. Processes of the test cluster's pods are found by their control groups.
 """
 
 from __future__ import annotations
@@ -110,12 +110,13 @@ async def wait_until_ready(job: Training, node: str) -> None:
 
 
 def _find(cluster: Cluster, uid: str, words: bytes) -> list[int]:
+    """Processes of the containers of this pod: a rank has no word of it in its environment."""
     found = []
     for pid in list_processes(cluster):
         folder = Path(f"/proc/{pid}")
         try:
             is_meant = words in (folder / "cmdline").read_bytes()
-            if is_meant and uid.encode() in (folder / "environ").read_bytes():
+            if is_meant and uid in (folder / "cgroup").read_text():
                 found.append(pid)
         except (FileNotFoundError, ProcessLookupError):
             continue
