@@ -50,9 +50,9 @@ MEDIAN, MOST = 4.0, 12.0
 MEMORY = "768Mi"
 """Of each worker, where memory is what is to be missing; a rank takes a third."""
 WAY = (
-    "A rank that is killed alone is told of by its worker's agent, at once. Where the agent goes with "
-    "it, nothing is concluded before the kubelet has seen the container's end and the operator has "
-    "called the worker gone: the difference of the two medians is that way."
+    "A rank that is killed alone is told of by its worker's agent, at once. Where the agent goes "
+    "with it, nothing is concluded before the kubelet has seen the container's end and the "
+    "operator has called the worker gone: the difference of the two medians is that way."
 )
 HOSTNAME = "kubernetes.io/hostname"
 LEAVE_SOON = [
