@@ -97,6 +97,8 @@ KINDS = (
     Kind("rank", "one rank of two killed, 3 x 2 ranks", OTHERS, kill_rank, slots=2),
     Kind("pair", "PID 1 killed, 3 x 2 ranks", OTHERS, kill_worker, slots=2),
 )
+DRAWN = {"PID 1 killed", "containerd-shim killed"}
+"""What is in the picture beside the one that waits: more lines nobody tells apart."""
 CUT = "node cut off, from its worker's being called gone"
 WAIT = Kind("wait", f"time-out {WAIT_SECONDS} s", WAITS, kill_worker, wait_seconds=WAIT_SECONDS)
 
@@ -202,6 +204,7 @@ def describe(found: Losses) -> Finding:
     count = len(found.ended)
     lived = f"{count} losses ended a job or its launcher" + "".join(f"; {e}" for e in found.ended)
     waited = f"lossRecovery Wait, {WAIT.label}"
+    kinds = {**found.fast, waited: found.waited}
     goals = [
         goal
         for label, seconds in costs.items()
@@ -211,7 +214,7 @@ def describe(found: Losses) -> Finding:
         )
     ]
     return Finding(
-        charts=draw_progress({**found.fast, waited: found.waited}),
+        charts=draw_progress({k: v for k, v in kinds.items() if k in {*DRAWN, waited}}),
         series=(
             *(Series(f"without a step, {label}", "s", seconds) for label, seconds in costs.items()),
             Series(
@@ -253,8 +256,8 @@ FIGURE = Figure(
         "training's own clock, whether the one that takes the lost one's place is in it or not. "
         "Beside it PID 1 with `lossRecovery: Wait`, where nothing of ours is in the ranks, and a "
         f"time-out of {WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait "
-        f"goes on without. The picture has of each kind the loss in the middle, for {SHOWN:.0f} s; "
-        f"who trains no step for {PATIENCE:.0f} s ends the measurement."
+        "goes on without. The picture has of three kinds the loss in the middle, for "
+        f"{SHOWN:.0f} s; who trains no step for {PATIENCE:.0f} s ends the measurement."
     ),
     measure=measure,
     place=Place.TRAINING,

@@ -25,7 +25,7 @@ def test_the_picture_has_steps_that_are_new_since_the_loss_of_the_one_in_the_mid
     progress = find_progress([*before, *again, *new, Step(99, 2, 161.0)], 100.0)
     assert progress == ((0.0, 0.0), (5.0, 1.0), (5.25, 3.0), (5.5, 5.0))
     lost = [Loss(9.0, 0, ((0.0, 0.0), (9.0, 1.0))), Loss(5.0, 2, progress), Loss(1.0, 0)]
-    [chart] = describe(Losses({"killed": lost, "silent": [Loss(9.0, 2)]})).charts
+    [chart] = describe(Losses({"PID 1 killed": lost, "out of memory": lost})).charts
     assert [line.points for line in chart.lines] == [progress]
 
 
@@ -33,7 +33,7 @@ def test_of_each_kind_the_median_and_the_longest_count_and_losses_that_ended_a_j
     lost, ended = [Loss(3.0, 1), Loss(5.0, 4)], ["worker-0: Failed, epoch 1"]
     finding = describe(Losses({"killed": lost, "silent": [Loss(9.0, 2)]}, [Loss(31.0, 0)], ended))
     assert [goal.value for goal in finding.goals] == [4.0, 5.0, 9.0, 9.0, 1]
-    [note] = finding.notes
+    note, _ = finding.notes
     assert "1 losses ended a job or its launcher; worker-0: Failed" in note
     assert "At most 4 steps" in note
 
