@@ -24,6 +24,9 @@ MOST_REASON = 120
 """Characters of a reason, in ASCII: the report has room for so much."""
 _MOST_CODE = 255
 _MOST_RANKS = 2**16
+_MOST_HOST = 256
+"""Characters of a host's name that are kept, more than any worker's has: until the config is read
+nobody knows whom it means."""
 LONGEST_OPENING = frames.HEADER.size + frames.MAX_PAYLOAD - 32
 """Bytes, with room for what is added when it is said again."""
 _NEVER_TOO_LONG = frames.MAX_PAYLOAD // 16
@@ -126,7 +129,8 @@ def read_opening(frame: Frame) -> dict[str, Any]:
         raise ProtocolError("which host?")
     if type(ranks) is not int or not 0 <= ranks <= _MOST_RANKS:
         raise ProtocolError("ranks that are no number")
-    opening = {"host": host, "window": window if type(window) is int else frames.WINDOW}
+    wish = window if type(window) is int else frames.WINDOW
+    opening = {"host": host[:_MOST_HOST], "window": wish}
     opening.update(_read_resume(frame, body) if frame.type == frames.RESUME else _read_spawn(body))
     size = len(frame.payload)
     if size > _NEVER_TOO_LONG and len(frames.encode_json(frame.type, opening)) > LONGEST_OPENING:

@@ -117,7 +117,11 @@ class Launching:
         return listed >= config.replicas or now >= self._enough_since + PATIENCE_SECONDS
 
     def _order(self) -> None:
-        """SCRIPT, each once for this connection; PID 1 runs an id once in its life."""
+        """SCRIPT, each once for this connection, unless it was taken back meanwhile.
+
+        PID 1 runs an id once in its life, and says its result again.
+        """
+        self._handed.intersection_update(order.id for order in self._orders)
         skipped = self._handed.union(self._ledger.report.scripts)
         for order in self._orders:
             if order.id in skipped:

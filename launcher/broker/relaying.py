@@ -367,7 +367,8 @@ class Relay:
 
     def _tell_lost(self, peer: int, key: bytes, reason: str, code: int) -> None:
         body = {"reason": reason, "code": code}
-        self._wire.to_peer(peer, frames.encode_json(frames.LOST, body, key))
+        sharing = max(len(self._by_peer.get(peer, ())), 1)
+        self._wire.to_peer(peer, frames.encode_json(frames.LOST, body, key), sharing)
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)

@@ -186,13 +186,16 @@ class Streams:
         """The trouble is over, or does not matter any more."""
         self._troubles[kind].pop(uid, None)
         if self._told.get(kind, ("",))[0] == uid:
-            del self._told[kind]  # the next that has it is told of
+            del self._told[kind]
         self._settle(kind)
 
     def _settle(self, kind: str) -> None:
-        """Where nobody has it any more; also what a broker before us has complained of."""
+        """Of whom people were told, he has it no more: whoever still has it says so himself.
+
+        Also what a broker before us has complained of.
+        """
         ledger = self._broker.ledger
-        if not self._troubles[kind] and kind in ledger.report.problems:
+        if kind not in self._told and kind in ledger.report.problems:
             ledger.settle(kind)
             self._touch()
 

@@ -31,6 +31,9 @@ MOST_PEERS = 32_768
 """Connections of our socket: two for each slot of the largest jobs."""
 AGENT_HELD = 32 * MAX_PAYLOAD
 """Bytes queued for one agent: the SPAWNs of many slots, each with an environment."""
+AGENTS_HELD = 512 * 2**20
+"""The same of all agents together, twice what SPAWNs take (starts.KEPT): a shim may say anything
+any number of times, to agents that read none of it. Where most waits, that stream is ended."""
 
 
 class Outbox:
@@ -39,19 +42,31 @@ class Outbox:
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
         self._filled = asyncio.Event()
-        self._held = 0
+        self._is_over = False
+        self.held = 0
+        """Bytes that wait."""
 
     def put(self, frame: bytes) -> None:
         """Send after all others; what is too much ends the stream."""
-        self._held += len(frame)
-        if self._held <= AGENT_HELD:
+        if self.held + len(frame) > AGENT_HELD:
+            self.overflow()
+        if not self._is_over:
+            self.held += len(frame)
             self._frames.append(frame)
-        self._filled.set()
+            self._filled.set()
 
     def put_first(self, frame: bytes) -> None:
-        """Send before all others."""
-        self._held += len(frame)
+        """Send before all others; raises ProtocolError once more was put than may wait."""
+        self._check()
+        self.held += len(frame)
         self._frames.appendleft(frame)
+        self._filled.set()
+
+    def overflow(self) -> None:
+        """What waits is too much: nothing of it, and of what follows, is sent."""
+        self._frames.clear()
+        self.held = 0
+        self._is_over = True
         self._filled.set()
 
     async def take(self) -> bytes:
@@ -60,15 +75,18 @@ class Outbox:
         Raises ProtocolError when more was put than may wait.
         """
         await self._filled.wait()
-        if self._held > AGENT_HELD:
-            raise ProtocolError(f"more than {AGENT_HELD} bytes wait for the agent")
+        self._check()
         taken = bytearray()
         while self._frames and len(taken) < MESSAGE:
             taken += self._frames.popleft()
         if not self._frames:
             self._filled.clear()
-        self._held -= len(taken)
+        self.held -= len(taken)
         return bytes(taken)
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise ProtocolError("more waits for the agent than there is room for")
 
 
 class Wires:
@@ -76,6 +94,8 @@ class Wires:
 
     def __init__(self) -> None:
         self._outboxes: dict[str, Outbox] = {}
+        self._queued = 0
+        """Bytes that wait for all of these: so many at most, with what was sent since a look."""
         self._peers: dict[int, asyncio.Transport] = {}
         self._last_peer = 0
         self._unfinished: dict[int, int] = {}
@@ -129,6 +149,9 @@ class Wires:
         outbox = self._outboxes.get(uid)
         if outbox is not None:
             outbox.put(data)
+            self._queued += len(data)
+            if self._queued > AGENTS_HELD:
+                self._end_fullest()
 
     def to_peer(self, peer: int, data: bytes, sessions: int = 1) -> bool:
         """See relaying.Wire. True when the kernel took it or will: writing is tried at once."""
@@ -153,6 +176,14 @@ class Wires:
             transport.close()
 
     # ------------------------------------------------------------ inside
+
+    def _end_fullest(self) -> None:
+        outboxes = sorted(self._outboxes.values(), key=lambda outbox: outbox.held)
+        self._queued = sum(outbox.held for outbox in outboxes)
+        while self._queued > AGENTS_HELD - AGENT_HELD:  # a look is not worth less
+            fullest = outboxes.pop()
+            self._queued -= fullest.held
+            fullest.overflow()
 
     def _note_unread(self, peer: int, size: int) -> None:
         self._all_unread += size - self._unread.pop(peer, 0)

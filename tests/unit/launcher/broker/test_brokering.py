@@ -807,6 +807,22 @@ def test_a_result_that_comes_before_the_config_is_asked_for_again():
     assert rig.report.scripts["uid/1"].code == 0
 
 
+def test_an_order_that_was_taken_back_and_comes_again_is_told_again():
+    """The right to scripts may go and come, while one runs; PID 1 then says what came of it."""
+    rig = make_ordered()
+    assert rig.go() == ["SCRIPT"]
+    rig.scripts = ()
+    rig.configure({})
+    rig.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="")
+    rig.scripts = (ORDER,)
+    rig.configure({})
+    assert rig.go() == ["SCRIPT"]
+    rig.peer(PID1, frames.SCRIPT_DONE, id="uid/1", code=0, output="")
+    assert rig.report.scripts["uid/1"].code == 0
+    rig.configure({})
+    assert rig.go() == []
+
+
 def test_a_broker_stays_as_small_as_its_job():
     rig = make_started()
     sizes = set()

@@ -627,6 +627,28 @@ def test_what_all_workers_meet_is_told_of_one_for_as_long_as_it_meets_it(*, is_a
     run(check())
 
 
+def test_what_one_has_met_is_told_no_more_once_it_is_over_though_others_have_met_it():
+    class Lost(Refusing):
+        """The other worker refuses once, and is out of reach ever after."""
+
+        @asynccontextmanager
+        async def open(self, member: Member) -> AsyncIterator[Agent]:
+            if member.uid == "uid-1" and now() > 1.0:
+                raise Unreachable("no route to its node")
+            async with super().open(member) as agent:
+                yield agent
+
+    async def check() -> None:
+        rig = Lost(2, is_agent=True)
+        await rig.live(120.0)
+        assert rig.words[-1].startswith("job-worker-0: ")
+        rig.obeying.add("uid-0")
+        await rig.live(60.0)
+        assert rig.words[-1] == ""
+
+    run(check())
+
+
 @pytest.mark.parametrize(
     ("fenced", "unlisted", "closed"),
     [(True, {"uid-0"}, {"uid-0"}), (None, set(), {"uid-0"}), (2**53, set(), {"uid-0"})],

@@ -782,6 +782,27 @@ def test_who_starts_too_many_is_told() -> None:
     assert body == {"code": EXIT_REFUSED, "reason": TOO_MANY}
 
 
+def test_of_a_host_no_more_is_kept_than_any_name_has_until_the_config_is_read() -> None:
+    relay, wire, _ = make_relay(bound=False, attached=False)
+    host = "x" * 2**19
+    resume = make_frame(frames.RESUME, host=host, instance="i", received=[0, 0])
+    for opening in (resume, make_frame(frames.SPAWN, B, host=host, command="true")):
+        relay.take_shim_frame(SHIM, opening, 0.0)
+    relay.bind(1)
+    lost = wire.take_peer(SHIM)
+    assert [body["code"] for _, _, body in lost] == [EXIT_GONE, EXIT_REFUSED]
+    assert all(len(body["reason"]) < 1024 for _, _, body in lost)
+
+
+def test_what_is_lost_is_told_on_a_connection_that_others_share() -> None:
+    relay, wire, _ = make_relay()
+    for key in (A, B):
+        relay.take_shim_frame(SHIM, SPAWN._replace(session=key), 0.0)
+    wire.sharing.clear()
+    take_away(relay)
+    assert wire.sharing == [2, 1]
+
+
 @pytest.mark.long
 def test_more_sessions_than_any_job_has_take_no_room() -> None:
     """A RESUME costs its shim nothing, and would be kept until its worker is reached."""

@@ -12,6 +12,7 @@ from launcher.broker.brokering import Broker
 from launcher.broker.serving import Connection
 from launcher.broker.wiring import (
     AGENT_HELD,
+    AGENTS_HELD,
     ALL_HELD,
     LOOK_BYTES,
     MESSAGE,
@@ -62,8 +63,28 @@ async def test_a_stream_for_which_too_much_waits_is_ended():
     outbox = Outbox()
     for _ in range(AGENT_HELD // len(CHUNK) + 1):
         outbox.put(CHUNK)
-    with pytest.raises(ProtocolError, match="wait for the agent"):
+    assert outbox.held == 0
+    with pytest.raises(ProtocolError, match="waits for the agent"):
         await outbox.take()
+    with pytest.raises(ProtocolError, match="waits for the agent"):
+        outbox.put_first(b"!")
+
+
+async def test_of_many_agents_that_do_not_read_those_for_whom_most_waits_are_ended():
+    """A shim may acknowledge, or signal, to a thousand of them as often as it likes."""
+    wires, patient = Wires(), Outbox()
+    wires.open_stream("patient", patient)
+    stuck = {f"uid-{number}": Outbox() for number in range(2 * AGENTS_HELD // AGENT_HELD)}
+    for uid, outbox in stuck.items():
+        wires.open_stream(uid, outbox)
+    for _ in range(AGENT_HELD // len(CHUNK)):
+        wires.to_agent("patient", b"x")
+        for uid in stuck:
+            wires.to_agent(uid, CHUNK)
+        assert await patient.take() == b"x"
+    living = [outbox.held for outbox in stuck.values() if outbox.held]
+    assert sum(living) <= AGENTS_HELD
+    assert len(living) > 10
 
 
 async def test_what_was_taken_makes_room():
