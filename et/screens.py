@@ -46,6 +46,16 @@ _UNSHOWN = re.compile(
 """C0 but for tab and newline, DEL, C1, what turns the direction of text, halves of characters."""
 
 
+_TOO_MUCH = re.compile(r"\x1b\](?:[^\x1b]*\x1b\\)?|\x1b(?=\[[0-?]{100})")
+"""Links and titles, whether they end or not, and colours of more numbers than any has: rich takes
+half an hour for a line of the former, and cannot read the latter."""
+
+
+def read_colors(text: str) -> Text:
+    """A line of a log in the colours that it asks for, and of all else that it asks nothing."""
+    return Text.from_ansi(_TOO_MUCH.sub("", text), style="default")
+
+
 def escape(text: str) -> str:
     """The text with all that a terminal would obey, or cannot show, as escapes: x1b for ESC."""
     return _UNSHOWN.sub(lambda found: repr(found[0])[1:-1], text)
