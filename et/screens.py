@@ -80,6 +80,10 @@ class TerminalConsole(Console):
                 plain = style.update_link(None) if style and style.link else style
                 yield Segment(escape(segment.text), plain)
 
+    def on_broken_pipe(self) -> None:
+        """Raise that again: rich would end the process, whatever is left to be told."""
+        raise  # noqa: PLE0704 (called while it is handled)
+
 
 class Screen:
     """Two consoles: `out` for answers, `err` for what is only for the person in front of it."""
