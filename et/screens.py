@@ -7,6 +7,7 @@ only for the person in front goes to stderr, beside the answer.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import signal
@@ -164,6 +165,8 @@ class Screen:
 def build_console(*, stderr: bool = False) -> TerminalConsole:
     """A console that leaves text alone: no emoji, no markup, no guesses at numbers."""
     stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")  # not every locale has all characters
     width = None if stream.isatty() else PIPE_WIDTH
     return TerminalConsole(
         stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False

@@ -502,3 +502,17 @@ def test_a_pipe_of_which_nobody_wants_more_ends_it_quietly(words: list[str], sai
         assert process.stderr is not None
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (said, 141)
+
+
+def test_what_the_locale_has_no_character_for_is_shown_as_an_escape():
+    """A progress bar in a log, say, where text is of Latin-1."""
+    words = ["submit", "--dry-run", "-o", "json", "--name=a", "--image=b", "--", "\u2588\xe9"]
+    done = subprocess.run(
+        [sys.executable, "-m", "et", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u2588\xe9" in done.stdout
