@@ -27,10 +27,10 @@ STEADY = 5.0
 HANGING = 30.0
 """A pause of so many seconds is more than a ring costs that is broken at once."""
 _MOVED = re.compile(
-    r"worker (\S+) left: (graceful|forced|gone)(?:, (\d+) s (before|after) its end)?"
+    r"worker (\S+) left: (graceful|forced|gone)(?:, (\d{1,9}) s (before|after) its end)?"
 )
-_PULLED = re.compile(r"Successfully pulled image .* in ((?:[\d.]+(?:h|ms|m|s))+)")
-_SPAN = re.compile(r"([\d.]+)(h|ms|m|s)")
+_PULLED = re.compile(r"Successfully pulled image .* in ((?:\d{1,9}(?:\.\d+)?(?:h|ms|m|s))+)")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 

@@ -51,9 +51,9 @@ async def restart(
         _ask(screen, name, queue)
     with screen.telling(f"{name} may be suspended: `et restart {name}` goes on", unless=REFUSALS):
         stop.seen = await suspend(cluster, stored)
-    screen.say(f"{name} is suspended: its pods end, each has its grace to save")
     left = f"{name} stays suspended: `et restart {name}` goes on"
     with screen.telling(left, unless=(EtError, NotFound, Conflict)):  # or it is there no more
+        screen.say(f"{name} is suspended: its pods end, each has its grace to save")
         await _let_go_on(cluster, stop, limit)
     with screen.telling(f"{name} is resumed: `et watch {name}` shows what it does"):
         outcome = await _find_outcome(cluster, stored)

@@ -46,9 +46,8 @@ def run(context: typer.Context, place: Place, work: Work) -> None:
         code = asyncio.run(_run(rig, place, work))
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except BrokenPipeError:  # `et logs | head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = BROKEN_PIPE
+    except BrokenPipeError:
+        code = _leave_pipe()
     raise typer.Exit(code)
 
 
@@ -60,7 +59,15 @@ def run_alone(context: typer.Context, work: Callable[[Screen], None]) -> NoRetur
     except EtError as error:
         complain(screen, error)
         raise typer.Exit(FAILED) from error
+    except BrokenPipeError as error:
+        raise typer.Exit(_leave_pipe()) from error
     raise typer.Exit(0)
+
+
+def _leave_pipe() -> int:
+    """The exit code once `et logs | head` has seen enough; what is not written yet goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
 
 
 def find_rig(context: typer.Context) -> Rig:

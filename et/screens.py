@@ -7,6 +7,7 @@ only for the person in front goes to stderr, beside the answer.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import signal
@@ -46,6 +47,16 @@ _UNSHOWN = re.compile(
 """C0 but for tab and newline, DEL, C1, what turns the direction of text, halves of characters."""
 
 
+_TOO_MUCH = re.compile(r"\x1b\](?:[^\x1b]*\x1b\\)?|\x1b(?=\[[0-?]{100})")
+"""Links and titles, whether they end or not, and colours of more numbers than any has: rich takes
+half an hour for a line of the former, and cannot read the latter."""
+
+
+def read_colors(text: str) -> Text:
+    """A line of a log in the colours that it asks for, and of all else that it asks nothing."""
+    return Text.from_ansi(_TOO_MUCH.sub("", text), style="default")
+
+
 def escape(text: str) -> str:
     """The text with all that a terminal would obey, or cannot show, as escapes: x1b for ESC."""
     return _UNSHOWN.sub(lambda found: repr(found[0])[1:-1], text)
@@ -69,6 +80,10 @@ class TerminalConsole(Console):
                 style = segment.style
                 plain = style.update_link(None) if style and style.link else style
                 yield Segment(escape(segment.text), plain)
+
+    def on_broken_pipe(self) -> None:
+        """Raise that again: rich would end the process, whatever is left to be told."""
+        raise  # noqa: PLE0704 (called while it is handled)
 
 
 class Screen:
@@ -150,6 +165,8 @@ class Screen:
 def build_console(*, stderr: bool = False) -> TerminalConsole:
     """A console that leaves text alone: no emoji, no markup, no guesses at numbers."""
     stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")  # not every locale has all characters
     width = None if stream.isatty() else PIPE_WIDTH
     return TerminalConsole(
         stderr=stderr, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False

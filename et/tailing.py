@@ -30,7 +30,7 @@ from et.missing import (
 )
 from et.reading import has_ended, read_job, read_pods
 from et.scaling import complete_names
-from et.screens import Screen
+from et.screens import Screen, read_colors
 from et_kube.errors import KubeError
 from et_kube.retrying import ask_again
 from et_operator.codec.decoding import decode_job
@@ -246,7 +246,7 @@ class Tail:
         if self.screen.out.is_terminal:  # what a terminal would show of a progress bar
             text = next((part for part in reversed(text.split("\r")) if part), "")
         shown = Text(f"{name:<{self.width}} | ", style=choose_color(name), end="")
-        shown.append_text(Text.from_ansi(text, style="default"))
+        shown.append_text(read_colors(text))
         self.screen.say(shown)
 
 

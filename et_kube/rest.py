@@ -375,7 +375,7 @@ class Rest:
         """As its Date says (RFC 9110, 6.6.1); what is no time says nothing."""
         if self._hear is None:
             return
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             moment = parsedate_to_datetime(response.headers.get("Date", ""))
             self._hear(moment.replace(tzinfo=moment.tzinfo or UTC))
 

@@ -132,9 +132,11 @@ class Poller:
         """One round."""
         try:
             notices = await consult(cloud, ask)
+            heard = self._clock.monotonic()
             if self._judge.needs_time(notices) and not self._is_flooded:
                 await self._hear_time()
-            self._judge.hear(notices, self._clock.now())
+            waited = timedelta(seconds=self._clock.monotonic() - heard)
+            self._judge.hear(notices, self._clock.now() - waited)
         except Unclear as error:
             self._asking.note(error)
         else:

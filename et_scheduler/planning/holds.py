@@ -41,6 +41,7 @@ class Holds:
         self._room, self._rank, self._late_since = room, rank, late_since
         self.by_uid: dict[str, Hold] = {}
         self._allowed: dict[tuple[tuple[int, int], str, bool], Mask | None] = {}
+        self._foreign: dict[str, frozenset[str]] = {}
         self.told: dict[str, str] = {}
 
     def reserve(self, standing: Standing, places: Sequence[int]) -> None:
@@ -71,6 +72,7 @@ class Holds:
         """What was found of them is asked for by thousands, and holds until one changes."""
         self.told.clear()
         self._allowed.clear()
+        self._foreign.clear()
 
     def list_reserved(self, standing: Standing) -> set[int]:
         """Nodes on which this job's launcher and least workers may not be.
@@ -122,9 +124,12 @@ class Holds:
 
     def select_held(self, standing: Standing, names: Iterable[str]) -> tuple[str, ...]:
         """Of these hostnames those whose nodes somebody else holds."""
-        others = (hold for hold in self.by_uid.values() if hold.standing is not standing)
-        held = {self._room.hostnames[place] for hold in others for place in hold.places}
-        return tuple(name for name in names if name in held)
+        key = standing.job.uid if standing.job.uid in self.by_uid else ""
+        if key not in self._foreign:
+            others = (hold for uid, hold in self.by_uid.items() if uid != key)
+            places = {place for hold in others for place in hold.places}
+            self._foreign[key] = frozenset(self._room.hostnames[place] for place in places)
+        return tuple(filter(self._foreign[key].__contains__, names))
 
     def find_told(self, standing: Standing) -> Mask | None:
         """Where the pods of its gang were told to look; None: nobody has said."""

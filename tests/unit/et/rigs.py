@@ -76,6 +76,13 @@ class FakeLogs:
             await self._changed.wait()
 
 
+class ClosedPipe(io.StringIO):
+    """Whose reader has seen enough."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(text)
+
+
 def make_screen(*, width: int = 80, is_terminal: bool = False) -> Screen:
     """A screen that remembers; read it with `read`."""
 

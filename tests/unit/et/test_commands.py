@@ -450,3 +450,69 @@ def test_what_is_taken_back_is_not_cut_off_by_a_second_signal(desk: Desk, first:
     with pytest.raises(typer.Exit) as end:
         run(typer.Context(typer.main.get_command(app), obj=rig), Place(), work)
     assert (end.value.exit_code, taken) == (130, ["back"])
+
+
+FOLLOWING = """
+import asyncio
+from contextlib import asynccontextmanager
+import typer
+from et.clusters import Place
+from et.commands import app
+from et.running import Rig, run
+from et.screens import Screen
+from et_kube.racing import run_unless
+
+@asynccontextmanager
+async def open_it(place):
+    yield None
+
+async def work(cluster, screen):
+    async def follow():
+        while True:
+            screen.say("a line")
+            await asyncio.sleep(0)
+
+    with screen.telling("this is left"):
+        await run_unless(asyncio.Event().wait(), follow())
+
+context = typer.Context(typer.main.get_command(app), obj=Rig(open_it, Screen()))
+try:
+    run(context, Place(), work)
+except typer.Exit as end:
+    raise SystemExit(end.exit_code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["-c", FOLLOWING], "this is left\n", id="of who follows something"),
+        pytest.param(
+            ["-m", "et", "submit", "--dry-run", "--name=a", "--image=b", "--", "c"],
+            "",
+            id="of who asks no cluster",
+        ),
+    ],
+)
+def test_a_pipe_of_which_nobody_wants_more_ends_it_quietly(words: list[str], said: str):
+    """`et logs -f | head`: what is left is told, and nothing of a defect."""
+    pipe, piped = subprocess.PIPE, [sys.executable, *words]
+    with subprocess.Popen(piped, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (said, 141)
+
+
+def test_what_the_locale_has_no_character_for_is_shown_as_an_escape():
+    """A progress bar in a log, say, where text is of Latin-1."""
+    words = ["submit", "--dry-run", "-o", "json", "--name=a", "--image=b", "--", "\u2588\xe9"]
+    done = subprocess.run(
+        [sys.executable, "-m", "et", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u2588\xe9" in done.stdout

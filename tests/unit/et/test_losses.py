@@ -328,3 +328,17 @@ def test_bounds_that_left_no_other_to_lose_are_named():
     assert said.startswith("minReplicas 2 lower: with 2 hosts left, a second loss")
     [said] = advise(loss, replace(spec, command_least=2), 45.0)
     assert said.startswith("minReplicas 2 and the least that its command goes on with (2, --min-np")
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("Pulled", "Successfully pulled image x in 1.2.3s"),
+        ("Pulled", "Successfully pulled image x in ..s"),
+        ("WorkerMoved", f"worker {LOST} left: gone, {'9' * 5000} s after its end"),
+    ],
+)
+def test_an_event_that_anybody_has_made_ends_no_rehearsal(reason: str, text: str):
+    loss = lose()
+    loss.take_event(reason, HEIR, text)
+    assert (loss.pulled, loss.spare) == (0.0, None)

@@ -22,7 +22,7 @@ from fakes.clients import Call, FakeApi, Moment
 from tests.planning_makers import make_job, make_spec
 from tests.simulation.lives import start
 from tests.simulation.worlds import SimulatedWorld
-from tests.unit.et.rigs import FakeLogs, join, make_screen, read
+from tests.unit.et.rigs import ClosedPipe, FakeLogs, join, make_screen, read
 from tests.unit.et.test_deleting import Answering
 from tests.unit.scheduler.rigs import make_held
 from tests.unit.scheduler.test_both import Trained
@@ -474,3 +474,11 @@ async def test_who_waits_no_longer_for_new_workers_is_told_that_it_goes_on():
         task.cancel()
 
     assert read(screen.err) == "it goes on: condition RestartingWorkers, `et describe train`"
+
+
+async def test_who_cannot_be_shown_that_it_is_suspended_hears_what_to_type(world: SimulatedWorld):
+    screen = make_screen()
+    screen.out.file = ClosedPipe()
+    with pytest.raises(BrokenPipeError):
+        await restart(join(world), screen, "train", LIMIT)
+    assert read(screen.err) == "train stays suspended: `et restart train` goes on"

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from et.screens import Screen, build_console, escape
+from et.screens import Screen, build_console, escape, read_colors
 from tests.unit.et.rigs import make_screen
 
 ATTACKS = {
@@ -38,7 +38,7 @@ def show_row(screen: Screen, text: str) -> None:
 
 
 def show_log(screen: Screen, text: str) -> None:
-    screen.say(Text("w | ").append_text(Text.from_ansi(text)))
+    screen.say(Text("w | ").append_text(read_colors(text)))
 
 
 def show_live(screen: Screen, text: str) -> None:
@@ -78,6 +78,23 @@ def test_no_way_to_the_terminal_lets_an_escape_through(attack: str, way: int, is
     assert escape(shown) == shown
     if WAYS[way] is not show_log:  # where colours of a log are read, other sequences go
         assert "message: " in shown
+
+
+@pytest.mark.timeout(20)
+def test_titles_that_do_not_end_keep_nobody_waiting():
+    """As long as a line of a log may be."""
+    assert read_colors("\x1b]" * 2**19).plain == ""
+
+
+def test_a_colour_of_more_digits_than_python_reads_is_text():
+    digits = "9" * 5000
+    assert read_colors(f"\x1b[{digits}mx").plain == f"[{digits}mx"
+
+
+def test_colours_of_a_log_are_kept_and_what_a_link_stands_on():
+    text = read_colors(f"\x1b[1;31mred\x1b[0m {ATTACKS['link']} \x1b[38;2;1;2;3mown\x1b[0m")
+    assert text.plain == "red click own"
+    assert [str(span.style) for span in text.spans] == ["bold color(1)", "#010203"]
 
 
 @pytest.mark.long

@@ -225,11 +225,12 @@ async def test_what_is_larger_than_a_server_reads_is_refused_and_not_sent():
         await api.create(PODS, "team", {"metadata": {"name": "x" * 2**19}})
 
 
-async def test_what_is_no_time_tells_nothing():
+@pytest.mark.parametrize("text", ["at night", "Sun, 06 Nov 1994 08:49:37 +99999999999999"])
+async def test_what_is_no_time_tells_nothing(text: str):
     heard: list[datetime] = []
 
     async def handle(_: web.Request) -> web.Response:
-        return web.json_response(make_pod("w-1", 1), headers={"Date": "at night"})
+        return web.json_response(make_pod("w-1", 1), headers={"Date": text})
 
     async with rest(handle, hear=heard.append) as api:
         await api.get(POD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,11 +12,13 @@ from structlog.testing import capture_logs
 
 from et_kube.errors import Unreachable
 from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON, MAX_WORDS
-from et_notices.polling import MOST_WORDS
-from et_notices.telling import Unheld
+from et_kube.resources import Json
+from et_notices.polling import MOST_WORDS, Poller
+from et_notices.telling import MANAGER, Node, Unheld
 from fakes.clock import FakeClock
-from fakes.metadata import AzureService, TencentService
-from tests.unit.notices.rigs import World, at, build_server, make_aws_world, write
+from fakes.metadata import AzureService, GcpService, TencentService
+from fakes.nodes import NodeServer
+from tests.unit.notices.rigs import World, at, build_ask, build_server, make_aws_world, write
 
 OTHERS = {"others": "stay"}
 
@@ -196,6 +199,29 @@ async def test_an_end_of_which_nobody_says_when_is_told_by_the_clock_of_the_api_
         world.service.plan("Preempt", "pool_7", status="Started")
         await pass_time(5)
     assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:01:05Z"
+
+
+class SlowNode(Node):
+    """Of an API server that takes its time."""
+
+    def __init__(self, server: NodeServer, clock: FakeClock) -> None:
+        super().__init__(server.connect(MANAGER), server.connect(MANAGER, is_dry=True), "node-1")
+        self._clock = clock
+
+    async def look(self) -> Json:
+        await self._clock.sleep(timedelta(seconds=12))
+        return await super().look()
+
+
+async def test_an_end_is_counted_from_when_it_was_heard_however_long_the_time_is_asked_for():
+    service, server, clock = GcpService(), build_server(), FakeClock()
+    poller = Poller(SlowNode(server, clock), clock, lambda _: build_ask(service), cloud="gcp")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(poller.run())
+        service.take_back()
+        await clock.advance(timedelta(seconds=60))
+        task.cancel()
+    assert server.annotations[LEAVING_AT] == write(at(30))
 
 
 async def test_the_time_is_asked_once_for_a_notice_and_where_nobody_answers_it_is_told_later():
