@@ -63,8 +63,7 @@ def note_move(draft: Draft) -> None:
         return  # its pod ends by itself, and what ran in it tells by whose doing
     notice = _find_word(draft, pod)
     if notice is None:
-        if _find_own(draft, pod) is not None:
-            draft.change(launcher_move=None)
+        _take_back(draft, pod)
         return
     _note_script(draft, pod, notice)
     move = _find_own(draft, pod)
@@ -84,7 +83,7 @@ def build_notice_orders(standing: Standing) -> tuple[ScriptOrder, ...]:
     move = _find_own(standing, pod) if pod is not None else None
     if pod is None or script is None or move is None or move.at is not None:
         return ()
-    if move.started is None or move.code is not None:
+    if move.started is None or move.code is not None or _find_word(standing, pod) is None:
         return ()
     end = move.deadline
     return (
@@ -165,10 +164,16 @@ def _note_script(draft: Draft, pod: Pod, notice: Notice) -> None:
     Also in one that stays: nothing else is left to save what it has.
     """
     move, view = _find_own(draft, pod), draft.view
+    rest = _find_rest(draft, pod, notice)
     if move is not None:
-        _take_result(draft, move)
+        stays = rest is not None or bool(_find_bar(draft, pod, notice))
+        if move.started is not None and move.code is None:
+            _take_result(draft, move, move.started, stays=stays)
         return
     if draft.spec.notice_script is None or not view.is_launcher_running or view.report is None:
+        return
+    if rest is not None and _count_row(draft, pod) > QUICK:
+        draft.wake_at(rest)  # it may end the command, and so would the next one's
         return
     moment, end = _find_moment(draft, pod, notice)
     if end is not None and (draft.now >= moment or not check_come(draft, moment - AHEAD)):
@@ -179,17 +184,40 @@ def _note_script(draft: Draft, pod: Pod, notice: Notice) -> None:
     draft.tell("NoticeScript", f"launcher {_describe_word(pod, notice)}: spec.noticeScript runs")
 
 
-def _take_result(draft: Draft, move: LauncherMove) -> None:
+def _take_result(draft: Draft, move: LauncherMove, started: datetime, *, stays: bool) -> None:
+    """Record how its script has ended.
+
+    In a launcher that stays, when its time is over, whatever came: until then the command may end
+    for what it was told.
+    """
     report = draft.view.report
     result = report.scripts.get(_build_order_id(move)) if report is not None else None
-    if move.started is None or move.code is not None or result is None:
+    if not check_come(draft, _find_script_end(draft, started)) if stays else result is None:
         return
-    code = TIMED_OUT if result.code is None else result.code
+    code = TIMED_OUT if result is None or result.code is None else result.code
     draft.change(launcher_move=replace(move, code=code))
     if code != 0:
-        tail = keep_end(result.output.strip(), MAX_TAIL)
+        tail = keep_end(result.output.strip(), MAX_TAIL) if result is not None else ""
         message = f"spec.noticeScript ended with exit code {code}" + (f": {tail}" if tail else "")
         draft.tell("ScriptFailed", message, is_warning=True)
+
+
+def _take_back(draft: Draft, pod: Pod) -> None:
+    """It is not to end after all; but while its script has its time the command may, for that."""
+    move = _find_own(draft, pod)
+    if move is None:
+        return
+    started = move.started if move.code is None else None
+    if started is None or check_come(draft, _find_script_end(draft, started)):
+        draft.change(launcher_move=None)
+    elif move.at is not None:
+        draft.change(launcher_move=replace(move, at=None))
+
+
+def _find_script_end(standing: Standing, started: datetime) -> datetime:
+    """When the time of its script is over, with that to end it."""
+    script = standing.spec.notice_script
+    return started + (script.timeout if script is not None else timedelta()) + STOPPING
 
 
 def _check_due(draft: Draft, pod: Pod, notice: Notice) -> bool:
@@ -251,7 +279,7 @@ def _find_latest(standing: Standing, pod: Pod, notice: Notice) -> datetime:
     least = _find_rest(standing, pod, notice) or now
     if move.code is not None or script is None:
         return least
-    return moment if end is not None else max(move.started + script.timeout + STOPPING, least)
+    return moment if end is not None else max(_find_script_end(standing, move.started), least)
 
 
 def _find_moment(standing: Standing, pod: Pod, notice: Notice) -> tuple[datetime, datetime | None]:

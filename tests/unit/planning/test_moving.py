@@ -780,13 +780,69 @@ def test_a_script_may_have_the_command_save_and_end(code: int, *, has_answered: 
     assert find_orders(world) == []
 
 
-def test_after_it_what_the_command_does_in_a_launcher_that_stays_is_its_own() -> None:
+@pytest.mark.parametrize("seconds", [1, 59])
+def test_so_it_may_where_the_word_is_taken_back_meanwhile(seconds: int) -> None:
     world = start(notice_script=SCRIPT)
-    world.put(LAUNCHER, avoids="n2")
     say(world, "n2", leave_in(world, 300))
     world.settle()
+    say(world, "n2", None)
+    world.wait(seconds)
+    world.settle()
+    assert find_orders(world) == []
+    end_command(world, 0)
+    assert (world.status.epoch, world.phase()) == (2, "Restarting")
+
+
+def test_a_word_that_comes_and_goes_runs_it_once_while_it_has_its_time() -> None:
+    world = start(notice_script=SCRIPT)
+    word = leave_in(world, 300)
+    say(world, "n2", word)
+    world.settle()
+    [order] = find_orders(world)
+    for _ in range(5):
+        for notice in (None, word):
+            say(world, "n2", notice)
+            world.wait(5)
+            world.settle()
+    assert find_orders(world) == [order]
+    assert len(told(world, "NoticeScript")) == 1
     answer(world, 0)
-    assert not is_moved(world)
+    assert is_moved(world)
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_in_a_launcher_that_stays_it_has_its_time_and_then_all_is_the_commands_own(
+    *, answers: bool
+) -> None:
+    for seconds, phase in ((50, "Restarting"), (61, "Succeeded")):
+        world = start(notice_script=SCRIPT)
+        world.put(LAUNCHER, avoids="n2")
+        say(world, "n2", leave_in(world, 300))
+        world.settle()
+        if answers:
+            answer(world, 0)
+        world.wait(seconds)
+        world.settle()
+        assert not is_moved(world)
+        end_command(world, 0)
+        assert world.phase() == phase
+
+
+def test_a_script_that_ends_each_launcher_that_stays_runs_in_four_in_a_row() -> None:
+    world = start(notice_script=SCRIPT)
+    for node in world.nodes:
+        say(world, node, AT_ONCE)
+    world.settle()
+    for number in range(QUICK + 1):
+        assert len(find_orders(world)) == 1
+        end_command(world, 0)
+        world.wait(10)
+        world.settle()
+        world.run(f"{LAUNCHER}-r{number + 1}", node="n2")
+        world.settle()
+        world.serve()
+        world.settle()
+    assert find_orders(world) == []
     end_command(world, 0)
     assert world.phase() == "Succeeded"
 
@@ -834,9 +890,9 @@ def test_two_words_run_it_once_and_one_that_is_taken_back_runs_no_more() -> None
     world.nodes["n2"] = Node("n2")
     world.settle()
     assert find_orders(world) == []
-    assert world.status.launcher_move is None
     world.wait(600)
     world.settle()
+    assert world.status.launcher_move is None
     assert not is_moved(world)
     say(world, "n2", leave_in(world, 120))
     world.settle()
