@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_contract.documents import ScriptOrder
-from et_contract.names import ENV_DEADLINE, build_report_name
+from et_contract.names import ENV_DEADLINE, NOTICE_ORDER, build_report_name
 from et_kube.notices import Notice, is_long_over
 from et_kube.resources import CONFIG_MAPS
 from et_kube.times import format_time
@@ -316,7 +316,7 @@ def _find_beginning(standing: Standing, pod: Pod) -> datetime:
 
 def _build_order_id(move: LauncherMove) -> str:
     """Names one word about one launcher for ever."""
-    return f"notice/{move.uid}/{move.word}"
+    return f"{NOTICE_ORDER}{move.uid}/{move.word}"
 
 
 def _describe_fate(standing: Standing, pod: Pod, notice: Notice) -> str:
