@@ -27,7 +27,7 @@ from et_operator.model.specs import ScriptRight
 from et_operator.model.statuses import LauncherMove
 from et_operator.model.texts import MAX_TAIL, cut, keep_end
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import delete_pod, find_margin
+from et_operator.planning.leaving import delete_pod, find_margin, tell_replaced
 from et_operator.planning.presence import has_passed
 from et_operator.planning.scripting import TIMED_OUT
 from et_operator.planning.standings import Standing
@@ -117,8 +117,7 @@ def delete_moved_launcher(draft: Draft) -> list[Action]:
     if not check_come(draft, _find_beginning(draft, pod) + PLACELESS):
         return []
     why = "has found no node but those that are said to end: the next one may go there, too"
-    draft.tell("LauncherReplaced", f"{pod.name} {why}")
-    return [delete_pod(pod)]
+    return [tell_replaced(draft, pod, why)]
 
 
 def describe_move(standing: Standing, pod: Pod) -> str:

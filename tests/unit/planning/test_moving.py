@@ -18,9 +18,11 @@ from et_operator.model.admissions import Admission
 from et_operator.model.names import ANNOTATION_AVOIDS
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scripts import NoticeScript
+from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import NoticePolicy, RestartPolicy, ScriptRight, StallPolicy
 from et_operator.model.statuses import Failures, ScalingKind
 from et_operator.planning.moving import QUICK
+from et_operator.planning.planner import plan
 from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling, make_template
 from tests.unit.planning.test_noticing import (
     AT_ONCE,
@@ -463,6 +465,22 @@ def test_one_that_finds_no_node_so_is_made_anew_and_may_go_anywhere() -> None:
     assert not is_moved(world, THIRD), "it was put there in spite of that"
     assert "so it stays until its node ends" in find_words(world)
     assert world.requeue_after is None
+
+
+def test_of_one_that_is_made_anew_it_is_told_once_however_often_its_deletion_is_refused() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    end_launcher(world)
+    assert SECOND in world.pods
+    world.wait(200)
+    first = plan(world.snapshot(), world.now)
+    [delete] = [action for action in first.actions if isinstance(action, Delete)]
+    assert [event.reason for event in first.events] == ["LauncherReplaced"]
+    refusal = Refusal("no", 1, world.now, world.job.generation, SECOND, is_deletion=True)
+    world.refusals[delete.subject] = refusal
+    second = plan(world.snapshot(), world.now)
+    assert [event.reason for event in second.events] == ["WritesRefused"]
 
 
 @pytest.mark.parametrize("minutes", [-30, 30])
