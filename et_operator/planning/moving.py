@@ -202,7 +202,7 @@ def _take_result(draft: Draft, move: LauncherMove, started: datetime, *, stays: 
 
 
 def _take_back(draft: Draft, pod: Pod) -> None:
-    """It is not to end after all; but while its script has its time the command may, for that."""
+    """Forget that it was to end; not yet while its script has its time, for which it may end."""
     move = _find_own(draft, pod)
     if move is None:
         return
