@@ -187,11 +187,14 @@ def _take_result(draft: Draft, move: LauncherMove, started: datetime, *, stays: 
     """Record how its script has ended.
 
     In a launcher that stays, when its time is over, whatever came: until then the command may end
-    for what it was told.
+    for what it was told. Nobody saves for ten minutes once the script itself has ended.
     """
     report = draft.view.report
     result = report.scripts.get(_build_order_id(move)) if report is not None else None
-    if not check_come(draft, _find_script_end(draft, started)) if stays else result is None:
+    end = _find_script_end(draft, started)
+    if result is not None:
+        end = min(end, started + AHEAD)
+    if not check_come(draft, end) if stays else result is None:
         return
     code = TIMED_OUT if result is None or result.code is None else result.code
     draft.change(launcher_move=replace(move, code=code))

@@ -846,6 +846,19 @@ def test_in_a_launcher_that_stays_it_has_its_time_and_then_all_is_the_commands_o
         assert world.phase() == phase
 
 
+def test_of_a_script_that_has_ended_a_long_time_is_not_waited_for() -> None:
+    world = start(notice_script=replace(SCRIPT, timeout=timedelta(hours=1)))
+    world.put(LAUNCHER, avoids="n2")
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    answer(world, 1)
+    world.wait(600)
+    world.settle()
+    assert len(told(world, "ScriptFailed")) == 1
+    end_command(world, 0)
+    assert world.phase() == "Succeeded"
+
+
 def test_a_script_that_ends_each_launcher_that_stays_runs_in_four_in_a_row() -> None:
     world = start(notice_script=SCRIPT)
     for node in world.nodes:
