@@ -811,6 +811,28 @@ def test_so_it_may_where_the_word_is_taken_back_meanwhile(seconds: int) -> None:
     assert (world.status.epoch, world.phase()) == (2, "Restarting")
 
 
+def test_so_it_may_where_the_job_is_suspended_meanwhile() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    world.edit(suspend=True)
+    world.step()
+    end_command(world, 0)
+    world.reap()
+    world.settle()
+    assert world.phase() == "Suspended"
+    world.edit(suspend=False)
+    world.wait(60)
+    world.settle()
+    assert (world.status.epoch, SECOND in world.pods) == (2, True)
+    world.run(SECOND, node="n3")
+    world.settle()
+    world.serve()
+    world.settle()
+    end_command(world, 0)
+    assert world.phase() == "Succeeded"
+
+
 def test_a_word_that_comes_and_goes_runs_it_once_while_it_has_its_time() -> None:
     world = start(notice_script=SCRIPT)
     word = leave_in(world, 300)
