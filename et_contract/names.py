@@ -43,6 +43,10 @@ BROKER_CONTAINER = "edl-broker"
 NOTICE_SIGNALS = ("SIGUSR1", "SIGUSR2")
 """Such as nothing else tells a training by: what has a handler for one has it for this."""
 
+# ---- scripts that are run in the launcher
+NOTICE_ORDER = "notice/"
+"""How the order of a job's noticeScript begins; that of a scaling begins with its uid."""
+
 # ---- workers that are reached by ssh
 SSH_PORT = 2222
 """A port that needs no privilege, and beside which a user's own sshd has room."""

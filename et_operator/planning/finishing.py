@@ -17,6 +17,7 @@ from et_operator.model.specs import CleanPodPolicy
 from et_operator.model.statuses import WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
+from et_operator.planning.attributing import may_be_of_script
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod, doubt_time
 from et_operator.planning.standings import Standing
@@ -115,7 +116,9 @@ def _suspend(draft: Draft) -> None:
     for record in (*draft.select_unborn(), *draft.select_held()):
         if not record.uid:
             draft.forget(record.name)
-    draft.change(start_time=None, launch_backoff=None, lost_launchers=None, launcher_move=None)
+    draft.change(start_time=None, launch_backoff=None, lost_launchers=None)
+    if not may_be_of_script(draft.view):  # which may end the command before its pod is told to
+        draft.change(launcher_move=None)
     if _are_keys_doubtful(draft):
         draft.change(keys_secret="")
     _note_why(draft)

@@ -119,6 +119,14 @@ def delete_pod(pod: Pod) -> Delete:
     return Delete(Ref(PODS, pod.namespace, pod.name), pod.uid, pod.resource_version)
 
 
+def tell_replaced(draft: Draft, pod: Pod, why: str) -> Delete:
+    """Delete this launcher, and say why; once, however often the server refuses that."""
+    delete = delete_pod(pod)
+    if delete.subject not in draft.view.snapshot.refusals:
+        draft.tell("LauncherReplaced", f"{pod.name} {why}")
+    return delete
+
+
 def _is_draining(view: View, record: WorkerRecord) -> bool:
     """Whether its time goes on: its pod is there, nobody deletes it, and it has not closed."""
     pod = view.pods.get(record.uid)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_contract.documents import ScriptOrder
-from et_contract.names import ENV_DEADLINE, build_report_name
+from et_contract.names import ENV_DEADLINE, NOTICE_ORDER, build_report_name
 from et_kube.notices import Notice, is_long_over
 from et_kube.resources import CONFIG_MAPS
 from et_kube.times import format_time
@@ -27,7 +27,7 @@ from et_operator.model.specs import ScriptRight
 from et_operator.model.statuses import LauncherMove
 from et_operator.model.texts import MAX_TAIL, cut, keep_end
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import delete_pod, find_margin
+from et_operator.planning.leaving import delete_pod, find_margin, tell_replaced
 from et_operator.planning.presence import has_passed
 from et_operator.planning.scripting import TIMED_OUT
 from et_operator.planning.standings import Standing
@@ -63,8 +63,7 @@ def note_move(draft: Draft) -> None:
         return  # its pod ends by itself, and what ran in it tells by whose doing
     notice = _find_word(draft, pod)
     if notice is None:
-        if _find_own(draft, pod) is not None:
-            draft.change(launcher_move=None)
+        _take_back(draft, pod)
         return
     _note_script(draft, pod, notice)
     move = _find_own(draft, pod)
@@ -84,7 +83,7 @@ def build_notice_orders(standing: Standing) -> tuple[ScriptOrder, ...]:
     move = _find_own(standing, pod) if pod is not None else None
     if pod is None or script is None or move is None or move.at is not None:
         return ()
-    if move.started is None or move.code is not None:
+    if move.started is None or move.code is not None or _find_word(standing, pod) is None:
         return ()
     end = move.deadline
     return (
@@ -118,8 +117,7 @@ def delete_moved_launcher(draft: Draft) -> list[Action]:
     if not check_come(draft, _find_beginning(draft, pod) + PLACELESS):
         return []
     why = "has found no node but those that are said to end: the next one may go there, too"
-    draft.tell("LauncherReplaced", f"{pod.name} {why}")
-    return [delete_pod(pod)]
+    return [tell_replaced(draft, pod, why)]
 
 
 def describe_move(standing: Standing, pod: Pod) -> str:
@@ -165,10 +163,16 @@ def _note_script(draft: Draft, pod: Pod, notice: Notice) -> None:
     Also in one that stays: nothing else is left to save what it has.
     """
     move, view = _find_own(draft, pod), draft.view
+    rest = _find_rest(draft, pod, notice)
     if move is not None:
-        _take_result(draft, move)
+        stays = rest is not None or bool(_find_bar(draft, pod, notice))
+        if move.started is not None and move.code is None:
+            _take_result(draft, move, move.started, stays=stays)
         return
     if draft.spec.notice_script is None or not view.is_launcher_running or view.report is None:
+        return
+    if rest is not None and _count_row(draft, pod) > QUICK:
+        draft.wake_at(rest)  # it may end the command, and so would the next one's
         return
     moment, end = _find_moment(draft, pod, notice)
     if end is not None and (draft.now >= moment or not check_come(draft, moment - AHEAD)):
@@ -179,17 +183,43 @@ def _note_script(draft: Draft, pod: Pod, notice: Notice) -> None:
     draft.tell("NoticeScript", f"launcher {_describe_word(pod, notice)}: spec.noticeScript runs")
 
 
-def _take_result(draft: Draft, move: LauncherMove) -> None:
+def _take_result(draft: Draft, move: LauncherMove, started: datetime, *, stays: bool) -> None:
+    """Record how its script has ended.
+
+    In a launcher that stays, when its time is over, whatever came: until then the command may end
+    for what it was told. Nobody saves for ten minutes once the script itself has ended.
+    """
     report = draft.view.report
     result = report.scripts.get(_build_order_id(move)) if report is not None else None
-    if move.started is None or move.code is not None or result is None:
+    end = _find_script_end(draft, started)
+    if result is not None:
+        end = min(end, started + AHEAD)
+    if not check_come(draft, end) if stays else result is None:
         return
-    code = TIMED_OUT if result.code is None else result.code
+    code = TIMED_OUT if result is None or result.code is None else result.code
     draft.change(launcher_move=replace(move, code=code))
     if code != 0:
-        tail = keep_end(result.output.strip(), MAX_TAIL)
+        tail = keep_end(result.output.strip(), MAX_TAIL) if result is not None else ""
         message = f"spec.noticeScript ended with exit code {code}" + (f": {tail}" if tail else "")
         draft.tell("ScriptFailed", message, is_warning=True)
+
+
+def _take_back(draft: Draft, pod: Pod) -> None:
+    """Forget that it was to end; not yet while its script has its time, for which it may end."""
+    move = _find_own(draft, pod)
+    if move is None:
+        return
+    started = move.started if move.code is None else None
+    if started is None or check_come(draft, _find_script_end(draft, started)):
+        draft.change(launcher_move=None)
+    elif move.at is not None:
+        draft.change(launcher_move=replace(move, at=None))
+
+
+def _find_script_end(standing: Standing, started: datetime) -> datetime:
+    """When the time of its script is over, with that to end it."""
+    script = standing.spec.notice_script
+    return started + (script.timeout if script is not None else timedelta()) + STOPPING
 
 
 def _check_due(draft: Draft, pod: Pod, notice: Notice) -> bool:
@@ -251,7 +281,7 @@ def _find_latest(standing: Standing, pod: Pod, notice: Notice) -> datetime:
     least = _find_rest(standing, pod, notice) or now
     if move.code is not None or script is None:
         return least
-    return moment if end is not None else max(move.started + script.timeout + STOPPING, least)
+    return moment if end is not None else max(_find_script_end(standing, move.started), least)
 
 
 def _find_moment(standing: Standing, pod: Pod, notice: Notice) -> tuple[datetime, datetime | None]:
@@ -288,7 +318,7 @@ def _find_beginning(standing: Standing, pod: Pod) -> datetime:
 
 def _build_order_id(move: LauncherMove) -> str:
     """Names one word about one launcher for ever."""
-    return f"notice/{move.uid}/{move.word}"
+    return f"{NOTICE_ORDER}{move.uid}/{move.word}"
 
 
 def _describe_fate(standing: Standing, pod: Pod, notice: Notice) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from et_kube.notices import OVER, Notice, is_long_over
 from et_kube.resources import PODS
@@ -76,7 +77,7 @@ def dismiss_noticed(draft: Draft, lost: Sequence[Vacancy] = ()) -> list[Vacancy]
     early = _leave_out(moving, due)
     end_pairs(draft, {pod.name for pod in (*moving, *_list_wavering(draft))})
     going = _spare_last(draft, [*due, *select_replaced(draft, early)])
-    vacancies = [judge_loss(draft, pod.name, pod, NOTICED, Cause.TAKEN) for pod in going]
+    vacancies = [_judge_place(draft, pod) for pod in going]
     successors = find_successors(draft)
     for pod in going:
         _dismiss(draft, pod, successors.get(pod.name))
@@ -252,10 +253,18 @@ def _make_successors(
     pods = [pod for pod in alone if pod.uid in movable and _check_early(draft, pod)]
     if not pods:
         return
-    names = name_successors(draft, pods, lost)
+    names = name_successors(draft, map(partial(_judge_place, draft), pods), lost)
     who = name_some([pod.name for pod in pods])
     message = f"creating {name_some(names)}: once it is ready it takes the place of a worker whose "
     draft.tell("WorkersAdded", f"{message}node ends: {who}")
+
+
+def _judge_place(standing: Standing, pod: Pod) -> Vacancy:
+    """The place of one that is to leave. Where each who comes is told of an end it waits longer.
+
+    A policy of the namespace may say that of each pod, or whoever tells pods.
+    """
+    return judge_loss(standing, pod.name, pod, NOTICED, Cause.TOLD)
 
 
 def _check_early(draft: Draft, pod: Pod) -> bool:

@@ -57,17 +57,22 @@ def select_replaced(draft: Draft, workers: Iterable[Pod]) -> list[Pod]:
     return [] if draft.wait_out(first, TOGETHER) else ready
 
 
-def name_successors(draft: Draft, workers: Collection[Pod], lost: Iterable[Vacancy]) -> list[str]:
-    """Decide names for the successors of these; one in the place of one that was lost waits."""
+def name_successors(draft: Draft, places: Iterable[Vacancy], lost: Iterable[Vacancy]) -> list[str]:
+    """Decide names for successors in these places; one that takes that of a lost one waits, too."""
     waits = {vacancy.replaces: vacancy for vacancy in lost}
-    names = reserve_names(draft, len(workers))
-    for name, worker in zip(names, workers, strict=True):
-        record, vacancy = draft.find_record(name), waits.get(worker.name)
-        if record is None:
-            continue
-        if vacancy is not None:
-            record = replace(record, since=vacancy.since, retries=vacancy.retries)
-        draft.remember(replace(record, replaces=worker.name))
+    own = list(places)
+    names = reserve_names(draft, len(own))
+    for name, place in zip(names, own, strict=True):
+        record, vacancy = draft.find_record(name), waits.get(place.name, place)
+        if record is not None:
+            draft.remember(
+                replace(
+                    record,
+                    since=vacancy.since,
+                    retries=vacancy.retries,
+                    replaces=place.name,
+                )
+            )
     return list(names)
 
 

@@ -18,7 +18,7 @@ from et_operator.model.statuses import WorkerState
 from et_operator.model.texts import count, name_some
 from et_operator.planning.drafts import Draft
 from et_operator.planning.holding import check_state_stays
-from et_operator.planning.leaving import delete_pod, leave
+from et_operator.planning.leaving import leave, tell_replaced
 from et_operator.planning.ranking import rank_victims
 from et_operator.planning.replacing import Cause, Vacancy, judge_loss
 from et_operator.planning.standings import Standing
@@ -46,8 +46,7 @@ def delete_outdated_launcher(draft: Draft) -> list[Action]:
     pod = draft.view.launcher
     if pod is None or not draft.view.is_launcher_outdated or not _check_stuck(draft, pod):
         return []
-    draft.tell("LauncherReplaced", f"{pod.name} cannot start, and its template was edited")
-    return [delete_pod(pod)]
+    return [tell_replaced(draft, pod, "cannot start, and its template was edited")]
 
 
 def renew_workers(draft: Draft) -> list[Vacancy]:

@@ -32,11 +32,13 @@ class Cause(Enum):
     preemption, spot capacity that goes) and says nothing about the job. A node that refuses pods
     refuses the next one at once, so a place waits for it as for a worker that ends by itself. One
     in which a rank failed lived: its place waits as long, and that is no end before it was used.
+    Nor is that of one that was told to end: where each that comes is, they come once a minute.
     """
 
     TAKEN = 4
     REFUSED = HOPELESS
     RANK = 7
+    TOLD = 8
     ITSELF = 1_000
 
 

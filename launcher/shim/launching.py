@@ -1,7 +1,7 @@
 """PID 1 of the launcher's user container: runs the user's command when there are workers for it.
 
 It places the files that the command needs, waits for the broker's GO, starts the command in a
-session of its own, carries out scaling scripts meanwhile, passes signals on, and owns the end when
+session of its own, carries out scripts meanwhile, passes signals on, and owns the end when
 the pod's comes, with SIGTERM or whatever its image wants: horovodrun may never react to it
 (research: 10 s, its --elastic-timeout, or not at all).
 """
@@ -98,7 +98,9 @@ class Launcher:
         self._notice = NoticeFile(paths.notice)
         self._is_noticed = False
         """Whether we were told of a notice, of whichever pod of the job."""
-        self._scripts = Scripts(paths.results, environments.make_script_environment(environ))
+        env = environments.make_script_environment(environ)
+        self._scripts = tuple(Scripts(paths.results, env) for _ in range(2))
+        """Of scalings, and of the end of this pod: that waits for no other."""
         self._command: Optional[int] = None
         """The command's pid, once GO came."""
         self._start_at: Optional[float] = None
@@ -129,7 +131,8 @@ class Launcher:
     # ------------------------------------------------------------ what the clock asks for
 
     def _act(self, now: float) -> None:
-        self._scripts.act(now)
+        for scripts in self._scripts:
+            scripts.act(now)
         while self._ending and now >= self._ending[0][0]:
             self._signal_command(self._ending.pop(0)[1])
         if now >= self._mirror_at:
@@ -149,9 +152,11 @@ class Launcher:
         poll.register(self._signals, select.POLLIN)
         if self._line.is_open:
             poll.register(self._line.fd, self._line.events)
-        if self._scripts.fd >= 0:
-            poll.register(self._scripts.fd, select.POLLIN)
-        waits = [self._mirror_at - now, self._line.due_in(now), self._scripts.due_in(now)]
+        waits = [self._mirror_at - now, self._line.due_in(now)]
+        for scripts in self._scripts:
+            waits.append(scripts.due_in(now))
+            if scripts.fd >= 0:
+                poll.register(scripts.fd, select.POLLIN)
         waits.append(self._ending[0][0] - now if self._ending else None)
         waits.append(self._start_at - now if self._start_at is not None else None)
         waits.append(self._leave_at - now if self._leave_at is not None else None)
@@ -189,8 +194,10 @@ class Launcher:
                 self._on_signal(number, now, is_end=is_end)
         elif fd == self._line.fd:
             self._talk(now)
-        elif fd == self._scripts.fd:
-            self._scripts.read()
+        else:
+            for scripts in self._scripts:
+                if fd == scripts.fd:
+                    scripts.read()
 
     def _on_signal(self, number: int, now: float, *, is_end: bool) -> None:
         if number == signal.SIGCHLD:
@@ -222,7 +229,8 @@ class Launcher:
             if pid == self._command:
                 self._finish(code, now)
             elif not self.agents.reap(pid):
-                self._report_script(self._scripts.reap(pid, code), now)
+                for scripts in self._scripts:
+                    self._report_script(scripts, scripts.reap(pid, code), now)
 
     def _finish(self, code: int, now: float) -> None:
         """The command has ended, or could not be started."""
@@ -265,7 +273,9 @@ class Launcher:
         if frame.type == frames.GO:
             self._start(now)
         elif frame.type == frames.SCRIPT:
-            self._report_script(self._scripts.order(frames.decode_json(frame), now), now)
+            body = frames.decode_json(frame)
+            scripts = self._scripts[str(body.get("id")).startswith(names.NOTICE_ORDER)]
+            self._report_script(scripts, scripts.order(body, now), now)
         elif frame.type == frames.ATTACH:
             self._attach(frames.decode_json(frame))
         elif frame.type == frames.DETACH:
@@ -316,11 +326,13 @@ class Launcher:
         self.beginnings.expect(now)
         placing.compile_programs(self._paths.lib)
 
-    def _report_script(self, result: Optional[Dict[str, Any]], now: float) -> None:
+    def _report_script(
+        self, scripts: Scripts, result: Optional[Dict[str, Any]], now: float
+    ) -> None:
         # Unsent results are asked for again: the broker repeats its order after every LAUNCH.
         while result is not None:
             self._line.send(frames.encode_json(frames.SCRIPT_DONE, result), now)
-            result = self._scripts.start_next(now)
+            result = scripts.start_next(now)
 
 
 def _read_grace(environ: Mapping[str, str]) -> float:

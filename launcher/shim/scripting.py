@@ -1,4 +1,4 @@
-"""Scaling scripts: each order is carried out at most once, and its result is kept.
+"""Scripts in a launcher: each order is carried out at most once, and its result is kept.
 
 PID 1 of the launcher carries them out, with the rights of the user's container. Whether a scaling
 may have a script run was decided by the operator; that it is one for a shell is looked at here.

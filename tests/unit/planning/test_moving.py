@@ -18,9 +18,11 @@ from et_operator.model.admissions import Admission
 from et_operator.model.names import ANNOTATION_AVOIDS
 from et_operator.model.pods import Node, Pod
 from et_operator.model.scripts import NoticeScript
+from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import NoticePolicy, RestartPolicy, ScriptRight, StallPolicy
 from et_operator.model.statuses import Failures, ScalingKind
 from et_operator.planning.moving import QUICK
+from et_operator.planning.planner import plan
 from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling, make_template
 from tests.unit.planning.test_noticing import (
     AT_ONCE,
@@ -465,6 +467,22 @@ def test_one_that_finds_no_node_so_is_made_anew_and_may_go_anywhere() -> None:
     assert world.requeue_after is None
 
 
+def test_of_one_that_is_made_anew_it_is_told_once_however_often_its_deletion_is_refused() -> None:
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    end_launcher(world)
+    assert SECOND in world.pods
+    world.wait(200)
+    first = plan(world.snapshot(), world.now)
+    [delete] = [action for action in first.actions if isinstance(action, Delete)]
+    assert [event.reason for event in first.events] == ["LauncherReplaced"]
+    refusal = Refusal("no", 1, world.now, world.job.generation, SECOND, is_deletion=True)
+    world.refusals[delete.subject] = refusal
+    second = plan(world.snapshot(), world.now)
+    assert [event.reason for event in second.events] == ["WritesRefused"]
+
+
 @pytest.mark.parametrize("minutes", [-30, 30])
 def test_by_a_wrong_clock_it_has_its_time_to_find_one_as_well(minutes: int) -> None:
     world = start()
@@ -780,13 +798,104 @@ def test_a_script_may_have_the_command_save_and_end(code: int, *, has_answered: 
     assert find_orders(world) == []
 
 
-def test_after_it_what_the_command_does_in_a_launcher_that_stays_is_its_own() -> None:
+@pytest.mark.parametrize("seconds", [1, 59])
+def test_so_it_may_where_the_word_is_taken_back_meanwhile(seconds: int) -> None:
     world = start(notice_script=SCRIPT)
-    world.put(LAUNCHER, avoids="n2")
     say(world, "n2", leave_in(world, 300))
     world.settle()
+    say(world, "n2", None)
+    world.wait(seconds)
+    world.settle()
+    assert find_orders(world) == []
+    end_command(world, 0)
+    assert (world.status.epoch, world.phase()) == (2, "Restarting")
+
+
+def test_so_it_may_where_the_job_is_suspended_meanwhile() -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    world.edit(suspend=True)
+    world.step()
+    end_command(world, 0)
+    world.reap()
+    world.settle()
+    assert world.phase() == "Suspended"
+    world.edit(suspend=False)
+    world.wait(60)
+    world.settle()
+    assert (world.status.epoch, SECOND in world.pods) == (2, True)
+    world.run(SECOND, node="n3")
+    world.settle()
+    world.serve()
+    world.settle()
+    end_command(world, 0)
+    assert world.phase() == "Succeeded"
+
+
+def test_a_word_that_comes_and_goes_runs_it_once_while_it_has_its_time() -> None:
+    world = start(notice_script=SCRIPT)
+    word = leave_in(world, 300)
+    say(world, "n2", word)
+    world.settle()
+    [order] = find_orders(world)
+    for _ in range(5):
+        for notice in (None, word):
+            say(world, "n2", notice)
+            world.wait(5)
+            world.settle()
+    assert find_orders(world) == [order]
+    assert len(told(world, "NoticeScript")) == 1
     answer(world, 0)
-    assert not is_moved(world)
+    assert is_moved(world)
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_in_a_launcher_that_stays_it_has_its_time_and_then_all_is_the_commands_own(
+    *, answers: bool
+) -> None:
+    for seconds, phase in ((50, "Restarting"), (61, "Succeeded")):
+        world = start(notice_script=SCRIPT)
+        world.put(LAUNCHER, avoids="n2")
+        say(world, "n2", leave_in(world, 300))
+        world.settle()
+        if answers:
+            answer(world, 0)
+        world.wait(seconds)
+        world.settle()
+        assert not is_moved(world)
+        end_command(world, 0)
+        assert world.phase() == phase
+
+
+def test_of_a_script_that_has_ended_a_long_time_is_not_waited_for() -> None:
+    world = start(notice_script=replace(SCRIPT, timeout=timedelta(hours=1)))
+    world.put(LAUNCHER, avoids="n2")
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    answer(world, 1)
+    world.wait(600)
+    world.settle()
+    assert len(told(world, "ScriptFailed")) == 1
+    end_command(world, 0)
+    assert world.phase() == "Succeeded"
+
+
+def test_a_script_that_ends_each_launcher_that_stays_runs_in_four_in_a_row() -> None:
+    world = start(notice_script=SCRIPT)
+    for node in world.nodes:
+        say(world, node, AT_ONCE)
+    world.settle()
+    for number in range(QUICK + 1):
+        assert len(find_orders(world)) == 1
+        end_command(world, 0)
+        world.wait(10)
+        world.settle()
+        world.run(f"{LAUNCHER}-r{number + 1}", node="n2")
+        world.settle()
+        world.serve()
+        world.settle()
+    assert find_orders(world) == []
     end_command(world, 0)
     assert world.phase() == "Succeeded"
 
@@ -834,9 +943,9 @@ def test_two_words_run_it_once_and_one_that_is_taken_back_runs_no_more() -> None
     world.nodes["n2"] = Node("n2")
     world.settle()
     assert find_orders(world) == []
-    assert world.status.launcher_move is None
     world.wait(600)
     world.settle()
+    assert world.status.launcher_move is None
     assert not is_moved(world)
     say(world, "n2", leave_in(world, 120))
     world.settle()

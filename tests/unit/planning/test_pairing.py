@@ -268,6 +268,25 @@ def test_a_word_that_comes_and_goes_makes_one_successor_and_no_more() -> None:
     assert world.workers == ["job-worker-0", "job-worker-1", OLD]
 
 
+@pytest.mark.parametrize("seconds", [0, 300])
+def test_where_each_worker_that_comes_is_told_of_its_end_they_come_once_a_minute(
+    seconds: int,
+) -> None:
+    world = start()
+    end = world.now + timedelta(minutes=10)
+    while world.now < end:
+        moment = world.now + timedelta(seconds=seconds)
+        notice = Notice("it leaves", "annotation leaving-at", NoticeKind.FIRM, moment)
+        for name in world.workers:
+            if world.pods[name].notice is None:
+                world.put(name, notice=notice)
+        come(world)
+        world.reap()
+        world.wait(5)
+    assert world.status.last_worker_index <= 3 * 15
+    assert world.condition("WorkersFailing") is None
+
+
 def test_a_name_is_forgotten_where_nothing_was_made() -> None:
     world = start()
     say(world, "n2", 120)

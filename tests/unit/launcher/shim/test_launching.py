@@ -656,6 +656,20 @@ def test_of_a_file_that_is_no_shell_script_nothing_is_run_or_shown(
     assert not [word for word in text.split() if word in done["output"] and "#!" not in word]
 
 
+def test_the_script_of_the_pods_own_end_waits_for_none_of_a_scaling(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+):
+    saved, scaling, notice = (tmp_path / name for name in ("saved", "scale.sh", "save.sh"))
+    scaling.write_text(f"#!/bin/sh\nwhile ! test -e {saved}; do sleep 0.05; done; echo scaled")
+    notice.write_text(f"#!/bin/sh\ntouch {saved}; echo said")
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "uid-1", scaling)
+    order(peer, "notice/uid/2026-01-01T13:00:01Z", notice)
+    results = [peer.body(frames.SCRIPT_DONE) for _ in range(2)]
+    assert {result["output"] for result in results} == {"scaled\n", "said\n"}
+
+
 @pytest.mark.long
 def test_a_script_whose_time_is_over_is_ended_with_its_group(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
