@@ -32,8 +32,8 @@ MOST_PEERS = 32_768
 AGENT_HELD = 32 * MAX_PAYLOAD
 """Bytes queued for one agent: the SPAWNs of many slots, each with an environment."""
 AGENTS_HELD = 512 * 2**20
-"""The same of all agents together, twice what SPAWNs take (starts.KEPT): a shim may say anything
-any number of times, to agents that read none of it. Where most waits, that stream is ended."""
+"""Bytes queued for all agents together, twice what SPAWNs take (starts.KEPT): a shim may say
+anything any number of times, to agents that read none of it. Where most waits, that stream ends."""
 
 
 class Outbox:

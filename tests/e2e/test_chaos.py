@@ -12,9 +12,9 @@ from tests.chaos.nights import Night
 from tests.chaos.schedules import OWN
 from tests.e2e.world import RealWorld
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1000)]
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "300"))
 """No fault comes after them; the last round has its end."""
 PATIENCE = 180.0
 SEED = 344

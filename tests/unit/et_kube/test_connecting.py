@@ -6,6 +6,7 @@ import select
 import shutil
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,7 +131,16 @@ async def test_a_plugin_that_hangs_is_told_and_holds_nobody_for_ever(tmp_path: P
         end = os.pidfd_open(int(number.read_text()))
         await asyncio.to_thread(select.select, [end], [], [], 10)
         os.close(end)
-        await asyncio.sleep(0.01)
+    await forget_children()
+
+
+async def forget_children() -> None:
+    """Until the loop knows of all ends, and has closed what it had of them."""
+    for thread in threading.enumerate():
+        if "waitpid" in thread.name:
+            await asyncio.to_thread(thread.join, 10)
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_nor_one_that_hangs_later():
