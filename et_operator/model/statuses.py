@@ -192,9 +192,9 @@ class LauncherMove:
 
     `uid` is its pod, `epoch` its own, `reason` of which node, or of which pod, what is said and by
     which sign; `at` is when it was decided. None: it was not, but the job's script runs for that
-    in it, or has: since when it was to (`started`), for which `word`, with which `deadline`, and
-    its exit `code`, as far as it has ended. `row` is how many right before it were moved, all but
-    the first of them young.
+    in it, or has: since when it was to (`started`; as if sooner, of one that has ended with much of
+    its time left), for which `word`, with which `deadline`, and its exit `code`, as far as it has
+    ended. `row` is how many right before it were moved, all but the first of them young.
     """
 
     uid: str

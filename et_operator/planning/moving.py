@@ -59,7 +59,7 @@ def note_move(draft: Draft) -> None:
         draft.change(launcher_move=None)
     if pod is None or pod.epoch != epoch or pod.is_deleting:
         return
-    if _has_told_end(draft):
+    if _has_told_end(draft) or draft.view.is_gone(pod):
         return  # its pod ends by itself, and what ran in it tells by whose doing
     notice = _find_word(draft, pod)
     if notice is None:
@@ -71,7 +71,7 @@ def note_move(draft: Draft) -> None:
     if is_due and (move is None or move.at is None):
         _decide(draft, pod, notice)
     elif not is_due and move is not None and move.at is not None:
-        draft.change(launcher_move=replace(move, at=None) if move.started is not None else None)
+        draft.change(launcher_move=_undo(draft, move))
 
 
 def build_notice_orders(standing: Standing) -> tuple[ScriptOrder, ...]:
@@ -187,14 +187,18 @@ def _take_result(draft: Draft, move: LauncherMove, started: datetime, *, stays: 
     """Record how its script has ended.
 
     In a launcher that stays, when its time is over, whatever came: until then the command may end
-    for what it was told. Nobody saves for ten minutes once the script itself has ended.
+    for what it was told. Nobody saves for more than ten minutes once the script itself has ended.
     """
     report = draft.view.report
     result = report.scripts.get(_build_order_id(move)) if report is not None else None
-    end = _find_script_end(draft, started)
-    if result is not None:
-        end = min(end, started + AHEAD)
-    if not check_come(draft, end) if stays else result is None:
+    if stays:
+        spare = _find_script_end(draft, started) - draft.now - AHEAD
+        if result is not None and spare > timedelta():
+            started -= spare  # nothing else remembers since when its end is known
+            draft.change(launcher_move=replace(move, started=started))
+        if not check_come(draft, _find_script_end(draft, started)):
+            return
+    elif result is None:
         return
     code = TIMED_OUT if result is None or result.code is None else result.code
     draft.change(launcher_move=replace(move, code=code))
@@ -209,11 +213,20 @@ def _take_back(draft: Draft, pod: Pod) -> None:
     move = _find_own(draft, pod)
     if move is None:
         return
-    started = move.started if move.code is None else None
+    is_decided = move.at is not None
+    started = move.started if is_decided or move.code is None else None
     if started is None or check_come(draft, _find_script_end(draft, started)):
         draft.change(launcher_move=None)
-    elif move.at is not None:
-        draft.change(launcher_move=replace(move, at=None))
+    elif is_decided:
+        draft.change(launcher_move=_undo(draft, move))
+
+
+def _undo(standing: Standing, move: LauncherMove) -> LauncherMove | None:
+    """It is to stay after all, and was not deleted; what its script was for may still end it."""
+    if move.started is None:
+        return None
+    is_over = standing.now >= _find_script_end(standing, move.started)
+    return replace(move, at=None, code=move.code if is_over else None)
 
 
 def _find_script_end(standing: Standing, started: datetime) -> datetime:

@@ -16,7 +16,7 @@ from et_kube.resources import CONFIG_MAPS, Json
 from et_operator.model.actions import Delete
 from et_operator.model.admissions import Admission
 from et_operator.model.names import ANNOTATION_AVOIDS
-from et_operator.model.pods import Node, Pod
+from et_operator.model.pods import Node, Pod, Termination
 from et_operator.model.scripts import NoticeScript
 from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import NoticePolicy, RestartPolicy, ScriptRight, StallPolicy
@@ -879,6 +879,71 @@ def test_of_a_script_that_has_ended_a_long_time_is_not_waited_for() -> None:
     assert len(told(world, "ScriptFailed")) == 1
     end_command(world, 0)
     assert world.phase() == "Succeeded"
+
+
+def test_a_script_of_half_an_hour_may_have_the_command_end_when_it_ends_itself() -> None:
+    """In a launcher that stays; the command ends within seconds, and is asked for no sooner."""
+    for seconds, phase in ((5, "Restarting"), (599, "Restarting"), (600, "Succeeded")):
+        world = start(notice_script=replace(SCRIPT, timeout=timedelta(hours=1)))
+        world.put(LAUNCHER, avoids="n2")
+        say(world, "n2", AT_ONCE)
+        world.settle()
+        for _ in range(30):
+            world.wait(60)
+            world.settle()
+        answer(world, 0)
+        world.wait(seconds)
+        world.settle()
+        end_command(world, 0)
+        assert world.phase() == phase
+
+
+@pytest.mark.parametrize("is_taken_back", [False, True])
+def test_so_it_may_where_the_launcher_is_to_stay_just_as_it_was_to_end(
+    *, is_taken_back: bool
+) -> None:
+    world = start(notice_script=SCRIPT)
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    decide_end(world)
+    for node in world.nodes if not is_taken_back else ["n2"]:
+        say(world, node, None if is_taken_back else AT_ONCE)
+    world.settle()
+    assert not is_moved(world)
+    end_command(world, 0)
+    assert (world.status.epoch, world.phase()) == (2, "Restarting")
+
+
+@pytest.mark.parametrize("seconds", [1, 69])
+def test_so_it_may_where_its_end_is_seen_before_its_broker_is_heard(seconds: int) -> None:
+    world = start(notice_script=SCRIPT)
+    if seconds > 1:
+        world.put(LAUNCHER, avoids="n2")
+    say(world, "n2", leave_in(world, 300))
+    world.settle()
+    world.wait(seconds)
+    if seconds == 1:
+        decide_end(world)
+    end = Termination(0, "Completed", finished=world.now)
+    world.put(LAUNCHER, is_container_running=False, termination=end)
+    world.settle()
+    world.wait(2)
+    world.settle()
+    assert world.report is not None
+    world.report = replace(world.report, ended=0, is_told_to_end=False)
+    world.settle()
+    assert (world.status.epoch, world.phase()) == (2, "Restarting")
+
+
+def decide_end(world: ModelWorld) -> None:
+    """Its script has ended, and so is the launcher to; it is not told yet."""
+    [order] = find_orders(world)
+    assert world.report is not None
+    world.report = replace(world.report, scripts={order.id: ScriptResult(0, "")})
+    world.step()
+    assert world.status.launcher_move is not None
+    assert world.status.launcher_move.at is not None
+    assert not is_moved(world)
 
 
 def test_a_script_that_ends_each_launcher_that_stays_runs_in_four_in_a_row() -> None:
