@@ -17,6 +17,8 @@ from tests.e2e.histories import History, find_breaches
 from tests.e2e.pools import Pool
 from tests.e2e.world import LOGS, RealWorld
 
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
 FAILURE = Path(os.environ.get("FAILURE_DIR", "out/failure"))
 
 
@@ -25,6 +27,13 @@ def world(request: pytest.FixtureRequest) -> Iterator[RealWorld]:
     """An empty namespace of its own."""
     with open_world(request) as world:
         yield world
+
+
+@pytest.fixture
+def restricted(world: RealWorld) -> RealWorld:
+    """One that takes no pod below Pod Security `restricted`."""
+    world.core.patch_namespace(world.namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
+    return world
 
 
 @pytest.fixture

@@ -21,14 +21,6 @@ HARDENED = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-ENFORCE = "pod-security.kubernetes.io/enforce"
-
-
-@pytest.fixture
-def restricted(world: RealWorld) -> RealWorld:
-    """A namespace that takes no pod below `restricted`."""
-    world.core.patch_namespace(world.namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
-    return world
 
 
 @pytest.mark.point("hardened")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.faults import find_parent, find_processes, get_spec, kill
+from tests.e2e.test_hardening import harden
 from tests.e2e.world import RealWorld, build_job, train
 
 pytestmark = pytest.mark.cluster
@@ -17,6 +18,7 @@ STEPS = """
 import os, time
 import torch, horovod.torch as hvd
 from horovod.common.basics import HorovodBasics
+from horovod.common.elastic import ObjectState, run_fn
 
 torch.set_num_threads(1)
 hvd.init()
@@ -24,8 +26,7 @@ print("rank", hvd.rank(), hasattr(HorovodBasics.init, "__wrapped__"), os.environ
       flush=True)
 much = torch.ones(2000000)
 
-@hvd.elastic.run
-def run(state):
+def train(state):
     while state.step < 100000:
         hvd.allreduce(much, name="much")
         state.step += 1
@@ -34,9 +35,17 @@ def run(state):
         if state.step % 5 == 0:
             state.commit()
 
-run(hvd.elastic.TorchState(step=0))
+def reset():
+    hvd.shutdown()
+    hvd.init()
+
 """
 """Each step is its allreduce: whoever is lost is lost in the middle of one."""
+OF_TORCH = "hvd.elastic.run(train)(hvd.elastic.TorchState(step=0))"
+OF_ALL = """
+run_fn(train, reset)(ObjectState(bcast_object=hvd.broadcast_object, get_rank=hvd.rank, step=0))
+"""
+"""The base of all elastic states, as those of TensorFlow and Keras use it (not installed here)."""
 FEW = 60
 """Seconds, with those that a new worker's imports take on a busy machine: the others wait for it.
 
@@ -44,10 +53,10 @@ Without us it is Gloo's time-out, 120 s."""
 _TIME = re.compile(r"step=\d+ .* t=([\d.]+)$", re.MULTILINE)
 
 
-def build_ring(name: str) -> dict[str, Any]:
+def build_ring(name: str, state: str = OF_TORCH) -> dict[str, Any]:
     """A job of three workers that are in an allreduce at any time."""
     command = train(np=3)
-    command[command.index("/examples/horovod-torch/train.py") :] = ["-c", STEPS]
+    command[command.index("/examples/horovod-torch/train.py") :] = ["-c", STEPS + state]
     return build_job(name, command=command, workers=3)
 
 
@@ -74,11 +83,23 @@ def read_ranks(world: RealWorld) -> list[tuple[str, str]]:
 
 
 @pytest.mark.point("broken-ring")
-@pytest.mark.parametrize("rank", [0, 1])
 def test_a_worker_that_is_killed_in_the_middle_of_a_step_costs_the_others_seconds(
-    world: RealWorld, rank: int
+    world: RealWorld,
 ) -> None:
-    job = build_ring("broken")
+    kill_one(world, build_ring("broken"), 0)
+
+
+@pytest.mark.point("broken-ring")
+def test_so_it_does_without_root_under_restricted_with_the_base_of_all_elastic_states(
+    restricted: RealWorld,
+) -> None:
+    job = build_ring("broken", OF_ALL)
+    harden(job)
+    kill_one(restricted, job, 1)
+
+
+def kill_one(world: RealWorld, job: dict[str, Any], rank: int) -> None:
+    """The worker of that rank is killed; all train on, and another one with them."""
     get_spec(job, "worker")["containers"][0]["env"].append({"name": "PYTHONPATH", "value": "/libs"})
     world.create(job)
     wait_until_it_trains(world, "broken")
