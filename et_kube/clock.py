@@ -70,15 +70,23 @@ class ServerClock(SystemClock):
 
 
 class ComparedClock(SystemClock):
-    """The machine's clocks, and how far from the API server's they are, as it was heard last.
+    """The machine's clocks, and how far from the API server's they are.
 
-    Attributes:
-        apart: that; nothing until the server has been heard.
+    The server's time is the moment that it said last, and what has passed since: who sets this
+    machine's clock is noticed before the next answer.
     """
 
     def __init__(self) -> None:
-        self.apart = timedelta()
+        self._heard: tuple[datetime, float] | None = None
+
+    @property
+    def apart(self) -> timedelta:
+        """How far, without a sign; nothing until the server has been heard."""
+        if self._heard is None:
+            return timedelta()
+        moment, at = self._heard
+        return abs(moment + timedelta(seconds=self.monotonic() - at) - self.now())
 
     def hear(self, moment: datetime) -> None:
         """The server has just said, in whole seconds, that it is this moment."""
-        self.apart = abs(moment - self.now())
+        self._heard = moment, self.monotonic()

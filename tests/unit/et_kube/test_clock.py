@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -33,3 +33,16 @@ def test_how_far_this_machines_clock_is_from_the_servers(minutes: int):
     clock.hear(own.now() + timedelta(minutes=minutes))
     assert abs(clock.apart - timedelta(minutes=abs(minutes))) < CLOSE
     assert abs(clock.now() - own.now()) < CLOSE, "it is this machine's all the same"
+
+
+def test_a_clock_that_is_set_is_apart_before_the_server_is_heard_again():
+    class Set(ComparedClock):
+        by = timedelta()
+
+        def now(self) -> datetime:
+            return super().now() + self.by
+
+    clock = Set()
+    clock.hear(SystemClock().now())
+    clock.by = timedelta(minutes=20)
+    assert abs(clock.apart - clock.by) < CLOSE
