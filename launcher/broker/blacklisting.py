@@ -37,6 +37,8 @@ IDLE_SECONDS = 10.0
 """Horovod ends the siblings of a failed rank one after the other, and a host with a time-out of its
 own (--blacklist-cooldown-range) may be used again."""
 
+_UNKNOWN = -1
+"""Number of the newest session when a rank failed, where another broker saw that."""
 READS = 5
 """Of the list within that time: who was away for all of it, with us, has seen nothing."""
 
@@ -60,16 +62,35 @@ class Blacklist:
         hosts: the members, and who is not listed any more.
         ledger: where it is reported.
         relay: what runs.
+        failed: what the broker before us knew, see `failed`.
+        claimed_by: until then what ran beside those comes back; nothing is concluded before.
     """
 
-    def __init__(self, hosts: HostList, ledger: Ledger, relay: Relay) -> None:
+    def __init__(
+        self,
+        hosts: HostList,
+        ledger: Ledger,
+        relay: Relay,
+        *,
+        failed: Mapping[str, int],
+        claimed_by: float,
+    ) -> None:
         self._hosts = hosts
         self._ledger = ledger
         self._relay = relay
-        self._failures: dict[str, _Failure] = {}
+        self._failures = {uid: _Failure(code, _UNKNOWN) for uid, code in failed.items()}
+        self._claimed_by = claimed_by if failed else 0.0
         self._has_asked = False
         self.done: set[str] = set()
         """Uids of workers in which a rank has ended with 0, untold, since any was started."""
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Uids of workers in which a rank has failed of which nothing is certain yet, and its code.
+
+        The next broker must know of them: horovodrun has been told, and tells nobody.
+        """
+        return {uid: failure.code for uid, failure in self._failures.items()}
 
     def note_end(self, session: Session, code: int, newest: int) -> None:
         """This session has ended, not before the one with the number `newest` had begun.
@@ -99,8 +120,9 @@ class Blacklist:
         has_asked, self._has_asked = self._has_asked, False
         if used_up := self._ledger.report.used_up:
             self._ledger.use_again({uid for uid in used_up if self._relay.is_busy(uid)})
-        if not self._failures:
+        if not self._failures or now < self._claimed_by:
             return
+        self._date_failures()
         eldest = _find_eldest(filter(_may_train, sessions))
         if not eldest:
             self._end_training()
@@ -120,6 +142,12 @@ class Blacklist:
         if not session.blacklists or self.done or uid in self._failures:
             return
         self._failures[uid] = _Failure(code, newest)
+
+    def _date_failures(self) -> None:
+        """Whoever has come back by now ran beside a rank whose failure another broker saw."""
+        for failure in self._failures.values():
+            if failure.newest == _UNKNOWN:
+                failure.newest = self._relay.newest
 
     def _end_training(self) -> None:
         """No host is given up for good: the next horovodrun knows of none.

@@ -41,7 +41,7 @@ from launcher.broker.memories import Identity, Memory
 from launcher.broker.notices import Notices
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
-from launcher.broker.relaying import Relay, Wire
+from launcher.broker.relaying import CLAIM_SECONDS, Relay, Wire
 from launcher.broker.rings import Rings
 from launcher.broker.sessions import Session, count_ranks
 from launcher.broker.sights import Lookout
@@ -111,7 +111,13 @@ class Broker:
         self._listed = memory.hosts.listed
         self._has_begun = memory.has_begun
         self._lookout = Lookout(self.hosts, self.ledger, self._relay, self.connected)
-        self._blacklist = Blacklist(self.hosts, self.ledger, self._relay)
+        self._blacklist = Blacklist(
+            self.hosts,
+            self.ledger,
+            self._relay,
+            failed=memory.failed,
+            claimed_by=now + CLAIM_SECONDS,
+        )
         self._idleness = Idleness()
         self._rings = Rings()
         self._graces = Graces(wire)
@@ -432,6 +438,7 @@ class Broker:
             nudges=self._nudging.number,
             is_nudging=self._nudging.is_shown,
             has_begun=self._has_begun,
+            failed=self._blacklist.failed,
         )
         if memory != self._kept:
             self._kept = memory

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ class Memory:
     """The last of them is on the list."""
     has_begun: bool = False
     """The user's command has started a rank."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """Workers in which a rank has failed, see blacklisting.Blacklist."""
 
 
 def recall(path: Path, identity: Identity) -> Memory:
@@ -105,6 +108,7 @@ def encode_memory(memory: Memory) -> str:
         "nudges": memory.nudges,
         "isNudging": memory.is_nudging,
         "hasBegun": memory.has_begun,
+        "failed": dict(memory.failed),
     }
     return json.dumps(body)
 
@@ -133,6 +137,7 @@ def decode_memory(text: str) -> Memory:
             nudges=read_count(body["nudges"]),
             is_nudging=bool(body["isNudging"]),
             has_begun=bool(body.get("hasBegun", report.exits)),
+            failed={str(u): read_count(code) for u, code in body.get("failed", {}).items()},
         )
     except MALFORMED as error:
         raise InvalidDocument(f"memory: {type(error).__name__}: {error}") from error

@@ -10,6 +10,7 @@ from et_contract import frames
 from et_contract.documents import MemberState, Report, SessionExit
 from launcher.broker.bodies import KnownSession
 from launcher.broker.memories import Memory
+from launcher.broker.relaying import CLAIM_SECONDS
 from tests.unit.launcher.broker.test_brokering import (
     ACTIVE,
     DRAINING,
@@ -341,6 +342,43 @@ def test_the_next_broker_takes_it_back_of_whom_it_finds_at_work():
     end(before, 1, 137)
     read(before)
     rig = resume(before, (0, 1))
+    assert rig.report.used_up == {}
+
+
+def test_the_next_broker_knows_of_a_rank_that_has_failed_just_before():
+    before = make_trained()
+    end(before, 1, 137)
+    rig = resume(before, (0, 2))
+    rig.welcome(1)
+    read(rig, int(CLAIM_SECONDS) - 1)
+    assert rig.report.used_up == {}, "who trains on may still come back"
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
+def test_it_takes_nobody_for_used_up_whose_training_has_ended_meanwhile():
+    before = make_trained()
+    end(before, 1, 137)
+    rig = resume(before, ())
+    for index in range(3):
+        rig.welcome(index)
+    read(rig, int(CLAIM_SECONDS) + 1)
+    for index in (0, 2):
+        start(rig, index, 1)  # the next one trains without it for a while
+    read(rig)
+    assert rig.report.used_up == {}
+    assert rig.kept is not None
+    assert rig.kept.failed == {}
+
+
+def test_nor_one_in_which_ranks_are_started_again():
+    before = make_trained()
+    end(before, 1, 137)
+    rig = resume(before, (0, 2))
+    rig.welcome(1)
+    start(rig, 1, 1)
+    end(rig, 1, 0, slot=1)
+    read(rig, int(CLAIM_SECONDS) + 15)
     assert rig.report.used_up == {}
 
 

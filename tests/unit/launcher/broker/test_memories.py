@@ -58,6 +58,7 @@ codes = st.dictionaries(texts, st.integers(0, 255), max_size=3)
         told=uids,
         nudges=counts,
         has_begun=st.booleans(),
+        failed=codes,
     )
 )
 def test_memory_survives_the_file(memory: Memory):
