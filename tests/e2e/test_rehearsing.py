@@ -54,7 +54,7 @@ def test_what_a_loss_costs_is_said_before_the_night(world: RealWorld, tmp_path: 
     killed = rehearse(person, "--kind", "kill")
     repeated = count_repeats(world)
     assert f"{JOB}-worker-1 is killed" in killed
-    assert re.search(r"^  no step for [\d.]+ s", killed, re.MULTILINE), killed
+    assert re.search(r"^  no (step for [\d.]+ s|pause: )", killed, re.MULTILINE), killed
     assert f"with {JOB}-worker-2 in its place" in killed
     assert "  2 hosts again " in killed
     words = f"{repeated} step{'s' if repeated > 1 else ''}" if repeated else "no step"
