@@ -222,7 +222,7 @@ def _take_back(draft: Draft, pod: Pod) -> None:
 
 
 def _undo(standing: Standing, move: LauncherMove) -> LauncherMove | None:
-    """It is to stay after all, and was not deleted; what its script was for may still end it."""
+    """A launcher that stays after all, and was not deleted: its script may still have it end."""
     if move.started is None:
         return None
     is_over = standing.now >= _find_script_end(standing, move.started)
