@@ -128,12 +128,17 @@ def describe(moves: dict[int, list[Move]]) -> Finding:
                 Goal(f"{lead} s ahead: rings built anew", rings, 1, ""),
                 Goal(f"{lead} s ahead: ranks that train", fewest, WORKERS, "", is_floor=True),
             ]
+    halved = (
+        "A worker leaves 20 s before its end where no drain of its job was seen yet, so with 30 s "
+        "its successor has 10 s to be ready; where it is not, the worker leaves first: two rings, "
+        "and one rank less between them."
+    )
     note = (
         "Half of twenty workers at once is a matter of the planner alone: they change places in "
         "one change of the list, where two were the goal "
         "(`tests/unit/planning/test_pairing.py::test_half_of_twenty_change_places_at_once`)."
     )
-    return Finding(tuple(series), tuple(goals), (note,))
+    return Finding(tuple(series), tuple(goals), (halved, note))
 
 
 _AHEAD = ", ".join(map(str, LEADS))
