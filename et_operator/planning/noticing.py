@@ -208,12 +208,12 @@ def _list_movable(standing: Standing) -> Iterator[Pod]:
 
 def _list_wavering(draft: Draft) -> Iterator[Pod]:
     """Workers with a successor of which it was said until just now that they end."""
-    withdrawn = [record for record in draft.decided.notices if record.withdrawn is not None]
-    successors = find_successors(draft) if withdrawn else {}
-    for pod in draft.select_roster() if successors else ():
+    successors = find_successors(draft)
+    for pod in (pod for pod in draft.select_roster() if pod.name in successors):
         places = {(pod.node or "", ""), ("", pod.uid)}
-        times = [r.withdrawn for r in withdrawn if r.withdrawn and (r.node, r.uid) in places]
-        if pod.name in successors and draft.wait_out(max(times, default=None), WAVERING):
+        noted = (r for r in draft.decided.notices if (r.node, r.uid) in places)
+        last = max((r.withdrawn for r in noted if r.withdrawn is not None), default=None)
+        if draft.wait_out(last, WAVERING):
             yield pod
 
 

@@ -37,10 +37,10 @@ IDLE_SECONDS = 10.0
 """Horovod ends the siblings of a failed rank one after the other, and a host with a time-out of its
 own (--blacklist-cooldown-range) may be used again."""
 
-_UNKNOWN = -1
-"""Number of the newest session when a rank failed, where another broker saw that."""
 READS = 5
 """Of the list within that time: who was away for all of it, with us, has seen nothing."""
+_UNKNOWN = -1
+"""Number of the newest session when a rank failed, where another broker saw that."""
 
 
 @dataclass(slots=True)
