@@ -111,6 +111,8 @@ class Broker:
         self._listed = memory.hosts.listed
         self._has_begun = memory.has_begun
         self._lookout = Lookout(self.hosts, self.ledger, self._relay, self.connected)
+        if self._has_begun:  # the broker before us may have heard a start just now
+            self._lookout.pace.note_start(now)
         self._blacklist = Blacklist(
             self.hosts,
             self.ledger,
@@ -241,6 +243,7 @@ class Broker:
         running = self._relay.find_running()
         ranks = count_ranks(running)
         self._note_ranks(ranks)
+        self._lookout.note_ranks(ranks)
         is_heard = self._has_begun and self.ledger.report.ended is None
         idle_since = self.hosts.last_idle_read(ranks) if is_heard else None
         self._nudging.advance(idle_since, now)
@@ -316,6 +319,7 @@ class Broker:
         if self.hosts.is_of_command(nonce):
             self._pulse.beat(self._relay.find_running(), self._now)
             self._blacklist.note_read()
+            self._lookout.pace.note_read(self._now)
         self._keep()
         if self._text is None:
             # The reader goes on with the file, or waits.
@@ -393,6 +397,7 @@ class Broker:
     def _note_spawn(self, uid: str, ranks: int) -> None:
         if ranks:
             self._note_ranks([uid])
+            self._lookout.pace.note_start(self._now)
             self._blacklist.note_start(uid)
         if self._tells(ranks):
             self._departures.note_spawn(uid, self._now)
@@ -417,6 +422,7 @@ class Broker:
         if config is None:
             return
         self._relay.forget(self.hosts.forget())
+        self._lookout.forget(self.hosts.members)
         self.ledger.keep_only(self.hosts.members, (order.id for order in config.scripts))
 
     def _follow_list(self) -> None:

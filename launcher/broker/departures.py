@@ -5,7 +5,8 @@ list just before the host was taken off, and be starting processes there still. 
 closed refuses them, which horovodrun takes for a failed worker. So the agent is asked at once only
 when nothing can be under way any more; otherwise after two reads of the shorter list and what the
 starts need: time, and further reads, for a read costs horovodrun what a start costs and becomes
-slow where starts do.
+slow where starts do. Where a slot of the worker has had no rank yet, one may be under way since
+others were started: then it has more time, by what the first start has taken.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -29,6 +30,9 @@ MORE_READS = 8
 FIRST_START_SECONDS = 60.0
 """The wait while the user's command has not started anything: between its first list and first
 process may lie imports, on a machine on which everybody imports."""
+LATE_SECONDS = 10.0
+"""At least so long after the last start of a rank another one of the same moment may come, on a
+host on which none was seen yet: on a busy machine one interpreter is ready long before the next."""
 GONE_SECONDS = 8.0
 """At the latest then, the shims of a pod that is gone stop waiting."""
 
@@ -94,6 +98,41 @@ class Sight:
     """Slots of the job, as horovodrun knows it, that have no process (yet)."""
     has_begun: bool = True
     """The user's command has started a rank somewhere."""
+    late_from: float | None = None
+    """When a rank was last started anywhere, where a slot of this member has had none yet."""
+    lag: float = LATE_SECONDS
+    """Seconds from then in which it may still come, see Pace."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long horovodrun needs for a start, as its first one shows.
+
+    It starts all ranks of one moment at once, each by interpreters of its own, which share the
+    machine with one another: who is last needs no more than a few times what the first has needed.
+    """
+
+    read_at: float | None = None
+    """When the user's command first read the list."""
+    first: float | None = None
+    """Seconds from then to its first start."""
+    last_at: float | None = None
+    """When it last started a rank."""
+
+    def note_read(self, now: float) -> None:
+        """The user's command has read the list."""
+        self.read_at = now if self.read_at is None else self.read_at
+
+    def note_start(self, now: float) -> None:
+        """The SPAWN of a rank went to an agent."""
+        if self.last_at is None and self.read_at is not None:
+            self.first = now - self.read_at
+        self.last_at = now
+
+    @property
+    def lag(self) -> float:
+        """Seconds by which a start may come after the last one."""
+        return min(max(LATE_SECONDS, 2 * (self.first or 0.0)), FIRST_START_SECONDS)
 
 
 @dataclass(slots=True)
@@ -136,7 +175,10 @@ class Departure:
         since = max(self.served_at, self.spawned_at or 0.0)
         if not sight.has_begun:
             return since + FIRST_START_SECONDS
-        return since + SETTLE_SECONDS + START_SECONDS * sight.starting
+        settled = since + SETTLE_SECONDS + START_SECONDS * sight.starting
+        if sight.late_from is None:
+            return settled
+        return max(settled, max(since, sight.late_from) + sight.lag)
 
 
 @dataclass(slots=True)

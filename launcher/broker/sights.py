@@ -6,10 +6,11 @@ in departures.py, for which it is looked up here.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
 
 from et_contract.documents import MemberState
-from launcher.broker.departures import Sight
+from launcher.broker.departures import Pace, Sight
 from launcher.broker.facts import Ledger
 from launcher.broker.hosts import HostList
 from launcher.broker.relaying import Relay
@@ -33,6 +34,18 @@ class Lookout:
         self._ledger = ledger
         self._relay = relay
         self._connected = connected
+        self._most: Counter[str] = Counter()
+        """By uid, the most ranks that have run there at once."""
+        self.pace = Pace()
+
+    def note_ranks(self, ranks: Mapping[str, int]) -> None:
+        """By uid, the ranks that run now."""
+        for uid, count in ranks.items():
+            self._most[uid] = max(self._most[uid], count)
+
+    def forget(self, known: Container[str]) -> None:
+        """Nobody speaks of any pod that is not `known`."""
+        self._most = Counter({uid: most for uid, most in self._most.items() if uid in known})
 
     def look(self, *, has_begun: bool) -> Iterator[tuple[str, Sight]]:
         """What each member that drains and has not closed looks like, by uid."""
@@ -42,7 +55,19 @@ class Lookout:
         for uid in uids:
             was_offered = self._hosts.was_offered(uid)
             is_claimed = self._relay.is_busy(uid)
-            yield uid, Sight(uid in self._connected, was_offered, is_claimed, starting, has_begun)
+            is_tried = self._most[uid] >= self._hosts.members[uid].slots
+            yield (
+                uid,
+                Sight(
+                    uid in self._connected,
+                    was_offered,
+                    is_claimed,
+                    starting,
+                    has_begun,
+                    late_from=None if is_tried else self.pace.last_at,
+                    lag=self.pace.lag,
+                ),
+            )
 
     def _count_starting(self) -> int:
         """Slots of the job, as horovodrun knows it, that have no process (yet)."""

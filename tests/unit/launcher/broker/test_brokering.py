@@ -369,8 +369,32 @@ def test_nothing_is_asked_on_time_alone_before_the_command_has_started_anything(
         rig.read()
     rig.wait(30.0)
     assert rig.asked() == []
+
+
+def test_who_is_last_of_those_that_are_started_at_once_is_not_refused():
+    rig = make_told()
+    rig.configure({1: DRAINING})
+    for _ in range(9):
+        rig.read()
+    rig.wait(8.0)
     rig.peer(30, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
-    rig.wait(0.0)
+    rig.wait(15.9)
+    assert rig.asked() == []
+    rig.peer(31, frames.SPAWN, b"b" * 16, host="job-worker-1", command="train", ranks=1)
+    assert ("uid-1", "SPAWN") in rig.agents
+
+
+def test_who_was_not_started_with_the_others_is_asked_after_twice_what_the_first_has_needed():
+    rig = make_told()
+    rig.configure({1: DRAINING})
+    for _ in range(9):
+        rig.read()
+    rig.wait(8.0)
+    rig.peer(30, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    rig.hear(0, frames.SPAWNED, A, pid=1, instance="i")
+    rig.wait(15.9)
+    assert rig.asked() == []
+    rig.wait(0.2)
     assert rig.asked() == ["uid-1"]
 
 

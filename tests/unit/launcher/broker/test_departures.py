@@ -21,6 +21,7 @@ from launcher.broker.departures import (
     STAYING,
     Departure,
     Departures,
+    Pace,
     Sight,
     Step,
 )
@@ -82,6 +83,33 @@ def test_each_slot_that_may_be_starting_asks_for_a_further_read_and_more_time():
 def test_before_anything_was_started_a_minute_goes_by():
     sight = replace(SIGHT, has_begun=False)
     assert make_draining(reads=9, served_at=10.0).due(sight) == 70.0
+
+
+def test_where_no_rank_was_seen_yet_one_may_come_later_than_those_that_were():
+    drain = make_draining(reads=10, served_at=10.0)
+    assert drain.due(replace(SIGHT, late_from=5.0)) == 20.0
+    assert drain.due(replace(SIGHT, late_from=11.0)) == 21.0
+    assert drain.due(replace(SIGHT, late_from=11.0, lag=30.0)) == 41.0
+    assert drain.due(replace(SIGHT, late_from=5.0, starting=60)) == 25.0
+
+
+@pytest.mark.parametrize(("first", "lag"), [(1.0, 10.0), (9.0, 18.0), (40.0, 60.0)])
+def test_the_first_start_shows_how_late_others_may_be(first: float, lag: float):
+    pace = Pace()
+    pace.note_read(100.0)
+    pace.note_read(101.0)
+    pace.note_start(100.0 + first)
+    assert pace.lag == lag
+    pace.note_start(500.0)
+    assert (pace.lag, pace.last_at) == (lag, 500.0)
+
+
+def test_without_a_read_before_it_a_start_shows_nothing():
+    pace = Pace()
+    pace.note_start(100.0)
+    pace.note_read(101.0)
+    pace.note_start(190.0)
+    assert pace.lag == 10.0
 
 
 def test_the_end_of_a_session_after_the_read_needs_no_waiting():
