@@ -436,6 +436,27 @@ def test_nor_where_a_worker_that_failed_by_itself_is_what_it_waits_for() -> None
     check(world, is_excused=False)
 
 
+def test_a_place_whose_worker_was_used_up_counts_until_another_one_is_there() -> None:
+    world = ModelWorld(make_job(5, command_least=5))
+    world.start()
+    assert world.report is not None
+    world.add(make_scaling(ScalingKind.IN, "less", pod_names=("job-worker-3",)))
+    used = world.pods["job-worker-4"]
+    world.report = replace(world.report, used_up={used.uid: 137})
+    world.settle()
+    world.delete(used.name)
+    world.reap()
+    world.settle()
+    world.wait(1800)
+    world.settle()
+    world.delete("job-worker-1")
+    world.settle()
+    world.reap()
+    world.settle()
+    give_up(world, after=1800 + 640)
+    check(world, is_excused=True)
+
+
 def test_nor_the_end_of_the_next_launcher() -> None:
     world = lose("job-worker-1")
     give_up(world, after=640)
