@@ -18,7 +18,7 @@ from benchmarks.apis import build_path, wait_for
 from benchmarks.trainings import PATIENCE, Training
 from devcluster import faults
 from devcluster.certificates import INSIDE
-from devcluster.cgroups import list_processes
+from devcluster.cgroups import find_parent, list_processes
 from devcluster.settings import Cluster
 
 HUNGER = "hunger"
@@ -61,11 +61,6 @@ def find_ranks(cluster: Cluster, uid: str) -> list[int]:
     if not found:
         raise RuntimeError(f"no ranks in the pod {uid}")
     return sorted(found, key=lambda pid: _read_place(pid) or 0)
-
-
-def find_parent(pid: int) -> int:
-    """Who started this process; of PID 1 of a container that is its containerd-shim."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @contextmanager

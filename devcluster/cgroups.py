@@ -58,6 +58,11 @@ def list_processes(cluster: Cluster, group: str = "") -> list[int]:
     return pids
 
 
+def find_parent(pid: int) -> int:
+    """Return who started this process: of a container's first one that is its containerd-shim."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def kill_processes(cluster: Cluster, group: str = "") -> None:
     """End every process of the cluster, or of one of its groups, and wait until they are gone."""
 

@@ -98,38 +98,41 @@ KINDS = (
     Kind("pair", "PID 1 killed, 3 x 2 ranks", OTHERS, kill_worker, slots=2),
 )
 DRAWN = {"PID 1 killed", "containerd-shim killed"}
-"""What is in the picture beside the one that waits: more lines nobody tells apart."""
+DRAWN_WAIT = "PID 1 killed"
+"""What is in the picture: more lines nobody tells apart."""
+WAITED = f"lossRecovery Wait, time-out {WAIT_SECONDS} s"
 CUT = "node cut off, from its worker's being called gone"
-WAIT = Kind("wait", f"time-out {WAIT_SECONDS} s", WAITS, kill_worker, wait_seconds=WAIT_SECONDS)
+WAITING = tuple(
+    replace(kind, name=f"wait-{kind.name}", losses=WAITS, wait_seconds=WAIT_SECONDS)
+    for kind in KINDS
+)
 
 
 @dataclass(slots=True)
 class Losses:
     """What was found: by label what each loss cost, and which of them were the end of a job."""
 
-    fast: dict[str, list[Loss]] = field(default_factory=dict)
-    waited: list[Loss] = field(default_factory=list)
+    by_label: dict[str, list[Loss]] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
 
 
 async def measure(bench: Bench) -> Finding:
-    """The jobs that go on at once, then the one that waits."""
-    site, found = bench.get_site(), Losses()
+    """The jobs that go on at once, then those that wait."""
+    site, fast, waited = bench.get_site(), Losses(), Losses()
     async with make_namespace(site, "ring") as namespace:
-        for kind in KINDS:
-            losses = found.fast.setdefault(kind.label, [])
-            await lose(site, namespace, kind, bench.count_samples(kind.losses), losses, found)
-        losses = found.fast.setdefault(CUT, [])
+        for kinds, found in ((KINDS, fast), (WAITING, waited)):
+            for kind in kinds:
+                await lose(site, namespace, kind, bench.count_samples(kind.losses), found)
         for number in range(bench.count_samples(CUTS)):
-            await lose_node(site, namespace, number, losses, found)
-        await lose(site, namespace, WAIT, WAITS, found.waited, found)
-    return describe(found)
+            await lose_node(site, namespace, build_training(f"cut-{number}"), fast)
+        job = build_training("wait-cut", wait_seconds=WAIT_SECONDS)
+        await lose_node(site, namespace, job, waited)
+    return describe(fast, waited)
 
 
-async def lose(
-    site: Site, namespace: str, kind: Kind, count: int, losses: list[Loss], found: Losses
-) -> None:
+async def lose(site: Site, namespace: str, kind: Kind, count: int, found: Losses) -> None:
     """So many losses of a kind, some a job, one after the other; a job's end is one as well."""
+    losses = found.by_label.setdefault(kind.label, [])
     ends, number = len(found.ended), 0
     while (done := len(losses) + len(found.ended) - ends) < count:
         asked, manifest = min(LOSSES_A_JOB, count - done), kind.build(number)
@@ -166,11 +169,9 @@ async def train(
         found.ended.append(str(end))
 
 
-async def lose_node(
-    site: Site, namespace: str, number: int, losses: list[Loss], found: Losses
-) -> None:
+async def lose_node(site: Site, namespace: str, job: dict[str, Any], found: Losses) -> None:
     """One job loses the node that its launcher is not on; counted from when a worker is gone."""
-    job = build_training(f"cut-{number}")
+    losses = found.by_label.setdefault(CUT, [])
     template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     template |= {"topologySpreadConstraints": [SPREAD], "tolerations": LEAVE_SOON}
     home = await find_node(site)  # never cut off: what decides is there
@@ -192,19 +193,16 @@ async def lose_node(
             found.ended.append(str(end))
 
 
-def describe(found: Losses) -> Finding:
+def describe(fast: Losses, waited: Losses) -> Finding:
     """What the losses cost, and which of them a job did not live through."""
-    costs = {
-        label: tuple(loss.seconds for loss in losses)
-        for label, losses in found.fast.items()
-        if losses
-    }
-    everything = [loss for losses in found.fast.values() for loss in losses]
+    costs, waits = list_costs(fast), list_costs(waited)
+    everything = [loss for losses in fast.by_label.values() for loss in losses]
     repeated = max((loss.repeated for loss in everything), default=0)
-    count = len(found.ended)
-    lived = f"{count} losses ended a job or its launcher" + "".join(f"; {e}" for e in found.ended)
-    waited = f"lossRecovery Wait, {WAIT.label}"
-    kinds = {**found.fast, waited: found.waited}
+    count = len(fast.ended)
+    lived = f"{count} losses ended a job or its launcher" + "".join(f"; {e}" for e in fast.ended)
+    also = "".join(f" With {WAITED}: {end}." for end in waited.ended)
+    drawn = {label: losses for label, losses in fast.by_label.items() if label in DRAWN}
+    drawn[WAITED] = waited.by_label.get(DRAWN_WAIT, [])
     goals = [
         goal
         for label, seconds in costs.items()
@@ -214,19 +212,23 @@ def describe(found: Losses) -> Finding:
         )
     ]
     return Finding(
-        charts=draw_progress({k: v for k, v in kinds.items() if k in {*DRAWN, waited}}),
+        charts=draw_progress(drawn),
         series=(
             *(Series(f"without a step, {label}", "s", seconds) for label, seconds in costs.items()),
-            Series(
-                f"without a step, {waited}",
-                "s",
-                tuple(loss.seconds for loss in found.waited),
-                Side.BARE,
+            *(
+                Series(f"without a step, {WAITED}, {label}", "s", seconds, Side.BARE)
+                for label, seconds in waits.items()
             ),
         ),
         goals=(*goals, Goal("losses that ended a job or its launcher", count, 0, "")),
-        notes=(f"{lived}. At most {repeated} steps were trained again.", WAY),
+        notes=(f"{lived}. At most {repeated} steps were trained again.{also}", WAY),
     )
+
+
+def list_costs(found: Losses) -> dict[str, tuple[float, ...]]:
+    """By label the seconds without a step."""
+    by_label = found.by_label.items()
+    return {label: tuple(loss.seconds for loss in losses) for label, losses in by_label if losses}
 
 
 def draw_progress(kinds: Mapping[str, Sequence[Loss]]) -> tuple[Chart, ...]:
@@ -254,8 +256,8 @@ FIGURE = Figure(
         "counts from when the launcher is told that the worker is gone (what comes before is the "
         "cluster's own time, until it calls a node lost). Seconds to the next step, by the "
         "training's own clock, whether the one that takes the lost one's place is in it or not. "
-        "Beside it PID 1 with `lossRecovery: Wait`, where nothing of ours is in the ranks, and a "
-        f"time-out of {WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait "
+        "Beside it the same with `lossRecovery: Wait`, where nothing of ours is in the ranks, and "
+        f"a time-out of {WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait "
         "goes on without. The picture has of three kinds the loss in the middle, for "
         f"{SHOWN:.0f} s; who trains no step for {PATIENCE:.0f} s ends the measurement."
     ),

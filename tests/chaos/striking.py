@@ -13,6 +13,7 @@ from http import HTTPStatus
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from devcluster.cgroups import find_parent
 from devcluster.processes import find
 from devcluster.settings import find_cluster
 from et_kube.clock import SystemClock
@@ -20,7 +21,7 @@ from et_kube.notices import LEAVING_AT
 from et_kube.times import format_time
 from tests.chaos.records import Strike
 from tests.chaos.schedules import Fault, Kind
-from tests.e2e.faults import broken, find_parent, find_processes, kill
+from tests.e2e.faults import broken, find_processes, kill
 from tests.e2e.operators import Operators, send
 from tests.e2e.test_launchers import run_in
 from tests.e2e.test_troubles import set_quota

@@ -86,11 +86,6 @@ def find_processes(uid: str, words: str = "") -> list[int]:
     return found
 
 
-def find_parent(pid: int) -> int:
-    """Who started this process; of a container's first one that is its containerd-shim."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def kill(pids: list[int]) -> None:
     """SIGKILL, for at least one."""
     assert pids, "there is nothing to kill"

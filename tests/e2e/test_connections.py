@@ -7,12 +7,12 @@ from collections import defaultdict
 
 import pytest
 
+from devcluster.cgroups import find_parent
 from tests.e2e.faults import (
     HOSTNAME,
     ONE_ON_EACH,
     broken,
     find_nodes,
-    find_parent,
     find_processes,
     get_spec,
     kill,

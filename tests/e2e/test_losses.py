@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.faults import find_parent, find_processes, get_spec, kill
+from devcluster.cgroups import find_parent
+from tests.e2e.faults import find_processes, get_spec, kill
 from tests.e2e.test_hardening import harden
 from tests.e2e.world import RealWorld, build_job, train
 

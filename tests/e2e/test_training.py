@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
 from tests.e2e.world import RealWorld, build_job, find_condition, scale_in, scale_out, train
 
 pytestmark = pytest.mark.cluster
+
+LATE = r"""
+mkdir /tmp/late
+printf '#!/bin/sh\ncase "$*" in *-worker-2*) sleep 7 ;; esac\nexec %s "$@"\n' \
+    "$(command -v ssh)" >/tmp/late/ssh
+chmod +x /tmp/late/ssh
+export PATH="/tmp/late:$PATH"
+"""
+"""Of what horovodrun starts at once, what it starts in worker 2 comes seconds later."""
 
 
 def assert_no_step_was_repeated(world: RealWorld, job: str, steps: int) -> None:
@@ -127,7 +137,9 @@ def test_a_spare_takes_over_from_a_worker_that_leaves(world: RealWorld) -> None:
 
 @pytest.mark.point("not-started")
 def test_a_worker_whose_script_has_not_reached_horovod_yet_leaves(world: RealWorld) -> None:
-    command = train("--steps", "60", "--step-seconds", "0.3", "--sleep-before-init", "12")
+    """And is started seconds after the others, as the last of many is on a busy machine."""
+    trainer = train("--steps", "60", "--step-seconds", "0.3", "--sleep-before-init", "12")
+    command = ["bash", "-c", f"{LATE}\n{shlex.join(trainer)}"]
     world.create(build_job("early", command=command, workers=3))
     world.wait(
         lambda: (

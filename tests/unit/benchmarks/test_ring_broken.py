@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.figures.ring_broken import KINDS, WAIT, Losses, describe
+from benchmarks.figures.ring_broken import KINDS, WAITING, Losses, describe
 from benchmarks.trainings import Loss, Step, find_loss, find_progress, find_rings, find_steps
 
 
@@ -25,24 +25,27 @@ def test_the_picture_has_steps_that_are_new_since_the_loss_of_the_one_in_the_mid
     progress = find_progress([*before, *again, *new, Step(99, 2, 161.0)], 100.0)
     assert progress == ((0.0, 0.0), (5.0, 1.0), (5.25, 3.0), (5.5, 5.0))
     lost = [Loss(9.0, 0, ((0.0, 0.0), (9.0, 1.0))), Loss(5.0, 2, progress), Loss(1.0, 0)]
-    [chart] = describe(Losses({"PID 1 killed": lost, "out of memory": lost})).charts
+    [chart] = describe(Losses({"PID 1 killed": lost, "out of memory": lost}), Losses()).charts
     assert [line.points for line in chart.lines] == [progress]
 
 
 def test_of_each_kind_the_median_and_the_longest_count_and_losses_that_ended_a_job_are_named():
     lost, ended = [Loss(3.0, 1), Loss(5.0, 4)], ["worker-0: Failed, epoch 1"]
-    finding = describe(Losses({"killed": lost, "silent": [Loss(9.0, 2)]}, [Loss(31.0, 0)], ended))
+    fast = Losses({"killed": lost, "silent": [Loss(9.0, 2)]}, ended)
+    finding = describe(fast, Losses({"killed": [Loss(31.0, 0)]}, ["wait-worker-0: Failed"]))
     assert [goal.value for goal in finding.goals] == [4.0, 5.0, 9.0, 9.0, 1]
     note, _ = finding.notes
     assert "1 losses ended a job or its launcher; worker-0: Failed" in note
     assert "At most 4 steps" in note
+    assert note.endswith("With lossRecovery Wait, time-out 30 s: wait-worker-0: Failed.")
+    assert [series.samples for series in finding.series] == [(3.0, 5.0), (9.0,), (31.0,)]
 
 
-def test_only_the_job_that_waits_has_a_time_out_of_its_own():
-    for kind, policy in ((WAIT, "Wait"), (KINDS[0], "Fast")):
+def test_only_the_jobs_that_wait_have_a_time_out_of_its_own():
+    for kind in (*KINDS, *WAITING):
         job = kind.build(0)
-        assert job["spec"]["lossRecovery"] == policy
-        assert ("--gloo-timeout-seconds" in str(job)) is (kind is WAIT)
+        assert job["spec"]["lossRecovery"] == ("Wait" if kind in WAITING else "Fast")
+        assert ("--gloo-timeout-seconds" in str(job)) is (kind in WAITING)
 
 
 def test_each_worker_has_as_many_ranks_as_its_kind_says_and_a_limit_where_memory_is_taken():
