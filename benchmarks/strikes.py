@@ -1,6 +1,7 @@
 """What takes a worker, or a part of one, from a training: each from outside, as it happens.
 
-For ring_broken.py. Processes of the test cluster's pods are found by their control groups.
+For ring_broken.py and breaks_said.py. Processes of the test cluster's pods are found by their
+control groups.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +22,7 @@ from devcluster import faults
 from devcluster.certificates import INSIDE
 from devcluster.cgroups import find_parent, list_processes
 from devcluster.settings import Cluster
+from et_contract.paths import GONE_FILE
 
 HUNGER = "hunger"
 """The file in a worker, below its root, whose ranks take all memory that they can get."""
@@ -61,6 +64,14 @@ def find_ranks(cluster: Cluster, uid: str) -> list[int]:
     if not found:
         raise RuntimeError(f"no ranks in the pod {uid}")
     return sorted(found, key=lambda pid: _read_place(pid) or 0)
+
+
+def say_gone(cluster: Cluster, uid: str, addresses: Sequence[str]) -> None:
+    """Tell its ranks, as BREAK has its agent do, that nobody has these addresses any more."""
+    told = Path(f"/proc/{find_agent(cluster, uid)}/root{GONE_FILE}")
+    draft = told.with_suffix(".bench")
+    draft.write_text("\n".join([repr(time.monotonic()), *addresses]))
+    draft.rename(told)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from benchmarks.trainings import (
 )
 
 LOSSES = 10
-OTHERS = 5
+OTHERS = 10
 CUTS = 3
 WAITS = 2
 LOSSES_A_JOB = 5
@@ -125,8 +125,9 @@ async def measure(bench: Bench) -> Finding:
                 await lose(site, namespace, kind, bench.count_samples(kind.losses), found)
         for number in range(bench.count_samples(CUTS)):
             await lose_node(site, namespace, build_training(f"cut-{number}"), fast)
-        job = build_training("wait-cut", wait_seconds=WAIT_SECONDS)
-        await lose_node(site, namespace, job, waited)
+        for number in range(bench.count_samples(WAITS)):
+            job = build_training(f"wait-cut-{number}", wait_seconds=WAIT_SECONDS)
+            await lose_node(site, namespace, job, waited)
     return describe(fast, waited)
 
 
