@@ -102,6 +102,8 @@ class Sight:
     """When a rank was last started anywhere, where a slot of this member has had none yet."""
     lag: float = LATE_SECONDS
     """Seconds from then in which it may still come, see Pace."""
+    slots: int = 0
+    """All slots of the job, as horovodrun knows it."""
 
 
 @dataclass(slots=True)
@@ -178,7 +180,9 @@ class Departure:
         settled = since + SETTLE_SECONDS + START_SECONDS * sight.starting
         if sight.late_from is None:
             return settled
-        return max(settled, max(since, sight.late_from) + sight.lag)
+        # once all can have been started, what is started is of the shorter list
+        latest = since + FIRST_START_SECONDS + START_SECONDS * sight.slots
+        return max(settled, min(max(since, sight.late_from), latest) + sight.lag)
 
 
 @dataclass(slots=True)

@@ -35,11 +35,13 @@ class Lookout:
         self._relay = relay
         self._connected = connected
         self._most: Counter[str] = Counter()
-        """By uid, the most ranks that have run there at once."""
+        """By uid, the most ranks that have run there at once, since any was started."""
         self.pace = Pace()
 
     def note_ranks(self, ranks: Mapping[str, int]) -> None:
-        """By uid, the ranks that run now."""
+        """By uid, the ranks that run now. Where none does, another horovodrun starts all anew."""
+        if not ranks:
+            self._most.clear()
         for uid, count in ranks.items():
             self._most[uid] = max(self._most[uid], count)
 
@@ -51,7 +53,7 @@ class Lookout:
         """What each member that drains and has not closed looks like, by uid."""
         closed = self._ledger.report.closed
         uids = [uid for uid in self._hosts.departures.draining if uid not in closed]
-        starting = self._count_starting() if uids else 0
+        starting, slots = self._count_slots() if uids else (0, 0)
         for uid in uids:
             was_offered = self._hosts.was_offered(uid)
             is_claimed = self._relay.is_busy(uid)
@@ -66,17 +68,20 @@ class Lookout:
                     has_begun,
                     late_from=None if is_tried else self.pace.last_at,
                     lag=self.pace.lag,
+                    slots=slots,
                 ),
             )
 
-    def _count_starting(self) -> int:
-        """Slots of the job, as horovodrun knows it, that have no process (yet)."""
+    def _count_slots(self) -> tuple[int, int]:
+        """Slots of the job, as horovodrun knows it: those without a process (yet), and all."""
         closed = self._ledger.report.closed
         ranks = count_ranks(self._relay.find_running())
-        return sum(
-            max(0, member.slots - ranks[member.uid])
+        known = [
+            member
             for member in self._hosts.members.values()
             if member.state is not MemberState.GONE
             and member.uid not in closed
             and self._hosts.was_offered(member.uid)
-        )
+        ]
+        starting = sum(max(0, member.slots - ranks[member.uid]) for member in known)
+        return starting, sum(member.slots for member in known)

@@ -384,6 +384,43 @@ def test_who_is_last_of_those_that_are_started_at_once_is_not_refused():
     assert ("uid-1", "SPAWN") in rig.agents
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_nor_is_one_of_which_the_ranks_have_ended_before_others_are_started(*, is_over: bool):
+    rig = make_started()
+    end_session(rig, 1, 0)
+    if is_over:  # and the command calls horovodrun once more
+        end_session(rig, 0, 0)
+    rig.wait(60.0)
+    rig.read()
+    rig.configure({1: DRAINING})
+    for _ in range(9):
+        rig.read()
+    rig.wait(9.9)
+    assert rig.asked() == ([] if is_over else ["uid-1"])
+    rig.wait(0.1)
+    assert rig.asked() == (["uid-1"] if is_over else [])
+
+
+def test_nor_the_last_of_many_however_long_it_takes_to_start_all():
+    rig = make_told()
+    rig.configure(dict.fromkeys(range(400), ACTIVE), replicas=400)
+    for index in range(2, 400):
+        rig.broker.take_welcome(f"uid-{index}", NOBODY, rig.now)
+    rig.wait(0.0)
+    rig.read()
+    rig.configure({1: DRAINING}, replicas=400)
+    for index in (0, *range(2, 400)):
+        if index % 3 == 0:  # in a second
+            rig.wait(1.0)
+            rig.read()
+        session = (index + 1).to_bytes(16, "big")
+        body = {"host": f"job-worker-{index}", "command": "train", "ranks": 1}
+        rig.broker.take_peer_frame(10 + index, make_frame(frames.SPAWN, session, **body), rig.now)
+    assert rig.asked() == []
+    rig.wait(10.0)
+    assert rig.asked() == ["uid-1"]
+
+
 def test_who_was_not_started_with_the_others_is_asked_after_twice_what_the_first_has_needed():
     rig = make_told()
     rig.configure({1: DRAINING})

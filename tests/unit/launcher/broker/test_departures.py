@@ -93,6 +93,16 @@ def test_where_no_rank_was_seen_yet_one_may_come_later_than_those_that_were():
     assert drain.due(replace(SIGHT, late_from=5.0, starting=60)) == 25.0
 
 
+def test_but_starts_that_do_not_end_keep_nobody_for_ever():
+    drain = make_draining(reads=10, served_at=10.0)
+    assert drain.due(replace(SIGHT, late_from=60.0)) == 70.0
+    assert drain.due(replace(SIGHT, late_from=70.0)) == 80.0
+    assert drain.due(replace(SIGHT, late_from=500.0)) == 80.0
+    assert drain.due(replace(SIGHT, late_from=500.0, slots=1000)) == 280.0, "all need so long"
+    drain.spawned_at = 400.0
+    assert drain.due(replace(SIGHT, late_from=500.0)) == 470.0, "it still has starts of its own"
+
+
 @pytest.mark.parametrize(("first", "lag"), [(1.0, 10.0), (9.0, 18.0), (40.0, 60.0)])
 def test_the_first_start_shows_how_late_others_may_be(first: float, lag: float):
     pace = Pace()
