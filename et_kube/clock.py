@@ -85,7 +85,7 @@ class ComparedClock(SystemClock):
         if self._heard is None:
             return timedelta()
         moment, at = self._heard
-        return abs(moment + timedelta(seconds=self.monotonic() - at) - self.now())
+        return abs(moment - self.now() + timedelta(seconds=self.monotonic() - at))
 
     def hear(self, moment: datetime) -> None:
         """The server has just said, in whole seconds, that it is this moment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -46,3 +46,18 @@ def test_a_clock_that_is_set_is_apart_before_the_server_is_heard_again():
     clock.hear(SystemClock().now())
     clock.by = timedelta(minutes=20)
     assert abs(clock.apart - clock.by) < CLOSE
+
+
+def test_whatever_a_server_says_of_its_time_is_a_time_apart():
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+    class Later(ComparedClock):
+        passed = 0.0
+
+        def monotonic(self) -> float:
+            return self.passed
+
+    clock = Later()
+    clock.hear(last)
+    clock.passed = 3600.0
+    assert clock.apart > timedelta(days=365 * 7000)
