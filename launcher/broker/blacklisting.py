@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from et_contract.documents import MemberState
 from launcher.broker.facts import Ledger
 from launcher.broker.hosts import HostList
-from launcher.broker.relaying import Relay
+from launcher.broker.relaying import CLAIM_SECONDS, Relay
 from launcher.broker.sessions import Session
 
 IDLE_SECONDS = 10.0
@@ -39,8 +39,8 @@ own (--blacklist-cooldown-range) may be used again."""
 
 READS = 5
 """Of the list within that time: who was away for all of it, with us, has seen nothing."""
-_UNKNOWN = -1
-"""Number of the newest session when a rank failed, where another broker saw that."""
+UNKNOWN = -1
+"""Number of the newest session when a rank failed, where another broker saw that, or none."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Blacklist:
         ledger: where it is reported.
         relay: what runs.
         failed: what the broker before us knew, see `failed`.
-        claimed_by: until then what ran beside those comes back; nothing is concluded before.
+        now: when the broker began.
     """
 
     def __init__(
@@ -73,13 +73,14 @@ class Blacklist:
         relay: Relay,
         *,
         failed: Mapping[str, int],
-        claimed_by: float,
+        now: float,
     ) -> None:
         self._hosts = hosts
         self._ledger = ledger
         self._relay = relay
-        self._failures = {uid: _Failure(code, _UNKNOWN) for uid, code in failed.items()}
-        self._claimed_by = claimed_by if failed else 0.0
+        self._failures = {uid: _Failure(code, UNKNOWN) for uid, code in failed.items()}
+        self._claimed_by = now + CLAIM_SECONDS
+        """Until then whoever ran beside those comes back: what no broker of now has seen waits."""
         self._has_asked = False
         self.done: set[str] = set()
         """Uids of workers in which a rank has ended with 0, untold, since any was started."""
@@ -96,6 +97,7 @@ class Blacklist:
         """This session has ended, not before the one with the number `newest` had begun.
 
         What has begun later may be another training, where it ended while its agent was not heard.
+        UNKNOWN where no broker of now has ever heard its agent.
         """
         uid = session.uid
         if not session.ranks or not self._is_wanted(uid):
@@ -120,9 +122,10 @@ class Blacklist:
         has_asked, self._has_asked = self._has_asked, False
         if used_up := self._ledger.report.used_up:
             self._ledger.use_again({uid for uid in used_up if self._relay.is_busy(uid)})
-        if not self._failures or now < self._claimed_by:
+        if self._hosts.config is None:  # nobody can come back yet
+            self._claimed_by = now + CLAIM_SECONDS
+        if not self._failures or not self._has_dated(now):
             return
-        self._date_failures()
         eldest = _find_eldest(filter(_may_train, sessions))
         if not eldest:
             self._end_training()
@@ -143,11 +146,14 @@ class Blacklist:
             return
         self._failures[uid] = _Failure(code, newest)
 
-    def _date_failures(self) -> None:
-        """Whoever has come back by now ran beside a rank whose failure another broker saw."""
-        for failure in self._failures.values():
-            if failure.newest == _UNKNOWN:
-                failure.newest = self._relay.newest
+    def _has_dated(self, now: float) -> bool:
+        """Whoever has come back by then ran beside a rank whose failure no broker of now saw."""
+        undated = [each for each in self._failures.values() if each.newest == UNKNOWN]
+        if undated and now < self._claimed_by:
+            return False
+        for failure in undated:
+            failure.newest = self._relay.newest
+        return True
 
     def _end_training(self) -> None:
         """No host is given up for good: the next horovodrun knows of none.

@@ -21,7 +21,7 @@ from et_contract.documents import (
     MemberState,
 )
 from et_contract.frames import Frame, ProtocolError
-from launcher.broker.blacklisting import Blacklist
+from launcher.broker.blacklisting import UNKNOWN, Blacklist
 from launcher.broker.bodies import (
     Welcome,
     read_clock,
@@ -41,7 +41,7 @@ from launcher.broker.memories import Identity, Memory
 from launcher.broker.notices import Notices
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
-from launcher.broker.relaying import CLAIM_SECONDS, Relay, Wire
+from launcher.broker.relaying import Relay, Wire
 from launcher.broker.rings import Rings
 from launcher.broker.sessions import Session, count_ranks
 from launcher.broker.sights import Lookout
@@ -118,8 +118,10 @@ class Broker:
             self.ledger,
             self._relay,
             failed=memory.failed,
-            claimed_by=now + CLAIM_SECONDS,
+            now=now,
         )
+        self._unclaimed: set[bytes] = set()
+        """Sessions of whose end their agents told before anybody said what they are."""
         self._idleness = Idleness()
         self._rings = Rings()
         self._graces = Graces(wire)
@@ -166,9 +168,15 @@ class Broker:
         ends = [session.ended for session in welcome.sessions if session.ended is not None]
         for ended in ends[-EXITS_KEPT:]:  # an agent may name thousands
             # When it ended is not known, so it does not prove that its worker was told.
-            session = self._relay.find_session(uid, bytes.fromhex(ended.session))
-            if self.ledger.end_session(uid, ended) and session and not session.is_exited:
-                self._blacklist.note_end(session, ended.code, self._relay.find_cut(uid))
+            key = bytes.fromhex(ended.session)
+            session = self._relay.find_session(uid, key)
+            if not self.ledger.end_session(uid, ended):
+                continue
+            if session is None:
+                self._unclaimed.add(key)
+            elif not session.is_exited:
+                newest = self._relay.find_cut(uid) or UNKNOWN
+                self._blacklist.note_end(session, ended.code, newest)
         self._graces.tell(uid, now)
         self._notices.welcome(uid, noticed=welcome.noticed)  # before what is started there
         self._relay.attach(uid, welcome.sessions)
@@ -376,6 +384,9 @@ class Broker:
         if session is None:
             return
         ended = read_exit(frame)
+        if frame.session in self._unclaimed:
+            self._unclaimed.discard(frame.session)
+            self._blacklist.note_end(session, ended.code, UNKNOWN)
         if not self.ledger.end_session(uid, ended) or session.is_exited:
             return  # told again: others may have begun meanwhile
         self._blacklist.note_end(session, ended.code, self._relay.newest)

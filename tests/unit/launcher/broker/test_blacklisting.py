@@ -288,6 +288,56 @@ def test_a_rank_that_fails_while_no_broker_runs_is_heard_of_by_the_next():
     assert rig.report.used_up == {"uid-1": 137}
 
 
+@pytest.mark.parametrize("first", ["agent", "shim"])
+def test_so_is_one_whose_end_its_agent_tells_as_it_is_met(first: str):
+    rig = resume(make_trained(), (0, 2))
+    session = name_session(1)
+    ended = KnownSession(session, SessionExit(session.hex(), 137, ""))
+    if first == "agent":
+        rig.welcome(1, replace(NOBODY, sessions=(ended,)))
+    resume_shim(rig, 1)
+    if first == "shim":
+        rig.welcome(1, replace(NOBODY, sessions=(ended,)))
+    end(rig, 1, 137)
+    read(rig, int(CLAIM_SECONDS) - 1)
+    assert rig.report.used_up == {}, "who trains on may still come back"
+    read(rig)
+    assert rig.report.used_up == {"uid-1": 137}
+    assert not [p for p in rig.report.problems if p != "WorkersIdle"]
+
+
+def test_one_that_was_ended_before_the_last_broker_began_says_nothing():
+    before = make_trained()
+    end(before, 1, 137)
+    read(before)
+    start(before, 1, 1)
+    assert before.report.used_up == {}
+    rig = resume(before, (0, 2))
+    old, new = name_session(1), name_session(1, 1)
+    ended = KnownSession(old, SessionExit(old.hex(), 137, ""))
+    rig.welcome(1, replace(NOBODY, sessions=(ended, KnownSession(new, None))))
+    rig.broker.lose_stream("uid-1")
+    rig.welcome(1, replace(NOBODY, sessions=(ended,)))
+    read(rig, int(CLAIM_SECONDS) + 15)
+    assert rig.report.used_up == {}
+
+
+def test_nobody_forgets_a_failure_because_the_config_is_not_there():
+    before = make_trained()
+    end(before, 1, 137)
+    rig = BrokerRig(before.kept)
+    for index in (0, 2):
+        resume_shim(rig, index)
+    rig.wait(CLAIM_SECONDS + 1)
+    rig.generation = before.generation - 1
+    rig.configure(dict.fromkeys(range(3), ACTIVE), replicas=3)
+    rig.welcome(1)
+    for index in (0, 2):
+        rig.welcome(index, replace(NOBODY, sessions=(KnownSession(name_session(index), None),)))
+    read(rig, int(CLAIM_SECONDS) + 15)
+    assert rig.report.used_up == {"uid-1": 137}
+
+
 def test_also_before_the_shims_of_the_others_have_come_back():
     before = make_trained()
     rig = resume(before, (1,))
@@ -406,10 +456,14 @@ def resume(before: BrokerRig, indices: tuple[int, ...]) -> BrokerRig:
 
 
 def come_back(rig: BrokerRig, index: int) -> None:
-    session = name_session(index)
-    rig.welcome(index, replace(NOBODY, sessions=(KnownSession(session, None),)))
-    body = {"host": f"job-worker-{index}", "instance": "i", "received": [0, 0]}
-    rig.peer(find_peer(index, 0), frames.RESUME, session, ranks=1, blacklists=True, **body)
+    rig.welcome(index, replace(NOBODY, sessions=(KnownSession(name_session(index), None),)))
+    resume_shim(rig, index)
+
+
+def resume_shim(rig: BrokerRig, index: int) -> None:
+    session, host = name_session(index), f"job-worker-{index}"
+    body = {"host": host, "instance": "i", "received": [0, 0], "ranks": 1, "blacklists": True}
+    rig.peer(find_peer(index, 0), frames.RESUME, session, **body)
 
 
 def end_unheard(rig: BrokerRig, index: int, code: int) -> None:
