@@ -28,8 +28,9 @@ START_SECONDS = 0.2
 MORE_READS = 8
 """At most so many further reads, one for each slot that may be starting."""
 FIRST_START_SECONDS = 60.0
-"""The wait while the user's command has not started anything: between its first list and first
-process may lie imports, on a machine on which everybody imports."""
+"""The wait while the user's command has not started anything, or nothing since its last training
+ended: between a first list and the first process may lie imports, on a machine on which everybody
+imports."""
 LATE_SECONDS = 10.0
 """At least so long after the last start of a rank another one of the same moment may come, on a
 host on which none was seen yet: on a busy machine one interpreter is ready long before the next."""
@@ -97,7 +98,7 @@ class Sight:
     starting: int
     """Slots of the job, as horovodrun knows it, that have no process (yet)."""
     has_begun: bool = True
-    """The user's command has started a rank somewhere."""
+    """The user's command has started a rank somewhere, of a training that is not over."""
     late_from: float | None = None
     """When a rank was last started anywhere, where a slot of this member has had none yet."""
     lag: float = LATE_SECONDS
@@ -106,14 +107,14 @@ class Sight:
 
 @dataclass(slots=True)
 class Pace:
-    """How long horovodrun needs for a start, as its first one shows.
+    """How long horovodrun needs for a start, as its first one shows. The next one has its own.
 
     It starts all ranks of one moment at once, each by interpreters of its own, which share the
     machine with one another: who is last needs no more than a few times what the first has needed.
     """
 
     read_at: float | None = None
-    """When the user's command first read the list."""
+    """When the user's command first read the list, since a training was over."""
     first: float | None = None
     """Seconds from then to its first start."""
     last_at: float | None = None

@@ -35,11 +35,14 @@ class Lookout:
         self._relay = relay
         self._connected = connected
         self._most: Counter[str] = Counter()
-        """By uid, the most ranks that have run there at once."""
+        """By uid, the most ranks of this training that have run there at once."""
         self.pace = Pace()
 
     def note_ranks(self, ranks: Mapping[str, int]) -> None:
-        """By uid, the ranks that run now."""
+        """By uid, the ranks that run now; where none does any more, the next begin a training."""
+        if self._most and not ranks:
+            self._most.clear()
+            self.pace = Pace()
         for uid, count in ranks.items():
             self._most[uid] = max(self._most[uid], count)
 
@@ -47,7 +50,7 @@ class Lookout:
         """Nobody speaks of any pod that is not `known`."""
         self._most = Counter({uid: most for uid, most in self._most.items() if uid in known})
 
-    def look(self, *, has_begun: bool) -> Iterator[tuple[str, Sight]]:
+    def look(self) -> Iterator[tuple[str, Sight]]:
         """What each member that drains and has not closed looks like, by uid."""
         closed = self._ledger.report.closed
         uids = [uid for uid in self._hosts.departures.draining if uid not in closed]
@@ -63,7 +66,7 @@ class Lookout:
                     was_offered,
                     is_claimed,
                     starting,
-                    has_begun,
+                    has_begun=self.pace.last_at is not None,
                     late_from=None if is_tried else self.pace.last_at,
                     lag=self.pace.lag,
                 ),
