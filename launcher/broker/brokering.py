@@ -231,6 +231,10 @@ class Broker:
         self._relay.end_all(now)
         return self.has_sessions
 
+    def note_absence(self, now: float) -> None:
+        """We were stopped until now: what came meanwhile has yet to be heard."""
+        self._lookout.watched_from = now
+
     # ------------------------------------------------------------ what follows
 
     def settle(self, now: float) -> None:

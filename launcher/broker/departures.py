@@ -6,7 +6,9 @@ closed refuses them, which horovodrun takes for a failed worker. So the agent is
 when nothing can be under way any more; otherwise after two reads of the shorter list and what the
 starts need: time, and further reads, for a read costs horovodrun what a start costs and becomes
 slow where starts do. Where a slot of the worker has had no rank yet, one may be under way since
-others were started: then it has more time, by what the first start has taken.
+others were started: then it has more time, by what the first start has taken. Time in which the
+broker was stopped is none of these: a start that came meanwhile was not heard, and where the whole
+machine was stopped none could come.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -103,6 +105,8 @@ class Sight:
     """When a rank was last started anywhere, where a slot of this member has had none yet."""
     lag: float = LATE_SECONDS
     """Seconds from then in which it may still come, see Pace."""
+    watched_from: float = 0.0
+    """Since when whatever comes is heard as it comes: before, the broker was stopped."""
 
 
 @dataclass(slots=True)
@@ -173,7 +177,7 @@ class Departure:
         reads = READS + min(sight.starting, MORE_READS)
         if self.served_at is None or self.reads - self.spawned_reads < reads:
             return None
-        since = max(self.served_at, self.spawned_at or 0.0)
+        since = max(self.served_at, self.spawned_at or 0.0, sight.watched_from)
         if not sight.has_begun:
             return since + FIRST_START_SECONDS
         settled = since + SETTLE_SECONDS + START_SECONDS * sight.starting

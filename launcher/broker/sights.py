@@ -37,6 +37,8 @@ class Lookout:
         self._most: Counter[str] = Counter()
         """By uid, the most ranks of this training that have run there at once."""
         self.pace = Pace()
+        self.watched_from = 0.0
+        """Since when whatever comes is heard as it comes."""
 
     def note_ranks(self, ranks: Mapping[str, int]) -> None:
         """By uid, the ranks that run now; where none does any more, the next begin a training."""
@@ -69,6 +71,7 @@ class Lookout:
                     has_begun=self.pace.last_at is not None,
                     late_from=None if is_tried else self.pace.last_at,
                     lag=self.pace.lag,
+                    watched_from=self.watched_from,
                 ),
             )
 

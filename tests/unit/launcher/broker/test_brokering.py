@@ -432,6 +432,20 @@ def test_ranks_that_a_broker_hears_of_without_their_start_end_no_wait():
     assert rig.asked() == []
 
 
+def test_what_came_while_the_broker_was_stopped_is_heard_before_anybody_is_asked():
+    rig = make_started()
+    rig.configure({1: DRAINING})
+    for _ in range(3):
+        rig.read()
+    rig.now += 20.0
+    rig.broker.note_absence(rig.now)
+    rig.settle()
+    assert rig.asked() == []
+    assert rig.broker.due() == rig.now + 3.0
+    rig.peer(30, frames.SPAWN, A, host="job-worker-1", command="train", ranks=1)
+    assert ("uid-1", "SPAWN") in rig.agents
+
+
 def test_a_spawn_on_a_draining_host_is_accepted_and_disarms():
     rig = make_started()
     rig.configure({1: DRAINING})
