@@ -7,8 +7,8 @@ decided here but when things are looked at: after news, and when something is du
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,6 +35,9 @@ FLUSH_SECONDS = 5.0
 """The kubelet ends a sidecar soon after the user's container."""
 END_SECONDS = 8.0
 """For what the user's command has left in the workers; it is killed after 5."""
+ABSENT_SECONDS = 1.0
+"""Who looks at the clock so often, and is so much later than it meant to be, was stopped meanwhile:
+by a limit of its processor's time, or with the whole machine."""
 _LEAST_SECONDS = 0.005
 UNREADABLE = "ConfigUnreadable"
 UNKEPT = "MemoryUnkept"
@@ -176,6 +179,9 @@ class Settling(Protocol):
     def settle(self, now: float) -> None:
         """Do all that follows."""
 
+    def note_absence(self, now: float) -> None:
+        """We were stopped until now: what came meanwhile has yet to be heard."""
+
     def due(self) -> float:
         """When to settle at the latest, on the loop's clock."""
 
@@ -183,7 +189,8 @@ class Settling(Protocol):
 class Pacer:
     """Calls `settle`, then the followers: soon after something happened, and when something is due.
 
-    Many frames that came together lead to one pass, so that a burst of ends is reported once.
+    Many frames that came together lead to one pass, so that a burst of ends is reported once. A
+    core that was stopped is told so before it draws conclusions from the time that went by.
     """
 
     def __init__(self, core: Settling, followers: Sequence[Callable[[], None]]) -> None:
@@ -200,13 +207,25 @@ class Pacer:
         loop = asyncio.get_running_loop()
         while True:
             self._touched.clear()
-            self._core.settle(loop.time())
+            now = loop.time()
+            self._core.settle(now)
             for follow in self._followers:
                 follow()
-            due = self._core.due()
-            delay = None if due == math.inf else max(due - loop.time(), _LEAST_SECONDS)
-            try:
-                async with asyncio.timeout(delay):
+            self._look_up(now)
+            await self._rest(self._core.due())
+
+    async def _rest(self, due: float) -> None:
+        """Until something has happened, or is due."""
+        loop = asyncio.get_running_loop()
+        due = max(due, loop.time() + _LEAST_SECONDS)
+        while not self._touched.is_set() and loop.time() < due:
+            look_at = min(due, loop.time() + ABSENT_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(look_at):
                     await self._touched.wait()
-            except TimeoutError:
-                continue
+            self._look_up(look_at)
+
+    def _look_up(self, meant_at: float) -> None:
+        now = asyncio.get_running_loop().time()
+        if now > meant_at + ABSENT_SECONDS:
+            self._core.note_absence(now)

@@ -239,6 +239,10 @@ class Broker:
         self._relay.end_all(now)
         return self.has_sessions
 
+    def note_absence(self, now: float) -> None:
+        """We were stopped until now: what came meanwhile has yet to be heard."""
+        self._lookout.watched_from = now
+
     # ------------------------------------------------------------ what follows
 
     def settle(self, now: float) -> None:
@@ -274,7 +278,7 @@ class Broker:
         parts = (self.hosts, self._relay, self._nudging, self._launching, self._pulse)
         times = [*(part.due() for part in parts)]
         times += [self._idleness.due(self._now), self._rings.due(self._now)]
-        times.append(self._departures.due(self._lookout.look(has_begun=self._has_begun)))
+        times.append(self._departures.due(self._lookout.look()))
         return min((time for time in times if time is not None), default=math.inf)
 
     # ------------------------------------------------------------ what is so
@@ -367,7 +371,7 @@ class Broker:
     # ------------------------------------------------------------ leaving
 
     def _drain(self) -> None:
-        sights = self._lookout.look(has_begun=self._has_begun)
+        sights = self._lookout.look()
         for uid, step in self._departures.decide(sights, self._now):
             if step is Step.ASK:
                 self._wire.to_agent(uid, frames.encode(frames.CLOSE_IF_IDLE))

@@ -6,7 +6,9 @@ closed refuses them, which horovodrun takes for a failed worker. So the agent is
 when nothing can be under way any more; otherwise after two reads of the shorter list and what the
 starts need: time, and further reads, for a read costs horovodrun what a start costs and becomes
 slow where starts do. Where a slot of the worker has had no rank yet, one may be under way since
-others were started: then it has more time, by what the first start has taken.
+others were started: then it has more time, by what the first start has taken. Time in which the
+broker was stopped is none of these: a start that came meanwhile was not heard, and where the whole
+machine was stopped none could come.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -28,8 +30,9 @@ START_SECONDS = 0.2
 MORE_READS = 8
 """At most so many further reads, one for each slot that may be starting."""
 FIRST_START_SECONDS = 60.0
-"""The wait while the user's command has not started anything: between its first list and first
-process may lie imports, on a machine on which everybody imports."""
+"""The wait while the user's command has not started anything, or nothing since its last training
+ended: between a first list and the first process may lie imports, on a machine on which everybody
+imports."""
 LATE_SECONDS = 10.0
 """At least so long after the last start of a rank another one of the same moment may come, on a
 host on which none was seen yet: on a busy machine one interpreter is ready long before the next."""
@@ -97,25 +100,27 @@ class Sight:
     starting: int
     """Slots of the job, as horovodrun knows it, that have no process (yet)."""
     has_begun: bool = True
-    """The user's command has started a rank somewhere."""
+    """The user's command has started a rank somewhere, of a training that is not over."""
     late_from: float | None = None
     """When a rank was last started anywhere, where a slot of this member has had none yet."""
     lag: float = LATE_SECONDS
     """Seconds from then in which it may still come, see Pace."""
     slots: int = 0
     """All slots of the job, as horovodrun knows it."""
+    watched_from: float = 0.0
+    """Since when whatever comes is heard as it comes: before, the broker was stopped."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """How long horovodrun needs for a start, as its first one shows.
+    """How long horovodrun needs for a start, as its first one shows. The next one has its own.
 
     It starts all ranks of one moment at once, each by interpreters of its own, which share the
     machine with one another: who is last needs no more than a few times what the first has needed.
     """
 
     read_at: float | None = None
-    """When the user's command first read the list."""
+    """When the user's command first read the list, since a training was over."""
     first: float | None = None
     """Seconds from then to its first start."""
     last_at: float | None = None
@@ -174,7 +179,7 @@ class Departure:
         reads = READS + min(sight.starting, MORE_READS)
         if self.served_at is None or self.reads - self.spawned_reads < reads:
             return None
-        since = max(self.served_at, self.spawned_at or 0.0)
+        since = max(self.served_at, self.spawned_at or 0.0, sight.watched_from)
         if not sight.has_begun:
             return since + FIRST_START_SECONDS
         settled = since + SETTLE_SECONDS + START_SECONDS * sight.starting

@@ -35,13 +35,16 @@ class Lookout:
         self._relay = relay
         self._connected = connected
         self._most: Counter[str] = Counter()
-        """By uid, the most ranks that have run there at once, since any was started."""
+        """By uid, the most ranks of this training that have run there at once."""
         self.pace = Pace()
+        self.watched_from = 0.0
+        """Since when whatever comes is heard as it comes."""
 
     def note_ranks(self, ranks: Mapping[str, int]) -> None:
-        """By uid, the ranks that run now. Where none does, another horovodrun starts all anew."""
-        if not ranks:
+        """By uid, the ranks that run now; where none does any more, the next begin a training."""
+        if self._most and not ranks:
             self._most.clear()
+            self.pace = Pace()
         for uid, count in ranks.items():
             self._most[uid] = max(self._most[uid], count)
 
@@ -49,7 +52,7 @@ class Lookout:
         """Nobody speaks of any pod that is not `known`."""
         self._most = Counter({uid: most for uid, most in self._most.items() if uid in known})
 
-    def look(self, *, has_begun: bool) -> Iterator[tuple[str, Sight]]:
+    def look(self) -> Iterator[tuple[str, Sight]]:
         """What each member that drains and has not closed looks like, by uid."""
         closed = self._ledger.report.closed
         uids = [uid for uid in self._hosts.departures.draining if uid not in closed]
@@ -65,10 +68,11 @@ class Lookout:
                     was_offered,
                     is_claimed,
                     starting,
-                    has_begun,
+                    has_begun=self.pace.last_at is not None,
                     late_from=None if is_tried else self.pace.last_at,
                     lag=self.pace.lag,
                     slots=slots,
+                    watched_from=self.watched_from,
                 ),
             )
 

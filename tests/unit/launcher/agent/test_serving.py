@@ -525,7 +525,12 @@ def test_a_session_cannot_mean_the_end_of_the_pod(worker: Worker, name: str) -> 
     assert peer.run(f"kill -{name} $PPID; echo $PPID")[1] == b"1\n"
     assert peer.run("echo fine")[1] == b"fine\n"
     assert worker.process
-    os.kill(children_of(worker.process.pid)[0], signal.Signals[f"SIG{name}"])
+    agent = children_of(worker.process.pid)[0]
+    status = Path(f"/proc/{agent}/status")
+    # Two that are alike and have not been taken are one to the kernel: the container's, which came
+    # first.
+    worker.wait_until(lambda: "\nShdPnd:\t0000000000000000\n" in status.read_text())
+    os.kill(agent, signal.Signals[f"SIG{name}"])
     peer.expect(frames.TERMINATING)
     assert worker.wait() == 0
     assert worker.log.count("is told to end") == 1

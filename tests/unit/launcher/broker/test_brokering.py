@@ -384,21 +384,16 @@ def test_who_is_last_of_those_that_are_started_at_once_is_not_refused():
     assert ("uid-1", "SPAWN") in rig.agents
 
 
-@pytest.mark.parametrize("is_over", [False, True])
-def test_nor_is_one_of_which_the_ranks_have_ended_before_others_are_started(*, is_over: bool):
+def test_who_has_had_its_ranks_is_asked_soon_while_others_train():
     rig = make_started()
     end_session(rig, 1, 0)
-    if is_over:  # and the command calls horovodrun once more
-        end_session(rig, 0, 0)
     rig.wait(60.0)
     rig.read()
     rig.configure({1: DRAINING})
     for _ in range(9):
         rig.read()
-    rig.wait(9.9)
-    assert rig.asked() == ([] if is_over else ["uid-1"])
-    rig.wait(0.1)
-    assert rig.asked() == (["uid-1"] if is_over else [])
+    rig.wait(3.9)
+    assert rig.asked() == ["uid-1"]
 
 
 def test_nor_the_last_of_many_however_long_it_takes_to_start_all():
@@ -433,6 +428,54 @@ def test_who_was_not_started_with_the_others_is_asked_after_twice_what_the_first
     assert rig.asked() == []
     rig.wait(0.2)
     assert rig.asked() == ["uid-1"]
+
+
+def test_who_is_started_for_another_training_is_not_refused():
+    rig = make_started()
+    rig.read()
+    for index in (0, 1):
+        end_session(rig, index, code=0)
+    rig.read()
+    rig.configure({1: DRAINING})
+    for _ in range(9):
+        rig.read()
+    rig.wait(20.0)
+    assert rig.asked() == []
+    rig.peer(30, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    rig.wait(39.9)
+    assert rig.asked() == []
+    rig.peer(31, frames.SPAWN, b"b" * 16, host="job-worker-1", command="train", ranks=1)
+    assert ("uid-1", "SPAWN") in rig.agents
+
+
+def test_ranks_that_a_broker_hears_of_without_their_start_end_no_wait():
+    before = make_started()
+    assert before.kept is not None
+    rig = BrokerRig(replace(before.kept, has_begun=False))
+    rig.configure({0: ACTIVE, 1: DRAINING})
+    running = KnownSession(bytes(15) + b"s", None)
+    rig.welcome(0, replace(NOBODY, sessions=(running,)))
+    rig.welcome(1)
+    body = {"host": "job-worker-0", "instance": "i", "received": [0, 0], "ranks": 1}
+    rig.peer(10, frames.RESUME, bytes(15) + b"s", **body)
+    for _ in range(9):
+        rig.read()
+    rig.wait(20.0)
+    assert rig.asked() == []
+
+
+def test_what_came_while_the_broker_was_stopped_is_heard_before_anybody_is_asked():
+    rig = make_started()
+    rig.configure({1: DRAINING})
+    for _ in range(3):
+        rig.read()
+    rig.now += 20.0
+    rig.broker.note_absence(rig.now)
+    rig.settle()
+    assert rig.asked() == []
+    assert rig.broker.due() == rig.now + 3.0
+    rig.peer(30, frames.SPAWN, A, host="job-worker-1", command="train", ranks=1)
+    assert ("uid-1", "SPAWN") in rig.agents
 
 
 def test_a_spawn_on_a_draining_host_is_accepted_and_disarms():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -34,6 +35,7 @@ from launcher.broker.following import Follower
 from launcher.broker.memories import Files, Identity, Memory, decode_memory, recall
 from launcher.broker.reporting import PEOPLE_SECONDS, Reporter
 from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
+from launcher.broker.serving import serve
 from launcher.broker.streams import HANDSHAKES, HOLD_SECONDS, Patience, Streams
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
 
@@ -64,6 +66,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._virtual.now
+
+    def stand_still(self, seconds: float) -> None:
+        self._virtual.now += seconds
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -420,11 +425,11 @@ class Rig:
         self.agents: list[Agent] = []
         self.under_way = self.most_under_way = 0
         self._attempts = list(attempts)
-        self._wires = Wires()
+        self.wires = Wires()
         memory = Memory(FRESH)
-        self.broker = Broker(IDENTITY, memory, wire=self._wires, shelf=self, now=now())
+        self.broker = Broker(IDENTITY, memory, wire=self.wires, shelf=self, now=now())
         self.streams = Streams(
-            self.broker, self._wires, self.open, touch=self.touch, chance=lambda: 0.0
+            self.broker, self.wires, self.open, touch=self.touch, chance=lambda: 0.0
         )
         self._pacer = Pacer(self.broker, (self.streams.look,))
         found = tuple(
@@ -748,6 +753,9 @@ def test_ends_that_come_together_are_settled_together():
         def settle(self, at: float) -> None:
             self.settled.append(at)
 
+        def note_absence(self, at: float) -> None:
+            raise AssertionError(f"was there at {at}")
+
         def due(self) -> float:
             return 3.0 if len(self.settled) < 3 else 100.0
 
@@ -761,6 +769,106 @@ def test_ends_that_come_together_are_settled_together():
         await asyncio.sleep(4.0)
         task.cancel()
         assert core.settled == [0.0, 1.0, 3.0]
+
+    run(check())
+
+
+class StoppedCore:
+    """Has something due at 3, and may be stopped while it settles."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.told: list[tuple[str, float]] = []
+        self._seconds = seconds
+
+    def settle(self, at: float) -> None:
+        self.told.append(("settle", at))
+        stand_still(self._seconds)
+        self._seconds = 0.0
+
+    def note_absence(self, at: float) -> None:
+        self.told.append(("absence", at))
+
+    def due(self) -> float:
+        return 3.0 if now() < 3.0 else 100.0
+
+
+def stand_still(seconds: float) -> None:
+    """As a process that is stopped for so long."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.stand_still(seconds)
+
+
+async def pace(core: StoppedCore, seconds: float) -> None:
+    """Five seconds of it, in which it is stopped for so long after one and a half."""
+    pacer = Pacer(core, ())
+    task = asyncio.get_running_loop().create_task(pacer.run())
+    await asyncio.sleep(1.5)
+    stand_still(seconds)
+    pacer.touch()
+    await asyncio.sleep(3.5)
+    task.cancel()
+
+
+def test_a_core_that_was_stopped_is_told_so_before_anything_else():
+    core = StoppedCore()
+    run(pace(core, 20.0))
+    assert core.told == [("settle", 0.0), ("absence", 21.5), ("settle", 21.5)]
+
+
+def test_so_is_one_that_was_stopped_while_it_settled():
+    core = StoppedCore(20.0)
+    run(pace(core, 0.0))
+    assert core.told == [("settle", 0.0), ("absence", 20.0), ("settle", 20.0)]
+
+
+def test_who_is_a_little_late_was_not_stopped():
+    core = StoppedCore(1.0)
+    run(pace(core, 1.0))
+    assert core.told == [("settle", 0.0), ("settle", 2.5), ("settle", 3.0)]
+
+
+def test_a_start_that_came_while_the_broker_was_stopped_is_not_refused(tmp_path: Path):
+    path = tmp_path / "broker.sock"
+
+    def say(kind: int, session: bytes = frames.NO_SESSION, **body: Any) -> socket.socket:
+        peer = socket.socket(socket.AF_UNIX)
+        peer.connect(str(path))
+        peer.sendall(frames.encode_json(kind, body, session))
+        return peer
+
+    def start(index: int) -> socket.socket:
+        session, host = bytes([index + 1]) * 16, f"job-worker-{index}"
+        return say(frames.SPAWN, session, host=host, command="train", ranks=1)
+
+    async def check() -> None:
+        rig = Rig(Agent, members=2)
+        keeper, leaver = rig.config.members
+        members = (keeper, replace(leaver, state=MemberState.DRAINING))
+        life = asyncio.get_running_loop().create_task(rig.live(60.0))
+        async with serve(path, rig.broker, rig.wires, rig.touch):
+            peers = [say(frames.LAUNCH, nonce="nonce")]
+            await asyncio.sleep(1.0)
+            peers.append(start(0))
+            await asyncio.sleep(1.0)
+            rig.broker.take_config(replace(rig.config, generation=2, members=members), now())
+            rig.touch()
+            for _ in range(4):
+                peers.append(say(frames.HOSTS, nonce="nonce"))
+                await asyncio.sleep(1.0)
+            peers.append(start(1))
+            stand_still(20.0)
+            await asyncio.sleep(1.0)
+        for peer in peers:
+            peer.close()
+        await life
+        [heard] = [
+            [frame.type for frame in agent.frames]
+            for agent in rig.agents
+            if frames.decode_json(agent.frames[0])["pod"] == leaver.uid
+        ]
+        assert frames.SPAWN in heard
+        assert frames.CLOSE_IF_IDLE not in heard
 
     run(check())
 
