@@ -41,7 +41,7 @@ class Scalings:
 
     seconds: list[float] = field(default_factory=list)
     otherwise: list[str] = field(default_factory=list)
-    """Those that did not end as without: another worker went, or the job did."""
+    """Scalings that did not end as in peace: another worker went, or the job did."""
 
 
 async def measure(bench: Bench) -> Finding:
