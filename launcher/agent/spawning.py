@@ -143,6 +143,14 @@ def reap() -> Iterator[Tuple[int, int, str]]:
             yield pid, os.WEXITSTATUS(status), EXITED
 
 
+def has_ended(pid: int) -> bool:
+    """Whether this child has ended, reaped or not; it is not reaped here."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
 def close_all(fds: List[int]) -> None:
     """Close file descriptors."""
     for fd in fds:

@@ -110,9 +110,12 @@ class Scripts:
             run.fd = -1
 
     def act(self, now: float) -> None:
-        """End a script whose time is over: TERM, then KILL, to its whole group."""
+        """End a script whose time is over: TERM, then KILL, to its whole group.
+
+        One that has ended by itself ended in time, as far as anybody who was stopped can know.
+        """
         run = self._run
-        if run is not None and now >= run.deadline:
+        if run is not None and now >= run.deadline and not spawning.has_ended(run.pid):
             spawning.signal_group(run.pid, signal.SIGKILL if run.timed_out else signal.SIGTERM)
             run.timed_out = True
             run.deadline = now + TERM_SECONDS
