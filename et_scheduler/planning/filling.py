@@ -6,6 +6,7 @@ taken here; books and admissions are changed by growing.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -147,7 +148,8 @@ class Fill:
         """Places for the step, tightest first; where it keeps its least size off what is held.
 
         Off nodes where pods of others are to come as well, unless it had them a moment ago. What
-        was searched in vain is not searched again: while a room is filled it only gets less.
+        was searched in vain is not searched again: while a room is filled it only gets less. Of
+        those who have found some it is known alone whether these might take what is kept.
         """
         allowed = None if standing.outside >= standing.floor else self._outside
         number = self.draft.promises.get_number(standing.job.uid)
@@ -159,7 +161,47 @@ class Fill:
         places = self._search(standing, step, allowed, is_again=is_again)
         if places is None:
             self._failed[kind] = step
-        return places
+        if places is None or is_again or not self._may_stray(standing, places):
+            return places
+        safe = self._mask_safe(standing, step)
+        safe = safe if allowed is None else safe & allowed
+        places = self._search(standing, step, safe, is_again=is_again)
+        return None if places is None or self._may_stray(standing, places) else places
+
+    def _may_stray(self, standing: Standing, places: list[int]) -> bool:
+        """Whether pods of a step of several could take room on these nodes that is kept for others.
+
+        kube-scheduler knows nothing of that room, and puts pods that are to be on several nodes as
+        it likes: all of the step would be taken back, and come again. Of one that grows by single
+        workers one goes, and the next has a place of its own.
+        """
+        if not self.is_real or len(places) == 1:
+            return False
+        before, step = self._count_coming(standing), Counter(places)
+        pods, there = before.total() + step.total(), before + step
+        if len(there) == 1:
+            return False
+        rows, fits = np.array([*there], dtype=np.intp), self._count_fits(standing)
+        kept = rows[self.room.find_kept(standing.job.worker, rows)].tolist()
+        return any(pods - there[place] > fits[place] - step[place] for place in kept)
+
+    def _mask_safe(self, standing: Standing, step: int) -> Mask:
+        """Where nothing is kept that they could take, or all of them would have room beside it."""
+        pods = self._count_coming(standing).total() + step
+        kept = self.room.find_kept(standing.job.worker)
+        safe: Mask = ~kept | (self._count_fits(standing) >= pods)
+        return safe
+
+    def _count_fits(self, standing: Standing) -> Counts:
+        return self.room.count_fits(standing.job.worker)
+
+    def _count_coming(self, standing: Standing) -> Counter[int]:
+        """Workers of the job that are to come, by the nodes where they are wanted."""
+        coming = Counter(self.places.get(standing.job.uid, ()))
+        seats = standing.gang_seats
+        if seats is not None:
+            coming.update(dict(zip(seats.places, seats.pods, strict=True)))
+        return coming
 
     def _has_more(self, standing: Standing) -> bool:
         """Whether one more fits where its last one went: no other node can be tighter.

@@ -151,6 +151,12 @@ class Room:
         )
         return not shape.host_ports and all(n <= min(now, then) for n, now, then in free if n)
 
+    def find_kept(self, shape: Shape, rows: Rows = slice(None)) -> Mask:
+        """Where more such pods would be bound now than have room: the rest is kept for others."""
+        bound = self._cap(rows, self.divide(self.now[rows], shape), shape)
+        kept: Mask = bound > self.count_fits(shape)[rows]
+        return kept
+
     def mark(self) -> int:
         """The room as it is now, for `return_to`."""
         return len(self._changed)

@@ -12,7 +12,7 @@ from et_scheduler.model.cluster import Cluster, Headroom, Node, PendingPod
 from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
-from et_scheduler.model.shapes import CPU, MEMORY, MINUTE, SECOND, make_shape
+from et_scheduler.model.shapes import CPU, HOUR, MEMORY, MINUTE, SECOND, make_shape
 from et_scheduler.planning.passing import decide
 from et_scheduler.simulating.cases import run_case_2
 from et_scheduler.simulating.policies import POLICIES
@@ -25,6 +25,7 @@ from tests.unit.scheduler.makers import (
     make_job,
     make_node,
     make_nodes,
+    make_simulation,
     run_on,
 )
 from tests.unit.scheduler.rigs import Rig, make_held
@@ -75,6 +76,32 @@ def test_it_is_whole_places_for_pods_not_crumbs() -> None:
     ]
     told = pass_over(Headroom(cpus(2), 1), *jobs, nodes=nodes)
     assert sum(len(one.leaving) for one in told.values()) == 1
+
+
+def test_a_step_of_several_comes_where_it_cannot_be_taken_back_for_it() -> None:
+    """On two nodes kube-scheduler puts two of four where one has room beside what is kept."""
+    nodes = (make_node("node-00", 8), make_node("node-01", 8, taken={CPU: 4000}))
+    job = make_job("a", 4, 8, sizes=(4, 8), created=0)
+    simulation = make_simulation(nodes, [job], MAIN)
+    simulation.headroom = Headroom(cpus(3), 1)
+    simulation.run(HOUR)
+    [sim] = simulation.jobs.values()
+    assert len(sim.list_workers()) == 8
+    assert sim.ended_workers == 0
+
+
+def test_a_step_of_several_does_not_come_where_it_would_be_taken_back_for_it() -> None:
+    nodes = (make_node("node-00", 3), make_node("node-01", 3), make_node("node-02", 4))
+    job = run_on(make_job("a", 4, 8, sizes=(4, 8)), *["node-02"] * 4)
+    assert pass_over(Headroom(cpus(2), 1), job, nodes=nodes) == {}
+
+
+def test_a_step_of_several_may_have_what_is_left_of_a_node_where_some_is_kept() -> None:
+    """The tightest has room for one of them; beside what is kept on the other there is for all."""
+    nodes = (make_node("node-00", 4), make_node("node-01", 11))
+    job = run_on(make_job("a", 4, 8, sizes=(4, 8)), *["node-01"] * 4)
+    told = pass_over(Headroom(cpus(3), 2), job, nodes=nodes)["a"]
+    assert (told.workers, told.placement.only) == (8, ("node-01",))
 
 
 def test_a_cluster_without_nodes_keeps_nothing() -> None:
