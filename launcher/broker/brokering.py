@@ -32,7 +32,7 @@ from launcher.broker.bodies import (
 )
 from launcher.broker.breaking import Breaks
 from launcher.broker.departures import Departures, Step
-from launcher.broker.facts import EXITS_KEPT, Ledger
+from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT, Ledger
 from launcher.broker.graces import Graces
 from launcher.broker.hosts import HostList, Verdict
 from launcher.broker.idling import Idleness
@@ -173,7 +173,8 @@ class Broker:
             if not self.ledger.end_session(uid, ended):
                 continue
             if session is None:
-                self._unclaimed.add(key)
+                if len(self._unclaimed) < ALL_EXITS_KEPT:
+                    self._unclaimed.add(key)
             elif not session.is_exited:
                 newest = self._relay.find_cut(uid) or UNKNOWN
                 self._blacklist.note_end(session, ended.code, newest)
@@ -388,7 +389,7 @@ class Broker:
         if session is None:
             return
         ended = read_exit(frame)
-        if frame.session in self._unclaimed:
+        if session.ranks and frame.session in self._unclaimed:
             self._unclaimed.discard(frame.session)
             self._blacklist.note_end(session, ended.code, UNKNOWN)
         if not self.ledger.end_session(uid, ended) or session.is_exited:

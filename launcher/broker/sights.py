@@ -36,21 +36,26 @@ class Lookout:
         self._connected = connected
         self._most: Counter[str] = Counter()
         """By uid, the most ranks of this training that have run there at once."""
+        self._running: Mapping[str, int] = {}
         self.pace = Pace()
         self.watched_from = 0.0
         """Since when whatever comes is heard as it comes."""
 
     def note_ranks(self, ranks: Mapping[str, int]) -> None:
         """By uid, the ranks that run now; where none does any more, the next begin a training."""
-        if self._most and not ranks:
+        if ranks == self._running:
+            return
+        self._running = ranks
+        if not ranks:
             self._most.clear()
             self.pace = Pace()
         for uid, count in ranks.items():
             self._most[uid] = max(self._most[uid], count)
 
-    def forget(self, known: Container[str]) -> None:
+    def forget(self, known: Mapping[str, object]) -> None:
         """Nobody speaks of any pod that is not `known`."""
-        self._most = Counter({uid: most for uid, most in self._most.items() if uid in known})
+        for uid in self._most.keys() - known.keys():
+            del self._most[uid]
 
     def look(self) -> Iterator[tuple[str, Sight]]:
         """What each member that drains and has not closed looks like, by uid."""
