@@ -34,7 +34,7 @@ def test_of_each_kind_the_median_and_the_longest_count_and_losses_that_ended_a_j
     fast = Losses({"killed": lost, "silent": [Loss(9.0, 2)]}, ended)
     finding = describe(fast, Losses({"killed": [Loss(31.0, 0)]}, ["wait-worker-0: Failed"]))
     assert [goal.value for goal in finding.goals] == [4.0, 5.0, 9.0, 9.0, 1]
-    note, _ = finding.notes
+    note, *_ = finding.notes
     assert "1 losses ended a job or its launcher; worker-0: Failed" in note
     assert "At most 4 steps" in note
     assert note.endswith("With lossRecovery Wait, time-out 30 s: wait-worker-0: Failed.")
