@@ -57,7 +57,7 @@ WAY = (
 SLOWER = (
     "That way is programs of the kubelet, containerd, the operator and Horovod on the two cores "
     "that also train, so it is as long as the machine is slow: where `make check` takes 51 s, and "
-    "not 95 s as where this was last measured, the medians were 3.95 s (PID 1), 3.60 s "
+    "not 75 s as where this was last measured, the medians were 3.95 s (PID 1), 3.60 s "
     "(containerd-shim), 4.33 s (3 x 2 ranks) and 3.21 s (node)."
 )
 HOSTNAME = "kubernetes.io/hostname"
