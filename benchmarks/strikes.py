@@ -23,6 +23,7 @@ from devcluster.certificates import INSIDE
 from devcluster.cgroups import find_parent, list_processes
 from devcluster.settings import Cluster
 from et_contract.paths import GONE_FILE
+from launcher.agent.ranks import write_gone
 
 HUNGER = "hunger"
 """The file in a worker, below its root, whose ranks take all memory that they can get."""
@@ -68,10 +69,8 @@ def find_ranks(cluster: Cluster, uid: str) -> list[int]:
 
 def say_gone(cluster: Cluster, uid: str, addresses: Sequence[str]) -> None:
     """Tell its ranks, as BREAK has its agent do, that nobody has these addresses any more."""
-    told = Path(f"/proc/{find_agent(cluster, uid)}/root{GONE_FILE}")
-    draft = told.with_suffix(".bench")
-    draft.write_text("\n".join([repr(time.monotonic()), *addresses]))
-    draft.rename(told)
+    told = f"/proc/{find_agent(cluster, uid)}/root{GONE_FILE}"
+    write_gone(told, time.monotonic(), addresses)
 
 
 @contextmanager

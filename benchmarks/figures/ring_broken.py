@@ -52,13 +52,9 @@ MEMORY = "768Mi"
 WAY = (
     "A rank that is killed alone is told of by its worker's agent, at once. Where the agent goes "
     "with it, nothing is concluded before the kubelet has seen the container's end and the "
-    "operator has called the worker gone: the difference of the two medians is that way."
-)
-SLOWER = (
-    "That way is programs of the kubelet, containerd, the operator and Horovod on the two cores "
-    "that also train, so it is as long as the machine is slow: where `make check` takes 51 s, and "
-    "not 75 s as where this was last measured, the medians were 3.95 s (PID 1), 3.60 s "
-    "(containerd-shim), 4.33 s (3 x 2 ranks) and 3.21 s (node)."
+    "operator has called the worker gone: the difference of the two medians is that way. It is "
+    "programs of the kubelet, containerd, the operator and Horovod on the cores that also train, "
+    "so it is as long as the machine is slow."
 )
 HOSTNAME = "kubernetes.io/hostname"
 LEAVE_SOON = [
@@ -228,7 +224,7 @@ def describe(fast: Losses, waited: Losses) -> Finding:
             ),
         ),
         goals=(*goals, Goal("losses that ended a job or its launcher", count, 0, "")),
-        notes=(f"{lived}. At most {repeated} steps were trained again.{also}", WAY, SLOWER),
+        notes=(f"{lived}. At most {repeated} steps were trained again.{also}", WAY),
     )
 
 

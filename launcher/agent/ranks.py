@@ -51,17 +51,8 @@ class RankFiles:
         return found
 
     def tell(self, before: float, addresses: Sequence[str]) -> None:
-        """Write that nobody has these any more, as of this time; raises OSError.
-
-        A link in the place of the draft is removed, not followed.
-        """
-        draft = self._gone + ".new"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(draft, flags, 0o644), "w") as file:
-            file.write("\n".join([repr(before), *addresses]))
-        os.rename(draft, self._gone)
+        """Write that nobody has these any more, as of this time; raises OSError."""
+        write_gone(self._gone, before, addresses)
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[str]:
@@ -72,6 +63,20 @@ class RankFiles:
             yield "/proc/self/fd/%d/" % number
         finally:
             os.close(number)
+
+
+def write_gone(path: str, before: float, addresses: Sequence[str]) -> None:
+    """Write what launcher/ranks/parting.py reads, whole or not at all; raises OSError.
+
+    A link in the place of the draft is removed, not followed.
+    """
+    draft = path + ".new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(draft)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(draft, flags, 0o644), "w") as file:
+        file.write("\n".join([repr(before), *addresses]))
+    os.rename(draft, path)
 
 
 def _count_one(found: List[int], place: str, name: str) -> None:

@@ -1,7 +1,8 @@
 """What the whole job looks like from each draining member, in one pass over it.
 
-Only reads what hosts, ledger and relay know; whether a member's agent is asked to close is decided
-in departures.py, for which it is looked up here.
+Reads what hosts, ledger and relay know, and remembers what is told of the training's starts;
+whether a member's agent is asked to close is decided in departures.py, for which it is looked up
+here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from launcher.broker.departures import Pace, Sight
 from launcher.broker.facts import Ledger
 from launcher.broker.hosts import HostList
 from launcher.broker.relaying import Relay
-from launcher.broker.sessions import count_ranks
 
 
 class Lookout:
@@ -37,6 +37,7 @@ class Lookout:
         self._most: Counter[str] = Counter()
         """By uid, the most ranks of this training that have run there at once."""
         self._running: Mapping[str, int] = {}
+        """By uid, the ranks that run, as the last settling has counted them."""
         self.pace = Pace()
         self.watched_from = 0.0
         """Since when whatever comes is heard as it comes."""
@@ -84,7 +85,6 @@ class Lookout:
     def _count_slots(self) -> tuple[int, int]:
         """Slots of the job, as horovodrun knows it: those without a process (yet), and all."""
         closed = self._ledger.report.closed
-        ranks = count_ranks(self._relay.find_running())
         known = [
             member
             for member in self._hosts.members.values()
@@ -92,5 +92,5 @@ class Lookout:
             and member.uid not in closed
             and self._hosts.was_offered(member.uid)
         ]
-        starting = sum(max(0, member.slots - ranks[member.uid]) for member in known)
+        starting = sum(max(0, member.slots - self._running.get(member.uid, 0)) for member in known)
         return starting, sum(member.slots for member in known)

@@ -61,25 +61,16 @@ def test_a_role_of_a_former_version_gets_the_name_by_which_brokers_are_known() -
     assert world.role_names == name_workers(0, 1)
 
 
-def test_names_of_workers_that_have_gone_leave_together() -> None:
-    world = ModelWorld(make_job(6))
+@pytest.mark.parametrize(("workers", "gone"), [(6, 3), (3, 1)])
+def test_names_of_workers_that_have_gone_leave_together(workers: int, gone: int) -> None:
+    world = ModelWorld(make_job(workers))
     world.start()
     world.wait(20)
-    world.add(make_scaling(ScalingKind.IN, "less", count=3))
+    world.add(make_scaling(ScalingKind.IN, "less", count=gone))
     world.go_on()
 
-    assert world.role_names == name_workers(0, 1, 2)
+    assert world.role_names == name_workers(*range(workers - gone))
     assert count_role_writes(world) == 2
-
-
-def test_one_name_of_the_gone_leaves_as_many_do_once_nobody_is_leaving() -> None:
-    world = ModelWorld(make_job(3))
-    world.start()
-    world.wait(20)
-    world.add(make_scaling(ScalingKind.IN, "less", count=1))
-    world.go_on()
-
-    assert world.role_names == name_workers(0, 1)
 
 
 def test_names_of_the_gone_do_not_pile_up_where_somebody_is_always_leaving() -> None:

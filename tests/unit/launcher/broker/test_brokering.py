@@ -167,6 +167,20 @@ def make_started() -> BrokerRig:
     return rig
 
 
+def ask_to_leave(rig: BrokerRig) -> None:
+    """Worker 1 is to go, and the command has read that often enough."""
+    rig.configure({1: DRAINING})
+    for _ in range(9):
+        rig.read()
+
+
+def start_rank(rig: BrokerRig, index: int, session: bytes = A) -> None:
+    """horovodrun starts another one, and its agent has yet to answer."""
+    rig.peer(
+        30 + index, frames.SPAWN, session, host=f"job-worker-{index}", command="train", ranks=1
+    )
+
+
 def end_session(rig: BrokerRig, index: int, code: int = 134) -> None:
     session = bytes([index]) * 15 + b"s"
     reason = "signal 6" if code else ""
@@ -364,23 +378,19 @@ def test_an_end_first_heard_of_in_a_welcome_proves_nothing():
 
 def test_nothing_is_asked_on_time_alone_before_the_command_has_started_anything():
     rig = make_told()
-    rig.configure({1: DRAINING})
-    for _ in range(9):
-        rig.read()
+    ask_to_leave(rig)
     rig.wait(30.0)
     assert rig.asked() == []
 
 
 def test_who_is_last_of_those_that_are_started_at_once_is_not_refused():
     rig = make_told()
-    rig.configure({1: DRAINING})
-    for _ in range(9):
-        rig.read()
+    ask_to_leave(rig)
     rig.wait(8.0)
-    rig.peer(30, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    start_rank(rig, 0)
     rig.wait(15.9)
     assert rig.asked() == []
-    rig.peer(31, frames.SPAWN, b"b" * 16, host="job-worker-1", command="train", ranks=1)
+    start_rank(rig, 1, b"b" * 16)
     assert ("uid-1", "SPAWN") in rig.agents
 
 
@@ -389,9 +399,7 @@ def test_who_has_had_its_ranks_is_asked_soon_while_others_train():
     end_session(rig, 1, 0)
     rig.wait(60.0)
     rig.read()
-    rig.configure({1: DRAINING})
-    for _ in range(9):
-        rig.read()
+    ask_to_leave(rig)
     rig.wait(3.9)
     assert rig.asked() == ["uid-1"]
 
@@ -418,11 +426,9 @@ def test_nor_the_last_of_many_however_long_it_takes_to_start_all():
 
 def test_who_was_not_started_with_the_others_is_asked_after_twice_what_the_first_has_needed():
     rig = make_told()
-    rig.configure({1: DRAINING})
-    for _ in range(9):
-        rig.read()
+    ask_to_leave(rig)
     rig.wait(8.0)
-    rig.peer(30, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    start_rank(rig, 0)
     rig.hear(0, frames.SPAWNED, A, pid=1, instance="i")
     rig.wait(15.9)
     assert rig.asked() == []
@@ -436,15 +442,13 @@ def test_who_is_started_for_another_training_is_not_refused():
     for index in (0, 1):
         end_session(rig, index, code=0)
     rig.read()
-    rig.configure({1: DRAINING})
-    for _ in range(9):
-        rig.read()
+    ask_to_leave(rig)
     rig.wait(20.0)
     assert rig.asked() == []
-    rig.peer(30, frames.SPAWN, A, host="job-worker-0", command="train", ranks=1)
+    start_rank(rig, 0)
     rig.wait(39.9)
     assert rig.asked() == []
-    rig.peer(31, frames.SPAWN, b"b" * 16, host="job-worker-1", command="train", ranks=1)
+    start_rank(rig, 1, b"b" * 16)
     assert ("uid-1", "SPAWN") in rig.agents
 
 
@@ -474,7 +478,7 @@ def test_what_came_while_the_broker_was_stopped_is_heard_before_anybody_is_asked
     rig.settle()
     assert rig.asked() == []
     assert rig.broker.due() == rig.now + 3.0
-    rig.peer(30, frames.SPAWN, A, host="job-worker-1", command="train", ranks=1)
+    start_rank(rig, 1)
     assert ("uid-1", "SPAWN") in rig.agents
 
 
@@ -484,7 +488,7 @@ def test_a_spawn_on_a_draining_host_is_accepted_and_disarms():
     rig.read()
     end_session(rig, 1)
     assert rig.asked() == ["uid-1"]
-    rig.peer(30, frames.SPAWN, A, host="job-worker-1", command="train", ranks=1)
+    start_rank(rig, 1)
     assert ("uid-1", "SPAWN") in rig.agents
     assert rig.asked() == []
     rig.hear(1, frames.EXIT, A, code=134, produced=[0, 0])
