@@ -55,6 +55,8 @@ class Training:
     _limit: float = 0.0
     """Seconds beyond which a step is late, from the loss on."""
     _strides: list[int] = field(default_factory=list)
+    _draws_again: bool = False
+    """One step was told of twice in a row before the loss: a bar, or a line of its evaluation."""
     _told: set[Key] = field(default_factory=set)
     """Steps that any rank had told of before the loss."""
 
@@ -126,8 +128,11 @@ class Training:
         key = (course.epoch, course.lap, number)
         is_soon = course.at is not None and (at - course.at).total_seconds() <= self._limit
         course.at = at
-        if key == course.last and (is_soon or self.loss is None):
-            return  # a bar that is drawn again, or two lines of one step
+        if key == course.last and self.loss is None:
+            self._draws_again = True
+            return
+        if key == course.last and is_soon and self._draws_again:
+            return  # drawn again as before; a ring that is built at once trains it again as soon
         if self.loss is not None:
             course.again += key in course.seen
         elif course.last is not None and number > course.last[2]:

@@ -145,9 +145,9 @@ def test_numbers_that_begin_anew_with_each_epoch_are_no_steps_again():
 
 def test_a_bar_that_is_drawn_again_is_no_step_again():
     training = Training()
-    print_steps(training, [1, 2], 1.0)
+    print_steps(training, [1, 2, 2], 1.0)
     training.mark()
-    print_steps(training, [3, 3, 3], 3.0)
+    print_steps(training, [3, 3, 3], 4.0)
     assert training.again == 0
 
 
@@ -173,6 +173,14 @@ def test_the_last_step_alone_may_be_trained_again():
     now = print_steps(training, range(1, 11), 1.0)
     training.mark()
     print_steps(training, [10, 11], now + 4)
+    assert training.again == 1
+
+
+def test_the_last_step_alone_may_be_trained_again_at_once():
+    training = Training()
+    now = print_steps(training, range(1, 11), 1.0, pace=0.3)
+    training.mark()
+    print_steps(training, [10, 11], now)
     assert training.again == 1
 
 
