@@ -59,6 +59,8 @@ class Training:
     """One step was told of twice in a row before the loss: a bar, or a line of its evaluation."""
     _told: set[Key] = field(default_factory=set)
     """Steps that any rank had told of before the loss."""
+    _is_shared: bool = False
+    """Several ranks told of one step before the loss: that two do is no sign of anything."""
 
     def take(self, at: datetime, text: str, now: float) -> None:
         """Read a line that was printed at `at` and heard of `now`."""
@@ -81,15 +83,21 @@ class Training:
         """One that is heard of for the first time; after a loss, it goes on where others were.
 
         The rank that told of steps may be the one that was lost: its successor is another process.
+        It may have gone on for a moment after its loss was asked for.
         """
-        self.courses[rank] = Course(seen=set(self._told))
+        seen = self._told if self._is_shared else self._find_seen()
+        self.courses[rank] = Course(seen=set(seen) if self.loss is not None else set())
         return self.courses[rank]
+
+    def _find_seen(self) -> set[Key]:
+        return set().union(*(course.seen for course in self.courses.values()))
 
     def mark(self) -> None:
         """The loss is now."""
         if self.loss is None:
             self.loss, self.size_before = len(self.moments), self.size
-            self._told = set().union(*(course.seen for course in self.courses.values()))
+            self._told = self._find_seen()
+            self._is_shared = len(self._told) < sum(len(c.seen) for c in self.courses.values())
             self._limit = self._find_limit()
             self.spacing = round(median(self._strides)) if self._strides else 1
 

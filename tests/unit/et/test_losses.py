@@ -184,6 +184,15 @@ def test_the_last_step_alone_may_be_trained_again_at_once():
     assert training.again == 1
 
 
+def test_what_the_lost_rank_told_after_its_loss_was_asked_for_is_trained_again_by_the_next():
+    training = Training()
+    now = print_steps(training, range(1, 11), 1.0, pace=0.3, rank=0)
+    training.mark()
+    now = print_steps(training, [11, 12], now, pace=0.3, rank=0)  # it is stopped only now
+    print_steps(training, [11, 12, 13], now, pace=0.3, rank=1)
+    assert training.again == 2
+
+
 def test_without_steps_in_the_log_it_is_not_said_that_none_was_lost():
     loss = Loss(LOST, 2, 1)
     loss.training.take(BEGAN, "hello", 0.0)
