@@ -180,6 +180,7 @@ POINTS = (
     Point("fenced-node", "a launcher alive on a cut node and its successor: never both", REAL),
     Point("driver-stalled", "a horovodrun that is stopped is told until it goes on", TRAINING),
     Point("forced", "a worker that never commits is ended, the others go on", TRAINING),
+    Point("counted-once", "ranks without a place in the training hold nobody up", TRAINING),
     Point("slow-import", "a new worker that is late costs nothing within the time-out", TRAINING),
     Point("early-end", "a worker that ends with 0 early ends the others: Horovod's rule", TRAINING),
     Point("shares", "a job grows into an idle queue, gives back, grows again", TRAINING),

@@ -8,7 +8,7 @@ runs as a whole included, stays as the user wrote it. BIN_DIR stays in PATH: hor
 to the workers, where that folder does not exist.
 
 Where the job's losses are to cost seconds, its ranks begin with our folder in PYTHONPATH
-(ranks.py), and horovodrun waits for no worker that is lost (notifying.py).
+(ranks.py), and horovodrun waits for no worker that is lost (notifying.py, registering.py).
 
 An elastic run of many slots, or with an environment too long for a command line, gets our transport
 inside (injecting.py): a process per slot costs 30 MB and 0.1 s of start. An annotation of the job

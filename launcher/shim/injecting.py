@@ -2,8 +2,8 @@
 
     python injecting.py /path/of/the/image's/horovodrun [argument...]
 
-Run by the Python of the image's horovodrun. Two names of Horovod are given another meaning, and one
-a limit (notifying.py), then its own program runs as it is: `gloo_run._exec_command_fn`, which
+Run by the Python of the image's horovodrun. Two names of Horovod are given another meaning, and two
+a limit (notifying.py, registering.py), then its own program runs as it is: `gloo_run._exec_command_fn`, which
 starts a process in a worker and waits for it, and
 `HostDiscoveryScript.find_available_hosts_and_slots`, which reads the list. Both are the same in
 0.20.0 to 0.28.1. Where they are missing or look different, horovodrun is run without us inside, and
@@ -24,7 +24,7 @@ from et_contract import frames, hosts, names, paths
 from hostdiscovery import discover
 from launcher.protocol.claims import Purpose
 from launcher.shim import notifying, programs
-from launcher.shim.notifying import Misfit, check
+from launcher.shim.fitting import Misfit, check
 from launcher.shim.sharing import Switchboard
 from launcher.shim.sinks import Sink
 
@@ -139,7 +139,7 @@ def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:
     except (ImportError, AttributeError, Misfit) as error:
         programs.say(f"horovodrun starts a process per slot: {type(error).__name__}: {error}")
         os.execv(real, list(argv))
-    notifying.bound_notices()
+    notifying.prepare()
     programs.say("horovodrun starts processes in workers by itself")
     return notifying.run(argv)
 

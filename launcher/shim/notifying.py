@@ -2,18 +2,17 @@
 
     python notifying.py /path/of/the/image's/horovodrun [argument...]
 
-Run by the Python of the image's horovodrun, whose own program then runs as it is but for one
-method. It tells rank 0's worker of each change, as of each nudge, and no ring is built meanwhile.
-To one that is lost TCP tries to connect for a minute and more, for it has no time-out
-(horovod/runner/common/util/network.py, `_send_one`). So that worker is asked and told beside
-horovodrun, which waits for neither and would pass any error over. The same in 0.20.0 to 0.28.1;
-another Horovod is left as it is.
+Run by the Python of the image's horovodrun, whose own program then runs as it is but for two
+methods; the other one is in registering.py. This one tells rank 0's worker of each change, as of
+each nudge, and no ring is built meanwhile. To one that is lost TCP tries to connect for a minute
+and more, for it has no time-out (horovod/runner/common/util/network.py, `_send_one`). So that
+worker is asked and told beside horovodrun, which waits for neither and would pass any error over.
+The same in 0.20.0 to 0.28.1; another Horovod is left as it is.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 import runpy
 import sys
 import threading
@@ -22,7 +21,7 @@ import weakref
 
 sys.path.insert(0, __file__.rpartition("/launcher/")[0])
 
-from launcher.shim import programs
+from launcher.shim import fitting, programs, registering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,33 +35,19 @@ TELL_SECONDS = 60.0
 """Telling has no time-out of its own. After so long another thread does what is left to tell."""
 
 
-class Misfit(Exception):  # noqa: N818 (names say what is so)
-    """The installed Horovod is not as we know it; says where."""
-
-
-def check(name: str, function: Callable[..., Any], wanted: Any) -> None:
-    """Raise Misfit unless the parameters of `function` are these; None: whatever they are."""
-    found = list(inspect.signature(function).parameters)
-    if wanted is not None and found != wanted:
-        raise Misfit(f"{name} takes {', '.join(found)} and not {', '.join(wanted)}")
-
-
 def bound_notices() -> None:
     """Have horovodrun tell of a changed list only a worker that answers.
 
-    Where Horovod is not as we know it, nothing is replaced and people are told.
+    People are told where the installed Horovod is not as we know it.
     """
-    try:
-        _bound()
-    except (ImportError, AttributeError, Misfit) as error:
-        programs.say(f"a lost worker may hold horovodrun up: {type(error).__name__}: {error}")
+    fitting.replace(_bound, "a lost worker may hold horovodrun up")
 
 
 def _bound() -> None:
     from horovod.runner.elastic.worker import WorkerNotificationClient
 
     tell = WorkerNotificationClient.notify_hosts_updated
-    check("_probe", WorkerNotificationClient._probe, ["self", "addresses"])  # noqa: SLF001 (its own ping)
+    fitting.check("_probe", WorkerNotificationClient._probe, ["self", "addresses"])  # noqa: SLF001 (its own ping)
     tellers: weakref.WeakKeyDictionary[Any, Teller] = weakref.WeakKeyDictionary()
 
     def notify(client: Any, *change: Any) -> None:
@@ -123,6 +108,12 @@ class Teller:
         return True
 
 
+def prepare() -> None:
+    """Replace what a lost worker would hold up, or would be counted in."""
+    bound_notices()
+    registering.count_once()
+
+
 def run(argv: Sequence[str]) -> int:
     """Be the program of that path, as Python would have been told to; returns when it has ended."""
     sys.argv[:] = list(argv)
@@ -133,7 +124,7 @@ def run(argv: Sequence[str]) -> int:
 def main(argv: Sequence[str]) -> int:
     """Becomes horovodrun; argv begins with its path."""
     programs.take_place(argv[0])
-    bound_notices()
+    prepare()
     return run(argv)
 
 

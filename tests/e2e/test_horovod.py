@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
+from et_contract import paths
+from tests.askers import PROGRAM, TOLD
 from tests.e2e.faults import get_spec
 from tests.e2e.light_jobs import wait_for_condition, wait_for_event
 from tests.e2e.test_launchers import run_in
@@ -41,6 +45,15 @@ def test_4_survivors_go_on_without_a_worker_that_never_commits_and_is_ended(
     world.wait_for_size("deaf", 2)
     assert world.sizes("deaf") == [3, 2]
     assert world.status("trainingjobs", "deaf")["epoch"] == 1
+
+
+@pytest.mark.point("counted-once")
+def test_each_rank_is_waited_for_once_and_no_other(world: RealWorld) -> None:
+    command = train("--steps", "100000", "--step-seconds", "0.3")
+    world.create(build_job("counted", command=command, workers=1, minReplicas=1))
+    world.wait_for_size("counted", 1)
+    words = ["python3", "-c", PROGRAM, paths.LIB_DIR]
+    assert run_in(world, "counted-launcher", f"{shlex.join(words)} 2> /dev/null") == TOLD
 
 
 @pytest.mark.point("slow-import")

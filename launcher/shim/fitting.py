@@ -1,0 +1,33 @@
+"""Whether the installed Horovod is one of those of which a method may have another meaning."""
+
+from __future__ import annotations
+
+import inspect
+
+from launcher.shim import programs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+
+class Misfit(Exception):  # noqa: N818 (names say what is so)
+    """The installed Horovod is not as we know it; says where."""
+
+
+def check(name: str, function: Callable[..., Any], wanted: Any) -> None:
+    """Raise Misfit unless the parameters of `function` are these; None: whatever they are."""
+    found = list(inspect.signature(function).parameters)
+    if wanted is not None and found != wanted:
+        raise Misfit(f"{name} takes {', '.join(found)} and not {', '.join(wanted)}")
+
+
+def replace(function: Callable[[], None], otherwise: str) -> None:
+    """Replace what `function` replaces.
+
+    Where Horovod is not as we know it, nothing is, and people are told what follows `otherwise`.
+    """
+    try:
+        function()
+    except (ImportError, AttributeError, Misfit) as error:
+        programs.say(f"{otherwise}: {type(error).__name__}: {error}")

@@ -1,0 +1,133 @@
+"""horovodrun's count of ranks; Horovod is a stand-in, tests/e2e/test_horovod.py has the real one."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.askers import PROGRAM, TOLD
+from tests.unit.launcher.shim.brokers import PYTHON, ROOT
+
+REGISTRATION = """
+import threading
+
+READY, FAILURE = "READY", "FAILURE"
+
+class WorkerStateRegistry:
+    def __init__(self, driver, host_manager):
+        self._driver, self._hosts = driver, host_manager
+        self._states, self._ring, self._lock = {}, 0, threading.Lock()
+
+    def get_recorded_slots(self):
+        return list(self._states)
+
+    def reset(self, size):
+        with self._lock:
+            self._states = {}
+            self._barrier = threading.Barrier(size, self._act)
+            self._ring += 1
+
+    def last_rendezvous(self):
+        return self._ring
+
+    def record_ready(self, host, slot):
+        return self._record((host, slot), READY)
+
+    def record_failure(self, host, slot):
+        return self._record((host, slot), FAILURE)
+
+    def _record(self, key, state):
+        if self._hosts.is_blacklisted(key[0]):
+            return self._ring
+        with self._lock:
+            if key in self._states and state == FAILURE:
+                self._barrier.reset()
+            if key not in self._states or state == FAILURE:
+                self._states[key] = state
+            ring = self._ring
+        return self._wait(key, state, ring)
+
+    def _wait(self, key, state, rendezvous_id):
+        while True:
+            try:
+                self._barrier.wait()
+                return rendezvous_id
+            except threading.BrokenBarrierError:
+                if self._states.get(key, state) != state:
+                    raise RuntimeError("overridden")
+
+    def _act(self):
+        failed = [host for (host, _), state in self._states.items() if state == FAILURE]
+        for host in failed:
+            self._hosts.blacklist(host)
+        if len(failed) == len(self._states):
+            self._driver.stop()
+        else:
+            self._driver.resume()
+"""
+DRIVER = """
+class ElasticDriver:
+    def has_rank_assignment(self, host, slot):
+        raise NotImplementedError
+"""
+BIND = """
+import sys
+
+sys.path.insert(0, sys.argv[1])
+
+from launcher.shim import registering
+
+registering.count_once()
+
+from horovod.runner.elastic.registration import WorkerStateRegistry as Registry
+
+print(getattr(Registry, "_wait", Registry.record_ready).__module__ == registering.__name__)
+"""
+OTHERS = [
+    ("def last_rendezvous(self)", "def last_rendezvous(self, now=0)"),
+    ('"READY", "FAILURE"', '"READY", "FAILED"'),
+    ("_wait", "_stand"),
+]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with a `horovod` to import."""
+    for package in ("horovod", "horovod/runner", "horovod/runner/elastic"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "horovod/runner/elastic/registration.py").write_text(REGISTRATION)
+    (tmp_path / "horovod/runner/elastic/driver.py").write_text(DRIVER)
+    return tmp_path
+
+
+def run(program: str, tree: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PYTHON, "-c", program, str(ROOT)],
+        env={"PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.long
+def test_each_rank_of_the_training_is_waited_for_once_and_no_other(tree: Path):
+    done = run(PROGRAM, tree)
+    assert done.stdout == TOLD, done.stderr
+    assert "edl:" not in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("old", "new"), OTHERS)
+def test_a_horovod_that_counts_otherwise_runs_as_it_is(tree: Path, old: str, new: str):
+    registration = tree / "horovod/runner/elastic/registration.py"
+    registration.write_text(REGISTRATION.replace(old, new))
+    done = run(BIND, tree)
+    assert "edl: a rank without a place may be counted: " in done.stderr
+    assert done.stdout == "False\n"
+    registration.write_text(REGISTRATION)
+    assert run(BIND, tree).stdout == "True\n"
