@@ -48,10 +48,10 @@ class Asker:
     """One rank, or the end of one, as horovodrun has a thread for each."""
 
     def __init__(self, cluster, host, state=READY):
-        record = cluster.registry.record_ready if state == READY else cluster.registry.record_failure
+        registry = cluster.registry
+        record = registry.record_ready if state == READY else registry.record_failure
         self.thread = threading.Thread(target=self._ask, args=(record, host), daemon=True)
         self.thread.start()
-        registry = cluster.registry
         while self.thread.is_alive() and (host, 0) not in registry.get_recorded_slots():
             self.thread.join(0.01)
 

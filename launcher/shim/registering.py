@@ -15,7 +15,6 @@ counted already, as alive or as failed, waits beside until the next ring is know
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 
 from launcher.shim import fitting
@@ -29,7 +28,7 @@ LOOK_SECONDS = 0.1
 
 
 def count_once() -> None:
-    """Have horovodrun count so; people are told where the installed Horovod is not as we know it."""
+    """Have horovodrun count so; people are told where its Horovod is not as we know it."""
     fitting.replace(_replace, "a rank without a place may be counted")
 
 
@@ -41,9 +40,11 @@ def _replace() -> None:
     wait = registry._wait  # noqa: SLF001 (the barrier has no other door)
     fitting.check("_wait", wait, ["self", "key", "state", "rendezvous_id"])
     fitting.check("last_rendezvous", registry.last_rendezvous, ["self"])
-    fitting.check("has_rank_assignment", ElasticDriver.has_rank_assignment, ["self", "host", "slot"])
+    has_place = ElasticDriver.has_rank_assignment
+    fitting.check("has_rank_assignment", has_place, ["self", "host", "slot"])
     if (registration.READY, registration.FAILURE) != (READY, FAILURE):
         raise fitting.Misfit("its states have other names")
+    pause = threading.Event()
     entries: weakref.WeakKeyDictionary[Any, Entry] = weakref.WeakKeyDictionary()
 
     def wait_once(registry: Any, key: Any, state: str, rendezvous_id: int) -> Any:
@@ -55,7 +56,7 @@ def _replace() -> None:
         if state != READY or (entry.enter(key, rendezvous_id) and not is_failed):
             return wait(registry, key, state, rendezvous_id)
         while registry.last_rendezvous() == rendezvous_id and not driver.finished():
-            time.sleep(LOOK_SECONDS)
+            pause.wait(LOOK_SECONDS)
         return rendezvous_id
 
     registry._wait = wait_once  # noqa: SLF001 (the same)

@@ -1,4 +1,4 @@
-"""horovodrun's count of ranks; Horovod is a stand-in, tests/e2e/test_horovod.py has the real one."""
+"""horovodrun's count of ranks, here of a stand-in; tests/e2e/test_horovod.py has the real one."""
 
 from __future__ import annotations
 
