@@ -11,7 +11,7 @@ from benchmarks.benches import Bench, Site
 from benchmarks.experiments import have_nodes, measure_bare, run_experiment
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.lives import Kind
-from benchmarks.shares import Shares, compare, draw_use, tabulate
+from benchmarks.shares import Shares, compare, draw_use, measure_delay, tabulate
 from et_scheduler.simulating.cases import run_case_1
 from et_scheduler.simulating.measures import compute_jain, mean
 from et_scheduler.simulating.policies import POLICIES
@@ -51,7 +51,7 @@ def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
     rest, rest_off = ours.look(ours.until), off.look(off.until)
     firsts, gangs = ours.list_firsts(), ours.list_gangs()
     ended = ours.list_ended(is_preempted=False)
-    simulated = run_case_1(POLICIES[0], drains=False).rests
+    simulated = run_case_1(POLICIES[0], drains=False, delay=measure_delay(gangs)).rests
     whole = sum(size == OFF for size in rest_off.sizes)
     note = (
         f"Without a queue {off.count_started()} of {JOBS} jobs had a launcher and two trainers, "
