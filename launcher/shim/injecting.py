@@ -3,8 +3,8 @@
     python injecting.py /path/of/the/image's/horovodrun [argument...]
 
 Run by the Python of the image's horovodrun. Two names of Horovod are given another meaning, and two
-a limit (notifying.py, registering.py), then its own program runs as it is: `gloo_run._exec_command_fn`, which
-starts a process in a worker and waits for it, and
+a limit (notifying.py, registering.py), then its own program runs as it is:
+`gloo_run._exec_command_fn`, which starts a process in a worker and waits for it, and
 `HostDiscoveryScript.find_available_hosts_and_slots`, which reads the list. Both are the same in
 0.20.0 to 0.28.1. Where they are missing or look different, horovodrun is run without us inside, and
 starts rsh.py for each slot.

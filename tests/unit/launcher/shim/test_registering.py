@@ -1,4 +1,4 @@
-"""horovodrun's count of ranks; Horovod is a stand-in, tests/e2e/test_horovod.py has the real one."""
+"""horovodrun's count of ranks; Horovod is a stand-in, the real one is in tests/e2e."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.shim.registering import Counts
 from tests.askers import PROGRAM, TOLD
 from tests.unit.launcher.shim.brokers import PYTHON, ROOT
 
@@ -26,20 +27,22 @@ class WorkerStateRegistry:
     def reset(self, size):
         with self._lock:
             self._states = {}
-            self._barrier = threading.Barrier(size, self._act)
+            self._barrier = threading.Barrier(size, self._action)
             self._ring += 1
+            self._size = size
 
-    def last_rendezvous(self):
-        return self._ring
+    def size(self):
+        return self._size
 
     def record_ready(self, host, slot):
-        return self._record((host, slot), READY)
+        return self._record_state(host, slot, READY)
 
     def record_failure(self, host, slot):
-        return self._record((host, slot), FAILURE)
+        return self._record_state(host, slot, FAILURE)
 
-    def _record(self, key, state):
-        if self._hosts.is_blacklisted(key[0]):
+    def _record_state(self, host, slot, state):
+        key = host, slot
+        if self._hosts.is_blacklisted(host):
             return self._ring
         with self._lock:
             if key in self._states and state == FAILURE:
@@ -58,7 +61,7 @@ class WorkerStateRegistry:
                 if self._states.get(key, state) != state:
                     raise RuntimeError("overridden")
 
-    def _act(self):
+    def _action(self):
         failed = [host for (host, _), state in self._states.items() if state == FAILURE]
         for host in failed:
             self._hosts.blacklist(host)
@@ -86,8 +89,8 @@ from horovod.runner.elastic.registration import WorkerStateRegistry as Registry
 print(getattr(Registry, "_wait", Registry.record_ready).__module__ == registering.__name__)
 """
 OTHERS = [
-    ("def last_rendezvous(self)", "def last_rendezvous(self, now=0)"),
-    ('"READY", "FAILURE"', '"READY", "FAILED"'),
+    ("def size(self)", "def size(self, now=0)"),
+    ('"READY", "FAILURE"', '"WAITING", "FAILURE"'),
     ("_wait", "_stand"),
 ]
 
@@ -131,3 +134,27 @@ def test_a_horovod_that_counts_otherwise_runs_as_it_is(tree: Path, old: str, new
     assert done.stdout == "False\n"
     registration.write_text(REGISTRATION)
     assert run(BIND, tree).stdout == "True\n"
+
+
+def test_who_comes_late_to_a_ring_begins_no_count_anew():
+    counts = Counts()
+    counts.find(1).add(("a", 0))
+    new = counts.find(2)
+    assert new.add(("a", 0))
+    late = counts.find(1)
+    assert late.is_over.is_set()
+    assert not late.add(("b", 0))
+    assert not late.is_complete(1)
+    assert counts.find(2) is new
+
+
+def test_all_are_there_once():
+    count = Counts().find(1)
+    assert count.add(("a", 0))
+    assert count.add(("a", 0))
+    assert not count.is_complete(2)
+    assert count.add(("b", 0))
+    assert count.is_complete(2)
+    assert not count.is_complete(2)
+    assert not count.add(("a", 0))
+    assert not count.is_over.is_set()
