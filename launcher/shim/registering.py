@@ -46,14 +46,15 @@ def _replace() -> None:
     fitting.check("_action", registry._action, ["self"])  # noqa: SLF001 (the same)
     fitting.check("_record_state", registry._record_state, ["self", "host", "slot", "state"])  # noqa: SLF001 (the same)
     fitting.check("size", registry.size, ["self"])
-    has_place = ElasticDriver.has_rank_assignment
-    fitting.check("has_rank_assignment", has_place, ["self", "host", "slot"])
+    asked = ElasticDriver.has_rank_assignment
+    fitting.check("has_rank_assignment", asked, ["self", "host", "slot"])
     if registration.READY != READY:
         raise fitting.Misfit("its states have other names")
     counts: weakref.WeakKeyDictionary[Any, Counts] = weakref.WeakKeyDictionary()
 
     def wait_once(registry: Any, key: Any, state: str, rendezvous_id: int) -> Any:
-        if not registry._driver.has_rank_assignment(*key):  # noqa: SLF001 (the same)
+        has_place = registry._driver.has_rank_assignment  # noqa: SLF001 (the same)
+        if not has_place(*key):
             return rendezvous_id
         count = counts.setdefault(registry, Counts()).find(rendezvous_id)
         is_late = not count.add(key)
@@ -63,7 +64,7 @@ def _replace() -> None:
             finally:
                 count.is_over.set()
         count.is_over.wait()
-        if is_late and state != READY:
+        if is_late and state != READY and has_place(*key):
             return registry._record_state(*key, state)  # noqa: SLF001 (the same)
         return rendezvous_id
 
