@@ -131,6 +131,17 @@ tell("a ring is made while one fails", all([one.is_answered(20) for one in both]
 again = Asker(slow, "a")
 tell("which counts for the next", again.is_answered(20) and end.is_answered(20))
 tell("in which it is not", list(slow.hosts) == ["a"] and not slow.is_over)
+
+small = Cluster("a", "b")
+small.next = ("a",)
+small.may_go_on.clear()
+both = [Asker(small, "a"), Asker(small, "b")]
+end = Asker(small, "b", FAILURE)
+end.is_answered(0.3)
+small.may_go_on.set()
+tell("one fails while it loses its place", all([one.is_answered(20) for one in [*both, end]]))
+again = Asker(small, "a")
+tell("which ends the training of who stays", not again.is_answered(20) or small.is_over)
 '''
 
 TOLD = """\
@@ -154,4 +165,6 @@ all are answered once the last has asked: yes
 a ring is made while one fails: yes
 which counts for the next: yes
 in which it is not: yes
+one fails while it loses its place: yes
+which ends the training of who stays: no
 """

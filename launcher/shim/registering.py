@@ -10,9 +10,9 @@ that one waits for good, a worker that is to leave until its time is over, one t
 Gloo's time-out ends the job. Where all who were counted have failed, horovodrun ends at once. The
 same in 0.20.0 to 0.28.1.
 
-So nobody comes to that barrier. Who has no place in the training is not counted: it is answered at
-once, with none. All others are counted by their places, whatever is said of one and how often, and
-wait until the next ring is known.
+So nobody comes to that barrier. Who has no place in the training is not counted, nor is it noted
+that it has failed: it is answered at once, with none. All others are counted by their places,
+whatever is said of one and how often, and wait until the next ring is known.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def _replace() -> None:
 
     def wait_once(registry: Any, key: Any, state: str, rendezvous_id: int) -> Any:
         has_place = registry._driver.has_rank_assignment  # noqa: SLF001 (the same)
-        if not has_place(*key):
-            return rendezvous_id
         count = counts.setdefault(registry, Counts()).find(rendezvous_id)
+        if not has_place(*key):
+            count.leave_out(registry, key)
+            return rendezvous_id
         is_late = not count.add(key)
         if count.is_complete(registry.size()):
             try:
@@ -105,6 +106,18 @@ class Count:
             if not self._is_complete:
                 self._keys.add(key)
             return not self._is_complete
+
+    def leave_out(self, registry: Any, key: Any) -> None:
+        """Forget what was noted of one without a place: `_action` compares how many have failed.
+
+        Not while that looks at it; what was noted before that is forgotten by itself.
+        """
+        with self._lock:
+            if not self._is_complete:
+                with registry._lock:  # noqa: SLF001 (the notes are under it)
+                    registry._states.pop(key, None)  # noqa: SLF001 (the same)
+                    for keys in registry._workers.values():  # noqa: SLF001 (the same)
+                        keys.discard(key)
 
     def is_complete(self, size: int) -> bool:
         """Whether all are there now; that is said once."""

@@ -20,13 +20,17 @@ class WorkerStateRegistry:
     def __init__(self, driver, host_manager):
         self._driver, self._hosts = driver, host_manager
         self._states, self._ring, self._lock = {}, 0, threading.Lock()
+        self._workers, self._may_record = {READY: set(), FAILURE: set()}, threading.Event()
+        self._may_record.set()
 
     def get_recorded_slots(self):
         return list(self._states)
 
     def reset(self, size):
         with self._lock:
-            self._states = {}
+            self._states.clear()
+            for keys in self._workers.values():
+                keys.clear()
             self._barrier = threading.Barrier(size, self._action)
             self._ring += 1
             self._size = size
@@ -44,11 +48,13 @@ class WorkerStateRegistry:
         key = host, slot
         if self._hosts.is_blacklisted(host):
             return self._ring
+        self._may_record.wait()
         with self._lock:
             if key in self._states and state == FAILURE:
                 self._barrier.reset()
             if key not in self._states or state == FAILURE:
                 self._states[key] = state
+                self._workers[state].add(key)
             ring = self._ring
         return self._wait(key, state, ring)
 
@@ -62,13 +68,15 @@ class WorkerStateRegistry:
                     raise RuntimeError("overridden")
 
     def _action(self):
-        failed = [host for (host, _), state in self._states.items() if state == FAILURE]
+        self._may_record.clear()
+        failed = [host for host, _ in self._workers[FAILURE]]
         for host in failed:
             self._hosts.blacklist(host)
-        if len(failed) == len(self._states):
+        if len(failed) == self._size:
             self._driver.stop()
         else:
             self._driver.resume()
+        self._may_record.set()
 """
 DRIVER = """
 class ElasticDriver:
@@ -118,7 +126,12 @@ def run(program: str, tree: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-def test_each_rank_of_the_training_is_waited_for_once_and_no_other(tree: Path):
+@pytest.mark.parametrize("waits", [True, False])
+def test_each_rank_of_the_training_is_waited_for_once_and_no_other(tree: Path, waits: bool):
+    """An end that comes while a ring is made waits for that in Horovod, since 0.24."""
+    registration = tree / "horovod/runner/elastic/registration.py"
+    if not waits:
+        registration.write_text(REGISTRATION.replace("self._may_record.wait()", "pass"))
     done = run(PROGRAM, tree)
     assert done.stdout == TOLD, done.stderr
     assert "edl:" not in done.stderr
