@@ -158,7 +158,8 @@ class Fill:
             return None
         if step == 1 and self.is_real and not is_again and self._has_more(standing):
             return self.places[standing.job.uid][-1:]
-        places = self._search(standing, step, allowed, is_again=is_again)
+        places = self._search_calm(standing, step, allowed, is_again=is_again)
+        places = places or self._search(standing, step, allowed, is_again=is_again)
         if places is None:
             self._failed[kind] = step
         if places is None or is_again or not self._may_stray(standing, places):
@@ -167,6 +168,21 @@ class Fill:
         safe = safe if allowed is None else safe & allowed
         places = self._search(standing, step, safe, is_again=is_again)
         return None if places is None or self._may_stray(standing, places) else places
+
+    def _search_calm(
+        self, standing: Standing, step: int, allowed: Mask | None, *, is_again: bool
+    ) -> list[int] | None:
+        """Places for a step of several on nodes where nothing is kept.
+
+        The room beside what is kept is a step's at most: any other of the job might stray there.
+        """
+        if not self.is_real or step == 1 or is_again:
+            return None
+        kept = self.room.find_kept(standing.job.worker)
+        if not kept.any():
+            return None
+        calm: Mask = ~kept if allowed is None else ~kept & allowed
+        return self._search(standing, step, calm, is_again=is_again)
 
     def _may_stray(self, standing: Standing, places: list[int]) -> bool:
         """Whether pods of a step of several could take room on these nodes that is kept for others.

@@ -47,6 +47,13 @@ def test_nobody_grows_into_it() -> None:
     assert pass_over(Headroom(cpus(3), 1), job)["a"].workers == 5
 
 
+def test_the_last_room_beside_it_holds_no_job_off_nodes_that_are_empty() -> None:
+    nodes = tuple(make_node(f"node-{number:02}", 64) for number in range(4))
+    job = make_job("a", 2, 200, sizes=tuple(range(2, 201, 2)))
+    job = run_on(job, *["node-00"] * 40)
+    assert pass_over(Headroom(cpus(3), 7), job, nodes=nodes)["a"].workers == 200
+
+
 @pytest.mark.parametrize(("pods", "reason"), [(4, Reason.STARTED), (5, Reason.NO_ROOM)])
 def test_nobody_starts_in_it(pods: int, reason: Reason) -> None:
     assert pass_over(Headroom(cpus(1), pods), make_job("a", 4, 4))["a"].reason is reason
