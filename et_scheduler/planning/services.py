@@ -11,16 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from et_scheduler.model.cluster import PendingPod
+from et_scheduler.model.cluster import Headroom, PendingPod
 from et_scheduler.model.jobs import ABOVE_ALL, Gift, Purpose
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import find_claim, rank_for_claim
-from et_scheduler.planning.fitting import Gang, count_seats, find_seats, hold_seats
+from et_scheduler.planning.fitting import Gang, Seats, count_seats, find_seats, hold_seats
 from et_scheduler.planning.giving import Rank, Search
-from et_scheduler.planning.matching import Mask
-from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns
@@ -62,15 +61,32 @@ def keep_headroom(draft: Draft) -> None:
     headroom = draft.cluster.headroom
     if headroom is None or not headroom.pods or not draft.room.nodes:
         return
-    left, tiers = headroom.pods, _rank_places(draft, headroom.shape)
-    for tier in np.unique(tiers).tolist():
-        left -= _keep(draft, headroom.shape, left, tiers == tier)
+    draft.kept = keep_in(draft, draft.room, headroom)
+    left = headroom.pods - sum(gang.workers for gang, _ in draft.kept)
     if left:
+        tiers = _rank_places(draft, headroom.shape)
         avoided = frozenset(np.flatnonzero(tiers > tiers.min()).tolist())
         search = Search(draft, _rank_donors(draft, ABOVE_ALL), avoided=avoided)
         search.collect()
         search.find(Gang(None, headroom.shape, left), is_whole=False)
         search.commit(Gift(Purpose.SERVICE), "gives workers for room that is kept for others' pods")
+
+
+def keep_in(draft: Draft, room: Room, headroom: Headroom) -> list[tuple[Gang, Seats]]:
+    """Keep what is or becomes free in this room, for so many at most; answers where for how many.
+
+    levelling.py asks as well, for the room as it will be.
+    """
+    left, tiers, kept = headroom.pods, _rank_places(draft, headroom.shape), []
+    for tier in np.unique(tiers).tolist():
+        found = count_seats(room, Gang(None, headroom.shape, left), tiers == tier, later=True)
+        gang = Gang(None, headroom.shape, found)
+        seats = find_seats(room, gang, tiers == tier, later=True)
+        if seats is not None:
+            hold_seats(room, gang, seats)
+            kept.append((gang, seats))
+            left -= found
+    return kept
 
 
 def _rank_places(draft: Draft, shape: Shape) -> Counts:
@@ -83,16 +99,6 @@ def _rank_places(draft: Draft, shape: Shape) -> Counts:
     ranks: Counts = (draft.room.allocatable[:, is_other] > 0).sum(axis=1)
     ranks[list(_list_reserved(draft))] += len(is_other)
     return ranks
-
-
-def _keep(draft: Draft, shape: Shape, pods: int, allowed: Mask) -> int:
-    """Keep room that is or becomes free there, for so many at most; answers for how many."""
-    found = count_seats(draft.room, Gang(None, shape, pods), allowed, later=True)
-    gang = Gang(None, shape, found)
-    seats = find_seats(draft.room, gang, allowed, later=True)
-    if seats is not None:
-        hold_seats(draft.room, gang, seats)
-    return found
 
 
 def _list_groups(draft: Draft) -> list[list[PendingPod]]:
