@@ -22,7 +22,7 @@ from et_scheduler.planning.growing import (
     is_steady,
     is_worth,
 )
-from et_scheduler.planning.services import keep_in
+from et_scheduler.planning.keeping import keep_in
 from et_scheduler.planning.sizes import find_floor, find_next
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import is_room_coming
