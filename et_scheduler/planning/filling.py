@@ -46,20 +46,20 @@ class Fill:
     _ratios: dict[str, int] = field(default_factory=dict)
     _owed: dict[str, Counts] = field(default_factory=dict)
     _failed: dict[_Kind, int] = field(default_factory=dict)
-    _outside: Mask | None = None
     _numbers: dict[str, int] = field(default_factory=dict)
     _coming: dict[str, Counter[int]] = field(default_factory=dict)
     _leapt: set[str] = field(default_factory=set)
     """Who has grown by a step of several."""
+    _outside: Mask | None = field(init=False)
     _owners: Counts = field(init=False)
 
     def __post_init__(self) -> None:
         """Nobody has grown anywhere."""
+        self._outside = _mask_held(self.draft)
         self._owners = np.zeros(len(self.room.nodes), dtype=np.int64)
 
     def run(self, standings: Iterable[Standing]) -> None:
         """Until nobody's next step fits. Queues that have least of what they are due go first."""
-        self._outside = _mask_held(self.draft)
         for standing in standings:
             queue = self.draft.get_queue(standing)
             if queue in self.draft.queues:

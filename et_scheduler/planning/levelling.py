@@ -7,7 +7,7 @@ are given: who is below the level grows in a later pass, into room that is free 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Pod, Purpose
@@ -68,27 +68,42 @@ class _Batch:
         self.outlook = _Outlook(draft)
 
     def run(self, receivers: list[Standing], levels: Mapping[str, int]) -> None:
+        failed = set[Hashable]()
         for receiver in receivers:
-            self._serve(receiver, levels[receiver.job.uid])
+            level = levels[receiver.job.uid]
+            kind = self._sort(receiver, level)
+            if kind in failed:  # hundreds may be alike, and a search looks at every worker
+                continue
+            if self._serve(receiver, level):
+                failed.clear()
+            else:
+                failed.add(kind)
         for uid, pods in self.given.items():
             donor = self.draft.standings[uid]
             donor.workers = sorted((*donor.workers, *pods), key=lambda pod: (pod.created, pod.name))
             text = "has more than its level: others are further below theirs"
             self.draft.shrink(donor, pods, Gift(Purpose.LEVEL), text)
 
-    def _serve(self, receiver: Standing, level: int) -> None:
-        """Of what it could not take as a whole as much is asked for as it could."""
+    def _sort(self, receiver: Standing, level: int) -> Hashable:
+        """What decides who gives for it, and what it could take."""
+        job, is_bound = receiver.job, receiver.outside < receiver.floor
+        sizes = (receiver.size, receiver.most, job.sizes, level)
+        return (self.draft.get_queue(receiver), job.worker, is_bound, sizes)
+
+    def _serve(self, receiver: Standing, level: int) -> bool:
+        """Whether others give for it: as much as it could take of what it lacks."""
         goal = level
         for _ in range(TRIES):
             found = self._search(receiver, level, goal)
             if found is None:
-                return
+                return False
             search, reached = found
             goal = self.outlook.find_size(receiver, reached, search.given)
             if goal == reached:
                 self._ask(search)
-                return
+                return True
             search.undo()
+        return False
 
     def _search(self, receiver: Standing, level: int, goal: int) -> tuple[Search, int] | None:
         """Who gives for as many as the goal, or fewer, and how many it has then."""
