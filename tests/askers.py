@@ -6,6 +6,7 @@ It runs beside a `horovod` that can be imported: the real one in a pod, a stand-
 PROGRAM = '''
 import sys
 import threading
+import time
 
 sys.path.insert(0, sys.argv[1])
 
@@ -21,6 +22,8 @@ class Cluster:
 
     def __init__(self, *hosts):
         self.hosts, self.next, self.blocked, self.is_over = hosts, hosts, set(), False
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
         self.registry = WorkerStateRegistry(self, self)
         self.registry.reset(len(hosts))
 
@@ -31,6 +34,7 @@ class Cluster:
         self.is_over = True
 
     def resume(self):
+        self.may_go_on.wait(20)
         self.hosts = [host for host in self.next if host not in self.blocked]
         self.registry.reset(len(self.hosts))
 
@@ -48,12 +52,15 @@ class Asker:
     """One rank, or the end of one, as horovodrun has a thread for each."""
 
     def __init__(self, cluster, host, state=READY):
-        registry = cluster.registry
-        record = registry.record_ready if state == READY else registry.record_failure
+        known = cluster.registry
+        record = known.record_ready if state == READY else known.record_failure
         self.thread = threading.Thread(target=self._ask, args=(record, host), daemon=True)
         self.thread.start()
-        while self.thread.is_alive() and (host, 0) not in registry.get_recorded_slots():
+        until = time.monotonic() + 5
+        while self.thread.is_alive() and (host, 0) not in known.get_recorded_slots():
             self.thread.join(0.01)
+            if time.monotonic() > until:
+                break
 
     def _ask(self, record, host):
         try:
@@ -102,6 +109,39 @@ for state in (READY, FAILURE):
     other = Asker(alone, "b", state)
     tell("then there is a ring", other.is_answered(20) and end.is_answered(20))
     tell("or nobody is left", alone.is_over)
+
+lost, early, missed = ["b%d" % number for number in range(8)], 0, 0
+for _ in range(5):
+    several = Cluster("a", "c", *lost)
+    waiting = [Asker(several, host) for host in ["c", *lost]]
+    ends = [Asker(several, host, FAILURE) for host in lost]
+    early += ends[0].is_answered(0.3)
+    waiting.append(Asker(several, "a"))
+    missed += not all([one.is_answered(5) for one in [*waiting, *ends]])
+tell("of several that fail at once while they wait any counts twice", early)
+tell("all are answered once the last has asked", not missed)
+
+slow = Cluster("a", "b")
+slow.may_go_on.clear()
+both = [Asker(slow, "a"), Asker(slow, "b")]
+end = Asker(slow, "b", FAILURE)
+end.is_answered(0.3)
+slow.may_go_on.set()
+tell("a ring is made while one fails", all([one.is_answered(20) for one in both]))
+again = Asker(slow, "a")
+tell("which counts for the next", again.is_answered(20) and end.is_answered(20))
+tell("in which it is not", list(slow.hosts) == ["a"] and not slow.is_over)
+
+small = Cluster("a", "b")
+small.next = ("a",)
+small.may_go_on.clear()
+both = [Asker(small, "a"), Asker(small, "b")]
+end = Asker(small, "b", FAILURE)
+end.is_answered(0.3)
+small.may_go_on.set()
+tell("one fails while it loses its place", all([one.is_answered(20) for one in [*both, end]]))
+again = Asker(small, "a")
+tell("which ends the training of who stays", not again.is_answered(20) or small.is_over)
 '''
 
 TOLD = """\
@@ -120,4 +160,11 @@ or nobody is left: no
 who fails while it waits counts twice: no
 then there is a ring: yes
 or nobody is left: yes
+of several that fail at once while they wait any counts twice: no
+all are answered once the last has asked: yes
+a ring is made while one fails: yes
+which counts for the next: yes
+in which it is not: yes
+one fails while it loses its place: yes
+which ends the training of who stays: no
 """

@@ -150,10 +150,16 @@ def _note_held(draft: Draft) -> None:
 
 
 def _select_proofs(standing: Standing) -> Mapping[Role, Proof]:
-    """The proofs of this spec, and of this wait."""
+    """The proofs of this spec, and of this wait.
+
+    By a clock that is behind the beginning of the wait all is from before it, what was just
+    answered too: the server would be asked again at once, until that clock has got there.
+    """
     told = find_condition(standing.status.conditions, ADMITTED)
     generation = standing.view.job.generation
     since = told.last_transition_time if told is not None else None
+    if since is not None and since > standing.now:
+        since = None
     return {
         role: proof
         for role, proof in standing.view.snapshot.proofs.items()

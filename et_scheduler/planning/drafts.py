@@ -22,7 +22,7 @@ from et_scheduler.model.reasons import Explanation, Reason
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.counting import Counting
-from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.hearing import Hearing
 from et_scheduler.planning.holds import Holds
 from et_scheduler.planning.ledgers import Ledger
@@ -77,6 +77,7 @@ class Draft:
         self.donors: object | None = None
         self.largest: dict[tuple[Shape | None, Shape], int] = {}
         self.unseated: list[tuple[Standing, Gang]] = []
+        self.kept: list[tuple[Gang, Seats]] = []
         self.awaited: set[str] = set()
         self.weights: Counts | None = None
         self.levelling: bool | None = None

@@ -46,17 +46,20 @@ class Fill:
     _ratios: dict[str, int] = field(default_factory=dict)
     _owed: dict[str, Counts] = field(default_factory=dict)
     _failed: dict[_Kind, int] = field(default_factory=dict)
-    _outside: Mask | None = None
     _numbers: dict[str, int] = field(default_factory=dict)
+    _coming: dict[str, Counter[int]] = field(default_factory=dict)
+    _leapt: set[str] = field(default_factory=set)
+    """Who has grown by a step of several."""
+    _outside: Mask | None = field(init=False)
     _owners: Counts = field(init=False)
 
     def __post_init__(self) -> None:
         """Nobody has grown anywhere."""
+        self._outside = _mask_held(self.draft)
         self._owners = np.zeros(len(self.room.nodes), dtype=np.int64)
 
     def run(self, standings: Iterable[Standing]) -> None:
         """Until nobody's next step fits. Queues that have least of what they are due go first."""
-        self._outside = _mask_held(self.draft)
         for standing in standings:
             queue = self.draft.get_queue(standing)
             if queue in self.draft.queues:
@@ -84,19 +87,27 @@ class Fill:
 
     def reach(self, standing: Standing, size: int) -> bool:
         """Whether it has so many now, or more; if they do not all fit, it keeps what it had."""
-        uid, queue = standing.job.uid, self.draft.get_queue(standing)
+        uid = standing.job.uid
         lacking = size - self.sizes[uid]
         if self.room.count_all(standing.job.worker) >= lacking:
-            while self.sizes[uid] < size and self._grow(queue, standing):
-                pass
+            self.approach(standing, size)
         if self.sizes[uid] < size:
             self.give_back(standing)
         return self.sizes[uid] >= size
+
+    def approach(self, standing: Standing, size: int) -> int:
+        """What it has once it has so many, or as many as fit."""
+        uid, queue = standing.job.uid, self.draft.get_queue(standing)
+        while self.sizes[uid] < size and self._grow(queue, standing):
+            pass
+        return self.sizes[uid]
 
     def give_back(self, standing: Standing) -> None:
         """The job keeps what it had before."""
         uid, queue = standing.job.uid, self.draft.get_queue(standing)
         places = self.places.pop(uid, [])
+        self._coming.pop(uid, None)
+        self._leapt.discard(uid)
         for place in places:
             self.room.give_back((place,), (1,), standing.job.worker)
         self.sizes[uid] = standing.size
@@ -138,7 +149,10 @@ class Fill:
         for place in places:
             self.room.take((place,), (1,), worker)
         self.places.setdefault(uid, []).extend(places)
+        self._count_coming(standing).update(places)
         self._owners[places] = self._number(standing)
+        if step > 1:
+            self._leapt.add(uid)
         self.sizes[uid] = size + step
         self.more[queue] = more
         self._ratios.pop(queue, None)
@@ -156,34 +170,53 @@ class Fill:
         kind = (standing.job.worker, allowed is None, number)
         if step >= self._failed.get(kind, step + 1) and not is_again:
             return None
-        if step == 1 and self.is_real and not is_again and self._has_more(standing):
+        is_single = step == 1 and standing.job.uid not in self._leapt
+        if is_single and self.is_real and not is_again and self._has_more(standing):
             return self.places[standing.job.uid][-1:]
-        places = self._search(standing, step, allowed, is_again=is_again)
+        places = self._search_calm(standing, step, allowed, is_again=is_again)
+        places = places or self._search(standing, step, allowed, is_again=is_again)
         if places is None:
             self._failed[kind] = step
-        if places is None or is_again or not self._may_stray(standing, places):
+        if places is None or is_again or is_single or not self._may_stray(standing, places):
             return places
         safe = self._mask_safe(standing, step)
         safe = safe if allowed is None else safe & allowed
         places = self._search(standing, step, safe, is_again=is_again)
         return None if places is None or self._may_stray(standing, places) else places
 
+    def _search_calm(
+        self, standing: Standing, step: int, allowed: Mask | None, *, is_again: bool
+    ) -> list[int] | None:
+        """Places for a step of several on nodes where nothing is kept.
+
+        The room beside what is kept is a step's at most: any other of the job might stray there.
+        """
+        if not self.is_real or step == 1 or is_again:
+            return None
+        kept = self.room.find_kept(standing.job.worker)
+        if not kept.any():
+            return None
+        calm: Mask = ~kept if allowed is None else ~kept & allowed
+        return self._search(standing, step, calm, is_again=is_again)
+
     def _may_stray(self, standing: Standing, places: list[int]) -> bool:
         """Whether pods of a step of several could take room on these nodes that is kept for others.
 
         kube-scheduler knows nothing of that room, and puts pods that are to be on several nodes as
-        it likes: all of the step would be taken back, and come again. Of one that grows by single
-        workers one goes, and the next has a place of its own.
+        it likes: all of the step would be taken back, and come again, with a single worker that was
+        to come after it. Of one that grows by single workers alone one goes, and the next has a
+        place of its own.
         """
-        if not self.is_real or len(places) == 1:
+        if not self.is_real:
             return False
-        before, step = self._count_coming(standing), Counter(places)
-        pods, there = before.total() + step.total(), before + step
+        before = self._count_coming(standing)
+        there = before.keys() | places
         if len(there) == 1:
             return False
+        pods = before.total() + len(places)
         rows, fits = np.array([*there], dtype=np.intp), self._count_fits(standing)
         kept = rows[self.room.find_kept(standing.job.worker, rows)].tolist()
-        return any(pods - there[place] > fits[place] - step[place] for place in kept)
+        return any(pods - before[place] > fits[place] for place in kept)
 
     def _mask_safe(self, standing: Standing, step: int) -> Mask:
         """Where nothing is kept that they could take, or all of them would have room beside it."""
@@ -197,11 +230,11 @@ class Fill:
 
     def _count_coming(self, standing: Standing) -> Counter[int]:
         """Workers of the job that are to come, by the nodes where they are wanted."""
-        coming = Counter(self.places.get(standing.job.uid, ()))
-        seats = standing.gang_seats
-        if seats is not None:
-            coming.update(dict(zip(seats.places, seats.pods, strict=True)))
-        return coming
+        uid, seats = standing.job.uid, standing.gang_seats
+        if uid not in self._coming:
+            pairs = zip(seats.places, seats.pods, strict=True) if seats is not None else ()
+            self._coming[uid] = Counter(dict(pairs))
+        return self._coming[uid]
 
     def _has_more(self, standing: Standing) -> bool:
         """Whether one more fits where its last one went: no other node can be tighter.

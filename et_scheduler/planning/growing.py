@@ -46,7 +46,7 @@ def grow_all(draft: Draft) -> None:
 
 def _keep_what_is_worth(draft: Draft, fill: Fill, growers: Iterable[Standing]) -> None:
     """Who would grow by too little gives that back: who has least of them has it, if it will do."""
-    few = [one for one in growers if not _is_worth(draft, one, fill.sizes[one.job.uid])]
+    few = [one for one in growers if not is_worth(draft, one, fill.sizes[one.job.uid])]
     for standing in few:
         fill.give_back(standing)
     few.sort(key=lambda one: (one.dominate(one.size), one.job.created, one.job.uid))
@@ -161,7 +161,7 @@ def is_levelling(draft: Draft) -> bool:
     return draft.levelling
 
 
-def _is_worth(draft: Draft, standing: Standing, after: int) -> bool:
+def is_worth(draft: Draft, standing: Standing, after: int) -> bool:
     """Whether it is no growth at all, or not by less than a step, and a tenth of what it has."""
     more = after - standing.size
     return not more or standing.is_fresh or more * 100 >= draft.rules.worth * standing.size
@@ -170,7 +170,7 @@ def _is_worth(draft: Draft, standing: Standing, after: int) -> bool:
 def _find_worth(draft: Draft, standing: Standing) -> int:
     """The least allowed size by which it may grow."""
     size = find_next(standing.job, standing.size)
-    while not _is_worth(draft, standing, size) and size < standing.most:
+    while not is_worth(draft, standing, size) and size < standing.most:
         size = find_next(standing.job, size)
     return size
 

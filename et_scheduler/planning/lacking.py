@@ -40,7 +40,8 @@ def check_growth(draft: Draft, standing: Standing) -> None:
     uncreated = lacking - len(standing.unbound) - standing.replaced
     if uncreated > 0:
         text += f", {uncreated} of them were not created"
-    fields |= _judge_growth(draft, standing, is_created=uncreated <= 0)
+    is_refused = uncreated > 0 or not (is_taken or _is_autoscaled(draft, standing))
+    fields |= _judge_growth(draft, standing, is_refused=is_refused)
     standing.has_lost = not standing.admission.grown_from
     draft.shrink(standing, (), None, text)
     draft.change(standing, Step.GIVE, **fields)
@@ -64,8 +65,7 @@ def _has_no_room(draft: Draft, standing: Standing) -> bool:
     one. Where an autoscaler is to see pods, they are to be seen.
     """
     rules, unbound, told = draft.rules, len(standing.unbound), draft.holds.find_told(standing)
-    queue = draft.queues.get(draft.get_queue(standing))
-    if not unbound or (queue is not None and queue.is_autoscaled):
+    if not unbound or _is_autoscaled(draft, standing):
         return False
     if not standing.admission.grown_from:
         if unbound * 100 < rules.worth * standing.size:
@@ -75,17 +75,23 @@ def _has_no_room(draft: Draft, standing: Standing) -> bool:
     return find_seats(draft.room, lacking, told, later=True) is None
 
 
-def _judge_growth(draft: Draft, standing: Standing, *, is_created: bool) -> dict[str, Any]:
-    """A growth of which nobody created anything has failed: the wait for the next is longer.
+def _is_autoscaled(draft: Draft, standing: Standing) -> bool:
+    queue = draft.queues.get(draft.get_queue(standing))
+    return queue is not None and queue.is_autoscaled
 
-    A loss is none. Without a launcher that has a node the operator itself may hold workers back.
+
+def _judge_growth(draft: Draft, standing: Standing, *, is_refused: bool) -> dict[str, Any]:
+    """A growth that is refused as a whole has failed: the wait for the next is longer.
+
+    Nobody creates the pods, or kube-scheduler binds none though there is room as far as is seen
+    here. A loss is none. Without a launcher that has a node the operator may hold workers back.
     """
     grown_from = standing.admission.grown_from
     if not grown_from or standing.launcher is None:
         return {}
     if len(standing.workers) > grown_from:
         return {"attempts": 0, "retry_at": None}
-    return {} if is_created else count_attempt(draft, standing)
+    return count_attempt(draft, standing) if is_refused else {}
 
 
 def lacks_growth(draft: Draft, standing: Standing) -> bool:

@@ -7,17 +7,28 @@ are given: who is below the level grows in a later pass, into room that is free 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Pod, Purpose
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.filling import Fill
+from et_scheduler.planning.fitting import Gang, release_seats
 from et_scheduler.planning.giving import Rank, Search
-from et_scheduler.planning.growing import fill_from_least, is_levelling, is_rested, is_steady
+from et_scheduler.planning.growing import (
+    fill_from_least,
+    is_levelling,
+    is_rested,
+    is_steady,
+    is_worth,
+)
+from et_scheduler.planning.keeping import keep_in
 from et_scheduler.planning.sizes import find_floor, find_next
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import is_room_coming
+
+TRIES = 2
+"""So often it is asked for what a receiver lacks: each search looks at every worker."""
 
 
 def level_all(draft: Draft) -> None:
@@ -54,27 +65,66 @@ class _Batch:
         self.draft = draft
         self.donors = donors
         self.given: dict[str, list[Pod]] = defaultdict(list)
+        self.outlook = _Outlook(draft)
 
     def run(self, receivers: list[Standing], levels: Mapping[str, int]) -> None:
+        failed = set[Hashable]()
         for receiver in receivers:
-            self._serve(receiver, levels[receiver.job.uid])
+            level = levels[receiver.job.uid]
+            kind = self._sort(receiver, level)
+            if kind in failed:  # hundreds may be alike, and a search looks at every worker
+                continue
+            if self._serve(receiver, level):
+                failed.clear()
+            else:
+                failed.add(kind)
         for uid, pods in self.given.items():
             donor = self.draft.standings[uid]
             donor.workers = sorted((*donor.workers, *pods), key=lambda pod: (pod.created, pod.name))
             text = "has more than its level: others are further below theirs"
             self.draft.shrink(donor, pods, Gift(Purpose.LEVEL), text)
 
-    def _serve(self, receiver: Standing, level: int) -> None:
+    def _sort(self, receiver: Standing, level: int) -> Hashable:
+        """What decides who gives for it, and what it could take."""
+        job, is_bound = receiver.job, receiver.outside < receiver.floor
+        sizes = (receiver.size, receiver.most, job.sizes, level)
+        return (self.draft.get_queue(receiver), job.worker, is_bound, sizes)
+
+    def _serve(self, receiver: Standing, level: int) -> bool:
+        """Whether others give for it: as much as it could take of what it lacks."""
+        goal = level
+        for _ in range(TRIES):
+            found = self._search(receiver, level, goal)
+            if found is None:
+                return False
+            search, reached = found
+            goal = self.outlook.find_size(receiver, reached, search.given)
+            if goal == reached:
+                self._ask(search)
+                return True
+            search.undo()
+        return False
+
+    def _search(self, receiver: Standing, level: int, goal: int) -> tuple[Search, int] | None:
+        """Who gives for as many as the goal, or fewer, and how many it has then."""
         search = Search(self.draft, self._rank_donors(receiver, level))
         search.collect()
-        lacking = level - receiver.size
-        seats = search.find(Gang(None, receiver.job.worker, lacking), is_whole=False)
+        lacking = Gang(None, receiver.job.worker, goal - receiver.size)
+        seats = search.find(lacking, is_whole=False)
         if seats is None:
-            return
+            return None
         reached = find_floor(receiver.job, receiver.size + sum(seats.pods))
-        if not search.given or not _is_far(self.draft, reached - receiver.size, receiver, level):
-            search.undo()
-            return
+        if search.given and self._is_enough(receiver, reached, level, goal):
+            return search, reached
+        search.undo()
+        return None
+
+    def _is_enough(self, receiver: Standing, reached: int, level: int, goal: int) -> bool:
+        if goal == level:
+            return _is_far(self.draft, reached - receiver.size, receiver, level)
+        return reached > receiver.size and is_worth(self.draft, receiver, reached)
+
+    def _ask(self, search: Search) -> None:
         for uid, pods in search.settle().items():
             names = {pod.name for pod in pods}
             donor = self.draft.standings[uid]
@@ -94,6 +144,37 @@ class _Batch:
             return None if donor.dominate(left - 1) < goal else 0
 
         return rank
+
+
+class _Outlook:
+    """The room once all have gone who were asked to: room for services is kept there anew.
+
+    It may be kept elsewhere then, and a step of several workers keeps off it (filling.py): what was
+    given for one that cannot come would be taken again, and given again, for good.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft, self._room = draft, draft.room.copy()
+        for gang, seats in draft.kept:
+            release_seats(self._room, gang, seats)
+
+    def find_size(self, receiver: Standing, wanted: int, given: Mapping[str, Iterable[Pod]]) -> int:
+        """What it will have of what is given for it; where it is all, that is noted."""
+        draft, headroom = self._draft, self._draft.cluster.headroom
+        if headroom is None or not draft.kept:
+            return wanted
+        room = self._room.copy()
+        for uid, pods in given.items():
+            for shape, places in draft.find_places(draft.standings[uid].job, pods):
+                for place in places:
+                    room.give_back((place,), (1,), shape)
+        kept = keep_in(draft, room, headroom)
+        size = Fill(draft, room, {receiver.job.uid: receiver.size}).approach(receiver, wanted)
+        if size == wanted:
+            for gang, seats in kept:
+                release_seats(room, gang, seats)
+            self._room = room
+        return size
 
 
 def _is_busy(draft: Draft) -> bool:

@@ -154,6 +154,8 @@ class Room:
     def find_kept(self, shape: Shape, rows: Rows = slice(None)) -> Mask:
         """Where more such pods would be bound now than have room: the rest is kept for others."""
         bound = self._cap(rows, self.divide(self.now[rows], shape), shape)
+        if shape.host_ports:
+            bound = np.where(self._ports.find_free(shape, rows, later=False), bound, 0)
         kept: Mask = bound > self.count_fits(shape)[rows]
         return kept
 

@@ -17,10 +17,9 @@ from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import find_claim, rank_for_claim
-from et_scheduler.planning.fitting import Gang, count_seats, find_seats, hold_seats
+from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.giving import Rank, Search
-from et_scheduler.planning.matching import Mask
-from et_scheduler.planning.rooms import Counts
+from et_scheduler.planning.keeping import keep_in, list_reserved, rank_places
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns
@@ -34,7 +33,7 @@ def serve(draft: Draft) -> None:
     groups = _list_groups(draft)
     if not groups:
         return
-    reserved, claims = _list_reserved(draft), _Claims(draft)
+    reserved, claims = list_reserved(draft), _Claims(draft)
     donors = Donors(draft)
     turns = Turns(draft, ((one[0].namespace, one[0].uid) for one in groups if one[0].preempts))
     for pods in groups:
@@ -62,37 +61,15 @@ def keep_headroom(draft: Draft) -> None:
     headroom = draft.cluster.headroom
     if headroom is None or not headroom.pods or not draft.room.nodes:
         return
-    left, tiers = headroom.pods, _rank_places(draft, headroom.shape)
-    for tier in np.unique(tiers).tolist():
-        left -= _keep(draft, headroom.shape, left, tiers == tier)
+    draft.kept = keep_in(draft, draft.room, headroom)
+    left = headroom.pods - sum(gang.workers for gang, _ in draft.kept)
     if left:
+        tiers = rank_places(draft, headroom.shape)
         avoided = frozenset(np.flatnonzero(tiers > tiers.min()).tolist())
         search = Search(draft, _rank_donors(draft, ABOVE_ALL), avoided=avoided)
         search.collect()
         search.find(Gang(None, headroom.shape, left), is_whole=False)
         search.commit(Gift(Purpose.SERVICE), "gives workers for room that is kept for others' pods")
-
-
-def _rank_places(draft: Draft, shape: Shape) -> Counts:
-    """By node, where pods that are yet to come cost gangs least: lower is better.
-
-    Last where somebody waits for the node; before, by how many kinds of what they do not ask for
-    it has: who needs its GPUs can be nowhere else.
-    """
-    is_other = draft.room.get_vector(shape) == 0
-    ranks: Counts = (draft.room.allocatable[:, is_other] > 0).sum(axis=1)
-    ranks[list(_list_reserved(draft))] += len(is_other)
-    return ranks
-
-
-def _keep(draft: Draft, shape: Shape, pods: int, allowed: Mask) -> int:
-    """Keep room that is or becomes free there, for so many at most; answers for how many."""
-    found = count_seats(draft.room, Gang(None, shape, pods), allowed, later=True)
-    gang = Gang(None, shape, found)
-    seats = find_seats(draft.room, gang, allowed, later=True)
-    if seats is not None:
-        hold_seats(draft.room, gang, seats)
-    return found
 
 
 def _list_groups(draft: Draft) -> list[list[PendingPod]]:
@@ -101,12 +78,6 @@ def _list_groups(draft: Draft) -> list[list[PendingPod]]:
     for pod in sorted(draft.served, key=lambda pod: (pod.since, pod.uid)):
         groups[(pod.priority, pod.preempts, pod.shape)].append(pod)
     return sorted(groups.values(), key=_rank)
-
-
-def _list_reserved(draft: Draft) -> frozenset[int]:
-    """Where others wait for room: what they are given is theirs while there is other room."""
-    names = {name for one in draft.standings.values() for name in one.admission.reserved}
-    return frozenset(draft.room.places[name] for name in names if name in draft.room.places)
 
 
 def _list_gangs(draft: Draft) -> list[Standing]:

@@ -660,6 +660,20 @@ def test_an_edit_is_tried_at_once_and_the_refusal_of_another_spec_says_nothing()
     assert find_admitted(world)[1] == "Waiting"
 
 
+def test_an_edit_is_tried_once_though_the_clock_is_behind_that_of_the_job_by_now() -> None:
+    """It began to wait by a clock that was right, and what is answered now is from before that."""
+    world = make_world()
+    world.settle()
+    world.set_back(timedelta(minutes=10))
+    world.tick = timedelta(milliseconds=50)
+    world.edit(slots_per_worker=2)
+    world.log.clear()
+    world.settle()
+    assert sorted(world.log) == ["status", "status", "try launcher", "try worker"]
+    assert world.status.shapes is not None
+    assert world.status.shapes.is_proven
+
+
 def test_who_comes_back_into_the_line_is_tried_again_once_his_pods_are_gone() -> None:
     world = make_world()
     world.go_on()

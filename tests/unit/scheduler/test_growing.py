@@ -136,6 +136,17 @@ def test_a_growth_of_which_some_came_has_not_failed() -> None:
     assert (told.workers, told.attempts, told.retry_at) == (3, 0, None)
 
 
+@pytest.mark.parametrize(("is_autoscaled", "attempts"), [(False, 1), (True, 0)])
+def test_a_growth_that_finds_room_and_is_bound_nowhere_is_tried_later(
+    attempts: int, *, is_autoscaled: bool
+) -> None:
+    job = add(grow(), *[NOW + SECOND] * 6, node="")
+    queues = tuple(replace(queue, is_autoscaled=is_autoscaled) for queue in MAIN)
+    told = decide_on(ONE, [job], queues, NOW + 2 * MINUTE + SECOND)["a"]
+    assert (told.workers, told.attempts) == (2, attempts)
+    assert (told.retry_at is not None) is bool(attempts)
+
+
 # ---------------------------------------------------------------- what was lost
 def churn(jobs: list[Job], minutes: int) -> tuple[list[Job], int]:
     """Each ten seconds the first job loses its oldest worker, and the one before is made anew."""

@@ -16,6 +16,7 @@ from et_scheduler.model.shapes import CPU, HOUR, MEMORY, MINUTE, SECOND, make_sh
 from et_scheduler.planning.passing import decide
 from et_scheduler.simulating.cases import run_case_2
 from et_scheduler.simulating.policies import POLICIES
+from et_scheduler.simulating.simulation import Simulation
 from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
@@ -45,6 +46,13 @@ def pass_over(
 def test_nobody_grows_into_it() -> None:
     job = run_on(make_job("a", 1, 8), "node-00", "node-00")
     assert pass_over(Headroom(cpus(3), 1), job)["a"].workers == 5
+
+
+def test_the_last_room_beside_it_holds_no_job_off_nodes_that_are_empty() -> None:
+    nodes = tuple(make_node(f"node-{number:02}", 64) for number in range(4))
+    job = make_job("a", 2, 200, sizes=tuple(range(2, 201, 2)))
+    job = run_on(job, *["node-00"] * 40)
+    assert pass_over(Headroom(cpus(3), 7), job, nodes=nodes)["a"].workers == 200
 
 
 @pytest.mark.parametrize(("pods", "reason"), [(4, Reason.STARTED), (5, Reason.NO_ROOM)])
@@ -102,6 +110,39 @@ def test_a_step_of_several_may_have_what_is_left_of_a_node_where_some_is_kept() 
     job = run_on(make_job("a", 4, 8, sizes=(4, 8)), *["node-01"] * 4)
     told = pass_over(Headroom(cpus(3), 2), job, nodes=nodes)["a"]
     assert (told.workers, told.placement.only) == (8, ("node-01",))
+
+
+def test_nor_does_a_single_worker_after_it_on_nodes_where_they_could_take_what_is_kept() -> None:
+    """Three would be on one node, and one beside what is kept on another: that could get three."""
+    nodes = (make_node("node-00", 3), make_node("node-01", 9), make_node("node-02", 4))
+    job = run_on(make_job("a", 4, 8, sizes=(4, 7, 8)), *["node-02"] * 4)
+    told = pass_over(Headroom(cpus(8), 1), job, nodes=nodes)["a"]
+    assert (told.workers, told.placement.only) == (7, ("node-00",))
+
+
+def make_level(sizes: tuple[int, ...], headroom: Headroom) -> Simulation:
+    """Six nodes, room on each of them, a job that is there first and one with these sizes."""
+    first = make_job("a", 1, 40, created=0)
+    second = make_job("b", sizes[0], sizes[-1], sizes=sizes, created=MINUTE)
+    simulation = make_simulation(make_nodes(6, 6), [first, second], MAIN)
+    simulation.headroom = headroom
+    simulation.run(HOUR)
+    return simulation
+
+
+def test_nobody_gives_to_be_level_with_one_that_cannot_take_its_step() -> None:
+    """No node has four places beside what is kept, and it grows by five."""
+    first, second = make_level((5, 10), Headroom(cpus(2), 6)).jobs.values()
+    assert (len(first.list_workers()), first.ended_workers) == (19, 5)
+    assert (len(second.list_workers()), second.ended_workers) == (5, 0)
+
+
+def test_they_give_as_much_of_it_as_it_can_take() -> None:
+    """The first step comes on one node, and not the second beside what is kept on another."""
+    first, second = make_level((2, 6, 10), Headroom(cpus(2), 6)).jobs.values()
+    assert (len(first.list_workers()), len(second.list_workers())) == (14, 10)
+    assert first.ended_workers == 10
+    assert second.ended_workers == 0
 
 
 def test_a_cluster_without_nodes_keeps_nothing() -> None:

@@ -83,6 +83,16 @@ def test_who_waits_for_room_that_comes_may_have_a_port() -> None:
     assert decide_on(make_nodes(1), jobs, now=NOW + MINUTE) == {}
 
 
+def test_steps_of_several_with_a_port_each_come_together_where_nothing_is_kept() -> None:
+    """One step is not worth a growth: of those that are to come, each is alone on its node."""
+    sizes = tuple(range(24, 41, 2))
+    fixed = make_job("gang", 24, 40, worker=WITH_PORT, sizes=sizes)
+    nodes = make_nodes(40)
+    running = run_on(fixed, *[node.name for node in nodes[:24]])
+    assert decide_on(nodes, [running])["gang"].workers == 40
+    assert decide_on(nodes, [fixed])["gang"].workers == 40
+
+
 def test_nobody_goes_where_others_have_the_port() -> None:
     nodes = tuple(replace(node, ports=TAKEN) for node in make_nodes(2))
     gang = make_job("gang", 1, 1, worker=WITH_PORT, priority=1)

@@ -1,4 +1,4 @@
-"""horovodrun's count of ranks, here of a stand-in; tests/e2e/test_horovod.py has the real one."""
+"""horovodrun's count of ranks; Horovod is a stand-in, the real one is in tests/e2e."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.shim.registering import Counts
 from tests.askers import PROGRAM, TOLD
 from tests.unit.launcher.shim.brokers import PYTHON, ROOT
 
@@ -19,33 +20,41 @@ class WorkerStateRegistry:
     def __init__(self, driver, host_manager):
         self._driver, self._hosts = driver, host_manager
         self._states, self._ring, self._lock = {}, 0, threading.Lock()
+        self._workers, self._may_record = {READY: set(), FAILURE: set()}, threading.Event()
+        self._may_record.set()
 
     def get_recorded_slots(self):
         return list(self._states)
 
     def reset(self, size):
         with self._lock:
-            self._states = {}
-            self._barrier = threading.Barrier(size, self._act)
+            self._states.clear()
+            for keys in self._workers.values():
+                keys.clear()
+            self._barrier = threading.Barrier(size, self._action)
             self._ring += 1
+            self._size = size
 
-    def last_rendezvous(self):
-        return self._ring
+    def size(self):
+        return self._size
 
     def record_ready(self, host, slot):
-        return self._record((host, slot), READY)
+        return self._record_state(host, slot, READY)
 
     def record_failure(self, host, slot):
-        return self._record((host, slot), FAILURE)
+        return self._record_state(host, slot, FAILURE)
 
-    def _record(self, key, state):
-        if self._hosts.is_blacklisted(key[0]):
+    def _record_state(self, host, slot, state):
+        key = host, slot
+        if self._hosts.is_blacklisted(host):
             return self._ring
+        self._may_record.wait()
         with self._lock:
             if key in self._states and state == FAILURE:
                 self._barrier.reset()
             if key not in self._states or state == FAILURE:
                 self._states[key] = state
+                self._workers[state].add(key)
             ring = self._ring
         return self._wait(key, state, ring)
 
@@ -58,14 +67,16 @@ class WorkerStateRegistry:
                 if self._states.get(key, state) != state:
                     raise RuntimeError("overridden")
 
-    def _act(self):
-        failed = [host for (host, _), state in self._states.items() if state == FAILURE]
+    def _action(self):
+        self._may_record.clear()
+        failed = [host for host, _ in self._workers[FAILURE]]
         for host in failed:
             self._hosts.blacklist(host)
-        if len(failed) == len(self._states):
+        if len(failed) == self._size:
             self._driver.stop()
         else:
             self._driver.resume()
+        self._may_record.set()
 """
 DRIVER = """
 class ElasticDriver:
@@ -86,8 +97,8 @@ from horovod.runner.elastic.registration import WorkerStateRegistry as Registry
 print(getattr(Registry, "_wait", Registry.record_ready).__module__ == registering.__name__)
 """
 OTHERS = [
-    ("def last_rendezvous(self)", "def last_rendezvous(self, now=0)"),
-    ('"READY", "FAILURE"', '"READY", "FAILED"'),
+    ("def size(self)", "def size(self, now=0)"),
+    ('"READY", "FAILURE"', '"WAITING", "FAILURE"'),
     ("_wait", "_stand"),
 ]
 
@@ -115,7 +126,12 @@ def run(program: str, tree: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.long
-def test_each_rank_of_the_training_is_waited_for_once_and_no_other(tree: Path):
+@pytest.mark.parametrize("waits", [True, False])
+def test_each_rank_of_the_training_is_waited_for_once_and_no_other(tree: Path, waits: bool):
+    """An end that comes while a ring is made waits for that in Horovod, since 0.24."""
+    registration = tree / "horovod/runner/elastic/registration.py"
+    if not waits:
+        registration.write_text(REGISTRATION.replace("self._may_record.wait()", "pass"))
     done = run(PROGRAM, tree)
     assert done.stdout == TOLD, done.stderr
     assert "edl:" not in done.stderr
@@ -131,3 +147,27 @@ def test_a_horovod_that_counts_otherwise_runs_as_it_is(tree: Path, old: str, new
     assert done.stdout == "False\n"
     registration.write_text(REGISTRATION)
     assert run(BIND, tree).stdout == "True\n"
+
+
+def test_who_comes_late_to_a_ring_begins_no_count_anew():
+    counts = Counts()
+    counts.find(1).add(("a", 0))
+    new = counts.find(2)
+    assert new.add(("a", 0))
+    late = counts.find(1)
+    assert late.is_over.is_set()
+    assert not late.add(("b", 0))
+    assert not late.is_complete(1)
+    assert counts.find(2) is new
+
+
+def test_all_are_there_once():
+    count = Counts().find(1)
+    assert count.add(("a", 0))
+    assert count.add(("a", 0))
+    assert not count.is_complete(2)
+    assert count.add(("b", 0))
+    assert count.is_complete(2)
+    assert not count.is_complete(2)
+    assert not count.add(("a", 0))
+    assert not count.is_over.is_set()
