@@ -90,7 +90,7 @@ def _judge_growth(draft: Draft, standing: Standing, *, is_refused: bool) -> dict
     grown_from = standing.admission.grown_from
     if not grown_from or standing.launcher is None:
         return {}
-    if find_floor(standing.job, len(standing.workers)) > grown_from:
+    if find_allowed(standing.job, len(standing.workers)) > grown_from:
         return {"attempts": 0, "retry_at": None}
     return count_attempt(draft, standing) if is_refused else {}
 
