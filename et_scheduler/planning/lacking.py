@@ -84,12 +84,13 @@ def _judge_growth(draft: Draft, standing: Standing, *, is_refused: bool) -> dict
     """A growth that is refused as a whole has failed: the wait for the next is longer.
 
     Nobody creates the pods, or kube-scheduler binds none though there is room as far as is seen
-    here. A loss is none. Without a launcher that has a node the operator may hold workers back.
+    here; or too few for the next of its sizes, so that they go again. A loss is none. Without a
+    launcher that has a node the operator may hold workers back.
     """
     grown_from = standing.admission.grown_from
     if not grown_from or standing.launcher is None:
         return {}
-    if len(standing.workers) > grown_from:
+    if find_allowed(standing.job, len(standing.workers)) > grown_from:
         return {"attempts": 0, "retry_at": None}
     return count_attempt(draft, standing) if is_refused else {}
 

@@ -12,7 +12,8 @@ same in 0.20.0 to 0.28.1.
 
 So nobody comes to that barrier. Who has no place in the training is not counted, nor is it noted
 that it has failed: it is answered at once, with none. All others are counted by their places,
-whatever is said of one and how often, and wait until the next ring is known.
+whatever is said of one and how often, and wait until the next ring is known. Who fails meanwhile is
+noted as it comes: what Horovod looks through as it makes that ring is a copy.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def _replace() -> None:
     fitting.check("_wait", registry._wait, ["self", "key", "state", "rendezvous_id"])  # noqa: SLF001 (the barrier has no other door)
     fitting.check("_action", registry._action, ["self"])  # noqa: SLF001 (the same)
     fitting.check("_record_state", registry._record_state, ["self", "host", "slot", "state"])  # noqa: SLF001 (the same)
+    fitting.check("get", registry.get, ["self", "state"])
+    fitting.check("get_recorded_slots", registry.get_recorded_slots, ["self"])
     fitting.check("size", registry.size, ["self"])
     asked = ElasticDriver.has_rank_assignment
     fitting.check("has_rank_assignment", asked, ["self", "host", "slot"])
@@ -69,7 +72,17 @@ def _replace() -> None:
             return registry._record_state(*key, state)  # noqa: SLF001 (the same)
         return rendezvous_id
 
+    def copy_noted(registry: Any, state: str) -> Any:
+        with registry._lock:  # noqa: SLF001 (the notes are under it)
+            return set(registry._workers[state])  # noqa: SLF001 (the same)
+
+    def copy_recorded(registry: Any) -> Any:
+        with registry._lock:  # noqa: SLF001 (the same)
+            return list(registry._states)  # noqa: SLF001 (the same)
+
     registry._wait = wait_once  # noqa: SLF001 (the same)
+    # `_action` looks through both while others are noted: until 0.22.1 that waited for the barrier.
+    registry.get, registry.get_recorded_slots = copy_noted, copy_recorded
 
 
 class Counts:

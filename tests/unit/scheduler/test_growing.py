@@ -136,6 +136,17 @@ def test_a_growth_of_which_some_came_has_not_failed() -> None:
     assert (told.workers, told.attempts, told.retry_at) == (3, 0, None)
 
 
+@pytest.mark.parametrize(("sizes", "attempts"), [((2, 3, 8), 0), ((2, 4, 8), 4)])
+def test_a_growth_of_which_no_size_came_has_failed(sizes: tuple[int, ...], attempts: int) -> None:
+    """What has come of it goes again, as often as it is tried: a quota may leave no more."""
+    job = replace(add(grow(), NOW + SECOND), sizes=sizes)
+    assert job.admission is not None
+    job = replace(job, admission=replace(job.admission, attempts=3))
+    told = decide_on(ONE, [job], now=NOW + 2 * MINUTE)["a"]
+    assert (told.workers, told.attempts) == (3 if 3 in sizes else 2, attempts)
+    assert (told.retry_at is not None) is bool(attempts)
+
+
 @pytest.mark.parametrize(("is_autoscaled", "attempts"), [(False, 1), (True, 0)])
 def test_a_growth_that_finds_room_and_is_bound_nowhere_is_tried_later(
     attempts: int, *, is_autoscaled: bool

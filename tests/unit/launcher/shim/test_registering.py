@@ -26,6 +26,9 @@ class WorkerStateRegistry:
     def get_recorded_slots(self):
         return list(self._states)
 
+    def get(self, state):
+        return self._workers[state]
+
     def reset(self, size):
         with self._lock:
             self._states.clear()
@@ -69,10 +72,9 @@ class WorkerStateRegistry:
 
     def _action(self):
         self._may_record.clear()
-        failed = [host for host, _ in self._workers[FAILURE]]
-        for host in failed:
+        for host, _ in self.get(FAILURE):
             self._hosts.blacklist(host)
-        if len(failed) == self._size:
+        if len(self.get(FAILURE)) == self._size:
             self._driver.stop()
         else:
             self._driver.resume()
