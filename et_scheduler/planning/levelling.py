@@ -103,6 +103,8 @@ class _Batch:
                 self._ask(search)
                 return True
             search.undo()
+            if goal <= receiver.size:
+                return False
         return False
 
     def _search(self, receiver: Standing, level: int, goal: int) -> tuple[Search, int] | None:

@@ -17,7 +17,10 @@ class Misfit(Exception):  # noqa: N818 (names say what is so)
 
 def check(name: str, function: Callable[..., Any], wanted: Any) -> None:
     """Raise Misfit unless the parameters of `function` are these; None: whatever they are."""
-    found = list(inspect.signature(function).parameters)
+    try:
+        found = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError) as error:  # it is none, or of C
+        raise Misfit(f"{name} tells of no parameters") from error
     if wanted is not None and found != wanted:
         raise Misfit(f"{name} takes {', '.join(found)} and not {', '.join(wanted)}")
 

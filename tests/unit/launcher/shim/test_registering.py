@@ -102,6 +102,7 @@ OTHERS = [
     ("def size(self)", "def size(self, now=0)"),
     ('"READY", "FAILURE"', '"WAITING", "FAILURE"'),
     ("_wait", "_stand"),
+    ("    def size(self)", "    @property\n    def size(self)"),
 ]
 
 
