@@ -162,6 +162,7 @@ import signal, sys
 def hear(number, frame):
     print("hears of", open(sys.argv[1]).read().count(sys.argv[2]), flush=True)
 signal.signal(signal.SIGUSR1, hear)
+signal.alarm(120)  # its agent is killed, and nobody ends it
 print("listens", flush=True)
 while True:
     signal.pause()
