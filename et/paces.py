@@ -85,9 +85,11 @@ class Training:
         The rank that told of steps may be the one that was lost: its successor is another process.
         It may have gone on for a moment after its loss was asked for.
         """
-        seen = self._told if self._is_shared else self._find_seen()
-        self.courses[rank] = Course(seen=set(seen) if self.loss is not None else set())
-        return self.courses[rank]
+        course = Course()
+        if self.loss is not None:
+            course.seen = set(self._told) if self._is_shared else self._find_seen()
+        self.courses[rank] = course
+        return course
 
     def _find_seen(self) -> set[Key]:
         return set().union(*(course.seen for course in self.courses.values()))

@@ -49,6 +49,7 @@ def _replace() -> None:
     fitting.check("get", registry.get, ["self", "state"])
     fitting.check("get_recorded_slots", registry.get_recorded_slots, ["self"])
     fitting.check("size", registry.size, ["self"])
+    fitting.check("last_rendezvous", registry.last_rendezvous, ["self"])
     asked = ElasticDriver.has_rank_assignment
     fitting.check("has_rank_assignment", asked, ["self", "host", "slot"])
     if registration.READY != READY:
@@ -68,7 +69,8 @@ def _replace() -> None:
             finally:
                 count.is_over.set()
         count.is_over.wait()
-        if is_late and state != READY and has_place(*key):
+        has_next = registry.last_rendezvous() != rendezvous_id  # else it would be late for ever
+        if is_late and has_next and state != READY and has_place(*key):
             return registry._record_state(*key, state)  # noqa: SLF001 (the same)
         return rendezvous_id
 

@@ -18,6 +18,16 @@ def broker(tmp_path: Path) -> Iterator[FakeBroker]:
 
 
 @pytest.fixture
+def horovod(tmp_path: Path) -> Path:
+    """A package of that name to import, from the folder it is in; a test puts its modules there."""
+    package = tmp_path / "horovod"
+    for folder in (package, package / "runner", package / "runner/elastic"):
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+    return package
+
+
+@pytest.fixture
 def start() -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 

@@ -72,14 +72,11 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path, horovod: Path) -> Path:
     """A folder with a `horovod` to import and a `horovodrun`."""
-    for package in ("horovod", "horovod/runner", "horovod/runner/elastic"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").touch()
-    (tmp_path / "horovod/runner/gloo_run.py").write_text(GLOO_RUN)
-    (tmp_path / "horovod/runner/elastic/discovery.py").write_text(DISCOVERY)
-    (tmp_path / "horovod/runner/elastic/worker.py").write_text(WORKER)
+    (horovod / "runner/gloo_run.py").write_text(GLOO_RUN)
+    (horovod / "runner/elastic/discovery.py").write_text(DISCOVERY)
+    (horovod / "runner/elastic/worker.py").write_text(WORKER)
     program = tmp_path / "horovodrun"
     program.write_text(HOROVODRUN.format(python=PYTHON, tree=str(tmp_path)))
     program.chmod(0o755)

@@ -69,12 +69,9 @@ FAST = {names.ENV_LOSSES: names.FAST}
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path, horovod: Path) -> Path:
     """A folder with a `horovod` to import and a `horovodrun`."""
-    for package in ("horovod", "horovod/runner", "horovod/runner/elastic"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").touch()
-    (tmp_path / "horovod/runner/elastic/worker.py").write_text(WORKER)
+    (horovod / "runner/elastic/worker.py").write_text(WORKER)
     program = tmp_path / "horovodrun"
     program.write_text(HOROVODRUN.format(python=PYTHON))
     program.chmod(0o755)

@@ -41,6 +41,9 @@ class WorkerStateRegistry:
     def size(self):
         return self._size
 
+    def last_rendezvous(self):
+        return self._ring
+
     def record_ready(self, host, slot):
         return self._record_state(host, slot, READY)
 
@@ -98,6 +101,27 @@ from horovod.runner.elastic.registration import WorkerStateRegistry as Registry
 
 print(getattr(Registry, "_wait", Registry.record_ready).__module__ == registering.__name__)
 """
+BROKEN = """
+import threading
+from types import SimpleNamespace
+
+begun, may_fail = threading.Event(), threading.Event()
+
+def resume():
+    begun.set()
+    may_fail.wait(20)
+    raise OSError("no ring")
+
+driver = SimpleNamespace(has_rank_assignment=lambda *_: True, resume=resume)
+registry = Registry(driver, SimpleNamespace(is_blacklisted=lambda _: False))
+registry._may_record.wait = lambda: None  # as until 0.22.1
+registry.reset(1)
+threading.Thread(target=registry.record_ready, args=("a", 0), daemon=True).start()
+begun.wait(20)
+threading.Timer(0.2, may_fail.set).start()
+registry.record_failure("a", 0)
+print("the end is over")
+"""
 OTHERS = [
     ("def size(self)", "def size(self, now=0)"),
     ('"READY", "FAILURE"', '"WAITING", "FAILURE"'),
@@ -107,13 +131,10 @@ OTHERS = [
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path, horovod: Path) -> Path:
     """A folder with a `horovod` to import."""
-    for package in ("horovod", "horovod/runner", "horovod/runner/elastic"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").touch()
-    (tmp_path / "horovod/runner/elastic/registration.py").write_text(REGISTRATION)
-    (tmp_path / "horovod/runner/elastic/driver.py").write_text(DRIVER)
+    (horovod / "runner/elastic/registration.py").write_text(REGISTRATION)
+    (horovod / "runner/elastic/driver.py").write_text(DRIVER)
     return tmp_path
 
 
@@ -138,6 +159,13 @@ def test_each_rank_of_the_training_is_waited_for_once_and_no_other(tree: Path, w
     done = run(PROGRAM, tree)
     assert done.stdout == TOLD, done.stderr
     assert "edl:" not in done.stderr
+
+
+@pytest.mark.long
+def test_an_end_that_comes_late_to_a_ring_that_fails_to_be_made_is_told_once(tree: Path):
+    done = run(BIND + BROKEN, tree)
+    assert done.stdout.endswith("the end is over\n"), done.stderr
+    assert "RecursionError" not in done.stderr
 
 
 @pytest.mark.long
