@@ -105,6 +105,11 @@ class Draft:
         """
         return standing.admission.queue if standing.is_admitted else standing.job.queue
 
+    def is_autoscaled(self, standing: Standing) -> bool:
+        """Whether nodes may come for the pods of its queue."""
+        queue = self.queues.get(self.get_queue(standing))
+        return queue is not None and queue.is_autoscaled
+
     def wake(self, at: int) -> None:
         """Time alone will change something then."""
         if at > self.now:

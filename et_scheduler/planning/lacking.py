@@ -40,7 +40,7 @@ def check_growth(draft: Draft, standing: Standing) -> None:
     uncreated = lacking - len(standing.unbound) - standing.replaced
     if uncreated > 0:
         text += f", {uncreated} of them were not created"
-    is_refused = uncreated > 0 or not (is_taken or _is_autoscaled(draft, standing))
+    is_refused = uncreated > 0 or not (is_taken or draft.is_autoscaled(standing))
     fields |= _judge_growth(draft, standing, is_refused=is_refused)
     standing.has_lost = not standing.admission.grown_from
     draft.shrink(standing, (), None, text)
@@ -65,7 +65,7 @@ def _has_no_room(draft: Draft, standing: Standing) -> bool:
     one. Where an autoscaler is to see pods, they are to be seen.
     """
     rules, unbound, told = draft.rules, len(standing.unbound), draft.holds.find_told(standing)
-    if not unbound or _is_autoscaled(draft, standing):
+    if not unbound or draft.is_autoscaled(standing):
         return False
     if not standing.admission.grown_from:
         if unbound * 100 < rules.worth * standing.size:
@@ -73,11 +73,6 @@ def _has_no_room(draft: Draft, standing: Standing) -> bool:
         told = None
     lacking = Gang(None, standing.coming, unbound)
     return find_seats(draft.room, lacking, told, later=True) is None
-
-
-def _is_autoscaled(draft: Draft, standing: Standing) -> bool:
-    queue = draft.queues.get(draft.get_queue(standing))
-    return queue is not None and queue.is_autoscaled
 
 
 def _judge_growth(draft: Draft, standing: Standing, *, is_refused: bool) -> dict[str, Any]:

@@ -145,9 +145,7 @@ def _check_start(draft: Draft, standing: Standing) -> None:
     wait for, and there may be room elsewhere.
     """
     rules, admission = draft.rules, standing.admission
-    queue = draft.queues.get(draft.get_queue(standing))
-    is_autoscaled = queue is not None and queue.is_autoscaled
-    wait = rules.autoscaled_within if is_autoscaled else rules.bound_within
+    wait = rules.autoscaled_within if draft.is_autoscaled(standing) else rules.bound_within
     gang = sorted(pod.created for pod in (*standing.workers, *standing.unbound))[: standing.floor]
     launchers = [pod.created for pod in standing.launchers]
     if _has_lost_seats(draft, standing):

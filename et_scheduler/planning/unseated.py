@@ -61,10 +61,9 @@ def list_others(draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool)
 
 def is_for_nodes(draft: Draft, standing: Standing) -> bool:
     """Whether it was admitted without seats, so that an autoscaler sees its pods."""
-    queue, placement = draft.queues.get(draft.get_queue(standing)), standing.admission.placement
-    is_autoscaled = queue is not None and queue.is_autoscaled
-    is_told = bool(placement.only or placement.launcher)
-    return is_autoscaled and standing.admission.bound_at is None and not is_told
+    admission = standing.admission
+    is_told = bool(admission.placement.only or admission.placement.launcher)
+    return draft.is_autoscaled(standing) and admission.bound_at is None and not is_told
 
 
 @contextmanager
