@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from points import OLDEST_POINTS, POINTS, Point
 
@@ -44,25 +45,59 @@ def main(arguments: list[str]) -> int:
     OUT.mkdir(exist_ok=True)
     POINTS_FILE.unlink(missing_ok=True)
     shutil.rmtree(LOGS, ignore_errors=True)
-    results: dict[str, list[Result]] = {}
-    beside: Beside | None = None
-    for key, title, command in OLDEST_STEPS if is_oldest else STEPS:
-        if key == IDLE_STEP and not is_oldest:
-            beside = Beside(SIMULATION_TITLE, SIMULATION, LOGS / "simulation.log")
-        print(f"\n==> {title}\n    {' '.join(command)}", flush=True)
-        started = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, env=build_environment(), check=False).returncode
-        seconds = time.monotonic() - started
-        results.setdefault(key, []).append(Result(" ".join(command[-3:]), code == 0, seconds))
-        if code and key in {"check", "cluster-up", "images", "deploy"}:
-            print(f"==> {title} failed with exit code {code}: what follows needs it, stopping")
-            break
-    if beside is not None:
-        results["simulation"] = [beside.end(SIMULATION_SECONDS)]
+    results = run_steps(OLDEST_STEPS) if is_oldest else run_steps(STEPS, STEPS_BESIDE)
     for key, result in read_points(POINTS_FILE):
         results.setdefault(key, []).append(result)
     leave(has_failed=any(not result.passed for found in results.values() for result in found))
     return close(results, OLDEST_POINTS if is_oldest else POINTS)
+
+
+Step: TypeAlias = tuple[str, str, Sequence[str]]
+"""Its key, its title, its command."""
+
+
+@dataclass(frozen=True)
+class StepBeside:
+    """A step that goes on while others do, from the start of `first` to the end of `last`."""
+
+    step: Step
+    first: str
+    last: str
+    within: float
+    """Seconds that it may take once those have ended."""
+
+    def start(self, logs: Path) -> Beside:
+        """Begin it; what it says goes to a file of its own there."""
+        key, title, command = self.step
+        return Beside(title, command, logs / f"{key}.log")
+
+
+def run_steps(
+    steps: Sequence[Step], beside: Sequence[StepBeside] = (), logs: Path | None = None
+) -> dict[str, list[Result]]:
+    """Run one after the other, by key what came of each; without what others need: no more.
+
+    What goes on beside them has ended by itself, or was ended, when this returns.
+    """
+    results: dict[str, list[Result]] = {}
+    running: list[tuple[StepBeside, Beside]] = []
+    for key, title, command in steps:
+        running += [(other, other.start(logs or LOGS)) for other in beside if other.first == key]
+        print(f"\n==> {title}\n    {' '.join(command)}", flush=True)
+        started = time.monotonic()
+        code = subprocess.run(command, cwd=ROOT, env=build_environment(), check=False).returncode
+        seconds = time.monotonic() - started
+        print(f"    took {seconds:.0f} s", flush=True)
+        results.setdefault(key, []).append(Result(" ".join(command[-3:]), code == 0, seconds))
+        is_over = code != 0 and key in NEEDED
+        for other, process in running:
+            if is_over or other.last == key:
+                results[other.step[0]] = [process.end(other.within)]
+        running = [found for found in running if found[0].step[0] not in results]
+        if is_over:
+            print(f"==> {title} failed with exit code {code}: what follows needs it, stopping")
+            break
+    return results
 
 
 class Beside:
@@ -108,21 +143,17 @@ CHART = "deploy/helm/et-operator"
 SIDE_BY_SIDE = "cluster and not alone and not last"
 SIMULATE = os.environ.get("SIMULATE", "half")
 CLUSTERS = 2000 if SIMULATE == "all" else 300
-SIMULATION_TITLE = "faults at every write and generated clusters, in memory"
 SIMULATION = [
     *("nice", "-n", "19", "env", f"SIMULATE={SIMULATE}", f"CLUSTERS={CLUSTERS}"),
     *(*PYTEST, "-n", "2"),
     *("tests/simulation", "tests/specs", "tests/chaos", "tests/unit/scheduler/test_properties.py"),
 ]
-SIMULATION_SECONDS = 900.0
-"""So long it may take once all else is done."""
-IDLE_STEP = "e2e-alone"
-"""From here on the machine mostly waits."""
+NEEDED = {"check", "cluster-up", "images", "deploy"}
+"""What follows these makes no sense where they fail."""
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh", "-m", "not cluster"]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
-    ("soak", "long faults of the transport, shortened", [PY, "-m", "tests.soak", "--short"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
     ("helm", "the chart, linted", [PY, "-m", "devcluster", "helm", "lint", "--strict", CHART]),
@@ -137,6 +168,21 @@ STEPS = (
     ("audit", "what the whole run has left behind", [*E2E, "-m", "last"]),
     ("devcluster", "the cluster itself", [*PYTEST, "-m", "cluster", "tests/cluster"]),
 )  # fmt: skip
+
+STEPS_BESIDE = (
+    StepBeside(  # it waits more than it works
+        ("soak", "long faults of the transport, shortened", [PY, "-m", "tests.soak", "--short"]),
+        first="old-python",
+        last="transport",
+        within=300.0,
+    ),
+    StepBeside(  # from there on the machine mostly waits
+        ("simulation", "faults at every write and generated clusters, in memory", SIMULATION),
+        first="e2e-alone",
+        last="devcluster",
+        within=900.0,
+    ),
+)
 
 GROWTH = "test_grows_from_two_to_four_and_shrinks_to_three_without_a_repeated_step"
 OLDEST_STEPS = (

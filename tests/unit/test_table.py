@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from points import POINTS, Point
-from run import PY, ROOT, Beside, Result, build_row, close, read_points
+from run import PY, ROOT, Beside, Result, StepBeside, build_row, close, read_points, run_steps
 
 
 def prove_all() -> dict[str, list[Result]]:
@@ -66,6 +66,48 @@ def test_a_step_beside_others_is_waited_for_and_shown(
     beside = Beside("a step", [PY, "-c", script], tmp_path / "logs" / "step.log")
     assert beside.end(within).passed is passed
     assert shown in capsys.readouterr().out.splitlines()
+
+
+def write(name: str, then: str = "pass") -> list[str]:
+    return [PY, "-c", f"open({name!r}, 'w').close(); {then}"]
+
+
+def wait_for(name: str) -> list[str]:
+    script = f"import os, time\nwhile not os.path.exists({name!r}): time.sleep(0.01)"
+    return [PY, "-c", script]
+
+
+@pytest.mark.timeout(60)
+def test_a_step_goes_on_beside_those_that_it_may_and_has_ended_after_them(tmp_path: Path) -> None:
+    begun, done, ended = (str(tmp_path / name) for name in ("begun", "done", "ended"))
+    both = [PY, "-c", f"{write(begun)[2]}\n{wait_for(done)[2]}\n{write(ended)[2]}"]
+    steps = [
+        (
+            "before",
+            "nothing beside it",
+            [PY, "-c", f"import os; assert not os.path.exists({begun!r})"],
+        ),
+        ("first", "something beside it", wait_for(begun)),
+        ("last", "still beside it", write(done)),
+        ("after", "nothing beside it any more", [PY, "-c", f"open({ended!r})"]),
+    ]
+    beside = StepBeside(("beside", "beside", both), "first", "last", within=30)
+    results = run_steps(steps, [beside], tmp_path)
+    assert {key: [r.passed for r in found] for key, found in results.items()} == {
+        "before": [True], "first": [True], "last": [True], "beside": [True], "after": [True],
+    }  # fmt: skip
+
+
+def test_where_steps_stop_nothing_goes_on_beside_them(tmp_path: Path) -> None:
+    steps = [
+        ("images", "what others need", [PY, "-c", "raise SystemExit(1)"]),
+        ("last", "one of them", [PY, "-c", "pass"]),
+    ]
+    beside = StepBeside(("beside", "beside", [PY, "-c", WAITS]), "images", "last", within=0)
+    results = run_steps(steps, [beside], tmp_path)
+    assert {key: [r.passed for r in found] for key, found in results.items()} == {
+        "images": [False], "beside": [False],
+    }  # fmt: skip
 
 
 def test_what_a_failed_test_said_stands_below_the_table(
