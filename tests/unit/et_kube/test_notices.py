@@ -105,6 +105,7 @@ ODD = st.one_of(
 )
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(["a", "ToBeDeletedByClusterAutoscaler"])), ODD, ODD, ODD)
 def test_whatever_is_written_there_is_a_moment_within_bounds_or_said_in_few_words(
     keys: list[str], value: Any, words: Any, added: Any

@@ -268,6 +268,7 @@ def test_a_word_that_comes_and_goes_makes_one_successor_and_no_more() -> None:
     assert world.workers == ["job-worker-0", "job-worker-1", OLD]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0, 300])
 def test_where_each_worker_that_comes_is_told_of_its_end_they_come_once_a_minute(
     seconds: int,
