@@ -1,5 +1,6 @@
 """The closing table of `make test` must not be green when something did not run."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -68,30 +69,20 @@ def test_a_step_beside_others_is_waited_for_and_shown(
     assert shown in capsys.readouterr().out.splitlines()
 
 
-def write(name: str, then: str = "pass") -> list[str]:
-    return [PY, "-c", f"open({name!r}, 'w').close(); {then}"]
-
-
-def wait_for(name: str) -> list[str]:
-    script = f"import os, time\nwhile not os.path.exists({name!r}): time.sleep(0.01)"
-    return [PY, "-c", script]
-
-
 @pytest.mark.timeout(60)
 def test_a_step_goes_on_beside_those_that_it_may_and_has_ended_after_them(tmp_path: Path) -> None:
-    begun, done, ended = (str(tmp_path / name) for name in ("begun", "done", "ended"))
-    both = [PY, "-c", f"{write(begun)[2]}\n{wait_for(done)[2]}\n{write(ended)[2]}"]
+    begun, met, parted, ended = (str(tmp_path / name) for name in ("begun", "a", "b", "ended"))
+    os.mkfifo(met)  # whoever opens it waits for who opens its other end
+    os.mkfifo(parted)
+    is_new = f"import os; assert not os.path.exists({begun!r})"
+    goes_on = f"open({begun!r}, 'w'); open({met!r}, 'w'); open({parted!r}); open({ended!r}, 'w')"
     steps = [
-        (
-            "before",
-            "nothing beside it",
-            [PY, "-c", f"import os; assert not os.path.exists({begun!r})"],
-        ),
-        ("first", "something beside it", wait_for(begun)),
-        ("last", "still beside it", write(done)),
+        ("before", "nothing beside it", [PY, "-c", is_new]),
+        ("first", "something beside it", [PY, "-c", f"open({met!r})"]),
+        ("last", "still beside it", [PY, "-c", f"open({parted!r}, 'w')"]),
         ("after", "nothing beside it any more", [PY, "-c", f"open({ended!r})"]),
     ]
-    beside = StepBeside(("beside", "beside", both), "first", "last", within=30)
+    beside = StepBeside(("beside", "beside", [PY, "-c", goes_on]), "first", "last", within=30)
     results = run_steps(steps, [beside], tmp_path)
     assert {key: [r.passed for r in found] for key, found in results.items()} == {
         "before": [True], "first": [True], "last": [True], "beside": [True], "after": [True],
