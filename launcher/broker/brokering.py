@@ -127,6 +127,8 @@ class Broker:
         self._graces = Graces(wire)
         self._breaks = Breaks(wire)
         self._notices = Notices(wire, identity)
+        for uid in memory.report.closed:  # nothing is started there, also where no agent was asked
+            self._close(uid)
         self._kept: Memory | None = None
         self._text: str | None = None
         self._now = now

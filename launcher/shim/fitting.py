@@ -8,21 +8,22 @@ from launcher.shim import programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Sequence
 
 
 class Misfit(Exception):  # noqa: N818 (names say what is so)
     """The installed Horovod is not as we know it; says where."""
 
 
-def check(name: str, function: Callable[..., Any], wanted: Any) -> None:
-    """Raise Misfit unless the parameters of `function` are these; None: whatever they are."""
+def check(name: str, function: Callable[..., Any], *wanted: Sequence[str]) -> None:
+    """Raise Misfit unless the parameters of `function` are one of these; none: any will do."""
     try:
         found = list(inspect.signature(function).parameters)
     except (TypeError, ValueError) as error:  # it is none, or of C
         raise Misfit(f"{name} tells of no parameters") from error
-    if wanted is not None and found != wanted:
-        raise Misfit(f"{name} takes {', '.join(found)} and not {', '.join(wanted)}")
+    if wanted and found not in wanted:
+        known = " or ".join(map(", ".join, wanted))
+        raise Misfit(f"{name} takes {', '.join(found)} and not {known}")
 
 
 def replace(function: Callable[[], None], otherwise: str) -> None:

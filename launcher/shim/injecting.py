@@ -49,7 +49,7 @@ def install(broker: str, nonce: str, *, script: str = paths.DISCOVER_SCRIPT) -> 
     check("its result", execute(SimpleNamespace(elastic=True)), ["command", "slot_info", "events"])
     check("find_available_hosts_and_slots", find, ["self"])
     check("HostDiscoveryScript", HostDiscoveryScript, ["discovery_script", "slots"])
-    check("launch_gloo_elastic", gloo_run.launch_gloo_elastic, None)
+    check("launch_gloo_elastic", gloo_run.launch_gloo_elastic)
     board = Switchboard(broker)
 
     def choose(settings: Any) -> Any:

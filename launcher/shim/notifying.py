@@ -7,6 +7,8 @@ methods; the other one is in registering.py. This one tells rank 0's worker of e
 each nudge, and no ring is built meanwhile. To one that is lost TCP tries to connect for a minute
 and more, for it has no time-out (horovod/runner/common/util/network.py, `_send_one`). So that
 worker is asked and told beside horovodrun, which waits for neither and would pass any error over.
+And ranks take a change for an old one that is not told as later than the last, by the clock of
+horovodrun's machine (horovod/common/elastic.py, `check_host_updates`). So each is.
 The same in 0.20.0 to 0.28.1; another Horovod is left as it is.
 """
 
@@ -48,12 +50,31 @@ def _bound() -> None:
 
     tell = WorkerNotificationClient.notify_hosts_updated
     fitting.check("_probe", WorkerNotificationClient._probe, ["self", "addresses"])  # noqa: SLF001 (its own ping)
+    told = ["self", "timestamp"]  # until 0.21, and what kind of a change it is since
+    fitting.check("notify_hosts_updated", tell, told, [*told, "update_res"])
     tellers: weakref.WeakKeyDictionary[Any, Teller] = weakref.WeakKeyDictionary()
+    moments = Moments()
 
-    def notify(client: Any, *change: Any) -> None:
+    def notify(client: Any, timestamp: int, *kind: Any) -> None:
+        change = (moments.follow(timestamp), *kind)
         tellers.setdefault(client, Teller(client, tell)).add(change)
 
     WorkerNotificationClient.notify_hosts_updated = notify
+
+
+class Moments:
+    """When changes were, as all ranks of a training are told: later each time, in whole seconds.
+
+    A clock that was ahead and is set right may be behind that for days.
+    """
+
+    def __init__(self) -> None:
+        self._newest = 0
+
+    def follow(self, clock: int) -> int:
+        """That of one more change; one thread asks, that which looks at the list of hosts."""
+        self._newest = max(clock, self._newest + 1)
+        return self._newest
 
 
 class Teller:

@@ -57,7 +57,8 @@ class Sink:
 
         A file that cannot be written is told once, and keeps no other from its lines.
         """
-        lines = _AFTER_END.split(self._line + data)
+        lines = _AFTER_END.split(data)
+        lines[0] = self._line + lines[0]  # no end is in what was kept, however long it is
         self._line = lines.pop()
         if len(self._line) > LONGEST:
             lines.append(self._line)

@@ -847,6 +847,19 @@ def test_a_restarted_broker_knows_who_was_told_to_leave_and_which_nudges_were_sh
     assert rig.text == "job-worker-0:1\njob-worker-2:1\nedl-nudge-3:0\n"
 
 
+def test_a_restarted_broker_starts_nothing_in_a_worker_that_was_closed_without_being_asked():
+    before = make_started()
+    before.configure({2: ACTIVE})
+    before.configure({2: DRAINING})
+    assert before.report.closed == {"uid-2"}
+    rig = BrokerRig(before.kept)
+    rig.generation = before.generation - 1
+    rig.configure({0: ACTIVE, 1: ACTIVE, 2: DRAINING})
+    rig.peer(SHIM, frames.SPAWN, A, host="job-worker-2", command="train")
+    assert [(name, body["code"]) for _, name, body in rig.peers] == [("LOST", 255)]
+    assert "uid-2" not in rig.broker.wanted()
+
+
 def test_a_script_is_ordered_once_for_each_connection_until_it_is_done():
     rig = make_started()
     rig.scripts = (ORDER,)

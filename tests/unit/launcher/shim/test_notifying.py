@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from et_contract import names
-from launcher.shim.notifying import TELL_SECONDS, Teller
+from launcher.shim.notifying import TELL_SECONDS, Moments, Teller
 from tests.unit.launcher.shim.brokers import PYTHON, Start
 
 WORKER = """
@@ -50,9 +50,9 @@ if __name__ == "__main__":
     child.join()
     for lives in (True, False):
         client = Client(lives)
-        for change in ("added", "lost", "removed"):
+        for clock, change in ((7, "added"), (5, "lost"), (8, "removed")):
             try:
-                client.notify_hosts_updated(7, change)
+                client.notify_hosts_updated(clock, change)
             except ConnectionError as error:
                 say(error, "is passed over")
         say("goes on")
@@ -88,8 +88,8 @@ def test_only_a_worker_that_answers_is_told_of_changes_and_nobody_waits_for_it(
         "__main__ has a child",
         "goes on",
         "told 7 added",
-        "told 7 lost",
-        "told 7 removed",
+        "told 8 lost",
+        "told 9 removed",
         "(5.0, 1) (5.0, 1) (5.0, 1)",
         "goes on",
         "(5.0, 1)",
@@ -111,7 +111,7 @@ def test_a_job_that_waits_and_a_static_run_tell_as_horovod_does(
 ):
     process = start(RUN, *words, env={"PATH": f"{tree}:/usr/bin:/bin", **environ})
     out, _ = process.communicate(timeout=20)
-    told = ["told 7 added", "told 7 lost", "lost is passed over", "told 7 removed"]
+    told = ["told 7 added", "told 5 lost", "lost is passed over", "told 8 removed"]
     assert out.decode().splitlines()[1:6] == [*told, "goes on"]
 
 
@@ -122,8 +122,13 @@ def test_a_horovod_that_tells_otherwise_runs_as_it_is(start: Start, tree: Path):
     process = start(RUN, *ELASTIC, env={"PATH": f"{tree}:/usr/bin:/bin", **FAST})
     out, err = process.communicate(timeout=20)
     assert b"a lost worker may hold horovodrun up: Misfit: _probe takes self and not" in err
-    assert b"told 7 removed\ngoes on" in out
+    assert b"told 8 removed\ngoes on" in out
     assert process.returncode == 5
+
+
+def test_whatever_the_clock_does_each_change_is_told_as_later_than_the_one_before():
+    moments = Moments()
+    assert [moments.follow(clock) for clock in (100, 100, 5, 6, 200)] == [100, 101, 102, 103, 200]
 
 
 class Worker:

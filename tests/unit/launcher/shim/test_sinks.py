@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ def test_a_line_without_an_end_is_not_kept_for_ever():
     assert output.getvalue() == b"P" + b"x" * (LONGEST + 1)
     sink.write(b"y\nz\n")
     assert output.getvalue().endswith(b"xy\nPz\n")
+
+
+def test_a_long_line_that_grows_byte_by_byte_is_not_looked_through_each_time():
+    sink = Sink([io.BytesIO()], b"P")
+    sink.write(b"." * (LONGEST - 2000))
+    began = time.process_time()
+    for _ in range(1000):
+        sink.write(b".")
+    assert time.process_time() < began + 1
 
 
 def test_a_file_gets_the_same_and_is_closed(tmp_path: Path):
