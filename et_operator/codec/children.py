@@ -139,10 +139,15 @@ def decode_accounts(binding: Json) -> frozenset[str]:
 
 
 def select_documents(config_map: Json) -> dict[str, str]:
-    """The config and the reports, by their keys, of what a ConfigMap holds."""
+    """The config and the reports, by their keys, of what a ConfigMap holds.
+
+    As ASCII, as who writes ours writes them: a text of others, up to a megabyte of each of which is
+    kept, takes four bytes for each of its characters in Python where one of them is no such.
+    """
     data: Json = config_map.get("data") or {}
     wanted = (key for key in data if key == names.CONFIG_KEY or read_report_epoch(key))
-    return {key: data[key] for key in wanted if isinstance(data[key], str)}
+    texts = {key: data[key] for key in wanted if isinstance(data[key], str)}
+    return {key: text.encode("ascii", "replace").decode() for key, text in texts.items()}
 
 
 def is_writable(config_map: Json, most_beside: int) -> bool:
