@@ -6,6 +6,7 @@ plans from before our own writes.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 
 import structlog
@@ -58,11 +59,18 @@ class Reconciler:
         self._shipped = shipped
         self._metrics = metrics
         self._default_queue = default_queue
+        self._turn = asyncio.Lock()
 
     async def work(self) -> None:
-        """Take one key after another, for ever. A failing job never stops the others."""
+        """Take one key after another, for ever. A failing job never stops the others.
+
+        A pass that has nothing to ask lets nobody else have a turn, and at a start those over all
+        jobs are due: so one is begun in each round of the loop, in which the lease is renewed too.
+        """
         while True:
-            key = await self._queue.get()
+            async with self._turn:
+                await asyncio.sleep(0)
+                key = await self._queue.get()
             started = self._clock.monotonic()
             try:
                 await self._look_after(key)

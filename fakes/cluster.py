@@ -31,6 +31,8 @@ Refs = list[Ref]
 FIRST_REVISION = 1000
 LONGEST_GRACE = 10**11
 """Seconds that a date can still say; Go's dates go further than Python's."""
+_MAX_BEGINNING = 58
+"""Characters of a generateName; what is longer is cut off."""
 FOREGROUND = "foregroundDeletion"
 SOMEBODY = "somebody"
 """The field manager of who does not say which he is."""
@@ -139,7 +141,8 @@ class FakeCluster:
         place = (namespace or "") if resource.namespaced else ""
         self._check_place(resource, document, place)
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + self._make_uid()[:5]
+            beginning = metadata["generateName"][:_MAX_BEGINNING]
+            metadata["name"] = beginning + self._make_uid()[:5]
         ref = Ref(resource, place, metadata.get("name") or "")
         if not ref.name:
             raise kinds.invalid(ref, "metadata.name: Required value: name or generateName")

@@ -7,6 +7,7 @@ much is kept as could be ours. A document that cannot be read is None, whatever 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
@@ -48,6 +49,8 @@ _MAX_SUBJECTS = 16
 _MAX_NAMES = 4 * documents.MAX_WORKERS
 """A Role of ours has some for each worker that comes, is there, or has gone lately; one with more
 is another one, and is written over."""
+_UNFIT = re.compile("[^!-~]")
+"""What no name of an object has: blanks, controls, all that is not ASCII."""
 _CONFIG = frozenset({names.CONFIG_KEY, names.HOSTFILE_KEY, names.SCRIPT_KEY})
 
 
@@ -105,12 +108,13 @@ def find_mounted_config_maps(pods: Iterable[Json]) -> frozenset[str]:
 def decode_role_names(role: Json, job_uid: str) -> frozenset[str]:
     """Everything that a Role gives its holder rights on, by name, as far as it could be ours.
 
-    Without the seal of its job, which is in it while it grants nothing too.
+    Without the seal of its job, which is in it while it grants nothing too. What cannot be in a
+    name of an object is kept as a question mark, which cannot either.
     """
     seal, rules = build_seal(job_uid), role.get("rules") or ()
     names = (str(name) for rule in rules for name in rule.get("resourceNames") or ())
     kept = islice((name for name in names if name != seal), _MAX_NAMES)
-    return frozenset(name[:_MAX_NAME] for name in kept)
+    return frozenset(_UNFIT.sub("?", name[:_MAX_NAME]) or "?" for name in kept)
 
 
 def is_sealed(role: Json, job_uid: str) -> bool:
@@ -135,14 +139,20 @@ def decode_bound_role(binding: Json) -> str:
 def decode_accounts(binding: Json) -> frozenset[str]:
     """The ServiceAccounts to which a RoleBinding gives its Role."""
     subjects = (binding.get("subjects") or ())[:_MAX_SUBJECTS]
-    return frozenset(str(s.get("name")) for s in subjects if s.get("kind") == "ServiceAccount")
+    accounts = (str(s.get("name")) for s in subjects if s.get("kind") == "ServiceAccount")
+    return frozenset(_UNFIT.sub("?", name[:_MAX_REFERENCE]) or "?" for name in accounts)
 
 
 def select_documents(config_map: Json) -> dict[str, str]:
-    """The config and the reports, by their keys, of what a ConfigMap holds."""
+    """The config and the reports, by their keys, of what a ConfigMap holds.
+
+    As ASCII, as who writes ours writes them: a text of others, up to a megabyte of each of which is
+    kept, takes four bytes for each of its characters in Python where one of them is no such.
+    """
     data: Json = config_map.get("data") or {}
     wanted = (key for key in data if key == names.CONFIG_KEY or read_report_epoch(key))
-    return {key: data[key] for key in wanted if isinstance(data[key], str)}
+    texts = {key: data[key] for key in wanted if isinstance(data[key], str)}
+    return {key: text.encode("ascii", "replace").decode() for key, text in texts.items()}
 
 
 def is_writable(config_map: Json, most_beside: int) -> bool:

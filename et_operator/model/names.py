@@ -38,6 +38,9 @@ ANNOTATION_RENEWED = "kai.alibabacloud.com/renew-workers-through"
 MANAGED_BY = "et-operator"
 _SEAL = "-"
 """No name of an object begins like this."""
+MAX_BEGINNING = 58
+"""Characters of the beginning of a name to which the server makes up the end: of a longer one it
+cuts the rest off (k8s.io/apiserver, pkg/storage/names/generate.go)."""
 LABELS_OURS = {LABEL_GROUP: GROUP}
 """On everything that the operator makes in users' namespaces, and what its watches select by."""
 SELECTOR_OURS = ",".join(f"{key}={value}" for key, value in LABELS_OURS.items())
@@ -59,8 +62,12 @@ def build_role_prefix(job: str) -> str:
 
     A binding names its Role, and outlives it: whoever knew the name could have bound a Role of his
     own that was called so, and would have what comes into ours.
+
+    Of the longest name of a job the last letter is left out: without the last dash the name would
+    not be known as that of a job's Role (deploy/components/operator-policy).
     """
-    return f"{job}-launcher-"
+    end = "-launcher-"
+    return job[: MAX_BEGINNING - len(end)] + end
 
 
 def build_seal(job_uid: str) -> str:

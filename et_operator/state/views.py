@@ -64,7 +64,7 @@ def build_snapshot(
         ),
         role=get_child(role),
         role_names=role.names if role else frozenset(),
-        spare_roles=tuple(piece.child for piece in spare if piece.names),
+        spare_roles=tuple(piece.child for piece in spare if piece.packed),
         bindings={piece.child: piece.names for piece in bindings},
         network_policy=get_child(
             find_piece(store, job, NETWORK_POLICIES, build_network_name(key.name))

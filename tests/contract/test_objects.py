@@ -32,6 +32,15 @@ async def test_a_name_is_made_from_generate_name(site: Site):
     assert all(name.startswith("box-") and len(name) == 9 for name in names)
 
 
+async def test_of_a_long_beginning_of_a_name_the_end_is_cut_off(site: Site):
+    manifest = make_config_map("")
+    manifest["metadata"] = {"generateName": f"{'box' * 19}-x"}
+    stored = await site.create(CONFIG_MAPS, manifest)
+    name = stored["metadata"]["name"]
+    assert name.startswith(f"{'box' * 19}-")
+    assert len(name) == 63
+
+
 async def test_a_name_can_be_held_once(site: Site):
     await site.create(CONFIG_MAPS, make_config_map("box"))
     with pytest.raises(AlreadyExists) as caught:

@@ -11,13 +11,14 @@ import pytest
 import yaml
 
 from et_contract import paths
+from et_contract.pods import MAX_JOB_NAME
 from et_kube.notices import LEAVING_ADVISED, LEAVING_AT, LEAVING_REASON, MAX_WORDS
 from et_notices.choosing import CLOUDS
 from et_notices.telling import REFUSAL
 from et_operator.assembly import WATCHED
 from et_operator.codec.decoding import decode_job
 from et_operator.codec.encoding import encode_rules
-from et_operator.model.names import build_role_prefix
+from et_operator.model.names import MAX_BEGINNING, build_role_prefix
 from et_operator.planning.manifests.access import build_rights
 from et_operator.settings import Settings
 from et_scheduler.settings import Settings as SchedulerSettings
@@ -205,7 +206,8 @@ def test_the_policy_about_the_operator_lets_it_bind_the_roles_of_jobs_and_no_oth
     [text] = [v["expression"] for v in validations if "roleRef" in v["expression"]]
     [pattern] = re.findall(r"roleRef\.name\.matches\('([^']+)'\)", text)
     # what the server makes of a generateName, and what Roles of running jobs were called before
-    for name in (f"{build_role_prefix('job')}x7k2p", "job-launcher"):
+    long = build_role_prefix("j" * MAX_JOB_NAME)[:MAX_BEGINNING]
+    for name in (f"{build_role_prefix('job')}x7k2p", f"{long}x7k2p", "job-launcher"):
         assert re.search(pattern, name)
     for name in ("deployer", "launcher-admin", "job-launcher-x7k2p-more"):
         assert not re.search(pattern, name)

@@ -249,6 +249,28 @@ async def work(rig: ReconcilerRig, seconds: int) -> int:
     return len([call for call in rig.log.calls[before:] if call.is_write])
 
 
+async def test_between_two_passes_all_others_have_their_turn() -> None:
+    """A pass over a job at rest asks nobody: all of them, at a start, would cost the lease."""
+    rig = ReconcilerRig()
+    keys = [JobKey("team", f"train-{number}") for number in range(20)]
+    for key in keys:
+        rig.create(TRAINING_JOBS, make_job(key.name, suspend=True))
+    rig.look()
+    for key in keys * 3:
+        await rig.reconciler.reconcile(key)
+    turns = 0
+    for key in keys:
+        rig.queue.add(key)
+    async with asyncio.TaskGroup() as group:
+        workers = [group.create_task(rig.reconciler.work()) for _ in range(8)]
+        while rig.queue.depth:
+            turns += 1
+            await asyncio.sleep(0)
+        for worker in workers:
+            worker.cancel()
+    assert turns > len(keys) - 8
+
+
 async def test_decisions_that_are_not_kept_make_no_storm_where_the_watch_is_faster() -> None:
     """The event of what was kept comes before the answer, and is news."""
 

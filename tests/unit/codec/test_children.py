@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -150,6 +151,17 @@ def test_of_a_config_map_the_config_and_the_reports_are_kept():
     assert select_documents({"data": data}) == kept
     assert select_documents({"data": {"config.json": 5}}) == {}
     assert select_documents({"data": None}) == {}
+
+
+def test_of_a_document_each_character_is_kept_as_one_byte():
+    """Ours have no others; one wide one would make four bytes of each."""
+    (kept,) = select_documents({"data": {"config.json": "\U0001f600" + "a" * 10_000}}).values()
+    assert (len(kept), kept[1:]) == (10_001, "a" * 10_000)
+    assert sys.getsizeof(kept) < 10_200
+
+    config = replace(CONFIG, members=(Member("w", "u", 1, MemberState.ACTIVE, "c\u00e9"),))
+    documents = select_documents({"data": {"config.json": encode_config(config)}})
+    assert decode_host_config(documents, 2, 3) == config
 
 
 def test_the_report_of_this_epoch_only():

@@ -1,4 +1,6 @@
+import json
 import pickle
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ from et_kube.resources import (
     NODES,
     PODS,
     ROLE_BINDINGS,
+    ROLES,
     SCALE_INS,
     SCALE_OUTS,
     SERVICE_ACCOUNTS,
@@ -17,10 +20,18 @@ from et_kube.resources import (
     Ref,
     Resource,
 )
+from et_operator.codec.encoding import encode_rules
 from et_operator.codec.runtimes import hash_files
 from et_operator.model.keys import JobKey
-from et_operator.model.names import ANNOTATION_AVOIDS, ANNOTATION_SCRIPTS, LABELS_OURS, build_labels
+from et_operator.model.names import (
+    ANNOTATION_AVOIDS,
+    ANNOTATION_SCRIPTS,
+    LABELS_OURS,
+    build_labels,
+    build_seal,
+)
 from et_operator.model.names import Role as PodRole
+from et_operator.model.rights import Rights
 from et_operator.model.snapshots import RuntimeFiles
 from et_operator.model.statuses import Runtime
 from et_operator.planning.answering import find_expiry
@@ -327,6 +338,31 @@ def test_what_anybody_can_write_a_megabyte_of_is_not_kept(
     entry = ingest.read(resource, {"metadata": {**meta, "ownerReferences": owners}, **content})
     assert entry is not None
     assert len(pickle.dumps(entry.value)) < LARGE / 20
+
+
+def make_role(number: int, beginning: str) -> dict[str, Any]:
+    """One of four thousand names, of a job that never was, and with its seal."""
+    names = [build_seal("mine"), *(f"{beginning}{number}-{n}" for n in range(4096))]
+    rules = encode_rules(Rights(build_seal("mine")))
+    rules[0]["resourceNames"] = names
+    return {"metadata": make_meta(f"r{number}", f"r{number}", 11, "mine"), "rules": rules}
+
+
+@pytest.mark.parametrize("beginning", ["", "\U0001f600", "\U0001f600" * 32])
+def test_a_role_takes_no_more_than_its_own_size(
+    store: Store, ingest: Ingest, beginning: str
+) -> None:
+    """Anybody who administers a namespace can make any number of them."""
+    size = len(json.dumps(make_role(0, beginning), ensure_ascii=False).encode())
+    ingest.upsert(ROLES, make_role(0, beginning))
+    tracemalloc.start()
+    for number in range(1, 6):
+        ingest.upsert(ROLES, make_role(number, beginning))
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(store.tables[ROLES]) == 6
+    assert taken / 5 < size
+    assert all(len(entry.value.names) == 4096 for entry in store.tables[ROLES])
 
 
 def test_of_a_scaling_that_has_ended_only_that_is_kept(store: Store, ingest: Ingest) -> None:
