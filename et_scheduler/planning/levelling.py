@@ -36,8 +36,8 @@ TRIES = 2
 def level_all(draft: Draft) -> None:
     """In a pass that changes nothing else: donors give what receivers are proven to have room for.
 
-    The room is the receivers': nobody that runs grows before it is free, and then those who have
-    least do.
+    The room is the receivers': nobody that runs grows before it is free, and then those who are
+    below the level do before others (growing.py).
     """
     if _is_busy(draft):
         return
