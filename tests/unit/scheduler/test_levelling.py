@@ -76,3 +76,14 @@ def test_they_give_where_it_can_be_and_not_on_nodes_that_are_held() -> None:
     assert simulation.jobs["waiter"].job.admission.reserved == ("node-x",)  # type: ignore[union-attr]
     assert found["receiver"] == (18, 0)
     assert found["donor"][1] <= 13 + 5
+
+
+def test_jobs_of_a_queue_that_is_at_its_limit_are_level_among_themselves() -> None:
+    """What one of them gives is within the limit for the others, one after the other."""
+    jobs = [
+        make_job("a", 1, 40, worker=only_in("x"), created=0),
+        make_job("b", 1, 40, worker=only_in("x"), created=5 * MINUTE),
+        make_job("c", 1, 40, worker=only_in("x"), created=5 * MINUTE),
+    ]
+    found = measure(simulate(30, jobs, Queue("main", limits={CPU: 30000})))
+    assert found == {"a": (10, 20), "b": (10, 0), "c": (10, 0)}
