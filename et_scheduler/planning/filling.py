@@ -7,7 +7,7 @@ taken here; books and admissions are changed by growing.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -43,6 +43,7 @@ class Fill:
     places: dict[str, list[int]] = field(default_factory=dict)
     more: dict[str, Counts] = field(default_factory=dict)
     _heaps: dict[str, list[_Entry]] = field(default_factory=dict)
+    _most: Mapping[str, int] = field(default_factory=dict)
     _ratios: dict[str, int] = field(default_factory=dict)
     _owed: dict[str, Counts] = field(default_factory=dict)
     _failed: dict[_Kind, int] = field(default_factory=dict)
@@ -55,11 +56,15 @@ class Fill:
 
     def __post_init__(self) -> None:
         """Nobody has grown anywhere."""
-        self._outside = _mask_held(self.draft)
+        self._outside = mask_held(self.draft)
         self._owners = np.zeros(len(self.room.nodes), dtype=np.int64)
 
-    def run(self, standings: Iterable[Standing]) -> None:
-        """Until nobody's next step fits. Queues that have least of what they are due go first."""
+    def run(self, standings: Iterable[Standing], most: Mapping[str, int] | None = None) -> None:
+        """Until nobody's next step fits. Queues that have least of what they are due go first.
+
+        Nobody gets more than `most` says of him.
+        """
+        self._most = most or {}
         for standing in standings:
             queue = self.draft.get_queue(standing)
             if queue in self.draft.queues:
@@ -120,7 +125,7 @@ class Fill:
     def _push(self, queue: str, standing: Standing) -> None:
         size = self.sizes[standing.job.uid]
         following = find_next(standing.job, size)
-        if following > size:
+        if size < following <= self._most.get(standing.job.uid, following):
             entry = (standing.dominate(following), standing.job.created, standing.job.uid)
             heappush(self._heaps.setdefault(queue, []), entry)
 
@@ -280,7 +285,7 @@ class Fill:
         return [int(candidates[int(np.argmin(fits[candidates]))])]
 
 
-def _mask_held(draft: Draft) -> Mask | None:
+def mask_held(draft: Draft) -> Mask | None:
     """Where nobody has reserved nodes; None where nobody has any."""
     places = [place for hold in draft.holds.by_uid.values() for place in hold.places]
     if not places:

@@ -29,6 +29,9 @@ def grow_all(draft: Draft) -> None:
     growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted)]
     menders = [one for one in draft.list_admitted() if one.is_mending]
     fill = Fill(draft, draft.room, {one.job.uid: one.size for one in (*growers, *menders)})
+    if growers and _has_levelled(draft):
+        levels = fill_from_least(draft, list_levelled(draft))
+        fill.run((one for one in growers if one.job.uid in levels), levels)
     fill.run(growers)
     _keep_what_is_worth(draft, fill, growers)
     for standing in growers:
@@ -159,6 +162,39 @@ def is_levelling(draft: Draft) -> bool:
             for one in draft.standings.values()
         )
     return draft.levelling
+
+
+def _has_levelled(draft: Draft) -> bool:
+    """Whether all have gone who went for the level of all: who is below it grows before others.
+
+    By what queues are due those who have given might have it again, and give it again, for good:
+    of that they may have less although they are above the level.
+    """
+    given = (one.was.gave_for for one in draft.standings.values() if one.was and not one.leaving)
+    return not is_levelling(draft) and any(one and one.purpose is Purpose.LEVEL for one in given)
+
+
+def list_levelled(draft: Draft) -> dict[str, Standing]:
+    """Who gives for the level of all, or has of it, by uid."""
+    return {one.job.uid: one for one in draft.list_admitted() if _takes_part(draft, one)}
+
+
+def _takes_part(draft: Draft, standing: Standing) -> bool:
+    if not standing.is_elastic or draft.get_queue(standing) not in draft.queues:
+        return False
+    return is_steady(standing) or _is_maimed(draft, standing)
+
+
+def _is_maimed(draft: Draft, standing: Standing) -> bool:
+    """Whether it has lost what does not come, and keeps the rest: it may give of that.
+
+    Between two of its sizes it gives back nothing by itself while nobody waits (lacking.py).
+    """
+    admission = standing.admission
+    if standing.leaving or standing.step not in (None, Step.TELL) or admission.grown_from:
+        return False
+    is_short = admission.bound_at is not None and standing.is_bound and not standing.is_whole
+    return is_short and draft.has_passed(admission.short_since, draft.rules.grown_within)
 
 
 def is_worth(draft: Draft, standing: Standing, after: int) -> bool:

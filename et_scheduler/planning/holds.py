@@ -148,14 +148,15 @@ class Holds:
         """Hostnames for the operator: on which nodes new pods must be, and must not be.
 
         Nobody is bound where one of the nodes has no hostname: to the others alone he might be
-        sent for ever, though they are full.
+        sent for ever, though they are full, and a launcher would be looked for there.
         """
         chosen, hostnames = set(places), self._room.hostnames
         only = sorted(hostnames[place] for place in chosen)
+        is_named = all(only) and (launcher is None or bool(hostnames[launcher]))
         avoided = {p for h in self.by_uid.values() if h.standing is not standing for p in h.places}
         avoid = sorted(hostnames[place] for place in avoided - chosen if hostnames[place])
         return Placement(
             "" if launcher is None else hostnames[launcher],
-            tuple(only) if all(only) and len(only) <= MOST_ONLY else (),
+            tuple(only) if is_named and len(only) <= MOST_ONLY else (),
             tuple(avoid[:MOST_ONLY]),
         )

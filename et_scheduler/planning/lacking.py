@@ -79,15 +79,17 @@ def _judge_growth(draft: Draft, standing: Standing, *, is_refused: bool) -> dict
     """A growth that is refused as a whole has failed: the wait for the next is longer.
 
     Nobody creates the pods, or kube-scheduler binds none though there is room as far as is seen
-    here; or too few for the next of its sizes, so that they go again. A loss is none. Without a
-    launcher that has a node the operator may hold workers back.
+    here. So has one of which too few came for the next of its sizes, whatever the others wait for:
+    they go again. A loss is none. Without a launcher that has a node the operator may hold workers
+    back.
     """
     grown_from = standing.admission.grown_from
     if not grown_from or standing.launcher is None:
         return {}
-    if find_allowed(standing.job, len(standing.workers)) > grown_from:
+    there = len(standing.workers)
+    if find_allowed(standing.job, there) > grown_from:
         return {"attempts": 0, "retry_at": None}
-    return count_attempt(draft, standing) if is_refused else {}
+    return count_attempt(draft, standing) if is_refused or there > grown_from else {}
 
 
 def lacks_growth(draft: Draft, standing: Standing) -> bool:

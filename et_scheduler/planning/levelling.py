@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Pod, Purpose
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.filling import Fill
+from et_scheduler.planning.filling import Fill, mask_held
 from et_scheduler.planning.fitting import Gang, release_seats
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.growing import (
@@ -21,8 +21,10 @@ from et_scheduler.planning.growing import (
     is_rested,
     is_steady,
     is_worth,
+    list_levelled,
 )
 from et_scheduler.planning.keeping import keep_in
+from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.sizes import find_floor, find_next
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.waiting import is_room_coming
@@ -34,12 +36,12 @@ TRIES = 2
 def level_all(draft: Draft) -> None:
     """In a pass that changes nothing else: donors give what receivers are proven to have room for.
 
-    The room is the receivers': nobody that runs grows before it is free, and then those who have
-    least do.
+    The room is the receivers': nobody that runs grows before it is free, and then those who are
+    below the level do before others (growing.py).
     """
     if _is_busy(draft):
         return
-    standings = {one.job.uid: one for one in draft.list_admitted() if _takes_part(draft, one)}
+    standings = list_levelled(draft)
     if len(standings) <= 1:
         return
     levels = fill_from_least(draft, standings)
@@ -66,6 +68,7 @@ class _Batch:
         self.donors = donors
         self.given: dict[str, list[Pod]] = defaultdict(list)
         self.outlook = _Outlook(draft)
+        self.outside = mask_held(draft)
 
     def run(self, receivers: list[Standing], levels: Mapping[str, int]) -> None:
         failed = set[Hashable]()
@@ -109,7 +112,8 @@ class _Batch:
 
     def _search(self, receiver: Standing, level: int, goal: int) -> tuple[Search, int] | None:
         """Who gives for as many as the goal, or fewer, and how many it has then."""
-        search = Search(self.draft, self._rank_donors(receiver, level))
+        allowed = None if receiver.outside >= receiver.floor else self.outside
+        search = Search(self.draft, self._rank_donors(receiver, level), allowed)
         search.collect()
         lacking = Gang(None, receiver.job.worker, goal - receiver.size)
         seats = search.find(lacking, is_whole=False)
@@ -151,32 +155,44 @@ class _Batch:
 class _Outlook:
     """The room once all have gone who were asked to: room for services is kept there anew.
 
-    It may be kept elsewhere then, and a step of several workers keeps off it (filling.py): what was
-    given for one that cannot come would be taken again, and given again, for good.
+    It may be kept elsewhere then, and a step of several workers keeps off it (filling.py); or the
+    receiver's queue is at its limit. What was given for one that cannot come would be taken again,
+    and given again, for good.
     """
 
     def __init__(self, draft: Draft) -> None:
         self._draft, self._room = draft, draft.room.copy()
         for gang, seats in draft.kept:
             release_seats(self._room, gang, seats)
+        self._more: dict[str, Counts] = {}
+        self._is_needed = bool(draft.kept) or any(one.limits for one in draft.queues.values())
 
     def find_size(self, receiver: Standing, wanted: int, given: Mapping[str, Iterable[Pod]]) -> int:
         """What it will have of what is given for it; where it is all, that is noted."""
-        draft, headroom = self._draft, self._draft.cluster.headroom
-        if headroom is None or not draft.kept:
+        if not self._is_needed:
             return wanted
-        room = self._room.copy()
+        draft, headroom, room = self._draft, self._draft.cluster.headroom, self._room.copy()
         for uid, pods in given.items():
             for shape, places in draft.find_places(draft.standings[uid].job, pods):
                 for place in places:
                     room.give_back((place,), (1,), shape)
-        kept = keep_in(draft, room, headroom)
-        size = Fill(draft, room, {receiver.job.uid: receiver.size}).approach(receiver, wanted)
+        kept = keep_in(draft, room, headroom) if headroom is not None and draft.kept else ()
+        fill = Fill(draft, room, {receiver.job.uid: receiver.size}, more=dict(self._more))
+        size = fill.approach(receiver, wanted)
         if size == wanted:
             for gang, seats in kept:
                 release_seats(room, gang, seats)
-            self._room = room
+            self._room, self._more = room, fill.more
+            self._note_given(given)
         return size
+
+    def _note_given(self, given: Mapping[str, Iterable[Pod]]) -> None:
+        """In the books they have that until they are asked to go."""
+        for uid, pods in given.items():
+            donor = self._draft.standings[uid]
+            queue = self._draft.get_queue(donor)
+            less = self._draft.counting.get_taken(donor, [*pods])
+            self._more[queue] = self._more[queue] - less if queue in self._more else -less
 
 
 def _is_busy(draft: Draft) -> bool:
@@ -195,24 +211,6 @@ def _has_just_started(draft: Draft) -> bool:
     quiet = draft.rules.level_quiet
     since = max((one.admission.since for one in draft.list_admitted()), default=draft.now)
     return bool(quiet) and not draft.has_passed(since, quiet)
-
-
-def _takes_part(draft: Draft, standing: Standing) -> bool:
-    if not standing.is_elastic or draft.get_queue(standing) not in draft.queues:
-        return False
-    return is_steady(standing) or _is_maimed(draft, standing)
-
-
-def _is_maimed(draft: Draft, standing: Standing) -> bool:
-    """Whether it has lost what does not come, and keeps the rest: it may give of that.
-
-    Between two of its sizes it gives back nothing by itself while nobody waits (lacking.py).
-    """
-    admission = standing.admission
-    if standing.leaving or standing.step not in (None, Step.TELL) or admission.grown_from:
-        return False
-    is_short = admission.bound_at is not None and standing.is_bound and not standing.is_whole
-    return is_short and draft.has_passed(admission.short_since, draft.rules.grown_within)
 
 
 def _may_receive(draft: Draft, standing: Standing) -> bool:

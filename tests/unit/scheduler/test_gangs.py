@@ -14,11 +14,13 @@ from et_scheduler.model.decisions import Change, Decision, Step
 from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import HOUR, SECOND
+from et_scheduler.model.shapes import HOUR, SECOND, make_shape
 from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import (
     LONG_AGO,
+    MAIN,
     NOW,
+    apply,
     cpus,
     decide_on,
     make_job,
@@ -265,3 +267,16 @@ def test_nobody_goes_for_room_that_pods_which_look_for_a_node_will_have(
         nodes, [*runs, replace(lost, pods=lost.pods + pods), make_job("w", 1, 1, 8, priority=5)]
     )
     assert [uid for uid, one in told.items() if one.reason is Reason.EVICTED] == gone
+
+
+def test_a_launcher_on_a_node_without_a_hostname_is_not_looked_for_where_its_workers_are() -> None:
+    """It would have lost its seat in each pass, and have it again at once."""
+    nodes = (
+        make_node("node-00", 4),
+        make_node("node-01", 8, more={"gpu": 1}, hostname=""),
+    )
+    job = make_job("a", 4, 4, launcher=make_shape({"gpu": 1}))
+    job = apply([job], decide(Cluster(nodes), MAIN, [job], NOW))[0]
+    assert job.admission is not None
+    assert job.admission.placement.only == ()
+    assert decide_on(nodes, [job]) == {}

@@ -147,6 +147,19 @@ def test_a_growth_of_which_no_size_came_has_failed(sizes: tuple[int, ...], attem
     assert (told.retry_at is not None) is bool(attempts)
 
 
+@pytest.mark.parametrize("is_autoscaled", [False, True])
+@pytest.mark.parametrize("pending", [0, 1])
+def test_so_it_has_whatever_the_rest_waits_for(pending: int, *, is_autoscaled: bool) -> None:
+    """Nodes may come, or pods of others wait: some have come, and go again each time."""
+    job = replace(add(grow(), NOW + SECOND), sizes=(2, 4, 8))
+    job = add(job, *[NOW + SECOND] * 5, node="")
+    now = NOW + 2 * MINUTE + SECOND
+    pods = tuple(PendingPod(f"s{i}", cpus(8), 0, now) for i in range(pending))
+    queues = tuple(replace(queue, is_autoscaled=is_autoscaled) for queue in MAIN)
+    [change] = decide(Cluster(ONE, pods), queues, [job], now).changes
+    assert (change.admission.workers, change.admission.attempts) == (2, 1)
+
+
 @pytest.mark.parametrize(("is_autoscaled", "attempts"), [(False, 1), (True, 0)])
 def test_a_growth_that_finds_room_and_is_bound_nowhere_is_tried_later(
     attempts: int, *, is_autoscaled: bool
