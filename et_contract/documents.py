@@ -185,6 +185,8 @@ _MAX_PROBLEMS = 20
 _MAX_TOLD = 4096
 """Ends of sessions, results of scripts, problems and used up workers of a report: no broker has as
 many. It is read in each pass over its job, and other jobs wait for that."""
+_MAX_MEMBERS = 4 * MAX_WORKERS
+"""Of a config, and of those to whom its notices are: who comes, is there, or has gone lately."""
 _MAX_ADDRESSES = 16_384
 """Of a config, several times those of the largest job and of all that it has lost; to read one
 takes longer than to write it."""
@@ -264,7 +266,7 @@ def decode_config(text: str) -> HostConfig:
     """Inverse of encode_config; raises InvalidDocument."""
     body = _load(text)
     try:
-        _check_addresses(body)
+        _check_numbers(body)
         members = tuple(_decode_member(m) for m in body.get("members", ()))
         _check_members(members)
         return HostConfig(
@@ -419,9 +421,12 @@ def _check_told(report: Mapping[str, Any]) -> None:
         raise ValueError("more ends, results and problems than there can be")
 
 
-def _check_addresses(config: Mapping[str, Any]) -> None:
-    """Raise ValueError for more addresses of members than there can be."""
-    if sum(len(m.get("ips", ())) for m in config.get("members", ())) > _MAX_ADDRESSES:
+def _check_numbers(config: Mapping[str, Any]) -> None:
+    """Raise ValueError for more members, addresses of them or notices than there can be."""
+    members, notices = config.get("members", ()), config.get("notices", ())
+    if max(len(members), len(notices), sum(len(n["pods"]) for n in notices)) > _MAX_MEMBERS:
+        raise ValueError("more members, or notices to them, than there can be")
+    if sum(len(m.get("ips", ())) for m in members) > _MAX_ADDRESSES:
         raise ValueError("more addresses of members than there can be")
 
 

@@ -75,6 +75,25 @@ def test_of_more_addresses_than_there_can_be_none_is_read():
     assert len(decode_config(encode_config(make_config(*largest))).members) == len(largest)
 
 
+MANY = 30_000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"members": [{}] * MANY},
+        {"notices": [{"pods": []}] * MANY},
+        {"notices": [{"pods": ["a"] * MANY}]},
+    ],
+    ids=["members", "notices", "pods of a notice"],
+)
+def test_of_more_members_or_notices_than_there_can_be_none_is_read(changes: dict[str, Any]):
+    """What others write there is read in each pass over its job, and other jobs wait for that."""
+    text = json.dumps(json.loads(encode_config(make_config(ONE))) | changes)
+    with pytest.raises(InvalidDocument, match="than there can be"):
+        decode_config(text)
+
+
 NOTICE = ToldNotice("AWS takes it back", "taint spot-itn", "2026-01-31T12:00:00Z", ("uid-0", "l"))
 
 
