@@ -227,6 +227,14 @@ def test_a_spawn_that_may_have_arrived_is_not_cancelled_before_the_agent_says_so
     assert [name for name, _, _ in wire.take_agent()] == ["SPAWN", "SIGNAL"]
 
 
+def test_a_spawn_said_again_is_not_begun_where_the_stream_that_is_open_did_not_list_it():
+    relay, wire, spawned = make_relay()
+    body = {"host": "w-0", "command": "true", "again": True, "ending": 15}
+    relay.take_shim_frame(SHIM, make_frame(frames.SPAWN, **body), 0.0)
+    assert [(name, body["code"]) for name, _, body in wire.take_peer(SHIM)] == [("LOST", 143)]
+    assert (wire.take_agent(), spawned) == ([], [])
+
+
 def test_a_spawn_cut_on_its_way_is_cancelled_when_it_did_not_arrive():
     relay, wire, _ = make_relay()
     relay.take_shim_frame(SHIM, SPAWN, 0.0)
@@ -636,6 +644,24 @@ def test_beginnings_take_half_of_the_pool():
     relay.bind(100_000)
     relay.take_shim_frame(OTHER, make_frame(frames.SPAWN, B, host="w-0", command="true"), 0.0)
     assert wire.take_agent()[0][2]["window"] == LEAST_WINDOW
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_how_long_the_way_is_counts_for_its_stream_alone(is_cut: bool):
+    relay, wire, _ = make_relay()
+    body = {"host": "w-0", "command": "true", "window": frames.MOST_WINDOW}
+    relay.take_shim_frame(SHIM, make_frame(frames.SPAWN, **body), 0.0)
+    relay.take_agent_frame("uid-0", SPAWNED)
+    relay.note_round_trip("uid-0", 0.04)
+    if is_cut:
+        relay.detach("uid-0")
+        relay.attach("uid-0", RUNNING)
+    wire.take_agent()
+    for offset in range(0, frames.WINDOW, frames.MAX_DATA):
+        relay.take_agent_frame("uid-0", make_data(frames.MAX_DATA, offset))
+    relay.take_shim_frame(SHIM, make_ack(frames.WINDOW), 0.04)
+    is_widened = [name for name, _, _ in wire.take_agent()] == ["ACK", "ACK"]
+    assert is_widened is not is_cut
 
 
 @pytest.mark.parametrize(
