@@ -182,11 +182,12 @@ class Recorder:
         event = series.event
         self._sequence += 1
         stamp = int(self._clock.now().timestamp() * 1_000_000)
+        beginning = event.ref.name[:MAX_NAME].rstrip("-.")  # of no name a part ends so
         manifest: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {
-                "name": f"{event.ref.name[:MAX_NAME]}.{stamp:x}{self._sequence:x}",
+                "name": f"{beginning}.{stamp:x}{self._sequence:x}",
                 "namespace": namespace,
             },
             "eventTime": format_micro_time(series.first),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -87,6 +88,16 @@ async def test_a_report_becomes_an_event_on_its_object():
             "uid": "u",
         },
     }
+
+
+@pytest.mark.parametrize("end", ["", ".", "-", "--"])
+async def test_of_a_long_name_of_an_object_the_event_has_a_name_too(end: str):
+    server, event = Server(), make_event()
+    name = "a" * (200 - len(end)) + end + "a" * 20
+    async with recording(server, FakeClock()) as recorder:
+        recorder.record(replace(event, ref=replace(event.ref, name=name)))
+    part = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert re.fullmatch(rf"{part}\.{part}", server.created[0]["metadata"]["name"])
 
 
 async def test_what_is_said_again_and_again_is_counted_and_written_once_a_minute():
