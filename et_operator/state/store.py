@@ -6,6 +6,7 @@ decisions read is kept, for clusters have thousands; what anybody may have made 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -58,6 +59,8 @@ for anybody can make them, name a job that never was, and keep them there by a f
 MOST_BESIDE = 128 * 1024
 """Characters beside the documents in a job's ConfigMap: with more, an object of the size that an
 API server stores has no room for those of the largest job (tests/unit/planning/test_sizes.py)."""
+MOST_DOCUMENTS = 16
+"""A broker removes the reports of those before it. Empty ones too take memory, for their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +117,18 @@ def decode_piece(obj: Json) -> Piece:
 def decode_config_map(obj: Json) -> Piece:
     """A runtime, or the config or report of a job.
 
-    All else is nobody's, whatever owner it has: what is not called as one, and one that nobody can
-    write any more.
+    All else is nobody's, whatever owner it has: what is not called as one, one that nobody can
+    write any more, and one of more documents than any of ours has.
     """
     piece = decode_piece(obj)
     if piece.child.owner is None:
         return piece
     if not is_document(obj["metadata"]) or not is_writable(obj, MOST_BESIDE):
         return disown(piece)
-    return replace(piece, documents=select_documents(obj))
+    documents = select_documents(obj)
+    if len(documents) > MOST_DOCUMENTS:
+        return disown(piece)
+    return replace(piece, documents=documents)
 
 
 def decode_role(obj: Json) -> Piece:
@@ -277,12 +283,17 @@ class Store:
         """The Roles that the job controls and that nobody else can have bound, by name."""
         return self.tables[ROLES].select(build_owner_index(job.key.namespace, job.owner))
 
-    def find_bindings(self, job: TrainingJob, role: str) -> list[Piece]:
-        """The job's own bindings of this Role: one, and others where an answer was lost."""
-        found: list[Piece] = self.tables[ROLE_BINDINGS].select(
+    def find_bindings(self, job: TrainingJob) -> Mapping[str, list[Piece]]:
+        """The job's own bindings by their Roles: one of one, and others where an answer was lost.
+
+        All at once: anybody can make thousands of both.
+        """
+        found: defaultdict[str, list[Piece]] = defaultdict(list)
+        for piece in self.tables[ROLE_BINDINGS].select(
             build_owner_index(job.key.namespace, job.owner)
-        )
-        return [piece for piece in found if piece.role == role]
+        ):
+            found[piece.role].append(piece)
+        return found
 
     def find_scalings(self, key: JobKey) -> tuple[Scaling, ...]:
         """The scalings that name this job, oldest first."""

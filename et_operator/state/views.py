@@ -97,11 +97,12 @@ def find_roles(
     own; the one that is bound is the one.
     """
     roles = store.find_roles(job)
-    bindings = [store.find_bindings(job, role.child.name) for role in roles]
+    bindings = store.find_bindings(job)
     if not roles:
         return None, [], ()
-    number = next((n for n, found in enumerate(bindings) if found), 0)
-    return roles[number], bindings[number], (*roles[:number], *roles[number + 1 :])
+    number = next((n for n, role in enumerate(roles) if role.child.name in bindings), 0)
+    found = bindings.get(roles[number].child.name, [])
+    return roles[number], found, (*roles[:number], *roles[number + 1 :])
 
 
 def find_piece(store: Store, job: TrainingJob, resource: Resource, name: str) -> Piece | None:

@@ -615,6 +615,7 @@ NEVER_WRITTEN: dict[str, dict[str, Any]] = {
     "full of events of no epoch": {
         "data": {f"report-{text}": FULL[:300_000] for text in ("01", "001", "0001")}
     },
+    "full of reports": {"data": {build_report_key(n): "" for n in range(1, 50)}},
     "with our keys in bytes": {"binaryData": {"config.json": "eA==", "report-1": "eA=="}},
     "full of labels": {"labels": {f"label-{n}": "y" * 60 for n in range(2_000)}},
 }

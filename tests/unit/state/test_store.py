@@ -37,7 +37,7 @@ from et_operator.model.statuses import Runtime
 from et_operator.planning.answering import find_expiry
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest
-from et_operator.state.store import Store
+from et_operator.state.store import MOST_DOCUMENTS, Store
 from et_operator.state.views import build_snapshot
 from tests.counting import count_steps
 
@@ -363,6 +363,48 @@ def test_a_role_takes_no_more_than_its_own_size(
     assert len(store.tables[ROLES]) == 6
     assert taken / 5 < size
     assert all(len(entry.value.names) == 4096 for entry in store.tables[ROLES])
+
+
+@pytest.mark.parametrize("kind", ["config", "report"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_of_documents_without_number_none_is_kept(
+    store: Store, ingest: Ingest, kind: str, *, is_known: bool
+) -> None:
+    """Empty ones too: each has its key."""
+    if is_known:
+        ingest.upsert(TRAINING_JOBS, make_job())
+    meta = make_meta(f"train-{kind}", "c", 11, "job-1")
+    for count in (MOST_DOCUMENTS, 5_000):
+        meta["resourceVersion"] = str(count)
+        data = {f"report-{number}": "" for number in range(1, 1 + count)}
+        ingest.upsert(CONFIG_MAPS, {"metadata": meta, "data": data})
+        [entry] = store.config_maps
+        assert len(entry.value.documents) == (count if count == MOST_DOCUMENTS else 0)
+        assert (entry.value.child.owner is None) is (count > MOST_DOCUMENTS)
+
+
+def test_what_a_job_has_of_roles_and_bindings_costs_no_square_of_their_number(
+    store: Store, ingest: Ingest
+) -> None:
+    """Whoever administers a namespace can make thousands of both, and each pass looks at them."""
+    ingest.upsert(TRAINING_JOBS, make_job())
+    rules = encode_rules(Rights(build_seal("job-1")))
+
+    def look(count: int) -> int:
+        for name in [f"r{number:03}" for number in range(count)]:
+            role = "r007" if name == "r001" else "none"
+            body = {"metadata": make_meta(name, name, 11, "job-1")}
+            ingest.upsert(ROLES, {**body, "rules": rules})
+            ingest.upsert(ROLE_BINDINGS, {**body, "roleRef": {"kind": "Role", "name": role}})
+        snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+        assert snapshot is not None
+        assert snapshot.role is not None
+        assert snapshot.role.name == "r007"
+        assert [binding.name for binding in snapshot.bindings] == ["r001"]
+        return count_steps(lambda: build_snapshot(store, KEY, SHIPPED, NOW))
+
+    few, many = look(50), look(200)
+    assert many < 5 * few
 
 
 def test_of_a_scaling_that_has_ended_only_that_is_kept(store: Store, ingest: Ingest) -> None:
