@@ -19,6 +19,7 @@ from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats
 from et_scheduler.planning.matching import Mask
+from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 
 Rank = Callable[[Standing, int], int | None]
@@ -64,6 +65,26 @@ class Search:
         self._by_place = dict(by_place)
         holds = self.draft.holds.by_uid.values()
         self._owned = frozenset(place for hold in holds for place in hold.places)
+
+    def free_limit(self, queue: str, more: Counts, owed: Counts) -> None:
+        """Jobs of the queue give, on whatever node, until it may have so much more.
+
+        Or all that they may give. Who would be asked first for room is asked first.
+        """
+        draft, ledger = self.draft, self.draft.ledger
+        if not ledger.exceeds_limit(queue, more, owed=owed):
+            return
+        own = [one for one in draft.standings.values() if draft.get_queue(one) == queue]
+        for standing in sorted((one for one in own if one.surplus), key=self._weigh):
+            for pod in reversed(standing.workers):
+                if not self._can_spare(standing, pod, 0):
+                    continue
+                over = ledger.find_over(queue, more, owed=owed)
+                if not over.any():
+                    return
+                taken = draft.pools.sum_up(draft.counting.get_taken(standing, [pod]))
+                if (over & (taken > 0)).any():
+                    self._give(standing, pod)
 
     def find(self, gang: Gang, *, is_whole: bool = True) -> Seats | None:
         """Seats that will be free once `given` have gone. Not all of them if not `is_whole`.

@@ -126,18 +126,24 @@ class Ledger:
     def exceeds_limit(
         self, queue: str, more: Counts, *, at_least: bool = False, owed: Counts | None = None
     ) -> bool:
-        """Whether it would have more than it ever may; `at_least`: with all its jobs at theirs.
+        """Whether it would have more than it ever may; `at_least`: with all its jobs at theirs."""
+        if not self.queues[queue].limits:
+            return False
+        return bool(self.find_over(queue, more, at_least=at_least, owed=owed).any())
+
+    def find_over(
+        self, queue: str, more: Counts, *, at_least: bool = False, owed: Counts | None = None
+    ) -> Mask:
+        """By resource, whether that would be above its limit.
 
         What is `owed` to others counts for the resources of which it would have more.
         """
-        if not self.queues[queue].limits:
-            return False
         amounts = self._pools.sum_up(self.least[queue] if at_least else self.allocated[queue])
         wanted = self._pools.sum_up(more)
         if owed is not None:
             amounts = amounts + self._pools.sum_up(owed)
-        over = (amounts + wanted > self._limits[queue]) & (wanted > 0)
-        return bool(over.any())
+        over: Mask = (amounts + wanted > self._limits[queue]) & (wanted > 0)
+        return over
 
     def find_surplus(self, queue: str, wanted: Counts) -> Counts:
         """By resource, what it would have with that above its limits; below 0 where it may more."""

@@ -27,9 +27,9 @@ from et_scheduler.planning.keeping import keep_in
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.sizes import find_floor, find_next
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.waiting import is_room_coming
+from et_scheduler.planning.waiting import find_owed, is_room_coming
 
-TRIES = 2
+TRIES = 3
 """So often it is asked for what a receiver lacks: each search looks at every worker."""
 
 
@@ -101,13 +101,16 @@ class _Batch:
             if found is None:
                 return False
             search, reached = found
-            goal = self.outlook.find_size(receiver, reached, search.given)
-            if goal == reached:
+            size = reached  # if fewer have room, nobody gives for a limit of more
+            if reached == goal:
+                size = self.outlook.find_size(receiver, goal, search.given)
+            if size == goal:
                 self._ask(search)
                 return True
             search.undo()
-            if goal <= receiver.size:
+            if size <= receiver.size:
                 return False
+            goal = size
         return False
 
     def _search(self, receiver: Standing, level: int, goal: int) -> tuple[Search, int] | None:
@@ -115,6 +118,8 @@ class _Batch:
         allowed = None if receiver.outside >= receiver.floor else self.outside
         search = Search(self.draft, self._rank_donors(receiver, level), allowed)
         search.collect()
+        queue, more = self.draft.get_queue(receiver), self.outlook.find_more(receiver, goal)
+        search.free_limit(queue, more, find_owed(self.draft, queue))
         lacking = Gang(None, receiver.job.worker, goal - receiver.size)
         seats = search.find(lacking, is_whole=False)
         if seats is None:
@@ -166,6 +171,11 @@ class _Outlook:
             release_seats(self._room, gang, seats)
         self._more: dict[str, Counts] = {}
         self._is_needed = bool(draft.kept) or any(one.limits for one in draft.queues.values())
+
+    def find_more(self, receiver: Standing, size: int) -> Counts:
+        """What its queue would have besides what is booked if it had so many workers."""
+        new = self._draft.counting.get_amounts(receiver, size - receiver.size, launcher=False)
+        return new + self._more.get(self._draft.get_queue(receiver), 0)
 
     def find_size(self, receiver: Standing, wanted: int, given: Mapping[str, Iterable[Pod]]) -> int:
         """What it will have of what is given for it; where it is all, that is noted."""

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
-from et_scheduler.model.shapes import CPU, HOUR, MINUTE, SECOND, Operator, Requirement, Shape
+from et_scheduler.model.shapes import (
+    CPU,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Operator,
+    Requirement,
+    Shape,
+    make_shape,
+)
 from et_scheduler.simulating.jobs import Work
 from et_scheduler.simulating.simulation import Simulation
 from tests.unit.scheduler.makers import cpus, make_job, make_node, make_simulation
@@ -55,10 +65,103 @@ def test_nor_does_another_of_its_jobs() -> None:
     assert sum(ended for _, ended in found.values()) <= 40
 
 
-def test_nobody_gives_for_one_whose_queue_is_at_its_limit() -> None:
+def make_two(first: int = 1, **second: Any) -> list[Job]:
+    """Of a queue at its limit of 30 CPUs one job has all that the other does not need at least."""
+    return [
+        make_job("a", 1, 40, first, created=0),
+        make_job("b", **({"least": 1, "most": 40, "created": 5 * MINUTE} | second)),
+    ]
+
+
+LIMITED = Queue("main", limits={CPU: 30000})
+
+
+def test_jobs_of_a_queue_at_its_limit_are_level_although_there_is_room() -> None:
+    assert measure(simulate(40, make_two(), LIMITED)) == {"a": (15, 15), "b": (15, 0)}
+
+
+def test_who_has_larger_workers_gives_as_many_as_the_limit_needs() -> None:
+    """A worker of two CPUs for each two of one."""
+    assert measure(simulate(40, make_two(2), LIMITED)) == {"a": (8, 7), "b": (14, 0)}
+
+
+def test_who_has_nothing_of_what_is_limited_does_not_give_for_it() -> None:
+    """The last one has all of its pool, and none of the resource of which its queue has no more."""
+    nodes = tuple(
+        make_node(f"node-{pool}", 40, labels={"pool": pool}, more={"gpu": 40}) for pool in "xy"
+    )
+    gpu = make_shape({CPU: 1000, "gpu": 1})
+    jobs = [
+        make_job("a", 1, 40, worker=gpu, created=0),
+        make_job("b", 1, 40, worker=gpu, created=5 * MINUTE),
+        make_job("c", 1, 39, worker=only_in("y"), created=0),
+        make_job("d", 1, 40, worker=only_in("y"), created=5 * MINUTE, preempts=False),
+    ]
+    simulation = make_simulation(nodes, jobs, (Queue("main", limits={"gpu": 30}),))
+    found = measure(simulation)
+    assert (found["a"], found["b"]) == ((15, 15), (15, 0))
+    assert found["c"] == (39, 0)
+
+
+def test_one_with_sizes_has_its_next_one_within_the_limit() -> None:
+    found = measure(simulate(40, make_two(sizes=(1, 4, 12, 16)), LIMITED))
+    assert found == {"a": (18, 12), "b": (12, 0)}
+
+
+def test_who_gives_for_the_limit_has_one_of_its_sizes() -> None:
+    first, second = make_two(most=12)
+    found = measure(simulate(40, [replace(first, sizes=(5, 10, 15, 20, 25)), second], LIMITED))
+    assert found == {"a": (15, 10), "b": (12, 0)}
+
+
+def test_no_other_queue_gives_for_the_limit() -> None:
+    """The third one is far above its level, and the last takes nothing from anybody."""
+    jobs = [
+        make_job("a", 1, 40, worker=only_in("x"), created=0),
+        make_job("b", 1, 40, worker=only_in("x"), created=5 * MINUTE),
+        make_job("c", 1, 39, worker=only_in("y"), queue="other", created=0),
+        make_job("d", 1, 40, worker=only_in("y"), queue="other", created=5 * MINUTE),
+    ]
+    jobs[-1] = replace(jobs[-1], preempts=False)
+    found = measure(simulate(40, jobs, LIMITED, Queue("other")))
+    assert found == {"a": (15, 15), "b": (15, 0), "c": (39, 0), "d": (1, 0)}
+
+
+def test_where_room_and_limit_lack_both_are_given() -> None:
+    """The first can give nothing of the pool where the second is."""
     queues = (Queue("main", limits={CPU: 40000}), Queue("other"))
     found = measure(simulate(40, make_three(30, 30), *queues))
+    assert found == {"a": (24, 6), "b": (16, 0), "c": (24, 6)}
+
+
+def test_or_nobody_gives() -> None:
+    """Nobody may ask for the room; then nobody can give for the limit."""
+    queues = (Queue("main", limits={CPU: 40000}), Queue("other", is_reclaimable=False))
+    found = measure(simulate(40, make_three(30, 30), *queues))
     assert found == {"a": (30, 0), "b": (10, 0), "c": (30, 0)}
+    first, *others = make_three(30, 30)
+    queues = (Queue("main", limits={CPU: 40000}), Queue("other"))
+    found = measure(simulate(40, [replace(first, minimum=30), *others], *queues))
+    assert found == {"a": (30, 0), "b": (10, 0), "c": (30, 0)}
+
+
+def test_at_a_limit_it_comes_to_rest() -> None:
+    """Sizes, large workers and pools: whoever is level once stays so for hours."""
+    jobs = [
+        make_job("a", 1, 40, 2, created=0),
+        make_job("b", 2, 40, worker=only_in("y"), sizes=(2, 4, 8, 16), created=4 * MINUTE),
+        make_job("c", 1, 40, worker=only_in("x"), created=5 * MINUTE),
+        make_job("d", 1, 40, 3, created=6 * MINUTE),
+        make_job("e", 1, 40, worker=only_in("y"), queue="other", created=7 * MINUTE),
+    ]
+    simulation = simulate(40, jobs, Queue("main", limits={CPU: 36000}), Queue("other"))
+    simulation.run(HOUR)
+    before = {uid: (sim.names, sim.ended_workers) for uid, sim in simulation.jobs.items()}
+    simulation.run(6 * HOUR)
+    after = {uid: (sim.names, sim.ended_workers) for uid, sim in simulation.jobs.items()}
+    assert before == after
+    sizes = {uid: len(sim.list_workers()) for uid, sim in simulation.jobs.items()}
+    assert sizes == {"a": 7, "b": 8, "c": 8, "d": 2, "e": 32}
 
 
 def test_they_give_where_it_can_be_and_not_on_nodes_that_are_held() -> None:
