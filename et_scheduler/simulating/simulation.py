@@ -142,6 +142,8 @@ class Simulation:
 
     def _catch_up(self, sim: SimJob) -> None:
         """The operator does what it was told last."""
+        if sim.job.uid not in self.jobs:  # it has ended meanwhile
+            return
         if sim.job.admission is not None and not sim.job.is_waiting:
             self._resize(sim, sim.job.admission)
             self.ask()

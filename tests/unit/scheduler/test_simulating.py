@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from et_scheduler.model.shapes import HOUR, SECOND
 from et_scheduler.simulating.cases import run_case_1, run_case_2
+from et_scheduler.simulating.jobs import Work
 from et_scheduler.simulating.measures import compute_jain
 from et_scheduler.simulating.policies import POLICIES
 from et_scheduler.simulating.progress import Curve
 from et_scheduler.simulating.report import print_table
+from tests.unit.scheduler.makers import MAIN, cpus, make_job, make_nodes, make_simulation
 
 OURS, EDL, *_ = POLICIES
 
@@ -33,6 +36,17 @@ def test_an_operator_that_is_slow_delays_a_gang_by_little_more() -> None:
     found = run_case_1(OURS, drains=False, delay=4000).numbers
     assert found["whole gang, mean s"] <= 8
     assert found["whole gang, max s"] <= 20
+
+
+def test_what_a_job_was_told_before_its_end_makes_no_pods_after_it() -> None:
+    """They would be there for good, and seen by nobody."""
+    job = make_job("job", launcher=cpus(1), created=0)
+    simulation = make_simulation(make_nodes(1), [], MAIN)
+    simulation.delay = 20 * SECOND
+    simulation.submit(Work(job, 0, steps=20_000.0))
+    simulation.run(HOUR)
+    [ended] = simulation.ended
+    assert ended.pods == []
 
 
 @pytest.mark.long
