@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -65,11 +66,13 @@ class StepBeside:
     last: str
     within: float
     """Seconds that it may take once those have ended."""
+    gives_way: bool = False
+    """Whether it takes only what all others leave, the pods of the cluster too."""
 
     def start(self, logs: Path) -> Beside:
         """Begin it; what it says goes to a file of its own there."""
         key, title, command = self.step
-        return Beside(title, command, logs / f"{key}.log")
+        return Beside(title, command, logs / f"{key}.log", gives_way=self.gives_way)
 
 
 def run_steps(
@@ -81,37 +84,46 @@ def run_steps(
     """
     results: dict[str, list[Result]] = {}
     running: list[tuple[StepBeside, Beside]] = []
-    for key, title, command in steps:
-        running += [(other, other.start(logs or LOGS)) for other in beside if other.first == key]
-        print(f"\n==> {title}\n    {' '.join(command)}", flush=True)
-        started = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, env=build_environment(), check=False).returncode
-        seconds = time.monotonic() - started
-        print(f"    took {seconds:.0f} s", flush=True)
-        results.setdefault(key, []).append(Result(" ".join(command[-3:]), code == 0, seconds))
-        is_over = code != 0 and key in NEEDED
-        for other, process in running:
-            if is_over or other.last == key:
-                results[other.step[0]] = [process.end(other.within)]
-        running = [found for found in running if found[0].step[0] not in results]
-        if is_over:
-            print(f"==> {title} failed with exit code {code}: what follows needs it, stopping")
-            break
+    try:
+        for key, title, command in steps:
+            running += [(one, one.start(logs or LOGS)) for one in beside if one.first == key]
+            print(f"\n==> {title}\n    {' '.join(command)}", flush=True)
+            started = time.monotonic()
+            done = subprocess.run(command, cwd=ROOT, env=build_environment(), check=False)
+            code, seconds = done.returncode, time.monotonic() - started
+            print(f"    took {seconds:.0f} s", flush=True)
+            results.setdefault(key, []).append(Result(" ".join(command[-3:]), code == 0, seconds))
+            is_over = code != 0 and key in NEEDED
+            for one, process in running:
+                if is_over or one.last == key:
+                    results[one.step[0]] = [process.end(one.within)]
+            running = [found for found in running if found[0].step[0] not in results]
+            if is_over:
+                print(f"==> {title} failed with exit code {code}: what follows needs it, stopping")
+                break
+    finally:
+        for _, process in running:  # it was interrupted
+            process.stop()
     return results
 
 
 class Beside:
-    """A step that goes on while others do: it takes the cores that those leave idle."""
+    """A step that goes on while others do."""
 
-    def __init__(self, title: str, command: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, title: str, command: Sequence[str], log: Path, *, gives_way: bool = False
+    ) -> None:
         self._title, self._command, self._log = title, command, log
         self._started = time.monotonic()
         print(f"\n==> {title}, beside what follows\n    {' '.join(command)}", flush=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                command, cwd=ROOT, env=build_environment(), stdout=file, stderr=file
-            )
+                command, cwd=ROOT, env=build_environment(), stdout=file, stderr=file,
+                start_new_session=True,
+            )  # fmt: skip
+        if gives_way:
+            have_give_way(self._process.pid)
 
     def end(self, within: float) -> Result:
         """Wait for it, show what it said, and say whether it has passed."""
@@ -120,11 +132,26 @@ class Beside:
             code = self._process.wait(timeout=within)
         except subprocess.TimeoutExpired:
             print(f"    still at work after {within:.0f} s more, ended")
-            self._process.kill()
-            code = self._process.wait()
+            code = self.stop()
         print(self._log.read_text(errors="replace"), flush=True)
         seconds = time.monotonic() - self._started
         return Result(" ".join(self._command[-3:]), code == 0, seconds)
+
+    def stop(self) -> int:
+        """End it and what it has started, whatever it does; its exit code."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+
+def have_give_way(leader: int) -> None:
+    """Have a session give way to all others.
+
+    A nice value counts within a session alone where the kernel shares by sessions (sched(7)).
+    """
+    group = Path(f"/proc/{leader}/autogroup")
+    if group.exists():
+        group.write_text("19")
 
 
 def leave(*, has_failed: bool) -> None:
@@ -176,11 +203,12 @@ STEPS_BESIDE = (
         last="transport",
         within=300.0,
     ),
-    StepBeside(  # from there on the machine mostly waits
+    StepBeside(  # from there on the machine waits now and then, and mostly in the end
         ("simulation", "faults at every write and generated clusters, in memory", SIMULATION),
-        first="e2e-alone",
+        first="e2e",
         last="devcluster",
         within=900.0,
+        gives_way=True,
     ),
 )
 

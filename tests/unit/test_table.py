@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import sys
 from pathlib import Path
 
@@ -87,6 +88,20 @@ def test_a_step_goes_on_beside_those_that_it_may_and_has_ended_after_them(tmp_pa
     assert {key: [r.passed for r in found] for key, found in results.items()} == {
         "before": [True], "first": [True], "last": [True], "beside": [True], "after": [True],
     }  # fmt: skip
+
+
+def test_what_is_beside_others_ends_with_all_that_it_has_started(tmp_path: Path) -> None:
+    end = str(tmp_path / "end")
+    os.mkfifo(end)
+    child = f"open({end!r}, 'w').close(); open({end!r}).read()"
+    starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    beside = Beside("a step", [PY, "-c", starts], tmp_path / "step.log")
+    assert Path(end).read_text() == "", "its child has begun"
+    with Path(end).open("w") as held:  # which reads there as long as it lives
+        assert not beside.end(0).passed
+        reader = select.poll()
+        reader.register(held, 0)
+        assert [event for _, event in reader.poll(30_000)] == [select.POLLERR]
 
 
 def test_where_steps_stop_nothing_goes_on_beside_them(tmp_path: Path) -> None:
