@@ -65,7 +65,7 @@ def test_two_scale_ins_at_once_take_different_workers_one_after_the_other(world:
 
     victims = [pod for n in ("one", "two") for pod in ended[n]["toDeletePods"]]
     assert [ended[n]["phase"] for n in ("one", "two")] == ["ScaleSucceeded"] * 2
-    assert sorted(victims) == names[2:]
+    assert set(victims) == set(names[2:])
     by_name = {ended[n]["phase"]: ended[n] for n in ("three", "four")}
     assert by_name["ScaleSucceeded"]["toDeletePods"] == [names[0]]
     refusal = by_name["ScaleFailed"]["conditions"][-1]
