@@ -203,9 +203,9 @@ STEPS_BESIDE = (
         last="transport",
         within=300.0,
     ),
-    StepBeside(  # from there on the machine waits now and then, and mostly in the end
+    StepBeside(  # from there on the machine mostly waits
         ("simulation", "faults at every write and generated clusters, in memory", SIMULATION),
-        first="e2e",
+        first="e2e-alone",
         last="devcluster",
         within=900.0,
         gives_way=True,
