@@ -155,10 +155,11 @@ def look() -> Traces:
         if f"/{NAME}/" in groups or f"clusters/{NAME}/" in command:
             processes.add(f"{folder.name} {command}")
             namespaces |= own
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
     return Traces(
         frozenset(processes),
         frozenset(namespaces),
-        frozenset(Path("/proc/self/mounts").read_text().splitlines()),
+        frozenset(m for m in mounts if "clusters/" not in m or f"clusters/{NAME}/" in m),
         _run("ip", "-oneline", "-brief", "link"),
         frozenset(line for line in _run("iptables-save") if not line.startswith("#")),
         frozenset(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{NAME}")),
