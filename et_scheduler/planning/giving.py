@@ -75,7 +75,8 @@ class Search:
         if not ledger.exceeds_limit(queue, more, owed=owed):
             return
         own = [one for one in draft.standings.values() if draft.get_queue(one) == queue]
-        for standing in sorted((one for one in own if one.surplus), key=self._weigh):
+        own = [one for one in own if one.surplus and self.rank(one, len(one.workers)) is not None]
+        for standing in sorted(own, key=self._weigh):
             for pod in reversed(standing.workers):
                 if not self._can_spare(standing, pod, 0):
                     continue
