@@ -11,7 +11,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from points import POINTS, Point
-from run import PY, ROOT, Beside, Result, StepBeside, build_row, close, read_points, run_steps
+from run import (
+    PY, ROOT, STEPS, STEPS_BESIDE, Beside, Result, StepBeside, build_row, close, read_points,
+    run_steps,
+)  # fmt: skip
 
 
 def prove_all() -> dict[str, list[Result]]:
@@ -102,6 +105,12 @@ def test_what_is_beside_others_ends_with_all_that_it_has_started(tmp_path: Path)
         reader = select.poll()
         reader.register(held, 0)
         assert [event for _, event in reader.poll(30_000)] == [select.POLLERR]
+
+
+def test_each_step_beside_others_has_a_beginning_and_an_end() -> None:
+    keys = [key for key, _, _ in STEPS]
+    for beside in STEPS_BESIDE:
+        assert keys.index(beside.first) <= keys.index(beside.last)
 
 
 def test_where_steps_stop_nothing_goes_on_beside_them(tmp_path: Path) -> None:
