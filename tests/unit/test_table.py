@@ -12,7 +12,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from points import POINTS, Point
 from run import (
-    PY, ROOT, STEPS, STEPS_BESIDE, Beside, Result, StepBeside, build_row, close, read_points,
+    PY,
+    ROOT,
+    STEPS,
+    STEPS_BESIDE,
+    Beside,
+    Result,
+    StepBeside,
+    build_row,
+    close,
+    read_points,
     run_steps,
 )  # fmt: skip
 
