@@ -114,7 +114,7 @@ def decode_role_names(role: Json, job_uid: str) -> frozenset[str]:
     seal, rules = build_seal(job_uid), role.get("rules") or ()
     names = (str(name) for rule in rules for name in rule.get("resourceNames") or ())
     kept = islice((name for name in names if name != seal), _MAX_NAMES)
-    return frozenset(_UNFIT.sub("?", name[:_MAX_NAME]) or "?" for name in kept)
+    return frozenset(_spell(name[:_MAX_NAME]) for name in kept)
 
 
 def is_sealed(role: Json, job_uid: str) -> bool:
@@ -140,7 +140,11 @@ def decode_accounts(binding: Json) -> frozenset[str]:
     """The ServiceAccounts to which a RoleBinding gives its Role."""
     subjects = (binding.get("subjects") or ())[:_MAX_SUBJECTS]
     accounts = (str(s.get("name")) for s in subjects if s.get("kind") == "ServiceAccount")
-    return frozenset(_UNFIT.sub("?", name[:_MAX_REFERENCE]) or "?" for name in accounts)
+    return frozenset(_spell(name[:_MAX_REFERENCE]) for name in accounts)
+
+
+def _spell(name: str) -> str:
+    return _UNFIT.sub("?", name) or "?"
 
 
 def select_documents(config_map: Json) -> dict[str, str]:
@@ -152,7 +156,10 @@ def select_documents(config_map: Json) -> dict[str, str]:
     data: Json = config_map.get("data") or {}
     wanted = (key for key in data if key == names.CONFIG_KEY or read_report_epoch(key))
     texts = {key: data[key] for key in wanted if isinstance(data[key], str)}
-    return {key: text.encode("ascii", "replace").decode() for key, text in texts.items()}
+    return {
+        key: text if text.isascii() else text.encode("ascii", "replace").decode()
+        for key, text in texts.items()
+    }
 
 
 def is_writable(config_map: Json, most_beside: int) -> bool:
