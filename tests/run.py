@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -123,7 +124,7 @@ class Beside:
                 start_new_session=True,
             )  # fmt: skip
         if gives_way:
-            have_give_way(self._process.pid)
+            have_give_way(Path(f"/proc/{self._process.pid}/autogroup"))
 
     def end(self, within: float) -> Result:
         """Wait for it, show what it said, and say whether it has passed."""
@@ -137,21 +138,29 @@ class Beside:
         seconds = time.monotonic() - self._started
         return Result(" ".join(self._command[-3:]), code == 0, seconds)
 
-    def stop(self) -> int:
-        """End it and what it has started, whatever it does; its exit code."""
+    def stop(self, within: float = 30.0) -> int:
+        """End it and what it has started, whatever it does; its exit code.
+
+        As by Ctrl-C first: who has a cluster of his own takes it down then.
+        """
         if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=within)
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         return self._process.wait()
 
 
-def have_give_way(leader: int) -> None:
-    """Have a session give way to all others.
+def have_give_way(autogroup: Path) -> None:
+    """Have a session give way to all others; where that cannot be, it goes on as they do.
 
     A nice value counts within a session alone where the kernel shares by sessions (sched(7)).
     """
-    group = Path(f"/proc/{leader}/autogroup")
-    if group.exists():
-        group.write_text("19")
+    try:
+        autogroup.write_text("19")
+    except OSError as error:
+        print(f"    beside others as one of them: {error}", flush=True)
 
 
 def leave(*, has_failed: bool) -> None:

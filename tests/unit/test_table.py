@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from run import (
     StepBeside,
     build_row,
     close,
+    have_give_way,
     read_points,
     run_steps,
 )  # fmt: skip
@@ -114,6 +116,37 @@ def test_what_is_beside_others_ends_with_all_that_it_has_started(tmp_path: Path)
         reader = select.poll()
         reader.register(held, 0)
         assert [event for _, event in reader.poll(30_000)] == [select.POLLERR]
+
+
+def test_what_is_beside_others_may_clear_up_before_it_is_ended(tmp_path: Path) -> None:
+    begun, left = str(tmp_path / "begun"), tmp_path / "left"
+    os.mkfifo(begun)
+    left.touch()
+    script = f"""import os, threading
+try:
+    open({begun!r}, "w").close()
+    threading.Event().wait()
+finally:
+    os.unlink({str(left)!r})
+"""
+    beside = Beside("a step", [PY, "-c", script], tmp_path / "step.log")
+    assert Path(begun).read_text() == ""
+    assert not beside.end(0).passed
+    assert not left.exists()
+
+
+def test_what_does_not_end_when_it_is_told_to_is_ended(tmp_path: Path) -> None:
+    begun = str(tmp_path / "begun")
+    os.mkfifo(begun)
+    ignores = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); open({begun!r}, 'w')"
+    beside = Beside("a step", [PY, "-c", f"{ignores}; {WAITS}"], tmp_path / "step.log")
+    assert Path(begun).read_text() == ""
+    assert beside.stop(within=0) == -signal.SIGKILL
+
+
+def test_what_cannot_give_way_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    have_give_way(tmp_path)  # a kernel that has no such file, or lets nobody write there
+    assert "beside others as one of them" in capsys.readouterr().out
 
 
 def test_each_step_beside_others_has_a_beginning_and_an_end() -> None:
