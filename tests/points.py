@@ -28,7 +28,9 @@ TORCH = "Kubernetes 1.36.3, torch 1.13"
 MPI = "Kubernetes 1.36.3, Open MPI 4.1"
 
 POINTS = (
-    Point("check", "style, types, layers, unit tests, simulation against the fake", PYTHON),
+    Point("check", "style, types, layers, unit tests", PYTHON),
+    Point("long", "unit tests that take longer, by the real clock", PYTHON),
+    Point("rules", "unit tests that take longer, of planning and scheduling", PYTHON),
     # simulation
     Point("simulation", "errors at each write, old caches, two leaders: same end", "fake"),
     Point("old-python", "agent, shim and hostdiscovery on the oldest interpreter", "python 3.7"),

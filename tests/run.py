@@ -177,6 +177,11 @@ PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 CHART = "deploy/helm/et-operator"
 SIDE_BY_SIDE = "cluster and not alone and not last"
+UNIT = ("tests/unit", "tests/devcluster", "tests/contract")
+LONG = [*PYTEST, "-n", "2", "-m", "long and not cluster"]
+IN_MEMORY = ("tests/unit/planning", "tests/unit/scheduler")
+"""What is tested there has no clock but its own: it may be made to wait as long as one likes."""
+BY_THE_CLOCK = [f"--ignore={path}" for path in IN_MEMORY]
 SIMULATE = os.environ.get("SIMULATE", "half")
 CLUSTERS = 2000 if SIMULATE == "all" else 300
 SIMULATION = [
@@ -187,7 +192,8 @@ SIMULATION = [
 NEEDED = {"check", "cluster-up", "images", "deploy"}
 """What follows these makes no sense where they fail."""
 STEPS = (
-    ("check", "style, types, layers, unit tests", ["tests/check.sh", "-m", "not cluster"]),
+    ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
+    ("long", "long unit tests by the real clock", [*LONG, *UNIT, *BY_THE_CLOCK]),
     ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
@@ -216,6 +222,13 @@ STEPS_BESIDE = (
         first="e2e-alone",
         last="audit",
         within=600.0,
+    ),
+    StepBeside(
+        ("rules", "long unit tests of planning and scheduling", [*LONG, *IN_MEMORY]),
+        first="e2e-alone",
+        last="audit",
+        within=900.0,
+        gives_way=True,
     ),
     StepBeside(
         ("simulation", "faults at every write and generated clusters, in memory", SIMULATION),
