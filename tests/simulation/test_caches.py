@@ -28,7 +28,7 @@ LAGS = (1, 3, MANY)
 @pytest.mark.parametrize("name", LIVES)
 async def test_a_kind_that_lags_behind_changes_nothing_in_the_end(name: str):
     for kind in choose(name, KINDS):
-        for lag in choose((name, kind), LAGS, halve=True):
+        for lag in choose((name, kind), LAGS, part=True):
             await live_with(name, {kind: lag})
 
 
@@ -36,7 +36,7 @@ async def test_a_kind_that_lags_behind_changes_nothing_in_the_end(name: str):
 async def test_events_that_come_late_and_kind_by_kind_change_nothing_in_the_end(name: str):
     for first in choose(name, range(len(KINDS))):
         order = (*KINDS[first:], *KINDS[:first])
-        for kinds in choose((name, first), (order, order[::-1]), halve=True):
+        for kinds in choose((name, first), (order, order[::-1]), part=True):
             await live_with(name, dict.fromkeys(kinds, MANY))
 
 
@@ -92,7 +92,7 @@ async def test_a_leader_that_starts_from_lists_of_different_moments_changes_noth
     name: str, order: Sequence[Resource]
 ):
     undisturbed = await live_undisturbed(name)
-    for number in choose((name, order[0]), await list_own_attempts(name), halve=True):
+    for number in choose((name, order[0]), await list_own_attempts(name), part=True):
         async with SimulatedWorld() as world:
             handover = Handover(world, number, order)
             world.log.faults.append(handover)

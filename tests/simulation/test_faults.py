@@ -1,7 +1,7 @@
 """One thing goes wrong with one write, whichever: the life ends as it does without that.
 
 Each fault is a run of its own. `make check` tries a few, chosen once and for all, `make
-test` half of them; SIMULATE=all tries every answer at every write of every life.
+test` a quarter of them; SIMULATE=all tries every answer at every write of every life.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LIVED: dict[str, Undisturbed] = {}
 )
 async def test_a_fault_at_any_write_changes_nothing_in_the_end(name: str, kind: str):
     undisturbed = await live_undisturbed(name)
-    for number in choose((name, kind), await list_own_attempts(name), halve=True):
+    for number in choose((name, kind), await list_own_attempts(name), part=True):
         async with SimulatedWorld() as world:
             strike = Strike(number, kind)
             world.log.faults.append(strike)
