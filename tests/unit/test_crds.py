@@ -137,6 +137,7 @@ def test_the_choices_are_those_of_the_model(field: str, kind: type[StrEnum]):
     assert choices - {""} == set(kind)  # "" is a choice that was not made
 
 
+@pytest.mark.long
 def test_the_defaults_are_those_of_the_model():
     defaults = {name: default for name, _, _, default in describe_fields(JobSpec)}
     spec = find_schema("trainingjobs", "spec")["properties"]

@@ -76,6 +76,7 @@ def test_the_page_has_spreads_goals_origins_and_pictures() -> None:
     assert "MISSED" in show_record(RECORD)
 
 
+@pytest.mark.long
 def test_a_waterfall_becomes_a_picture(tmp_path: Path) -> None:
     for waterfall in FINDING.waterfalls:
         draw_waterfall(waterfall, tmp_path / "way.png")

@@ -127,6 +127,7 @@ def test_a_list_shows_trouble_and_counts_nobody_of_what_has_ended(desk: Desk):
     assert done.split()[:3] == ["done", "Succeeded", "-"]
 
 
+@pytest.mark.long
 def test_jobs_of_all_namespaces_are_listed_with_theirs(desk: Desk):
     assert desk.type("list", "-A") == 0
     assert desk.err == "there is no TrainingJob in any namespace"
@@ -144,6 +145,7 @@ def test_jobs_of_all_namespaces_are_listed_with_theirs(desk: Desk):
     assert len(desk.out.splitlines()) == 2
 
 
+@pytest.mark.long
 def test_lists_and_objects_are_json_when_asked_for(desk: Desk):
     desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("train"))
 
@@ -279,6 +281,7 @@ def test_flags_that_make_no_sense_are_refused_before_anything_is_asked(
     assert desk.type(*words) == 2
 
 
+@pytest.mark.long
 def test_names_are_offered_to_the_shell(desk: Desk):
     for name in ("alpha", "alto", "beta"):
         desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job(name))
@@ -483,6 +486,7 @@ except typer.Exit as end:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -504,6 +508,7 @@ def test_a_pipe_of_which_nobody_wants_more_ends_it_quietly(words: list[str], sai
         assert (process.stderr.read(), process.wait()) == (said, 141)
 
 
+@pytest.mark.long
 def test_what_the_locale_has_no_character_for_is_shown_as_an_escape():
     """A progress bar in a log, say, where text is of Latin-1."""
     words = ["submit", "--dry-run", "-o", "json", "--name=a", "--image=b", "--", "\u2588\xe9"]

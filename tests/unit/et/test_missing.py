@@ -282,6 +282,7 @@ async def test_the_log_of_a_pod_that_is_there_is_asked_for_again_whatever_its_no
     assert task.result()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("error", [UNKNOWN, REFUSED])
 async def test_one_that_stays_unread_is_named_while_the_job_runs_and_is_no_success(
     world: SimulatedWorld, error: KubeError
@@ -370,6 +371,7 @@ async def test_after_the_end_the_last_lines_of_a_worker_are_shown(world: Simulat
     assert (await show(world, logs, "0", beginning=Beginning(tail=1)))[1] == "worker-0 | two"
 
 
+@pytest.mark.long
 async def test_while_the_job_runs_too_and_beside_those_that_are_there(world: SimulatedWorld):
     await scale(world, SCALE_INS, make_scale_in("one", podNames=["train-worker-1"]))
     logs = FakeLogs()
@@ -431,6 +433,7 @@ async def test_what_was_written_down_before_the_time_that_is_asked_for_is_not_sh
     assert (await show(world, logs, "0", "1", beginning=beginning))[1] == "worker-1 | new"
 
 
+@pytest.mark.long
 async def test_the_brokers_of_all_launchers_are_asked_that_are_there():
     world = SimulatedWorld()
     await start(world, restartPolicy="OnFailure")
@@ -470,6 +473,7 @@ async def leave_a_pod(world: SimulatedWorld) -> None:
     assert world.get(PODS, "train-worker-1")["metadata"]["deletionTimestamp"]
 
 
+@pytest.mark.long
 async def test_of_one_whose_pod_stays_what_was_kept_is_shown_beside_its_log(world: SimulatedWorld):
     await leave_a_pod(world)
     await world.clock.advance(timedelta(minutes=5))
@@ -484,6 +488,7 @@ async def test_of_one_whose_pod_stays_what_was_kept_is_shown_beside_its_log(worl
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("only", [("1",), ()])
 async def test_of_one_that_is_lost_what_was_kept_is_shown_and_that_its_log_is_missing(
     world: SimulatedWorld, only: tuple[str, ...]

@@ -75,6 +75,7 @@ def test_who_gives_two_times_is_told_to_give_one(desk: Desk):
     assert desk.type("node", "leaving", "n1", "--in", "1s", "--at", "x") == 2
 
 
+@pytest.mark.long
 def test_who_may_not_change_nodes_tells_the_pods_there_and_hears_that_it_is_they_alone(
     desk: Desk,
 ):

@@ -122,6 +122,7 @@ def tell(world: SimulatedWorld, reason: str, text: str) -> None:
     world.cluster.create(EVENTS, NAMESPACE, body)
 
 
+@pytest.mark.long
 async def test_a_killed_worker_costs_the_pause_and_the_steps_again(world: SimulatedWorld):
     screen = make_screen()
     answer, raised = await try_to(Trainer(world, pause=6, again=3), screen, KILL)
@@ -139,6 +140,7 @@ async def test_a_killed_worker_costs_the_pause_and_the_steps_again(world: Simula
     assert world.workers() == ["train-worker-0", "train-worker-2"]
 
 
+@pytest.mark.long
 async def test_it_is_killed_without_grace_and_no_other_of_its_name(world: SimulatedWorld):
     uid = world.get(PODS, LOST)["metadata"]["uid"]
     await try_to(Trainer(world), make_screen(), KILL)
@@ -174,6 +176,7 @@ async def test_a_notice_moves_the_worker_and_the_command_says_how_it_left(world:
     assert LOST not in world.workers()
 
 
+@pytest.mark.long
 async def test_who_is_interrupted_takes_the_notice_back_and_the_worker_stays(
     world: SimulatedWorld,
 ):
@@ -194,6 +197,7 @@ async def test_who_is_interrupted_takes_the_notice_back_and_the_worker_stays(
     assert read(screen.err) == f"what {LOST} was told is taken back, and it stays"
 
 
+@pytest.mark.long
 async def test_what_cannot_be_taken_back_is_said_with_what_to_type(world: SimulatedWorld):
     screen, trainer = make_screen(), Trainer(world)
     world.kubelet.waiting[HEIR] = "nobody's"
@@ -226,6 +230,7 @@ async def test_who_may_not_tell_it_is_told_so_and_nothing_of_what_is_left(world:
     assert read(screen.err) == ""
 
 
+@pytest.mark.long
 async def test_a_worker_that_does_not_come_back_in_time_is_said(world: SimulatedWorld):
     world.kubelet.waiting["train-worker-2"] = "0/2 nodes are available"
     screen = make_screen()
@@ -237,6 +242,7 @@ async def test_a_worker_that_does_not_come_back_in_time_is_said(world: Simulated
     assert "no node had any for train-worker-2" in read(screen.out)
 
 
+@pytest.mark.long
 async def test_a_job_that_ends_meanwhile_is_said_to_have_ended(world: SimulatedWorld):
     screen, trainer = make_screen(), Trainer(world)
 
@@ -310,6 +316,7 @@ async def test_beside_a_scaling_or_another_notice_nothing_is_taken(world: Simula
     assert "rehearse when that is over" in await refuse(world)
 
 
+@pytest.mark.long
 async def test_where_a_worker_is_lost_already_nothing_is_taken(world: SimulatedWorld):
     world.kubelet.waiting["train-worker-2"] = "0/2 nodes are available"
     world.kubelet.fail(LOST, disruption="EvictionByEvictionAPI")
@@ -317,6 +324,7 @@ async def test_where_a_worker_is_lost_already_nothing_is_taken(world: SimulatedW
     assert "1 of 2 workers are hosts: rehearse when all are" in await refuse(world)
 
 
+@pytest.mark.long
 async def test_a_suspended_job_loses_nothing(world: SimulatedWorld):
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": True}})
     await world.settle(timedelta(minutes=2))
@@ -340,6 +348,7 @@ async def grown() -> SimulatedWorld:
     return world
 
 
+@pytest.mark.long
 async def test_who_alone_has_the_state_is_not_taken(grown: SimulatedWorld):
     """A new host has it a minute after it is listed: without the old one the command would end."""
     said = await refuse(grown, replace(KILL, worker="0"))
@@ -350,11 +359,13 @@ async def test_who_alone_has_the_state_is_not_taken(grown: SimulatedWorld):
     assert found.worker.name == "train-worker-0"
 
 
+@pytest.mark.long
 async def test_the_new_one_may_go_at_once(grown: SimulatedWorld):
     found = await prepare(join(grown), make_screen(), "train", replace(KILL, worker="1"))
     assert found.worker.name == LOST
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["WorkersIdle", "NoRing", "DriverStalled"])
 async def test_where_it_does_not_train_as_usual_nothing_is_taken(world: SimulatedWorld, kind: str):
     job = decode_job(world.get(TRAINING_JOBS, "train"))

@@ -48,6 +48,7 @@ async def let_pass(world: SimulatedWorld, times: int = 5) -> None:
         await world.clock.advance(SECOND)
 
 
+@pytest.mark.long
 async def test_a_job_goes_on_with_new_pods(world: SimulatedWorld):
     before, screen = find_uids(world), make_screen()
     async with asyncio.TaskGroup() as group:
@@ -65,6 +66,7 @@ async def test_a_job_goes_on_with_new_pods(world: SimulatedWorld):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["its node is lost", "a finalizer holds it"])
 async def test_a_pod_that_stays_though_nothing_runs_in_it_is_not_waited_for(
     world: SimulatedWorld, what: str
@@ -148,6 +150,7 @@ def set_suspend(world: SimulatedWorld, *, is_wanted: bool) -> None:
     world.change(TRAINING_JOBS, "train", {"spec": {"suspend": is_wanted}})
 
 
+@pytest.mark.long
 async def test_of_two_who_restart_it_at_once_both_see_it_go_on(world: SimulatedWorld):
     before = find_uids(world)
     one, two = make_screen(), make_screen()
@@ -238,6 +241,7 @@ async def test_nor_is_it_resumed_where_that_comes_between_our_look_and_our_write
     assert world.get(TRAINING_JOBS, "train")["spec"]["suspend"] is True
 
 
+@pytest.mark.long
 async def test_one_that_is_edited_while_it_stops_goes_on_as_it_was_edited(world: SimulatedWorld):
     async with asyncio.TaskGroup() as group:
         task = group.create_task(restart(join(world), make_screen(), "train", LIMIT))
@@ -341,6 +345,7 @@ async def test_who_may_not_see_pods_hears_so_before_anything_ends(world: Simulat
     assert not world.get(TRAINING_JOBS, "train")["spec"].get("suspend")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("is_wanted", "moment", "error", "said"),
     [
@@ -423,6 +428,7 @@ async def try_to_renew(world: SimulatedWorld, screen: Screen, times: int = 40) -
     return "; ".join(errors)
 
 
+@pytest.mark.long
 async def test_workers_alone_are_replaced_while_it_trains():
     world, screen = SimulatedWorld(), make_screen()
     await start(world, minReplicas=1)

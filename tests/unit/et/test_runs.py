@@ -128,6 +128,7 @@ def test_a_dry_run_shows_both(script: str):
     assert desk.cluster.list(CONFIG_MAPS) == []
 
 
+@pytest.mark.long
 async def test_a_changed_script_takes_the_place_of_its_ended_job(script: str):
     async with SimulatedWorld() as world:
         await run(world, script)
@@ -169,6 +170,7 @@ async def test_a_job_of_somebody_else_is_never_replaced(script: str):
         assert world.phase() == "Succeeded"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("says", [True, False])
 async def test_whoever_has_an_ended_job_is_asked_before_it_goes(script: str, *, says: bool):
     async with SimulatedWorld() as world:
@@ -237,6 +239,7 @@ async def test_who_may_not_let_a_job_begin_loses_none(script: str):
         assert world.cluster.list(TRAINING_JOBS) == []
 
 
+@pytest.mark.long
 async def test_a_quota_that_the_ended_job_fills_is_no_refusal(script: str):
     def refuse(call: Call, moment: Moment) -> None:
         is_one_more = call.verb in {"create", "dry-run"} and call.ref.resource == TRAINING_JOBS

@@ -47,6 +47,7 @@ async def world() -> SimulatedWorld:
     return world
 
 
+@pytest.mark.long
 async def test_more_workers_are_named_when_they_have_joined(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(by=2, wait=LONG))
 
@@ -78,6 +79,7 @@ async def test_who_asks_for_more_than_the_command_has_room_for_is_warned(wish: W
     )
 
 
+@pytest.mark.long
 async def test_a_worker_by_name_leaves_and_how_it_left_is_told(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(remove=["1"], wait=LONG))
 
@@ -86,6 +88,7 @@ async def test_a_worker_by_name_leaves_and_how_it_left_is_told(world: SimulatedW
     assert world.workers() == ["train-worker-0"]
 
 
+@pytest.mark.long
 async def test_a_number_is_set_like_kubectl_scale_and_how_each_left_is_told(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(to=1, wait=LONG))
 
@@ -110,6 +113,7 @@ async def test_what_the_operator_refuses_fails_with_its_reason(world: SimulatedW
     assert "failed (AboveMax): " in words
 
 
+@pytest.mark.long
 async def test_without_wait_it_only_asks(world: SimulatedWorld):
     succeeded, words = await run(world, Wish(by=-1))
 
@@ -118,6 +122,7 @@ async def test_without_wait_it_only_asks(world: SimulatedWorld):
     assert "is created for train" in words
 
 
+@pytest.mark.long
 async def test_as_json_there_is_nothing_but_the_object(world: SimulatedWorld):
     _, words = await run(world, Wish(by=1, wait=LONG), as_json=True)
 

@@ -48,12 +48,14 @@ def test_no_line_is_too_strange(line: str):
     parse_step(line)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(20)
 def test_lines_that_look_like_a_loss_for_long_keep_nobody_waiting():
     for line in ("loss" + "1" * 1990 + "x", "loss" + " " * 1990 + "x"):
         assert [parse_step(line) for _ in range(1000)] == [None] * 1000
 
 
+@pytest.mark.long
 @given(
     number=st.integers(0, 10**9),
     loss=st.floats(allow_nan=False, allow_infinity=False, width=32),

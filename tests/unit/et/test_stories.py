@@ -156,6 +156,7 @@ def test_a_condition_that_ended_is_told_with_its_reason_but_not_what_is_ordinary
     assert [entry.text for entry in story[1:]] == ["no longer Unschedulable (Resolved)"]
 
 
+@pytest.mark.long
 def test_a_story_of_twice_as_much_is_twice_the_work() -> None:
     def measure(count: int) -> int:
         job = make_stored_job()

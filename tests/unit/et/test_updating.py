@@ -342,6 +342,7 @@ def test_a_change_that_leaves_workers_without_anything_to_run_is_told(tmp_path: 
         assert ("warning: " in desk.err) is bool(told)
 
 
+@pytest.mark.long
 def test_replicas_count_where_they_are_said(tmp_path: Path):
     desk, path = Desk(), tmp_path / "job.yaml"
     path.write_text(json.dumps(make(workers=2)), encoding="utf-8")

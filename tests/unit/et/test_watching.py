@@ -49,6 +49,7 @@ async def end(world: SimulatedWorld, logs: FakeLogs, code: int = 0) -> None:
     await world.clock.advance(5 * SECOND)
 
 
+@pytest.mark.long
 async def test_a_pipe_gets_a_line_whenever_something_changes(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen()
     async with asyncio.TaskGroup() as group:
@@ -72,6 +73,7 @@ async def test_a_pipe_gets_a_line_whenever_something_changes(world: SimulatedWor
     assert all(one != other for one, other in pairwise(words.splitlines()))
 
 
+@pytest.mark.long
 async def test_who_has_just_made_a_job_watches_it_when_the_server_answers_again(
     world: SimulatedWorld,
 ):
@@ -147,6 +149,7 @@ async def test_a_server_that_stays_away_is_not_asked_for_ever(world: SimulatedWo
     assert task.result() == pytest.approx(300, abs=3)
 
 
+@pytest.mark.long
 async def test_a_terminal_gets_a_picture_that_is_drawn_again(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen(is_terminal=True)
     async with asyncio.TaskGroup() as group:
@@ -189,6 +192,7 @@ async def test_a_job_that_is_deleted_ends_the_watch(world: SimulatedWorld):
     assert "train was deleted" in read(screen.out)
 
 
+@pytest.mark.long
 async def test_a_log_that_may_not_be_read_is_noted_and_the_job_watched_on(world: SimulatedWorld):
     class Closed(FakeLogs):
         async def read_log(
@@ -208,6 +212,7 @@ async def test_a_log_that_may_not_be_read_is_noted_and_the_job_watched_on(world:
     assert "the log cannot be read: you may not do this" in read(screen.out)
 
 
+@pytest.mark.long
 async def test_followed_logs_have_names_and_those_of_new_workers(world: SimulatedWorld):
     logs, screen = FakeLogs(), make_screen()
     logs.write(LAUNCHER, "hello")

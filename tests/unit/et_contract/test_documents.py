@@ -58,6 +58,7 @@ def test_members_that_would_make_a_bad_list_are_refused(other: Member, reason: s
         decode_config(encode_config(make_config(ONE, other)))
 
 
+@pytest.mark.long
 def test_of_more_addresses_than_there_can_be_none_is_read():
     """One who may write ConfigMaps had 170,000 of them read at each change of his."""
     text = encode_config(make_config(replace(ONE, ips=("fd00::1",) * 60_000)))

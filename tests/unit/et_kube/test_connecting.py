@@ -115,6 +115,7 @@ async def test_an_exec_plugin_gives_the_token(tmp_path: Path, until: str):
     assert await access.replace(who)  # somebody else has loaded them
 
 
+@pytest.mark.long
 async def test_a_plugin_that_hangs_is_told_and_holds_nobody_for_ever(tmp_path: Path):
     plugin, told, number = tmp_path / "plugin", tmp_path / "told", tmp_path / "number"
     os.mkfifo(told)

@@ -10,6 +10,7 @@ from et_kube.quantities import MOST, parse_quantity, read_amounts
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
+@pytest.mark.long
 @given(
     st.integers(0, 10**6),
     st.integers(0, 999),

@@ -30,12 +30,14 @@ def test_what_is_no_time(text: str | None):
     assert parse_time(text) is None
 
 
+@pytest.mark.long
 @given(st.timedeltas(timedelta(0), timedelta(days=20_000)))
 def test_there_and_back(age: timedelta):
     moment = datetime(2000, 1, 1, tzinfo=UTC) + age
     assert parse_time(format_time(moment)) == moment
 
 
+@pytest.mark.long
 @given(st.text())
 def test_no_text_raises(text: str):
     parse_time(text)

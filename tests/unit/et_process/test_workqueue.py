@@ -143,6 +143,7 @@ async def test_what_made_a_key_due_is_told_with_the_first_cause_of_several():
     assert causes == ["pod", "write", "stale", "retry"]
 
 
+@pytest.mark.long
 async def test_a_key_that_is_put_off_for_ever_costs_no_memory():
     clock = FakeClock()
     queue: WorkQueue[str] = WorkQueue(clock)

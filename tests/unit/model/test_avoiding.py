@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def test_what_is_written_is_read_and_of_too_much_the_first() -> None:
     assert list_avoided(keep_avoided(pack_avoided(whole))) == whole
 
 
+@pytest.mark.long
 @given(st.one_of(st.text(max_size=300), st.text(alphabet="a,-.A", max_size=3000), st.integers()))
 def test_whatever_stands_there_names_few_nodes_that_could_be(text: object) -> None:
     names = list_avoided(keep_avoided(text))

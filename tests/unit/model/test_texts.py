@@ -12,6 +12,7 @@ from et_operator.model.texts import cut, find_reason_limit, keep_end, measure
 TEXTS = st.text(st.characters(), max_size=300) | st.text('<>&\x01\\"a\U0001f600', max_size=300)
 
 
+@pytest.mark.long
 @given(TEXTS, st.integers(4, 200))
 def test_a_text_is_cut_to_so_many_bytes_and_no_shorter_than_it_must(text: str, limit: int) -> None:
     short = cut(text, limit)

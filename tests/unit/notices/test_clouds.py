@@ -235,6 +235,7 @@ def test_what_is_not_understood_neither_ends_a_node_nor_keeps_it(read: Any, answ
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.long
 @given(
     st.sampled_from(sorted(READERS)),
     st.integers(100, 599),

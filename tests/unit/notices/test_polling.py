@@ -127,6 +127,7 @@ async def test_a_cloud_that_is_set_needs_no_provider_id():
     assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:02:00Z"
 
 
+@pytest.mark.long
 async def test_a_word_that_was_not_needed_is_said_once_the_other_is_taken_back():
     world = make_aws_world()
     theirs = {LEAVING_AT: "2026-01-01T00:05:00Z", LEAVING_REASON: "maintenance"}
@@ -153,6 +154,7 @@ async def test_a_word_that_was_not_needed_is_said_at_once_when_it_ends_sooner():
         assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:02:00Z"
 
 
+@pytest.mark.long
 async def test_words_that_are_not_needed_and_change_all_the_time_cost_no_more_than_others():
     world = make_aws_world()
     world.server.annotate({LEAVING_AT: "2026-01-01T00:00:30Z"})

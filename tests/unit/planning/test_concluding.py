@@ -73,6 +73,7 @@ def test_a_scaling_that_is_deleted_and_held_by_a_finalizer_holds_up_no_other() -
     assert len(world.workers) == 7
 
 
+@pytest.mark.long
 def test_a_scaling_that_may_not_be_written_to_is_not_begun_and_holds_up_no_other() -> None:
     world = start()
     world.mute.add(world.ask(ScalingKind.IN, "first", owner_uid=None))
@@ -88,6 +89,7 @@ def test_a_scaling_that_may_not_be_written_to_is_not_begun_and_holds_up_no_other
     assert len(world.workers) == 5
 
 
+@pytest.mark.long
 def test_an_end_that_cannot_be_told_is_kept_and_told_when_it_can() -> None:
     world = start()
     uid = world.ask(ScalingKind.IN, "first")
@@ -110,6 +112,7 @@ def test_an_end_that_cannot_be_told_is_kept_and_told_when_it_can() -> None:
     assert world.status.untold == ()
 
 
+@pytest.mark.long
 def test_an_end_of_which_nobody_wants_to_know_is_forgotten_after_a_live_read() -> None:
     world = start()
     uid = world.ask(ScalingKind.IN, "first")
@@ -160,6 +163,7 @@ def test_a_clock_that_is_set_back_keeps_no_end_for_longer(is_clock_set_back: boo
     assert world.status.untold
 
 
+@pytest.mark.long
 def test_a_scale_in_whose_pods_must_not_be_deleted_ends_and_says_whose_words_keep_them() -> None:
     world = start()
     world.ask(ScalingKind.IN, "in")

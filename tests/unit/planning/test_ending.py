@@ -225,6 +225,7 @@ def test_a_restart_replaces_the_launcher_alone_and_keeps_the_last_one_for_its_lo
     assert world.config.epoch == 3
 
 
+@pytest.mark.long
 def test_restarts_wait_longer_and_longer() -> None:
     world = start(restart_policy=RestartPolicy.ON_FAILURE)
     for wait in (1, 2, 4, 8):

@@ -145,6 +145,7 @@ def test_a_broker_that_has_yet_to_tell_keeps_its_rights() -> None:
     assert world.role_names == frozenset()
 
 
+@pytest.mark.long
 def test_a_suspended_job_has_none_until_it_is_resumed() -> None:
     world = ModelWorld()
     world.start()
@@ -185,6 +186,7 @@ def give_account(world: ModelWorld, name: str) -> None:
     world.edit(launcher_template={"spec": {**template["spec"], "serviceAccountName": name}})
 
 
+@pytest.mark.long
 def test_rights_follow_the_account_that_the_launcher_has() -> None:
     world = ModelWorld()
     world.start()

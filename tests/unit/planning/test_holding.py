@@ -282,6 +282,7 @@ def test_nobody_is_made_new_while_another_is_heard_no_more() -> None:
     assert leaving(world) == ["job-worker-2"]
 
 
+@pytest.mark.long
 def test_one_that_is_heard_no_more_stays_while_nobody_else_has_the_state() -> None:
     world = grow()
     world.edit(replicas=3)

@@ -557,6 +557,7 @@ def test_a_word_about_the_next_node_moves_it_again_and_one_that_it_knew_does_not
     assert not is_moved(world, THIRD)
 
 
+@pytest.mark.long
 def test_where_not_all_that_end_can_be_named_a_young_one_stays_for_ten_minutes() -> None:
     world = start()
     for number in range(MAX_NODES + 10):
@@ -881,6 +882,7 @@ def test_of_a_script_that_has_ended_a_long_time_is_not_waited_for() -> None:
     assert world.phase() == "Succeeded"
 
 
+@pytest.mark.long
 def test_a_script_of_half_an_hour_may_have_the_command_end_when_it_ends_itself() -> None:
     """In a launcher that stays; the command ends within seconds, and is asked for no sooner."""
     for seconds, phase in ((5, "Restarting"), (599, "Restarting"), (600, "Succeeded")):
@@ -946,6 +948,7 @@ def decide_end(world: ModelWorld) -> None:
     assert not is_moved(world)
 
 
+@pytest.mark.long
 def test_a_script_that_ends_each_launcher_that_stays_runs_in_four_in_a_row() -> None:
     world = start(notice_script=SCRIPT)
     for node in world.nodes:

@@ -400,6 +400,7 @@ def test_another_moment_by_the_same_sign_is_another_word() -> None:
     assert find_state(world, "job-worker-2") == ("Leaving", "Noticed", True), "the time is short"
 
 
+@pytest.mark.long
 def test_a_lead_that_is_not_noted_any_more_is_over_at_once() -> None:
     world = start(MOST + 3)
     for number in range(MOST):
@@ -425,6 +426,7 @@ def test_of_many_nodes_what_counts_is_remembered_before_what_else_is_said() -> N
     assert (world.status.notices, world.writes) == (records, writes)
 
 
+@pytest.mark.long
 def test_a_reason_in_other_words_is_no_other_word() -> None:
     world = start()
     word = leave_in(world, 10**6)
@@ -613,6 +615,7 @@ class Counted(str):
         return str.__lt__(self, other)
 
 
+@pytest.mark.long
 def test_all_nodes_that_end_are_sorted_once_in_a_pass() -> None:
     world = start(2)
     names = [Counted(f"a{number:04}") for number in range(2000)]
@@ -855,6 +858,7 @@ def test_whatever_is_said_in_whatever_order_a_host_stays_and_the_number_comes_ba
     assert world.writes == writes
 
 
+@pytest.mark.long
 def test_many_nodes_are_remembered_within_bounds_and_those_that_speak_now_first() -> None:
     world = start(MOST + 10)
     for number in range(MOST + 10):
@@ -901,6 +905,7 @@ def test_of_however_many_it_is_said_at_once_all_else_goes_on(
     assert all(record.withdrawn is not None for record in world.status.notices)
 
 
+@pytest.mark.long
 def test_who_is_remembered_stays_so_whoever_comes_later() -> None:
     world = start(MOST + 2)
     world.tick = timedelta(milliseconds=100)

@@ -216,6 +216,7 @@ def test_who_is_late_keeps_nobody_for_more_than_half_a_minute() -> None:
     assert (lists.changes, lists.fewest) == (2, 20)
 
 
+@pytest.mark.long
 def test_the_last_host_with_the_state_has_no_successor_until_it_may_go() -> None:
     world = start(2)
     lists = Lists(world)
@@ -253,6 +254,7 @@ def test_where_the_word_is_withdrawn_exactly_the_successor_leaves() -> None:
     assert (lists.changes, lists.fewest) == (0, 3)
 
 
+@pytest.mark.long
 def test_a_word_that_comes_and_goes_makes_one_successor_and_no_more() -> None:
     world = start()
     for _ in range(20):
@@ -390,6 +392,7 @@ def test_a_scale_out_beside_it_has_its_workers_and_ends() -> None:
     assert len(world.workers) == 4
 
 
+@pytest.mark.long
 def test_a_worker_that_a_scale_out_adds_may_be_replaced_before_the_others_are_there() -> None:
     world = start()
     world.add(make_scaling(ScalingKind.OUT, "more", created=world.now, count=2))
@@ -427,6 +430,7 @@ def test_a_successor_that_ends_is_followed_by_another_a_little_later_each_time()
     assert told(world, "Failed") == []
 
 
+@pytest.mark.long
 def test_a_successor_that_somebody_deletes_is_followed_by_another() -> None:
     world = start()
     say(world, "n2", 120)
@@ -440,6 +444,7 @@ def test_a_successor_that_somebody_deletes_is_followed_by_another() -> None:
     assert world.workers == ["job-worker-0", "job-worker-1", "job-worker-4"]
 
 
+@pytest.mark.long
 def test_a_successor_on_a_node_that_ends_as_well_is_not_ready() -> None:
     world = start()
     lists = Lists(world)

@@ -93,6 +93,7 @@ def make_largest() -> Json:
     return manifest
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_chosen", [False, True])
 def test_no_pod_of_whatever_template_is_larger_than_counts_here(*, is_chosen: bool) -> None:
     decoded = decode_job(make_largest())

@@ -94,6 +94,7 @@ def test_an_admitted_job_starts_with_what_it_may_have_and_not_with_what_its_spec
     assert world.status.phase is JobPhase.RUNNING
 
 
+@pytest.mark.long
 def test_it_grows_and_shrinks_with_its_admission_and_worker_replicas_is_never_written():
     world = make_world()
     start(world)
@@ -219,6 +220,7 @@ def test_a_job_that_was_admitted_stays_so_when_its_queue_is_taken_out_of_its_spe
     assert count_workers(world) == 3
 
 
+@pytest.mark.long
 def test_the_author_of_a_fixed_job_may_have_fewer_at_once_and_more_when_it_is_admitted():
     world = make_world()
     world.settle()
@@ -276,6 +278,7 @@ def test_the_author_of_a_fixed_job_scales_it_in_at_once():
     assert (count_workers(world), world.replicas) == (1, 1)
 
 
+@pytest.mark.long
 def test_a_scale_out_of_a_fixed_job_brings_its_number_at_once_and_workers_once_admitted():
     world = start_fixed()
     assert (count_workers(world), world.replicas) == (2, 4)
@@ -291,6 +294,7 @@ def test_a_scale_out_of_a_fixed_job_brings_its_number_at_once_and_workers_once_a
     assert read_end(world) == ("ScaleSucceeded", "ScaleSucceeded")
 
 
+@pytest.mark.long
 def test_its_time_begins_when_its_workers_may_come():
     world = make_world()
     world.settle()
@@ -311,6 +315,7 @@ def test_its_time_begins_when_its_workers_may_come():
     assert world.replicas == 2
 
 
+@pytest.mark.long
 def test_a_scale_in_does_not_wait_for_what_waits_in_line():
     world = start_fixed()
     world.add(make_scaling(ScalingKind.IN, "less", count=1))
@@ -328,6 +333,7 @@ def test_a_scale_out_that_is_taken_away_in_line_leaves_the_number_as_it_was():
     assert world.status.scaling is None
 
 
+@pytest.mark.long
 def test_another_number_in_the_spec_takes_the_place_of_what_waits_in_line():
     world = start_fixed()
     world.edit(replicas=3)
@@ -340,6 +346,7 @@ def test_another_number_in_the_spec_takes_the_place_of_what_waits_in_line():
     assert count_workers(world) == 3
 
 
+@pytest.mark.long
 def test_workers_that_et_scheduler_takes_back_are_given_up_with_their_scale_out():
     world = start_fixed()
     answer(world, 1, 4, elasticity=Elasticity.FIXED)
@@ -436,6 +443,7 @@ def test_workers_that_et_scheduler_takes_back_end_a_scale_out_that_waits():
     assert (count_workers(world), world.replicas) == (1, 2)
 
 
+@pytest.mark.long
 def test_who_is_evicted_while_a_scale_out_waits_comes_back_as_he_was():
     world = start_fixed()
     answer(world, 1, 0, state=WAITING)

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from et_kube.resources import PODS, TRAINING_JOBS
 from et_operator.model.actions import Create
 from et_operator.model.jobs import Misfit
@@ -236,6 +238,7 @@ def test_a_taken_launcher_name_is_named_after_a_minute() -> None:
     assert world.condition("NameTaken") == "False"
 
 
+@pytest.mark.long
 def test_a_shipped_runtime_of_another_version_leaves_a_running_job_alone() -> None:
     world = ModelWorld()
     world.start()
@@ -296,6 +299,7 @@ def test_one_worker_is_told_of_as_one() -> None:
     ]
 
 
+@pytest.mark.long
 def test_that_all_who_are_wanted_are_listed_is_told_once_where_it_began_with_fewer() -> None:
     def list_told() -> list[str]:
         return [e.message for e in world.events if e.reason == "HostsListed"]

@@ -362,6 +362,7 @@ def test_equal_requests_of_bound_pods_are_one_object() -> None:
     assert decode_pod(one).shape is decode_pod(two).shape
 
 
+@pytest.mark.long
 @given(JUNK)
 def test_a_shape_of_anything_is_read_or_refused(junk: Any) -> None:
     for key in ("requests", "terms", "tolerations", "hostPorts", "unproven"):

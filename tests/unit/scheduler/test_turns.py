@@ -132,6 +132,7 @@ def test_of_many_namespaces_each_has_its_turn() -> None:
     assert served == set(uids)
 
 
+@pytest.mark.long
 def test_what_a_limit_costs_grows_with_the_workers_that_go() -> None:
     """Whose turn it is to give is not looked up among all jobs for each of them."""
 

@@ -348,6 +348,7 @@ def make_role(number: int, beginning: str) -> dict[str, Any]:
     return {"metadata": make_meta(f"r{number}", f"r{number}", 11, "mine"), "rules": rules}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beginning", ["", "\U0001f600", "\U0001f600" * 32])
 def test_a_role_takes_no_more_than_its_own_size(
     store: Store, ingest: Ingest, beginning: str

@@ -128,12 +128,14 @@ def test_a_worker_without_a_place_for_it_understands_no_notice(worker: Worker) -
     assert "noticed" not in worker.connect().hello().expect(frames.WELCOME)
 
 
+@pytest.mark.long
 def test_sessions_do_not_see_what_is_for_pid_1(worker: Worker, path: Path) -> None:
     code, out, _ = start(worker, path).run("env")
     assert code == 0
     assert ENV_NOTICE.encode() not in out
 
 
+@pytest.mark.long
 def test_a_notice_that_cannot_be_written_is_told_and_serves_on(worker: Worker, path: Path) -> None:
     path.mkdir()
     (path / "file").touch()

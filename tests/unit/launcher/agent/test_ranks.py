@@ -111,6 +111,7 @@ def test_a_rank_that_may_open_nothing_there_any_more_says_on_how_far_it_is(tmp_p
     assert [path.read_text() for path in folder.iterdir()] == ["joined"]
 
 
+@pytest.mark.long
 def test_another_program_that_a_rank_becomes_is_none(tmp_path: Path):
     script = """
 horovod.init()
@@ -141,6 +142,7 @@ count()
     assert run_rank(tmp_path, script) == "0\n[0, 0, 0]\n"
 
 
+@pytest.mark.long
 def test_a_fork_of_a_rank_says_it_of_itself(tmp_path: Path):
     script = """
 child = os.fork()
@@ -207,6 +209,7 @@ def test_what_ranks_are_told_is_written_whole_and_forgotten_by_the_next_containe
     assert not gone.exists()
 
 
+@pytest.mark.long
 def test_an_agent_that_cannot_tell_its_ranks_says_so_and_goes_on(worker: Worker):
     peer = worker.start().hello()
     (worker.folder / "run" / "gone").mkdir()

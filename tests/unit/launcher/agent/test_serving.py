@@ -57,10 +57,12 @@ def test_bytes_are_passed_as_they_are(peer: Peer) -> None:
     assert (code, out) == (0, b"\xff\x00\r\n\x01")
 
 
+@pytest.mark.long
 def test_a_command_that_is_no_unicode_is_passed_as_it_is(peer: Peer) -> None:
     assert peer.run("printf %s '\udcff\u00e4'")[1] == b"\xff\xc3\xa4"
 
 
+@pytest.mark.long
 def test_a_session_has_its_own_environment_without_ours(peer: Peer) -> None:
     code, out, _ = peer.run("env", {"RANK": "7", "HOME": "/else"})
     env = dict(line.split(b"=", 1) for line in out.splitlines() if b"=" in line)
@@ -71,6 +73,7 @@ def test_a_session_has_its_own_environment_without_ours(peer: Peer) -> None:
     assert env[b"PATH"] == os.environb[b"PATH"]
 
 
+@pytest.mark.long
 def test_a_session_has_no_stdin_no_core_files_and_the_containers_folder(
     peer: Peer, worker: Worker
 ) -> None:
@@ -78,12 +81,14 @@ def test_a_session_has_no_stdin_no_core_files_and_the_containers_folder(
     assert out.split() == [b"0", b"00000100", str(worker.folder).encode()]
 
 
+@pytest.mark.long
 def test_a_session_leads_its_own_process_group(peer: Peer) -> None:
     _, body = peer.start("sleep 100")
     stat = Path(f"/proc/{body['pid']}/stat").read_text()
     assert stat[stat.rfind(")") + 2 :].split()[2:4] == [str(body["pid"])] * 2
 
 
+@pytest.mark.long
 def test_a_session_ignores_and_blocks_no_signal_of_ours(peer: Peer) -> None:
     _, out, _ = peer.run("grep -E 'Sig(Blk|Ign)' /proc/self/status")
     libc = (
@@ -92,6 +97,7 @@ def test_a_session_ignores_and_blocks_no_signal_of_ours(peer: Peer) -> None:
     assert [int(line.split()[1], 16) & ~libc for line in out.splitlines()] == [0, 0]
 
 
+@pytest.mark.long
 def test_a_session_gets_the_signals_that_the_agent_was_started_to_ignore(worker: Worker) -> None:
     ignoring = ("sh", "-c", "trap '' HUP INT QUIT TERM USR1 USR2; exec \"$@\"", "sh")
     peer = worker.start(prefix=ignoring).hello()
@@ -99,11 +105,13 @@ def test_a_session_gets_the_signals_that_the_agent_was_started_to_ignore(worker:
     assert int(out.split()[1], 16) & 0b11111111111111 == 0
 
 
+@pytest.mark.long
 def test_a_session_inherits_no_file_of_ours(peer: Peer) -> None:
     _, out, _ = peer.run("ls /proc/self/fd")
     assert set(out.split()) <= {b"0", b"1", b"2", b"3"}
 
 
+@pytest.mark.long
 def test_a_signal_reaches_the_whole_group(peer: Peer) -> None:
     command = "sh -c 'trap \"echo child; exit\" TERM; echo up; while :; do sleep 0.05; done' & "
     claim = peer.spawn("trap : TERM; " + command + "wait; wait; exit 7")
@@ -120,6 +128,7 @@ def test_an_argument_that_is_too_long_fails_and_the_next_command_runs(peer: Peer
     assert peer.run("echo ok")[1] == b"ok\n"
 
 
+@pytest.mark.long
 @pytest.mark.point("case-31")
 def test_case_31_a_command_longer_than_an_argument_can_be_runs_all_the_same(peer: Peer) -> None:
     many = " ".join(f"A{n}={'x' * 50_000}" for n in range(10))
@@ -225,6 +234,7 @@ def test_children_that_hold_the_pipes_end_soon_after_their_parent(peer: Peer) ->
     assert not is_alive(number(out))
 
 
+@pytest.mark.long
 def test_what_is_sent_to_the_background_with_its_output_elsewhere_lives_on(peer: Peer) -> None:
     code, out, _ = peer.run("nohup sleep 100 >/dev/null 2>&1 & echo $!; exit 0")
     assert code == 0
@@ -258,6 +268,7 @@ def test_output_goes_on_after_a_cut_where_it_stopped(worker: Worker) -> None:
     assert second.finish(claim) == (4, b"two\n", b"")
 
 
+@pytest.mark.long
 def test_a_cut_between_the_end_and_its_report_loses_nothing(worker: Worker) -> None:
     first = worker.start().hello(1)
     claim, _ = first.start("echo last; exit 9")
@@ -287,6 +298,7 @@ def test_a_session_without_a_stream_does_not_wait(worker: Worker) -> None:
     assert b"bytes of stdout were dropped" in err
 
 
+@pytest.mark.long
 def test_a_reader_that_does_not_read_stops_its_session_and_no_other(worker: Worker) -> None:
     peer = worker.start().hello()
     slow, _ = peer.start("head -c 3000000 /dev/zero; touch done")
@@ -307,6 +319,7 @@ def test_garbage_is_dropped_with_a_reason_and_harms_nobody(worker: Worker) -> No
     assert "drops connection" in worker.log
 
 
+@pytest.mark.long
 def test_a_frame_before_hello_is_refused(worker: Worker) -> None:
     bad = worker.start().connect()
     bad.spawn("touch never")
@@ -339,6 +352,7 @@ def test_many_connections_that_say_nothing_keep_nobody_out(worker: Worker) -> No
     assert worker.hello(2).run("echo again")[1] == b"again\n"
 
 
+@pytest.mark.long
 def test_it_survives_running_out_of_file_descriptors(worker: Worker) -> None:
     worker.start(prefix=("sh", "-c", 'ulimit -n 26; exec "$@"', "sh"))
     peer = worker.hello()
@@ -374,6 +388,7 @@ def test_no_end_is_lost_for_want_of_file_descriptors(worker: Worker) -> None:
 # ---------------------------------------------------------------- fencing
 
 
+@pytest.mark.long
 def test_a_newer_epoch_comes_in_when_everything_older_is_dead(worker: Worker) -> None:
     old = worker.start().hello(1)
     claim = old.spawn("setsid sleep 1000 & echo $!; trap '' TERM; sleep 1000; sleep 1000")
@@ -411,6 +426,7 @@ def test_what_has_no_parent_no_session_and_no_name_keeps_a_worker_busy(worker: W
     peer.expect(frames.CLOSED)
 
 
+@pytest.mark.long
 def test_an_older_epoch_is_refused(worker: Worker) -> None:
     worker.start()
     late = worker.connect().hello(1, epoch=2)
@@ -423,6 +439,7 @@ def test_an_older_epoch_is_refused(worker: Worker) -> None:
 # ---------------------------------------------------------------- closing
 
 
+@pytest.mark.long
 def test_a_process_that_left_its_session_keeps_the_worker_busy(peer: Peer) -> None:
     code, out, _ = peer.run("setsid sleep 1000 >/dev/null 2>&1 & echo $!")
     assert code == 0
@@ -434,6 +451,7 @@ def test_a_process_that_left_its_session_keeps_the_worker_busy(peer: Peer) -> No
     assert peer.finish(claim)[0] == 255
 
 
+@pytest.mark.long
 def test_a_process_that_cleared_its_environment_counts_too(peer: Peer) -> None:
     claim = peer.spawn("env -i sleep 1000 & echo up; wait")
     peer.wait_for(claim, b"up")
@@ -494,6 +512,7 @@ def test_the_second_and_third_sigterm_hasten(worker: Worker) -> None:
     assert worker.wait() == 0
 
 
+@pytest.mark.long
 def test_a_grace_of_months_ends_nobody(worker: Worker) -> None:
     peer = worker.start().hello()
     claim, _ = peer.start("echo before; read x < /dev/null; sleep 1000")
@@ -505,6 +524,7 @@ def test_a_grace_of_months_ends_nobody(worker: Worker) -> None:
     assert again.expect(frames.SPAWNED)
 
 
+@pytest.mark.long
 def test_a_short_grace_ends_a_session_that_ignores_sigterm(worker: Worker) -> None:
     peer = worker.start(EDL_GRACE_SECONDS="2").hello()
     claim = peer.spawn(f"trap '' TERM; echo up; while :; do {GONE}")
@@ -553,6 +573,7 @@ def test_the_containers_command_runs_and_its_end_is_logged_and_ends_nothing(work
     assert peer.run("echo fine")[1] == b"fine\n"
 
 
+@pytest.mark.long
 def test_a_command_that_cannot_start_is_logged_and_ends_nothing(worker: Worker) -> None:
     assert worker.start("no-such-command-here").hello().run("true")[0] == 0
     assert "no-such-command-here" in worker.log
@@ -571,6 +592,7 @@ def test_sigterm_ends_the_containers_command(worker: Worker) -> None:
 # ---------------------------------------------------------------- logs
 
 
+@pytest.mark.long
 def test_what_sessions_write_is_shown_on_our_stdout(worker: Worker) -> None:
     worker.start().hello().run("echo shown")
     assert worker.process
@@ -578,6 +600,7 @@ def test_what_sessions_write_is_shown_on_our_stdout(worker: Worker) -> None:
     assert "shown" not in worker.log
 
 
+@pytest.mark.long
 def test_a_stdout_that_nobody_reads_stops_nobody(worker: Worker) -> None:
     peer = worker.start().hello()
     code, out, _ = peer.run("head -c 1000000 /dev/zero")
@@ -595,6 +618,7 @@ def test_a_folder_that_takes_no_socket_is_told_in_a_sentence(worker: Worker) -> 
     assert done.stderr == f"agent: cannot make {path}: No such file or directory\n"
 
 
+@pytest.mark.long
 def test_without_the_operators_environment_it_says_so(worker: Worker) -> None:
     worker.start(EDL_EPOCH="none")
     assert worker.wait() == 78

@@ -404,6 +404,7 @@ def test_who_has_had_its_ranks_is_asked_soon_while_others_train():
     assert rig.asked() == ["uid-1"]
 
 
+@pytest.mark.long
 def test_nor_the_last_of_many_however_long_it_takes_to_start_all():
     rig = make_told()
     rig.configure(dict.fromkeys(range(400), ACTIVE), replicas=400)

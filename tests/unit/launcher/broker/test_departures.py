@@ -243,6 +243,7 @@ def test_every_event_of_the_table_is_tried_and_every_stage_is_in_it():
     assert [stage for stage in DEPARTURE if "ask" in DEPARTURE[stage]] == [DRAINING]
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(list(EVENTS)), max_size=12))
 def test_each_event_is_a_step_of_the_table_or_refused_without_a_trace(events: list[str]):
     departures, stage = Departures(), STAYING

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from et_contract.documents import Report, ScriptResult, SessionExit, encode_report
 from launcher.broker.bodies import MOST_REASON
 from launcher.broker.facts import (
@@ -87,6 +89,7 @@ def make_largest(pods: int) -> Ledger:
     return ledger
 
 
+@pytest.mark.long
 def test_the_report_of_the_largest_job_fits_into_a_configmap():
     ledger = make_largest(600)
     kept = sum(map(len, ledger.report.exits.values()))

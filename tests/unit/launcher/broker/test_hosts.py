@@ -194,6 +194,7 @@ def test_a_name_means_the_pod_that_lives():
     assert hosts.find("nobody") is None
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(st.sampled_from(["welcome", "drain", "gone", "tick"]), st.integers(0, 3)))
 )

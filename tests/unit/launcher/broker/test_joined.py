@@ -290,6 +290,7 @@ async def test_a_command_runs_in_the_worker(rig: Rig):
     assert rig.report.listed == {"uid-0"}
 
 
+@pytest.mark.long
 async def test_a_command_of_horovods_length_arrives_whole(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -438,6 +439,7 @@ async def test_who_was_held_takes_the_place_of_who_leaves_in_one_list(
     assert rig.report.listed == {"uid-0", "uid-1"}
 
 
+@pytest.mark.long
 async def test_discovery_is_answered_by_the_broker(rig: Rig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)

@@ -96,6 +96,7 @@ def find_after(event: Event, session: Session) -> tuple[str, str] | None:
     return (process, care) if is_process and is_care else None
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(sorted(EVENTS)), max_size=12))
 def test_each_event_is_a_step_of_the_tables_or_refused_without_a_trace(names: list[str]):
     session = Session(ID, "w-0")

@@ -241,6 +241,7 @@ def test_every_byte_comes_once_and_in_order_and_the_exit_is_true(
             assert bytes(link.written[stream]) == PATTERN[: link.produced[stream]]
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EXIT_CODES, operations(st.sampled_from([10, 500_000, 1_500_000])))
 def test_bytes_beyond_the_ring_are_missing_as_a_whole_and_counted(

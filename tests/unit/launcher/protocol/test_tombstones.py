@@ -57,6 +57,7 @@ def test_what_may_have_been_run_and_forgotten_is_not_run_again():
     assert (rig.last()[0], rig.last()[1]["code"]) == ("LOST", 137)
 
 
+@pytest.mark.long
 def test_a_new_epoch_begins_without_any():
     rig = run_many(MOST + 1)
     rig.hello(2, epoch=4, launcher="next")

@@ -38,6 +38,7 @@ def test_an_init_of_what_is_up_ends_nothing(tmp_path: Path):
     assert done.stdout.splitlines() == ["[False, False]", "[True, True, False, False]"]
 
 
+@pytest.mark.long
 def test_what_was_made_at_another_time_or_by_python_stays(tmp_path: Path):
     script = f"""
 before = socket.create_connection(horovod.address).detach(); accept(1)
@@ -207,6 +208,7 @@ def test_what_goes_wrong_is_told_though_something_unknown_was(tmp_path: Path):
     assert error == "edl: broken rings are left to Horovod in this rank: KeyError: 'gone'"
 
 
+@pytest.mark.long
 def test_a_horovod_that_lacks_what_is_used_is_left_alone(tmp_path: Path):
     basics = BASICS.replace("def is_initialized", "def is_ready")
     done = train(install(tmp_path, basics), f"{LEAVE} {AGAIN} print(look())")

@@ -58,6 +58,7 @@ def test_what_ssh_would_refuse_is_refused_with_a_reason(argv: list[str], message
         parse_remote(argv)
 
 
+@pytest.mark.long
 @given(st.lists(WORDS, min_size=1))
 def test_every_word_of_the_command_is_kept_behind_one_space(words: list[str]):
     wanted = Remote("w-1", " ".join(words), {"n"}, 0)

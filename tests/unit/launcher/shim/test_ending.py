@@ -26,6 +26,7 @@ def test_what_has_ignored_the_signal_of_its_image_gets_term_before_it_is_killed(
     assert plan_end(SIGQUIT, 600.0) == planned
 
 
+@pytest.mark.long
 @given(st.sampled_from([SIGTERM, SIGINT, SIGQUIT]), st.floats(0, 1e6))
 def test_all_comes_in_its_order_and_within_the_grace(number: int, grace: float):
     times = [at for at, _ in plan_end(number, grace)]

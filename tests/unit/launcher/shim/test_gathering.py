@@ -432,6 +432,7 @@ def test_a_signal_reaches_the_workers(desk: Desk, start: Start, tmp_path: Path, 
     assert process.wait(20) == 128 + number
 
 
+@pytest.mark.long
 def test_what_its_shell_ignores_is_nothing(desk: Desk, start: Start, tmp_path: Path):
     """As behind nohup, or where a script has a trap of its own for USR1."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -447,6 +448,7 @@ def test_what_its_shell_ignores_is_nothing(desk: Desk, start: Start, tmp_path: P
     assert process.wait(20) == 0
 
 
+@pytest.mark.long
 def test_a_run_that_is_not_ours_is_left_to_the_real_torchrun(start: Start, tmp_path: Path):
     process = run(start, tmp_path, "--standalone", "train.py")
     out, err = process.communicate(timeout=20)

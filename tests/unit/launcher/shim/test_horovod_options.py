@@ -112,6 +112,7 @@ NAMES = st.sampled_from([*HOROVODRUN.counts, "--new", "-", "--", "x"])
 WORDS = st.lists(st.one_of(NAMES, st.text(alphabet="-=1a", max_size=4)))
 
 
+@pytest.mark.long
 @given(WORDS, st.integers(0, 9))
 def test_no_word_is_ever_lost_or_moved(argv: list[str], slots: int):
     words = adjusted(argv, slots=slots)
@@ -121,6 +122,7 @@ def test_no_word_is_ever_lost_or_moved(argv: list[str], slots: int):
     assert len(changed) <= 1
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(sorted(HOROVODRUN.counts))), st.lists(st.text()))
 def test_nothing_of_the_command_is_touched(names: list[str], command: list[str]):
     argv = ["--host-discovery-script", "d"]

@@ -245,6 +245,7 @@ def test_without_a_broker_nothing_is_started(broker: FakeBroker, start: Start, t
     assert b"no broker in this pod" in err
 
 
+@pytest.mark.long
 def test_a_command_that_no_broker_takes_ends_alone(broker: FakeBroker, start: Start, tree: Path):
     longest = "courses.LONGEST_OPENING = len(os.getcwd()) + 147"
     tree.joinpath("horovodrun").write_text(

@@ -97,6 +97,7 @@ def test_the_command_starts_at_go_and_its_code_is_reported_and_returned(
     assert process.returncode == 3
 
 
+@pytest.mark.long
 def test_a_command_that_a_signal_ended_is_128_and_more(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
@@ -105,6 +106,7 @@ def test_a_command_that_a_signal_ended_is_128_and_more(
     assert process.wait(20) == 137
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "code"), [("no-such-thing", 127), ("/etc/passwd", 126)])
 def test_a_command_that_cannot_start_is_named(
     broker: FakeBroker, start: Start, paths: placing.Paths, command: str, code: int
@@ -189,6 +191,7 @@ def test_a_torchrun_that_is_not_ours_is_told(
     assert (f"edl: the command has ended, and {paths.bin}/torchrun has not begun" in err) == is_told
 
 
+@pytest.mark.long
 @pytest.mark.point("case-31")
 def test_the_variables_of_thousands_of_services_stay_in_the_launcher(
     broker: FakeBroker, start: Start, paths: placing.Paths
@@ -220,6 +223,7 @@ def test_files_are_there_when_the_command_starts(
         assert os.access(program, os.X_OK)
 
 
+@pytest.mark.long
 def test_a_changed_list_reaches_the_host_files(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
@@ -283,6 +287,7 @@ def test_term_goes_to_the_whole_group(broker: FakeBroker, start: Start, paths: p
     assert process.returncode == 143
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
 def test_what_the_command_signals_does_not_come_back_to_it(
     broker: FakeBroker, start: Start, paths: placing.Paths, name: str
@@ -714,6 +719,7 @@ def test_only_the_end_of_the_output_is_kept(
     assert output.endswith("line-2999\n")
 
 
+@pytest.mark.long
 def test_a_script_that_another_launcher_began_has_failed(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
@@ -737,6 +743,7 @@ def test_a_script_that_another_launcher_began_has_failed(
     assert json.loads(kept.read_text()) == done
 
 
+@pytest.mark.long
 def test_orphans_are_reaped(broker: FakeBroker, start: Start, paths: placing.Paths):
     """As a subreaper, which is what PID 1 is."""
     setting = "import ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)"

@@ -432,6 +432,7 @@ def test_a_rejected_connection_is_tried_again(broker: FakeBroker, start: Start):
     assert shim.returncode == 0
 
 
+@pytest.mark.long
 def test_a_command_that_no_broker_would_take_is_refused_at_once(broker: FakeBroker, start: Start):
     words = ["x" * 100_000] * 11
     shim = run_rsh(start, broker, "w", "echo", *words)
@@ -442,6 +443,7 @@ def test_a_command_that_no_broker_would_take_is_refused_at_once(broker: FakeBrok
 REFUSED = b"edl: w: stdin is not passed on to workers"
 
 
+@pytest.mark.long
 def test_what_is_piped_in_is_refused_before_anything_starts(
     broker: FakeBroker, start: Start, tmp_path: Path
 ):

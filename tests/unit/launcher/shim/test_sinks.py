@@ -40,11 +40,13 @@ def test_each_line_has_its_origin(pieces: list[bytes], text: bytes):
     assert collect(pieces, b"P ") == text
 
 
+@pytest.mark.long
 @given(PIECES)
 def test_no_byte_is_lost_or_changed(pieces: list[bytes]):
     assert collect(pieces, b"") == b"".join(pieces)
 
 
+@pytest.mark.long
 @given(PIECES)
 def test_where_it_is_cut_makes_no_difference(pieces: list[bytes]):
     assert collect(pieces) == collect([b"".join(pieces)])

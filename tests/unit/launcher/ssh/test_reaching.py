@@ -22,11 +22,13 @@ def test_a_command_runs_in_the_worker_with_its_output_and_code(peer: Peer) -> No
     assert peer.run(command, {"RANK": "a 'b'"}) == (3, b"a 'b',it's\nthe pod", b"err\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "code"), [("kill -9 $$", 137), ("exit 255", 255)])
 def test_the_code_is_the_one_of_the_process(peer: Peer, command: str, code: int) -> None:
     assert peer.run(command)[0] == code
 
 
+@pytest.mark.long
 def test_a_burst_comes_whole_and_bytes_as_they_are(peer: Peer) -> None:
     code, out, _ = peer.run("head -c 5000000 /dev/zero; printf '\\377\\r\\n'")
     assert (code, len(out), out[-3:]) == (0, 5_000_003, b"\xff\r\n")
@@ -84,6 +86,7 @@ def test_a_worker_closes_when_its_last_session_has_ended(peer: Peer) -> None:
     peer.expect(frames.CLOSED)
 
 
+@pytest.mark.long
 def test_an_agent_that_is_started_anew_ends_what_the_one_before_has_left(
     reached: Reached, peer: Peer
 ) -> None:
@@ -134,6 +137,7 @@ def test_a_launcher_without_ssh_is_told(reached: Reached) -> None:
     assert peer.expect(frames.REJECT)["reason"] == "no ssh in the launcher's image"
 
 
+@pytest.mark.long
 def test_a_launcher_that_was_replaced_is_refused(reached: Reached) -> None:
     reached.pod.ask("fence 4")
     peer = reached.reach().connect().hello()

@@ -151,6 +151,7 @@ def test_it_leaves_on_whatever_its_image_is_ended_by(
     assert (tmp_path / "run" / "leaving").exists()
 
 
+@pytest.mark.long
 def test_sessions_have_the_grace_period_to_end(tmp_path: Path, sshd: Path) -> None:
     os.mkfifo(tmp_path / "go")
     with start(tmp_path) as process:
