@@ -176,6 +176,7 @@ PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 E2E = [*PYTEST, "--timeout=400", "tests/e2e"]
 CHART = "deploy/helm/et-operator"
+BY_FILE = ("-n", "2", "--dist", "loadfile")
 SIDE_BY_SIDE = "cluster and not alone and not last"
 UNIT = ("tests/unit", "tests/devcluster", "tests/contract")
 LONG = [*PYTEST, "-n", "2", "-m", "long and not cluster"]
@@ -199,7 +200,7 @@ STEPS = (
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
     ("helm", "the chart, linted", [PY, "-m", "devcluster", "helm", "lint", "--strict", CHART]),
-    ("packages", "chart, wheel and sdist", [*PYTEST, "tests/packaging"]),
+    ("packages", "chart, wheel and sdist", [*PYTEST, *BY_FILE, "tests/packaging"]),
     ("images", "the images", [PY, "-m", "devcluster", "images", "--load"]),
     ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("specs", "bad manifests, some of them", [PY, "-m", "tests.specs", "--short"]),
