@@ -10,17 +10,19 @@ Standard library only, Python >= 3.7: this file runs in user containers too.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Optional, Sequence, Tuple
+    from typing import Dict, List, Optional, Sequence, Tuple
 
 Table = namedtuple(
     "Table",
     [
         "counts",  # option -> how many of the following words are its values
         "same",  # option -> the name that it is read as, where it has several
+        "names",  # of all options, sorted: what is not known is looked up as fast
     ],
 )
 Option = namedtuple("Option", ["name", "value", "place"])
@@ -29,6 +31,11 @@ Option = namedtuple("Option", ["name", "value", "place"])
 The name is "" where the table does not have it, or where its values are missing. What such an
 option takes is not known: it is read as if the next word was its value, unless that is an option.
 """
+
+
+def _make_table(counts: Dict[str, int], same: Dict[str, str]) -> Table:
+    return Table(counts, same, tuple(sorted(counts)))
+
 
 _FLAGS = """
     -v --version -cb --check-build -h --help --disable-cache --verbose --hierarchical-allreduce
@@ -48,7 +55,7 @@ _WITH_VALUE = """
     --binding-args --num-nccl-streams --thread-affinity --gloo-timeout-seconds --log-level
     -H --hosts -hostfile --hostfile --host-discovery-script
 """
-HOROVODRUN = Table(
+HOROVODRUN = _make_table(
     counts={
         **dict.fromkeys(_FLAGS.split(), 0),
         **dict.fromkeys(_WITH_VALUE.split(), 1),
@@ -79,7 +86,7 @@ def _underline(name: str) -> str:
     return name[:2] + name[2:].replace("-", "_")
 
 
-TORCHRUN = Table(
+TORCHRUN = _make_table(
     counts={form: n for name, n in _TORCH.items() for form in (name, _underline(name))},
     same={_underline(name): name for name in _TORCH},
 )
@@ -102,13 +109,23 @@ def read(words: Sequence[str], table: Table, start: int = 0) -> Tuple[List[Optio
     return options, place
 
 
+def _find_longer(begin: str, names: Sequence[str]) -> List[str]:
+    """The names that begin so."""
+    place = bisect_left(names, begin)
+    found = []
+    while place < len(names) and names[place].startswith(begin):
+        found.append(names[place])
+        place += 1
+    return found
+
+
 def _split(word: str, table: Table) -> Tuple[str, Optional[str]]:
     """The option's full name, "" if it is not known, and the value in the same word."""
     counts = table.counts
     if word in counts:
         return word, None
     name, equals, value = word.partition("=")
-    matches = [name] if name in counts else [n for n in counts if n.startswith(name)]
+    matches = [name] if name in counts else _find_longer(name, table.names)
     if len({table.same.get(match, match) for match in matches}) == 1:
         takes = counts[matches[0]]
         return (matches[0], value if equals else None) if takes or not equals else ("", None)

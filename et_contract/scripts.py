@@ -62,6 +62,18 @@ _APOSTROPHES = {"'": re.compile(r"([^']*)'"), "$'": re.compile(r"((?:\\[\s\S]|[^
 _STANDS_FOR = {"$(": "$()", "${": "${}", '"${': "${}", "`": "``", "<(": "<()", ">(": ">()"}
 
 
+class Budget:
+    """How much is looked at of all scripts of a command line: others wait for who reads it."""
+
+    def __init__(self, pieces: int) -> None:
+        self._left = pieces
+
+    def take(self, pieces: int = 1) -> bool:
+        """Whether there was so much left; now it is less by that."""
+        self._left -= pieces
+        return self._left >= 0
+
+
 class _Level:
     """Where commands are, or a part of a word is, until it is closed."""
 
@@ -103,13 +115,14 @@ class _Level:
         return self.is_pattern or self.words[:1] == ["case"]
 
 
-def read_commands(script: str) -> List[Command]:
+def read_commands(script: str, budget: Optional[Budget] = None) -> List[Command]:
     """Each command; those in another one come before it.
 
     Where something is opened that nothing closes, what follows is read as if nothing was quoted or
-    in brackets. The time is linear.
+    in brackets. The time is linear. A piece of the budget is a part of a word, or what is between
+    two: where none is left, the script ends.
     """
-    return _Reading(script).read()
+    return _Reading(script).read(budget)
 
 
 class _Reading:
@@ -123,8 +136,8 @@ class _Reading:
         self._lines: Optional[Dict[str, List[int]]] = None
         self._is_unquoted = False
 
-    def read(self) -> List[Command]:
-        while True:
+    def read(self, budget: Optional[Budget]) -> List[Command]:
+        while budget is None or budget.take():
             level = self._levels[-1]
             pattern = _UNQUOTED if self._is_unquoted else _PIECES.get(level.opening, _COMMANDS)
             match = pattern.match(self._script, self._place)
@@ -134,8 +147,9 @@ class _Reading:
             elif len(self._levels) > 1:
                 self._give_up(self._levels[1].place)
             else:
-                self._end_command(level, "\n")
-                return self._commands
+                break
+        self._end_command(self._levels[0], "\n")
+        return self._commands
 
     def _take(self, level: _Level, match: Match[str]) -> None:
         kind, text = match.lastgroup, match.group()

@@ -136,6 +136,13 @@ MAX_SCRIPT = 2**16
 """So many characters of a command line are looked at, many times more than any has."""
 _MAX_READ = 2 * MAX_SCRIPT
 """So many of all its scripts: a script may have a shell run another one."""
+_MAX_PIECES = 2**13
+_MAX_COMMANDS = 2**10
+"""So many parts of words, with what is between them, and so many commands, of all its scripts: any
+character may be one, and costs what a whole word does."""
+_OF_A_WORD = 16
+"""So many characters a word of the command line counts for beside its own, and one that a script
+has put in."""
 
 OTHER = "other"
 _ANY = Launcher(
@@ -313,6 +320,8 @@ class _Reading:
         self.calls: List[Tuple[Launcher, Sequence[str]]] = []
         """With the words behind it."""
         self._rest = _MAX_READ
+        self._budget = scripts.Budget(_MAX_PIECES)
+        self._commands = scripts.Budget(_MAX_COMMANDS)
         self._waiting = [scripts.Command(_cut(command), [], [])]
         self._written: Dict[str, List[List[str]]] = {}
         """Name of a file -> here-documents that may be in it."""
@@ -357,7 +366,9 @@ class _Reading:
         script = script[: max(min(MAX_SCRIPT, self._rest), 0)]
         self._rest -= len(script)
         looked_up = ""
-        for command in scripts.read_commands(script):
+        for command in scripts.read_commands(script, self._budget):
+            if not self._commands.take():
+                return
             words = self._fill_in(command.words, parameters) if parameters else command.words
             words = wrappers.name_program(words, looked_up)
             looked_up = wrappers.find_looked_up(words) or looked_up
@@ -370,12 +381,12 @@ class _Reading:
             # Where there is none left they are not even counted: a script may name them thousands
             # of times, and they may be thousands.
             meant = wrappers.find_meant(word, parameters) if self._rest >= 0 else None
-            self._rest -= sum(len(one) + 1 for one in meant or ())
+            self._rest -= sum(len(one) + _OF_A_WORD for one in meant or ())
             found += [word] if meant is None or self._rest < 0 else meant
         return found
 
 
 def _cut(words: Sequence[str]) -> Sequence[str]:
     """The first words, MAX_SCRIPT characters and a script behind them at most."""
-    ends = accumulate(len(word) + 1 for word in words)
+    ends = accumulate(len(word) + _OF_A_WORD for word in words)
     return words[: 1 + sum(end <= MAX_SCRIPT for end in ends)]

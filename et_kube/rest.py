@@ -128,6 +128,8 @@ class Rest:
         self._limits = limits
         self._writing = writing
         self._hear = hear
+        self._page = asyncio.Lock()
+        """Whose page of a list is looked at."""
 
     def guarded(self, guard: Guard) -> Rest:
         """An Api on the same connection whose every write must pass `guard`."""
@@ -279,7 +281,7 @@ class Rest:
         while True:
             request = Request("list", "GET", resource, path, query, timeout=self._limits.listing)
             try:
-                answer = await self._call(request)
+                objects, meta = await self._take_page(await self._fetch(request), request, keep)
             except TooLarge:
                 if page <= 1:
                     raise
@@ -287,15 +289,31 @@ class Rest:
                 query = {**query, "limit": str(page)}
                 continue
             page = min(page * 2, self._limits.page)
-            found = answer.get("items") or ()
-            objects = (name_kind(item, resource) for item in found if isinstance(item, dict))
-            items += objects if keep is None else map(keep, objects)
-            meta = answer.get("metadata") or {}
+            items += objects
             if not meta.get("continue"):
                 return Listing(tuple(items), meta.get("resourceVersion", ""))
             token = {"continue": meta["continue"], "resourceVersion": "", "limit": str(page)}
             query = {**query, **token}
-            del answer, found, objects  # two pages at once would be too much
+
+    async def _take_page(
+        self, body: bytes, request: Request, keep: Callable[[Json], Any] | None
+    ) -> tuple[Sequence[Any], Json]:
+        """What is kept of the objects of a page, and the list's metadata.
+
+        Their authors decide how long each takes, so all others have their turn after it; but no
+        other page, for two at once would be too much.
+        """
+        async with self._page:
+            answer = read_object(body, describe(request))
+            found = [item for item in answer.get("items") or () if isinstance(item, dict)]
+            meta: Json = answer.get("metadata") or {}
+            if keep is None:
+                return [name_kind(item, request.resource) for item in found], meta
+            kept = []
+            for item in found:
+                kept.append(keep(name_kind(item, request.resource)))
+                await asyncio.sleep(0)
+            return kept, meta
 
     async def _read_body(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
         """All of an answer, unless it is larger than the limit; a list without pages has none."""
@@ -311,11 +329,14 @@ class Rest:
             raise TooLarge(f"{describe(request)}: more than {self._limits.page_values} values")
         return bytes(body)
 
+    async def _fetch(self, request: Request) -> bytes:
+        """Send a request and read all of its answer."""
+        async with self._send(request, request.timeout or self._limits.call) as response:
+            return await self._read_body(response, request)
+
     async def _call(self, request: Request, *, is_whole: bool = False) -> dict[str, Any]:
         """Send a request and read its answer, an object."""
-        async with self._send(request, request.timeout or self._limits.call) as response:
-            body = await self._read_body(response, request)
-        answer = read_object(body, describe(request))
+        answer = read_object(await self._fetch(request), describe(request))
         if not is_whole:
             trim(answer)
         return answer

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,8 @@ class Files:
     """The `Shelf` of brokering. A full disk is told in the log; training does not stop for it.
 
     What it did not take is written as soon as there is room, or the next broker would know less.
+    Until then there is no list: who read the one before, whenever we are late, would see hosts
+    leave and come.
 
     Args:
         hosts: the list for readers that cannot reach the broker.
@@ -207,6 +210,9 @@ class Files:
             log.critical("file not written", path=str(path), reason=str(error))
             self._unwritten[path] = text
             self._failed.set()
+            if path == self._hosts:
+                with suppress(OSError):
+                    path.unlink()
             return
         if path == self._memory:
             self.kept.set()

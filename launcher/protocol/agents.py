@@ -8,7 +8,7 @@ What it promises, however often and wherever connections are cut:
 * A session id is started at most once. Nothing but SPAWN starts anything.
 * A signal is delivered at most once, and SIGNALED is said after that.
 * Only the newest bridge of the newest launcher is obeyed; a newer epoch is answered when no
-  process of an older one lives.
+  process of an older one lives, and refused for good where one cannot be ended.
 * An exit is kept until it is acknowledged, and then as a tombstone while there is room.
 * CLOSED is said when no session is open, no marked process lives, and none will ever be started.
 * Without a stream sessions live for ever, and never wait for a reader.
@@ -32,6 +32,8 @@ from launcher.protocol.signals import ENDING, KILL, read_signal
 from launcher.protocol.tombstones import Tombstones
 
 Effects = List[Any]
+
+UNENDING = "what an older launcher has started here does not end, though it was killed"
 
 
 class Agent:
@@ -126,9 +128,8 @@ class Agent:
         is_new_epoch = self._bridges.admit(connection, frame)
         self._unclaim_without_stream()
         if is_new_epoch:
-            self._closing.begin_epoch()
-        if not self._closing.is_fencing:
-            self._welcome(now)
+            self._closing.begin_epoch(now)
+        self._answer_hello(now)
 
     def _on_ping(self, connection: int, frame: Frame, now: float) -> None:
         payload = frame.payload
@@ -294,14 +295,10 @@ class Agent:
 
     def surveyed(self, count: int, now: float) -> Effects:
         """The Survey found `count` marked processes."""
-        lives = any(session.is_alive for session in self._sessions.values())
-        if self._closing.is_fencing and not count and not lives:
-            self._effects += [CloseOutput(s.id) for s in self._sessions.values() if s.is_open]
-            self._sessions.clear()
-            self._tombstones.clear()
-            self._ready.clear()
-            self._closing.is_fencing = False
-            self._welcome(now)
+        if self._closing.is_fencing:
+            self._closing.wait_for_fence(now)
+            self._end_fence(count)
+            self._answer_hello(now)
         self._closing.surveyed(count, now)
         return self._take()
 
@@ -341,6 +338,23 @@ class Agent:
 
     def _find(self, session: bytes) -> Optional[Session]:
         return self._sessions.get(session) or self._tombstones.find(session)
+
+    def _end_fence(self, count: int) -> None:
+        """Begin anew, unless something of an older launcher lives."""
+        if count or any(session.is_alive for session in self._sessions.values()):
+            return
+        self._effects += [CloseOutput(s.id) for s in self._sessions.values() if s.is_open]
+        self._sessions.clear()
+        self._tombstones.clear()
+        self._ready.clear()
+        self._closing.is_fencing = False
+
+    def _answer_hello(self, now: float) -> None:
+        """Let the newest bridge command as soon as nothing of an older launcher can."""
+        if not self._closing.is_fencing:
+            self._welcome(now)
+        elif self._closing.is_fence_overdue:
+            self._bridges.refuse(UNENDING)
 
     def _welcome(self, now: float) -> None:
         body = {

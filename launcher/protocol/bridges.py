@@ -101,6 +101,11 @@ class Bridges:
             self._newest.state = step(CONNECTION, self._newest.state, "welcome")
             self.say(frames.WELCOME, body)
 
+    def refuse(self, reason: str) -> None:
+        """Tell the admitted bridge that its launcher is never obeyed here."""
+        if self._newest is not None:
+            self.drop(self._newest.connection, reason, is_fenced=True)
+
     def say(self, kind: int, body: Dict[str, Any], session: bytes = frames.NO_SESSION) -> None:
         """Send to who commands; without one, WELCOME will tell the next."""
         self.send(frames.encode_json(kind, body, session))

@@ -3,6 +3,11 @@
 A broker that asked CLOSE_IF_IDLE, a launcher of a newer epoch, and PID 1 after SIGTERM all wait
 until no session is open and no marked process lives. Sessions are counted here, marked processes
 by a Survey: one after each end of a process, and each SURVEY_SECONDS when no end can be seen.
+
+What hangs in the kernel, or belongs to a user whom we may not signal, can keep them waiting for
+ever. The operator lets a worker drain for so long and no longer, and a pod has a grace; the
+launcher of a newer epoch is told after FENCE_SECONDS that this worker is none for it, so that it
+gets another one.
 """
 
 from __future__ import annotations
@@ -20,6 +25,9 @@ from launcher.protocol.signals import KILL
 from launcher.protocol.transitions import DOOR, step
 
 SURVEY_SECONDS = 0.5
+FENCE_SECONDS = 60.0
+"""What was killed of an older launcher has so long to be gone: a large process gives its memory
+back for seconds."""
 _AT_ONCE = 0.0
 
 
@@ -37,6 +45,9 @@ class Closing:
         self.leaving = Leaving(grace)
         self.is_fencing = False
         """Sessions of an older epoch are being killed."""
+        self._fenced_for = 0.0
+        """Seconds since, without those in which nobody looked: we were stopped with all others."""
+        self._looked_at = 0.0
         self._door = transitions.OPEN
         self._sessions = sessions
         self._effects = effects
@@ -50,6 +61,11 @@ class Closing:
     def is_closed(self) -> bool:
         """No session will ever be started."""
         return self._door == transitions.CLOSED
+
+    @property
+    def is_fence_overdue(self) -> bool:
+        """Whether something of an older epoch is left that nobody can end."""
+        return self.is_fencing and self._fenced_for >= FENCE_SECONDS
 
     def refusal(self) -> Optional[str]:
         """Why no session may be started; None when one may."""
@@ -75,12 +91,19 @@ class Closing:
         self._is_asked = True
         self.look()
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self, now: float) -> None:
         """Kill what an older launcher started."""
         self._door = step(DOOR, self._door, "new epoch")
         self._is_asked = False
+        if not self.is_fencing:
+            self._fenced_for, self._looked_at = 0.0, now
         self.is_fencing = True  # whether sessions are known or not: a survey tells
         self._signal_all(KILL)
+
+    def wait_for_fence(self, now: float) -> None:
+        """What an older launcher has started has been looked for, and is there."""
+        self._fenced_for += min(now - self._looked_at, 2 * SURVEY_SECONDS)
+        self._looked_at = now
 
     def sigterm(self, now: float) -> None:
         """PID 1 got SIGTERM; each further one hastens the end."""

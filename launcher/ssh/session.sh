@@ -25,9 +25,14 @@ write() { # text, file: in one step
     echo "$1" >"$run/new.$$" && mv "$run/new.$$" "$2"
 }
 
-kill_group() {
+waited=0
+kill_group() { # 1: a minute is over, and some of it hangs in the kernel, or is dead and not waited for
     kill -KILL "-$1" 2>/dev/null
-    while kill -0 "-$1" 2>/dev/null; do sleep 0.1; done
+    while kill -0 "-$1" 2>/dev/null; do
+        [ "$waited" -lt 600 ] || return 1
+        sleep 0.1
+        waited=$((waited + 1))
+    done
 }
 
 end_group() {
@@ -127,7 +132,10 @@ fence() {
     write "$epoch" "$run/epoch"
     set +f
     for file in "$run"/sessions/*; do
-        [ ! -e "$file" ] || kill_group "$(cat "$file")"
+        [ ! -e "$file" ] || kill -KILL "-$(cat "$file")" 2>/dev/null
+    done
+    for file in "$run"/sessions/*; do
+        [ ! -e "$file" ] || kill_group "$(cat "$file")" || rm -f "$file"
     done
 }
 

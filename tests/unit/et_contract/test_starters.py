@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
-from et_contract import starters
+from et_contract import options, starters, wrappers
 
 ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover_hosts.sh python t"
 
@@ -293,7 +295,7 @@ def test_no_two_launchers_speak_of_the_same_thing():
 def test_a_word_is_looked_at_once_however_long_the_script_is(begin: str):
     script = begin * (starters.MAX_SCRIPT // len(begin))
     assert starters.choose(["sh", "-c", script]).name == "other"
-    assert starters.choose(["sh", "-c", script[:9000] + "\nmpirun x"]).name == "mpirun"
+    assert starters.choose(["sh", "-c", script[:2000] + "\nmpirun x"]).name == "mpirun"
     assert starters.choose(["sh", "-c", script * 2 + "\nmpirun x"]).name == "other"
 
 
@@ -337,3 +339,37 @@ def test_parameters_are_looked_at_as_long_as_there_is_room_for_them(word: str):
     Looked.looks = 0
     assert starters.choose(["sh", "-c", f"{word} " * 3000, *parameters]).name == starters.OTHER
     assert Looked.looks < 4 * starters.MAX_SCRIPT
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sh", "-c", "a;" * (starters.MAX_SCRIPT // 2)],
+        ["sh", "-c", "ds;" * (starters.MAX_SCRIPT // 3)],
+        ["sh", "-c", "`a`" * (starters.MAX_SCRIPT // 3)],
+        ["sh", "-c", "horovodrun " + "-a " * (starters.MAX_SCRIPT // 3)],
+        ["sh", "-c", 'horovodrun "$@";' * 4096, *["-a"] * 2048],
+        ["sh", "-c", 'sh -c "$1";' * 70, "sh", "a;" * 450],
+    ],
+    ids=["commands", "calls", "substitutions", "options", "parameters", "script-in-script"],
+)
+def test_of_commands_and_words_no_more_are_looked_at_than_any_job_has(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    """A character may be a command, and whoever reads jobs reads those of all others too."""
+    looked: Counter[str] = Counter()
+    find_program, split = wrappers.find_program, options._split
+
+    def find(words: Sequence[str]) -> int:
+        looked["commands"] += 1
+        return find_program(words)
+
+    def look(word: str, table: options.Table) -> tuple[str, str | None]:
+        looked["options"] += 1
+        return split(word, table)
+
+    monkeypatch.setattr(wrappers, "find_program", find)
+    monkeypatch.setattr(options, "_split", look)
+    starters.choose(command)
+    assert looked["commands"] <= 4096
+    assert looked["options"] <= 8192

@@ -108,6 +108,32 @@ async def test_of_each_page_no_more_is_kept_than_was_asked_for():
     assert seen == ["page 0", "w0", "page 1", "w1", "page 2", "w2"]
 
 
+async def test_between_two_objects_of_a_page_all_others_have_their_turn_but_other_pages():
+    turns = 0
+    seen: list[tuple[str, int]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        names = [f"{request.path.split('/')[-2]}-{number}" for number in range(5)]
+        items = [make_pod(name, 1) for name in names]
+        return web.json_response({"metadata": {"resourceVersion": "9"}, "items": items})
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def keep(pod: Json) -> None:
+        seen.append((pod["metadata"]["name"], turns))
+
+    async with rest(answer) as api, asyncio.TaskGroup() as group:
+        others = group.create_task(take_turns())
+        await asyncio.gather(*(api.list(PODS, name, keep=keep) for name in ("a", "b")))
+        others.cancel()
+    assert all(after > before for (_, before), (_, after) in itertools.pairwise(seen))
+    assert len({name[0] for name, _ in seen[:5]}) == 1
+
+
 async def test_a_list_whose_next_page_expired_is_taken_in_one_page():
     async def answer(request: web.Request) -> web.Response:
         if "continue" in request.query:

@@ -926,6 +926,27 @@ def test_no_agent_hears_the_number_of_a_start_that_the_disk_has_not_taken(tmp_pa
     run(check())
 
 
+def test_a_list_that_a_full_disk_did_not_take_leaves_none_and_not_the_one_before(tmp_path: Path):
+    """It is read when we are late: hosts would leave and come with each answer that is."""
+
+    async def check() -> None:
+        path = tmp_path / "hosts"
+        files = Files(hosts=path, memory=tmp_path / "memory")
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(files.run())
+            files.publish("old:1\n")
+            in_the_way = tmp_path / ".hosts.new"
+            in_the_way.mkdir()
+            files.publish("new:1\n")
+            assert not path.exists()
+            in_the_way.rmdir()
+            await asyncio.sleep(6.0)
+            assert path.read_text() == "new:1\n"
+            task.cancel()
+
+    run(check())
+
+
 def test_what_a_full_disk_did_not_take_is_written_once_there_is_room(tmp_path: Path):
     async def check() -> None:
         folder = tmp_path / "later"

@@ -8,7 +8,8 @@ import pytest
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
-from launcher.protocol.agents import Agent
+from launcher.protocol.agents import UNENDING, Agent
+from launcher.protocol.closing import FENCE_SECONDS
 from launcher.protocol.effects import (
     CloseOutput,
     Hang,
@@ -202,6 +203,49 @@ def test_a_newer_epoch_is_answered_when_nothing_of_the_older_lives(running: Agen
     running.tick(0.5)
     assert running.last(2)[0] == "WELCOME"
     assert running.last(2)[1]["sessions"] == []
+
+
+def wait(rig: AgentRig, connection: int, seconds: float) -> None:
+    """Time goes by, half a second after the other, on a stream that lives."""
+    end = rig.now + seconds
+    while rig.now < end:
+        rig.tick(rig.now + 0.5)
+        if rig.names(connection)[-1:] != ["REJECT"]:
+            rig.send(frames.PING, connection=connection)
+
+
+def test_who_cannot_be_ended_has_the_newer_epoch_refused_for_good(running: AgentRig) -> None:
+    """It hangs in the kernel, or is another user's: the newer launcher gets another worker."""
+    running.processes = 1
+    running.hello(2, epoch=4, launcher="m")
+    running.end()
+    wait(running, 2, FENCE_SECONDS - 0.5)
+    assert set(running.names(2)) == {"PONG"}
+    wait(running, 2, 0.5)
+    assert running.last(2) == ("REJECT", {"reason": UNENDING, "fenced": True})
+    assert running.of(Hang)[-1].connection == 2
+    running.hello(3, epoch=4, launcher="m")
+    assert running.said[3] == [("REJECT", {"reason": UNENDING, "fenced": True})]
+    running.hello(4, epoch=5, launcher="n")
+    assert running.names(4) == ["REJECT"], "the next one could not end it either"
+    running.processes = 0
+    wait(running, 4, 0.5)
+    running.hello(5, epoch=5, launcher="n")
+    assert running.names(5) == ["WELCOME"]
+
+
+def test_the_time_in_which_a_worker_was_stopped_is_none_of_it(running: AgentRig) -> None:
+    running.processes = 1
+    running.hello(2, epoch=4, launcher="m")
+    running.end()
+    wait(running, 2, 1.0)
+    running.tick(running.now + 1000.0)
+    running.hello(3, epoch=4, launcher="m")
+    wait(running, 3, 1.0)
+    assert set(running.names(3)) == {"PONG"}
+    running.processes = 0
+    wait(running, 3, 0.5)
+    assert "WELCOME" in running.names(3)
 
 
 def test_a_fence_waits_for_the_process_itself_too(running: AgentRig) -> None:

@@ -174,16 +174,21 @@ time.sleep(100)
 """
 
 
+def hasten(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds of `sleep` pass at once."""
+    (pod.folder / "bin").mkdir()
+    (pod.folder / "bin" / "sleep").write_text("#!/bin/sh\n")
+    (pod.folder / "bin" / "sleep").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{pod.folder / 'bin'}:{os.environ['PATH']}")
+
+
 @pytest.mark.long
 def test_what_cannot_be_killed_keeps_no_end_for_ever(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead process that nobody waits for stands for one that hangs in the kernel."""
     (pod.folder / "child.py").write_text(DEAD_AND_NOT_WAITED_FOR)
-    (pod.folder / "bin").mkdir()
-    (pod.folder / "bin" / "sleep").write_text("#!/bin/sh\n")  # its seconds pass at once
-    (pod.folder / "bin" / "sleep").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{pod.folder / 'bin'}:{os.environ['PATH']}")
+    hasten(pod, monkeypatch)
     command = f"{sys.executable} child.py & read -r _ < fifo; kill -KILL $$"
     os.mkfifo(pod.folder / "fifo")
     with pod.start(RUN + command) as process:
@@ -191,6 +196,23 @@ def test_what_cannot_be_killed_keeps_no_end_for_ever(
         parent = int(process.stdout.readline().split()[1])
         try:
             (pod.folder / "fifo").write_text("go\n")
+            assert process.wait(PATIENCE) == 137
+        finally:
+            os.kill(parent, signal.SIGKILL)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("request_", ["fence 4", f"end 3 {ID}"])
+def test_nor_does_it_keep_who_ends_all_that_runs(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch, request_: str
+) -> None:
+    (pod.folder / "child.py").write_text(DEAD_AND_NOT_WAITED_FOR)
+    hasten(pod, monkeypatch)
+    with pod.start(f"{RUN}{sys.executable} child.py & exec tail -f /dev/null") as process:
+        assert process.stdout
+        parent = int(process.stdout.readline().split()[1])
+        try:
+            assert pod.ask(request_)[0] == 0
             assert process.wait(PATIENCE) == 137
         finally:
             os.kill(parent, signal.SIGKILL)
