@@ -22,10 +22,11 @@ MOST_ONLY = 200
 
 @dataclass(slots=True)
 class Hold:
-    """Nodes that are reserved for one who waits."""
+    """Nodes that are reserved for one who waits; `is_open`: others may start there for now."""
 
     standing: Standing
     places: list[int]
+    is_open: bool
 
 
 class Holds:
@@ -66,7 +67,7 @@ class Holds:
     def hold(self, standing: Standing, places: Sequence[int]) -> None:
         """The job holds these nodes, which nobody else holds."""
         self._forget()
-        self.by_uid[standing.job.uid] = Hold(standing, list(places))
+        self.by_uid[standing.job.uid] = Hold(standing, list(places), self._is_open(standing))
 
     def end(self, standing: Standing) -> None:
         """The job holds nodes no more."""
@@ -100,7 +101,7 @@ class Holds:
             for hold in self.by_uid.values()
             if hold.standing is not standing
             and self._rank(hold.standing) >= mine
-            and not (hold.standing.held is None and self._is_open(hold.standing))
+            and not (hold.is_open and hold.standing.held is None)
             for place in hold.places
         }
 
