@@ -15,7 +15,8 @@ from et_scheduler.model.shapes import HOUR, MINUTE, SECOND
 class Rules:
     """Durations in milliseconds, shares in hundredths.
 
-    `reserve_after`: a queue's first that fits nowhere for so long holds nodes. `protected`: no
+    `reserve_after`: a queue's first that fits nowhere for so long holds nodes; `held_first`: for so
+    long at first, before others may start there for as long (`Draft.is_open`). `protected`: no
     eviction so soon after a start; `evicted_again`: nor of the same job for the same queue, nor of
     any for one that has failed to stand twice, and the longer the more often.
     `tried_within`: so long a new job is in no line while its pods are being tried.
@@ -30,9 +31,11 @@ class Rules:
     `worth`: no growth by less of what the job has; `level_worth`: nobody shrinks for the level of
     all by less. `looks`: so many workers are looked at in a pass in search of room for pods of
     others, and as many for gangs, some twenty microseconds each; with `Turns`, twice as many.
+    `kinds`: so many kinds of pods of others are looked at in a pass, some milliseconds each.
     """
 
     reserve_after: int = MINUTE
+    held_first: int = HOUR
     protected: int = 10 * MINUTE
     evicted_again: int = HOUR
     tried_within: int = 10 * SECOND
@@ -50,3 +53,4 @@ class Rules:
     worth: int = 10
     level_worth: int = 20
     looks: int = 50_000
+    kinds: int = 256

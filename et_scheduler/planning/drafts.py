@@ -35,6 +35,10 @@ from et_scheduler.planning.standings import Standing
 _KIND = attrgetter("shape", "is_launcher")
 MOST_SPARED = 5
 """So often the hour doubles in which no whole jobs go for one that did not stand."""
+ALLOWED = 5
+"""So often one may fail to stand in a row before nobody leaves for it any more, for hours."""
+MOST_HELD = 5
+"""So often the turns double in which nodes are held, and open."""
 
 
 class Draft:
@@ -55,7 +59,8 @@ class Draft:
         self.hearing = Hearing(self.standings, rules, now)
         shapes = {shape for job in found for shape in (job.launcher, job.worker)}
         shapes |= {pod.shape for job in found for pod in job.pods if pod.shape is not None}
-        shapes |= {pod.shape for pod in cluster.pending}
+        self._pending = self._select_pending()
+        shapes |= {pod.shape for pod in self._pending}
         if cluster.headroom is not None:
             shapes.add(cluster.headroom.shape)
         limited = {name for queue in self.queues.values() for name in queue.limits}
@@ -64,7 +69,7 @@ class Draft:
             self.has_passed(at, rules.coming_most)
         self.pools = Pools(self.room)
         self.ledger = Ledger(self.queues, self.pools)
-        self.holds = Holds(self.room, self.rank_priority, overdue_since)
+        self.holds = Holds(self.room, self.rank_priority, self.is_open, overdue_since)
         self.explanations: dict[str, Explanation] = {}
         self.promises = Promises(self.room)
         self.counting = Counting(self.queues, self.room, self.pools, self.get_queue)
@@ -88,9 +93,7 @@ class Draft:
 
         Each counts for a while only, so that one that can never be anywhere changes nothing.
         """
-        rules, pending = self.rules, self.cluster.pending
-        waits = (pod for pod in pending if not self.has_passed(pod.since, rules.service_counts))
-        return [pod for pod in waits if self.room.could_take(pod.shape)]
+        return [pod for pod in self._pending if self.room.could_take(pod.shape)]
 
     @cached_property
     def is_room_wanted(self) -> bool:
@@ -126,18 +129,58 @@ class Draft:
         """Whether it has fitted nowhere for long enough to hold nodes, and to wait for few."""
         return self.has_passed(standing.admission.unfit_since, self.rules.reserve_after)
 
-    def find_spared(self, standing: Standing) -> int:
+    def find_spared(self, standing: Standing, allowed: int = 1) -> int:
         """For how many hours no whole jobs go for it: twice or more in a row it did not stand.
+
+        Nor do workers leave for it once it has failed more often than ALLOWED, which is `allowed`
+        then: what keeps it may be over in a minute, and costs them no step.
 
         What keeps its pods from their nodes may be anything that nobody here models, or a quota: it
         would end one training after the other, and never begin. Or it was what binds pods, or makes
         them, and is over: an hour later one goes again, then twice as long after that. 0: they go.
         """
         admission, rules = standing.admission, self.rules
-        if not standing.is_waiting or admission.attempts <= 1:
+        if not standing.is_waiting or admission.attempts <= allowed:
             return 0
-        times = 1 << min(admission.attempts - 2, MOST_SPARED)
+        times = 1 << min(admission.attempts - allowed - 1, MOST_SPARED)
         return 0 if self.has_passed(admission.since, times * rules.evicted_again) else times
+
+    def is_open(self, standing: Standing) -> bool:
+        """Whether others may start for now on the nodes that it holds.
+
+        Who is on one of them may stay there for good, and all who come would wait with it beside
+        idle nodes. So they are its own for an hour, and then open for as long, in turns of which
+        each is twice as long as the one before: what ends within one of them has ended, and nobody
+        waits for longer than for one.
+        """
+        since, rules = standing.admission.unfit_since, self.rules
+        if since is None:
+            return False
+        begun, turn = since + rules.reserve_after, rules.held_first
+        for _ in range(MOST_HELD):
+            if self.now < begun + 2 * turn:
+                break
+            begun, turn = begun + 2 * turn, 2 * turn
+        begun += (self.now - begun) // (2 * turn) * 2 * turn
+        is_over = self.has_passed(begun, turn)
+        self.wake(begun + 2 * turn + turn)
+        return is_over
+
+    def _select_pending(self) -> list[PendingPod]:
+        """New pods of others, the oldest first, of so many kinds as their namespace has a share.
+
+        Each kind is looked for on all nodes, and an author may have thousands.
+        """
+        wait, kinds = self.rules.service_counts, defaultdict[str, set[Shape]](set)
+        waits = [pod for pod in self.cluster.pending if not self.has_passed(pod.since, wait)]
+        most = max(self.rules.kinds // max(len({pod.namespace for pod in waits}), 1), 1)
+        chosen = []
+        for pod in sorted(waits, key=attrgetter("since", "uid")):
+            known = kinds[pod.namespace]
+            if len(known) < most or pod.shape in known:
+                known.add(pod.shape)
+                chosen.append(pod)
+        return chosen
 
     def _is_being_tried(self, job: Job) -> bool:
         """Whether the operator is about to say that the server would refuse its pods, or not.

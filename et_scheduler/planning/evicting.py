@@ -12,7 +12,7 @@ from typing import NamedTuple
 from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.donors import Donors, Group, is_evictable
-from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.drafts import ALLOWED, Draft
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.ledgers import mark
@@ -71,12 +71,13 @@ def find_seats_with_victims(
 ) -> tuple[Seats, Search] | None:
     """Seats for which others go, who are to be asked by the search: shrinking before evicting.
 
-    Whole jobs go for nobody who has just failed to stand, again and again (`Draft.find_spared`).
+    Whole jobs go for nobody who has just failed to stand, again and again (`Draft.find_spared`),
+    nor do workers leave where that goes on.
     Whole jobs go for none that pods of a gang that has just started may take, wherever on its nodes
     they come to be. After a minute that is so for gangs of strictly higher rank alone: with one
     after the other of which no pod is ever bound all others would keep the jobs on these nodes.
     """
-    if not draft.hearing.may_ask(waiter):
+    if not draft.hearing.may_ask(waiter) or draft.find_spared(waiter, ALLOWED):
         return None
     donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
     allowed = draft.holds.get_allowed(waiter, is_asking=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import CPU, describe_requests
-from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.drafts import ALLOWED, Draft
 from et_scheduler.planning.fitting import Gang, count_largest, count_seats
 from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.standings import Standing
@@ -33,6 +33,8 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
     if hours:
         text += f"; has started {standing.admission.attempts} times and not stood, so that no "
         text += f"whole jobs go for it for {hours} h"
+        given = draft.find_spared(standing, ALLOWED)
+        text += f", and no workers leave for {given} h" if given else ""
     if gang.worker.unproven:
         text += f"; not modelled: {gang.worker.unproven}"
     return Reason.NO_ROOM, text

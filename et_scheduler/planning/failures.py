@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from operator import le, lt
 
 from et_scheduler.model.shapes import Shape
-from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.drafts import ALLOWED, Draft
 from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.standings import Standing
 
@@ -53,5 +53,6 @@ class Failures:
         queue = self._draft.get_queue(standing)
         can_ask = self._draft.hearing.may_ask(standing)  # else it says nothing of who can
         has_waited = self._draft.has_waited(standing)  # it waits for fewer then
-        asks = (queue, job.priority, can_ask, bool(self._draft.find_spared(standing)), has_waited)
+        spared = [bool(self._draft.find_spared(standing, allowed)) for allowed in (1, ALLOWED)]
+        asks = (queue, job.priority, can_ask, *spared, has_waited)
         return (*asks, gang.launcher, self._kinds[worker])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -69,14 +69,18 @@ class Fill:
             queue = self.draft.get_queue(standing)
             if queue in self.draft.queues:
                 self._push(queue, standing)
-        while self._heaps:
-            queue = min(self._heaps, key=self._rank_queue)
+        ranked = [self._rank_queue(queue) for queue in self._heaps]
+        heapify(ranked)
+        while ranked:  # what one queue takes changes the rank of no other
+            *_, queue = heappop(ranked)
             heap = self._heaps[queue]
             *_, uid = heappop(heap)
             standing = self.draft.standings[uid]
             if self._grow(queue, standing):
                 self._push(queue, standing)
-            if not heap:
+            if heap:
+                heappush(ranked, self._rank_queue(queue))
+            else:
                 del self._heaps[queue]
 
     def mend(self, standing: Standing) -> None:

@@ -22,23 +22,29 @@ MOST_ONLY = 200
 
 @dataclass(slots=True)
 class Hold:
-    """Nodes that are reserved for one who waits."""
+    """Nodes that are reserved for one who waits; `is_open`: others may start there for now."""
 
     standing: Standing
     places: list[int]
+    is_open: bool
 
 
 class Holds:
     """Who holds which, `by_uid`. `told` is what sentences say of that, by who reads them.
 
-    `rank`: whose reservation yields to whose. Who was told by `late_since` that room comes has
-    waited for it for too long.
+    `rank`: whose reservation yields to whose; `is_open`: whether others may start for now on what
+    one holds. Who was told by `late_since` that room comes has waited for it for too long.
     """
 
     def __init__(
-        self, room: Room, rank: Callable[[Standing], tuple[int, int]], late_since: int
+        self,
+        room: Room,
+        rank: Callable[[Standing], tuple[int, int]],
+        is_open: Callable[[Standing], bool],
+        late_since: int,
     ) -> None:
         self._room, self._rank, self._late_since = room, rank, late_since
+        self._is_open = is_open
         self.by_uid: dict[str, Hold] = {}
         self._allowed: dict[tuple[tuple[int, int], str, bool], Mask | None] = {}
         self._foreign: dict[str, frozenset[str]] = {}
@@ -61,7 +67,7 @@ class Holds:
     def hold(self, standing: Standing, places: Sequence[int]) -> None:
         """The job holds these nodes, which nobody else holds."""
         self._forget()
-        self.by_uid[standing.job.uid] = Hold(standing, list(places))
+        self.by_uid[standing.job.uid] = Hold(standing, list(places), self._is_open(standing))
 
     def end(self, standing: Standing) -> None:
         """The job holds nodes no more."""
@@ -84,6 +90,18 @@ class Holds:
             place
             for hold in self.by_uid.values()
             if hold.standing is not standing and self._rank(hold.standing) >= mine
+            for place in hold.places
+        }
+
+    def _list_barred(self, standing: Standing) -> set[int]:
+        """Such nodes without those on which others may start for now: no room comes to these."""
+        mine = self._rank(standing)
+        return {
+            place
+            for hold in self.by_uid.values()
+            if hold.standing is not standing
+            and self._rank(hold.standing) >= mine
+            and not (hold.is_open and hold.standing.held is None)
             for place in hold.places
         }
 
@@ -114,7 +132,7 @@ class Holds:
         uid = standing.job.uid
         key = (self._rank(standing), uid if uid in self.by_uid else "", is_asking)
         if key not in self._allowed:
-            reserved = self.list_reserved(standing)
+            reserved = self._list_barred(standing)
             if is_asking:
                 reserved |= self.list_promised(standing)
             allowed = np.ones(len(self._room.nodes), dtype=np.bool_)

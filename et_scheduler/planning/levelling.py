@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Pod, Purpose
-from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.drafts import MOST_SPARED, Draft
 from et_scheduler.planning.filling import Fill, mask_held
 from et_scheduler.planning.fitting import Gang, release_seats
 from et_scheduler.planning.giving import Rank, Search
@@ -225,7 +225,21 @@ def _has_just_started(draft: Draft) -> bool:
 
 def _may_receive(draft: Draft, standing: Standing) -> bool:
     """Not who could not take the room now: it would be given away again."""
-    return standing.job.preempts and is_steady(standing) and is_rested(draft, standing)
+    is_ready = standing.job.preempts and is_steady(standing) and is_rested(draft, standing)
+    return is_ready and not _is_refused(draft, standing)
+
+
+def _is_refused(draft: Draft, standing: Standing) -> bool:
+    """Whether its growth did not come twice or more in a row: nobody gives for it for hours.
+
+    A quota may refuse it, of which nobody knows here, and others would lose what they train with
+    four times an hour. What is free it tries as before.
+    """
+    attempts, retry_at = standing.admission.attempts, standing.admission.retry_at
+    if attempts <= 1 or retry_at is None:
+        return False
+    hours = 1 << min(attempts - 2, MOST_SPARED)
+    return not draft.has_passed(retry_at, hours * draft.rules.evicted_again)
 
 
 def _is_far(draft: Draft, difference: int, standing: Standing, level: int) -> bool:

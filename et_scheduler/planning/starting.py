@@ -60,10 +60,16 @@ def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> Turns
 
 
 def may_ask_for_nodes(draft: Draft, standing: Standing) -> bool:
-    """An autoscaler sees pods alone: one job of the queue has some that fit nowhere, at a time."""
-    queue = draft.get_queue(standing)
+    """An autoscaler sees pods alone: one job of a namespace has some that fit nowhere, at a time.
+
+    Not one of the queue: whoever has many for which no node will ever come, or ends the pods of one
+    before its time is over, would keep all others from theirs.
+    """
+    queue, namespace = draft.get_queue(standing), standing.job.namespace
     return draft.queues[queue].is_autoscaled and not any(
-        one.admission.bound_at is None and draft.get_queue(one) == queue
+        one.admission.bound_at is None
+        and one.job.namespace == namespace
+        and draft.get_queue(one) == queue
         for one in draft.list_admitted()
     )
 

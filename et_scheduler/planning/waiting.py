@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from et_scheduler.model.reasons import FOR_ROOM, Reason
-from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.drafts import ALLOWED, Draft
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 
@@ -58,8 +58,8 @@ def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
     kept = _Kept(draft, queue)
     for uid, told in told_of.items():
         standing = draft.standings[uid]
-        is_owed = told.reason in _FOR_LIMIT and not standing.has_failed
-        if is_owed and draft.get_queue(standing) == queue:
+        is_owed = told.reason in _FOR_LIMIT and draft.get_queue(standing) == queue
+        if is_owed and not (standing.has_failed or draft.find_spared(standing, ALLOWED)):
             workers = standing.least - standing.size
             more = draft.counting.get_amounts(standing, workers, launcher=not standing.is_admitted)
             above = kept.find(standing.job.priority)

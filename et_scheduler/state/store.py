@@ -45,7 +45,8 @@ class Store:
     """One table a kind, and of which kinds nothing is missing.
 
     `dirty_nodes` and `dirty_jobs` (by uid) are those that may look different since they were last
-    looked at: state/surveying takes them. `rows`: the signs by which the end of a node is known.
+    looked at: state/surveying takes them, and whether a namespace may (`are_namespaces_dirty`).
+    `rows`: the signs by which the end of a node is known.
     """
 
     def __init__(self, rows: Sequence[Row] = ROWS) -> None:
@@ -70,6 +71,7 @@ class Store:
         }
         self.dirty_nodes: set[str] = set()
         self.dirty_jobs: set[str] = set()
+        self.are_namespaces_dirty = True
         self._behind: set[Resource] = set(self.tables)
 
     def decode(self, resource: Resource, obj: Json) -> object:
@@ -111,6 +113,8 @@ class Store:
                     self.dirty_jobs.add(value.job.uid if value.job is not None else "")
                 case PriorityClass():
                     self.dirty_jobs.update(entry.uid for entry in self.jobs)
+                case dict():
+                    self.are_namespaces_dirty = True
                 case _:
                     pass
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from et_kube.tables import Entry
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.codec.pods import Tenant
-from et_scheduler.codec.queues import open_queue
+from et_scheduler.codec.queues import Demand, open_queue
 from et_scheduler.model.cluster import Cluster, Headroom, Leaving, Node, PendingPod
 from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
@@ -48,6 +48,7 @@ class Surveyor:
         self._nodes: dict[str, Node] = {}
         self._jobs: dict[str, Job] = {}
         self._given: dict[str, str] = {}  # namespaces of jobs by their uids
+        self._opened: dict[tuple[Demand, ...], frozenset[str] | None] = {}
 
     def survey(self, frozen: Mapping[str, int] = MappingProxyType({})) -> Survey:
         """Everything as it is believed now; jobs with the uids of `frozen` are so since then."""
@@ -152,8 +153,20 @@ class Surveyor:
                 )
 
     def _list_queues(self) -> Iterable[Queue]:
-        namespaces = [(entry.place[1], entry.value) for entry in self._store.namespaces]
-        return (open_queue(entry.value, namespaces) for entry in self._store.queues)
+        """Whom they are for is found anew where a namespace has changed: there are thousands."""
+        known = {} if self._store.are_namespaces_dirty else self._opened
+        self._store.are_namespaces_dirty = False
+        self._opened, namespaces = {}, self._store.namespaces
+        for entry in self._store.queues:
+            stored, demands = entry.value, entry.value.demands
+            if demands is None:
+                yield stored.queue
+                continue
+            if demands not in known:
+                labels = ((one.place[1], one.value) for one in namespaces)
+                known[demands] = open_queue(stored, labels).namespaces
+            self._opened[demands] = known[demands]
+            yield replace(stored.queue, namespaces=known[demands])
 
 
 def build_pod(name: str, tenant: Tenant, stored: StoredJob) -> Pod:

@@ -118,7 +118,11 @@ def test_each_growth_of_which_nothing_comes_is_tried_later() -> None:
     [
         ({}, True),
         ({"attempts": 9, "retry_at": NOW + 1}, False),
-        ({"attempts": 9, "retry_at": NOW}, True),
+        ({"attempts": 1, "retry_at": NOW}, True),
+        ({"attempts": 9, "retry_at": NOW}, False),
+        ({"attempts": 3, "retry_at": NOW - 2 * HOUR + 1}, False),
+        ({"attempts": 3, "retry_at": NOW - 2 * HOUR}, True),
+        ({"attempts": 99, "retry_at": NOW - 32 * HOUR}, True),
     ],
 )
 def test_nobody_gives_for_the_level_of_one_whose_workers_were_not_created_before_its_next_growth(

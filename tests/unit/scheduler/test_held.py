@@ -19,6 +19,7 @@ from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
     NOW,
+    apply,
     cpus,
     decide_on,
     make_job,
@@ -28,6 +29,7 @@ from tests.unit.scheduler.makers import (
 
 WORLDS = int(os.environ.get("CLUSTERS", "40")) * 5
 QUEUES = (Queue("main"), Queue("other"), Queue("third"))
+NAMES = tuple(f"node-0{i}" for i in range(4))
 
 
 def hold(job: Job, *nodes: str, since: int = NOW - 2 * MINUTE) -> Job:
@@ -158,6 +160,56 @@ def test_what_it_keeps_is_waited_for_until_it_is_overdue() -> None:
     assert all(change.admission.reserved for change in decision.changes if change.uid == "gang")
     assert decision.wake_at is not None
     assert decision.wake_at <= NOW + 11 * MINUTE
+
+
+@pytest.mark.parametrize("queue", ["main", "other"])
+@pytest.mark.parametrize(
+    ("minutes", "is_open"),
+    [
+        *((30, False), (60, False), (61, True), (120, True), (121, False), (240, False)),
+        *((241, True), (360, True), (361, False), (601, True), (841, False), (1321, True)),
+        *((1801, False), (2761, True), (3721, False), (5641, True), (7561, False)),
+        *((9481, True), (11401, False)),
+    ],
+)
+def test_nodes_are_held_in_turns(minutes: int, queue: str, *, is_open: bool) -> None:
+    """Who is on one of them may stay for good: all others would wait beside idle ones."""
+    gang = hold(make_job("gang", 4, 4, 8), *NAMES, since=NOW - minutes * MINUTE)
+    stays = run_on(make_job("stays", 1, 1, queue=queue), "node-00")
+    jobs = [gang, stays, make_job("small", 1, 1, queue=queue)]
+    decision = decide(Cluster(make_nodes(4)), QUEUES, jobs, NOW)
+    told = {change.uid: change.admission for change in decision.changes}
+    assert (told["small"].state is AdmissionState.ADMITTED) == is_open
+    assert "gang" not in told, "they are its own again afterwards"
+    later = decide(Cluster(make_nodes(4)), QUEUES, apply(jobs, decision), NOW + 1)
+    assert not later.changes
+    assert later.wake_at is not None
+    assert later.wake_at <= NOW + 96 * HOUR, "it is looked at again when they are open"
+
+
+def test_whoever_holds_nodes_others_wait_for_no_longer_than_a_turn() -> None:
+    gang = hold(make_job("gang", 4, 4, 8), *NAMES)
+    jobs, now, waited = [gang, run_on(make_job("stays", 1, 1), "node-00")], NOW, 0
+    while waited <= 60 * 40:
+        small = make_job("small", 1, 1, created=now)
+        decision = decide(Cluster(make_nodes(4)), QUEUES, [*jobs, small], now)
+        told = {change.uid: change.admission for change in decision.changes}
+        is_there = told["small"].state is AdmissionState.ADMITTED
+        waited, now = 0 if is_there else waited + 20, now + 20 * MINUTE
+        if now > NOW + 40 * 24 * HOUR:
+            break
+    assert waited <= 60 * 32 + 20
+
+
+def test_who_waits_for_room_that_comes_holds_its_nodes_alone() -> None:
+    """Pods of who starts there may come to any of the nodes that they are told."""
+    gang = hold(make_job("gang", 4, 4, 8), *NAMES, since=NOW - 90 * MINUTE)
+    going = Pod("x-9", "node-00", LONG_AGO, is_terminating=True, leaving_since=NOW - MINUTE)
+    told = Admission(2, AdmissionState.WAITING, "main", queued_at=NOW, since=NOW)
+    other = replace(make_job("x", 1, 1), pods=(going,), is_suspended=True, admission=told)
+    after = decide_on(make_nodes(4), [gang, other, make_job("small", 1, 1)])
+    assert after["small"].state is AdmissionState.WAITING
+    assert after["gang"].reason is Reason.ROOM_COMES
 
 
 def make_kept_off(name: str = "small", *nodes: str, least: int = 2, most: int = 2) -> Job:

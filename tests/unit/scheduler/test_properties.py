@@ -122,7 +122,7 @@ class Watch:
                 assert told.reason == "RoomComes", told
 
     def check_reservations(self, simulation: Simulation, decision: Decision) -> None:
-        """Each node has one holder, and who may start keeps off the nodes of others."""
+        """Each node has one holder, and who may start keeps off the nodes of others in time."""
         told = {uid: sim.job.admission for uid, sim in simulation.jobs.items()}
         told |= {change.uid: change.admission for change in decision.changes}
         held = [name for one in told.values() if one is not None for name in one.reserved]
@@ -134,11 +134,18 @@ class Watch:
                 kept = {
                     name
                     for uid, sim in simulation.jobs.items()
-                    if self.rank(sim.job) >= self.rank(job) and uid != change.uid
+                    if self.rank(sim.job) >= self.rank(job)
+                    and uid != change.uid
+                    and self.is_held_alone(sim.job, simulation.clock.now)
                     for name in getattr(sim.job.admission, "reserved", ())
                     if name in getattr(told[uid], "reserved", ())
                 }
                 assert not set(change.admission.placement.only) & kept
+
+    def is_held_alone(self, job: Job, now: int) -> bool:
+        """In the first turn; whose are the others is told in test_held.py."""
+        since = job.admission.unfit_since if job.admission is not None else None
+        return since is None or now < since + Rules().reserve_after + Rules().held_first
 
     def rank(self, job: Job) -> tuple[int, int]:
         return (self.queues[job.queue].priority, job.priority)

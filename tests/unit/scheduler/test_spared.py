@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from et_contract.admissions import Elasticity
+from et_contract.admissions import AdmissionState, Elasticity
 from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import CPU, MINUTE
+from et_scheduler.model.shapes import CPU, HOUR, MINUTE
 from et_scheduler.planning.passing import decide
+from et_scheduler.simulating.jobs import SimJob
 from tests.unit.scheduler.makers import (
     MAIN,
     NOW,
@@ -21,6 +22,7 @@ from tests.unit.scheduler.makers import (
     make_job,
     make_node,
     make_nodes,
+    make_simulation,
     run_on,
 )
 
@@ -75,6 +77,50 @@ def test_above_the_limit_everybody_gives() -> None:
     job = run_on(make_job("elastic", 1, 8, priority=9), *["node-00"] * 8)
     queue = Queue("main", limits={CPU: 6_000})
     assert count_leaving(decide_on(make_nodes(1, 16), [job], (queue,))) == 2
+
+
+@pytest.mark.parametrize("limits", [{}, {CPU: 8_000}])
+@pytest.mark.parametrize(
+    ("attempts", "hours", "leaving"),
+    [(5, 0, 2), (6, 0, 0), (6, 1, 2), (7, 1, 0), (7, 2, 2), (99, 31, 0), (99, 32, 2)],
+)
+def test_for_one_that_goes_on_failing_to_stand_nobody_leaves_for_hours(
+    attempts: int, hours: int, leaving: int, limits: dict[str, int]
+) -> None:
+    """A quota may let no more of its pods be created than were tried."""
+    job = run_on(make_job("elastic", 1, 8), *["node-00"] * 8)
+    since = NOW - hours * HOUR
+    told = Admission(9, AdmissionState.WAITING, "main", queued_at=since, since=since)
+    told = replace(told, attempts=attempts, reason=Reason.NEVER_CREATED)
+    gang = replace(make_job("gang", 2, 2), admission=told, admitted_number=9)
+    nodes, queue = make_nodes(1, 16 if limits else 8), Queue("main", limits=limits)
+    decision = decide(Cluster(nodes), (queue,), [job, gang], NOW)
+    after = {change.uid: change.admission for change in decision.changes}
+    assert count_leaving(after) == leaving
+    if leaving == 0:
+        assert decision.wake_at is not None
+        assert limits or "no workers leave for " in decision.explanations["gang"].message
+
+
+@pytest.mark.parametrize(("least", "quota"), [(2, 2), (2, 5), (8, 3)])
+def test_a_job_that_its_quota_holds_back_costs_its_neighbours_few_workers(
+    least: int, quota: int
+) -> None:
+    """It may grow no further, or never stands: others gave for it four times an hour."""
+    jobs = [make_job("a", 1, 40, created=0), make_job("b", least, 40, created=MINUTE)]
+    simulation = make_simulation(make_nodes(4), jobs, MAIN)
+    add = simulation._add
+
+    def add_within(sim: SimJob, admission: Admission, *, is_launcher: bool) -> None:
+        there = sum(not pod.is_launcher for pod in sim.pods)
+        if sim.job.uid == "a" or is_launcher or there < quota:
+            add(sim, admission, is_launcher=is_launcher)
+
+    simulation._add = add_within  # type: ignore[method-assign]
+    simulation.run(24 * HOUR)
+    early = simulation.jobs["a"].ended_workers
+    simulation.run(48 * HOUR)
+    assert simulation.jobs["a"].ended_workers - early <= 32
 
 
 def lose_one(sizes: tuple[int, ...]) -> Job:

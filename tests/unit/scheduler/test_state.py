@@ -15,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et_contract.pods import LABEL_JOB, LABEL_ROLE
-from et_kube.resources import NODES, PODS, PRIORITY_CLASSES, TRAINING_JOBS, Resource
+from et_kube.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    TRAINING_JOBS,
+    TRAINING_QUEUES,
+    Resource,
+)
 from et_kube.shaping import HOSTNAME, describe_shape
 from et_kube.watching import Deleted, Synced, Upserted
 from et_scheduler.codec.shapes import decode_shape
@@ -27,9 +35,38 @@ from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
 from et_scheduler.state.surveying import Surveyor
 from fakes.carriers import make_node, make_service
+from tests.counting import count_steps
 from tests.unit.scheduler.test_codec import make_stored, own
 
 Document = dict[str, Any]
+
+
+def make_queue_for(tenant: str) -> Document:
+    return {"metadata": {"name": tenant}, "spec": {"namespaces": {"matchLabels": {"for": tenant}}}}
+
+
+def test_whom_queues_are_for_is_found_anew_where_a_namespace_has_changed() -> None:
+    """There may be thousands of namespaces, and each pass asks."""
+    book = Book()
+
+    def find() -> dict[str, frozenset[str] | None]:
+        return {queue.name: queue.namespaces for queue in book.surveyor.survey().queues}
+
+    for number in range(100):
+        book.tell(NAMESPACES, {"metadata": {"name": f"n{number}", "labels": {"for": "a"}}})
+    book.tell(TRAINING_QUEUES, make_queue_for("a"))
+    first = count_steps(find)
+    book.tell(TRAINING_QUEUES, make_queue_for("b"))
+    book.tell(TRAINING_QUEUES, {"metadata": {"name": "all"}, "spec": {}})
+    everybody = frozenset(f"n{number}" for number in range(100))
+    assert find() == {"a": everybody, "b": frozenset(), "all": None}
+    assert count_steps(find) * 5 < first
+    moved = book.tell(NAMESPACES, {"metadata": {"name": "n7", "labels": {"for": "b"}}})
+    assert find() == {"a": everybody - {"n7"}, "b": {"n7"}, "all": None}
+    book.end(NAMESPACES, moved)
+    assert find() == {"a": everybody - {"n7"}, "b": frozenset(), "all": None}
+    book.tell(TRAINING_QUEUES, {**make_queue_for("b"), "metadata": {"name": "a"}})
+    assert find() == dict.fromkeys(("a", "b"), frozenset()) | {"all": None}
 
 
 class Book:

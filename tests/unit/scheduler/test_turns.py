@@ -10,6 +10,7 @@ import pytest
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, PendingPod
 from et_scheduler.model.jobs import Admission, Job
+from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import CPU, HOUR, SECOND, Shape, make_shape
@@ -84,6 +85,44 @@ def test_many_sizes_of_one_namespace_leave_others_their_turn() -> None:
         assert decision.wake_at <= now + SECOND
         served |= uids
     assert served == {"one", *(pod.uid for pod in many)}
+
+
+def test_of_many_kinds_of_one_namespace_no_more_are_looked_at_than_it_has_a_share() -> None:
+    """Each is looked for on all nodes; those of others, and more of the same kinds, are."""
+
+    def make(name: str, cpu: int, since: int) -> PendingPod:
+        return PendingPod(name, make_shape({CPU: cpu}), 0, since, namespace=name[:3])
+
+    pods = [make(f"many-{i}", 7000 - i, NOW + i - SECOND) for i in range(20)]
+    pods += [make("few-0", 6500, NOW), make("many-again", 7000, NOW)]
+    draft = Draft(Cluster(FULL, tuple(pods)), MAIN, fill(), NOW, Rules(kinds=8))
+    assert {pod.uid for pod in draft.served} == {
+        *(f"many-{i}" for i in range(4)),
+        "many-again",
+        "few-0",
+    }
+    old = [replace(pod, since=NOW - HOUR) for pod in pods[:20]]
+    draft = Draft(Cluster(FULL, (*old, *pods[20:])), MAIN, fill(), NOW, Rules(kinds=8))
+    assert {pod.uid for pod in draft.served} == {"many-again", "few-0"}
+
+
+@pytest.mark.long
+def test_who_grows_next_costs_the_same_among_however_many_queues() -> None:
+    def count(queues: int) -> int:
+        jobs = [
+            run_on(make_job(f"job-{i}", 1, 8, queue=f"q-{i % queues}"), f"node-{i:02}")
+            for i in range(40)
+        ]
+        every = [Queue(f"q-{i}") for i in range(queues)]
+        draft = Draft(Cluster(make_nodes(40)), every, jobs, NOW, Rules())
+        seat_bound(draft)
+        book(draft)
+        fill = Fill(draft, draft.room, dict.fromkeys(draft.standings, 1))
+        return count_steps(lambda: fill.run(draft.standings.values()))
+
+    count(2)  # what is done once
+    few, many = count(4), count(40)
+    assert many < 1.5 * few
 
 
 def test_gangs_that_ask_take_turns_too() -> None:
