@@ -144,6 +144,7 @@ class Operator:
             on_take=lambda cause: metrics.causes.labels(cause).inc(),
         )
         self._lease = build_lease(api, clock, settings)
+        self._is_leading = False
         guarded = api.guarded(self._lease.guard)
         self._recorder = Recorder(
             guarded,
@@ -232,8 +233,9 @@ class Operator:
         )
 
     def _see(self, sighting: Sighting) -> None:
-        cause = name_cause(sighting)
-        for key in self._take_in(sighting):
+        """Who stands by looks at no job, and would keep the name of each that ever was."""
+        cause, keys = name_cause(sighting), self._take_in(sighting)
+        for key in keys if self._is_leading else ():
             self._queue.add(key, cause=cause)
 
     def _take_in(self, sighting: Sighting) -> set[JobKey]:
@@ -269,7 +271,11 @@ class Operator:
         self._watches.list_anew()
         workers = {f"worker {n}": self._reconciler.work for n in range(self._settings.workers)}
         writers = {f"events {n}": self._recorder.run for n in range(WRITERS)}
-        await run_for_ever({**workers, **writers, "sweep": self._sweeper.run})
+        self._is_leading = True
+        try:
+            await run_for_ever({**workers, **writers, "sweep": self._sweeper.run})
+        finally:
+            self._is_leading = False
 
 
 def name_cause(sighting: Sighting) -> str:

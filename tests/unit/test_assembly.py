@@ -79,6 +79,30 @@ async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
         assert rig.count_unseen() == 1
 
 
+async def test_who_stands_by_keeps_no_name_of_a_job_that_has_gone_and_leads_with_all_that_are() -> None:
+    rig = Rig()
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 15}
+    rig.cluster.create(LEASES, "et-operator", {"metadata": {"name": "et-operator"}, "spec": spec})
+    async with rig.running():
+        await rig.advance(2)
+        for number in range(20):
+            job = rig.cluster.create(TRAINING_JOBS, "team", make_job(f"short-{number}"))
+            await rig.advance(1)
+            if number < 19:
+                name = f"short-{number}"
+                rig.cluster.delete(Ref(TRAINING_JOBS, "team", name), uid=job["metadata"]["uid"])
+            rig.operator.measure()
+            depth = rig.metrics.registry.get_sample_value("et_operator_workqueue_depth")
+            assert not depth
+            held = rig.cluster.get(Ref(LEASES, "et-operator", "et-operator"))
+            if number < 19:
+                renewed = {"spec": {"leaseTransitions": number}}
+                rig.cluster.patch(Ref(LEASES, "et-operator", "et-operator"), renewed)
+        assert held["spec"]["holderIdentity"] == "other"
+        await rig.advance(40)
+        assert rig.count_pods("team") == 3
+
+
 async def test_jobs_in_trouble_are_counted_by_it_and_no_word_of_others_makes_a_row() -> None:
     rig = Rig()
     for name, kinds in {
