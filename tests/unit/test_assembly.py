@@ -79,7 +79,7 @@ async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
         assert rig.count_unseen() == 1
 
 
-async def test_who_stands_by_keeps_no_name_of_a_job_that_has_gone_and_leads_with_all_that_are() -> None:
+async def test_who_stands_by_keeps_no_name_of_a_job_that_has_gone_and_leads_with_all() -> None:
     rig = Rig()
     spec = {"holderIdentity": "other", "leaseDurationSeconds": 15}
     rig.cluster.create(LEASES, "et-operator", {"metadata": {"name": "et-operator"}, "spec": spec})
