@@ -152,6 +152,9 @@ class Reconciler:
             self._store.answers.forget(key)
         refusals = self._store.answers.find(key).refusals
         result = plan_orphans(scalings, self._clock.now(), complete_since, refusals)
+        if await self._beliefs.is_mistaken(key, result):
+            self._queue.retry(key, cause=STALE)
+            return STALE, None
         return await self._carry_out(key, None, result)
 
     async def _carry_out(

@@ -1533,6 +1533,19 @@ async def test_scalings_of_no_job_are_told_so_after_their_grace() -> None:
         assert "team/train" in status["conditions"][-1]["message"]
 
 
+async def test_a_scaling_of_a_job_that_no_watch_has_told_of_yet_does_not_fail() -> None:
+    """A connection that is dead is noticed a minute later."""
+    rig = ReconcilerRig()
+    rig.create(SCALE_OUTS, make_scale_out("one"))
+    rig.look()
+    rig.create(TRAINING_JOBS, make_job())
+    await rig.clock.advance(timedelta(seconds=31))
+    assert await rig.pass_over() == (STALE, None)
+    await rig.pass_over(5)
+    assert rig.cluster.get(Ref(SCALE_OUTS, "team", "one"))["status"]["phase"] == "Scaling"
+    assert rig.status()["epoch"] == 1
+
+
 async def test_a_scaling_of_no_job_that_may_not_be_written_to_is_tried_ever_more_slowly() -> None:
     """Though another one of the same job has nothing to be told any more."""
     rig = ReconcilerRig()
