@@ -195,6 +195,7 @@ class Rest:
         ):
             async for line in lines:
                 yield decode_event(line)
+                await asyncio.sleep(0)  # a chunk has hundreds of them: see _take_page
 
     async def get(self, ref: Ref) -> Json:
         """See Api.get."""

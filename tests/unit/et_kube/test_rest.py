@@ -135,6 +135,27 @@ async def test_between_two_objects_of_a_page_all_others_have_their_turn_but_othe
     assert len({name[0] for name, _ in seen[:5]}) == 1
 
 
+async def test_between_two_events_all_others_have_their_turn():
+    turns = 0
+    lines = b"".join(make_line("ADDED", make_pod(f"w-{number}", number)) for number in range(1, 99))
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=lines)
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with rest(answer) as api, asyncio.TaskGroup() as group:
+        others = group.create_task(take_turns())
+        async with aclosing(api.watch(PODS, "a", resource_version="0", timeout=MINUTE)) as stream:
+            seen = [turns async for _ in stream]
+        others.cancel()
+    assert len(set(seen)) == len(seen) == 98
+
+
 async def test_a_list_whose_next_page_expired_is_taken_in_one_page():
     async def answer(request: web.Request) -> web.Response:
         if "continue" in request.query:
