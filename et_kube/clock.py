@@ -18,6 +18,10 @@ CLOSE = timedelta(seconds=2)
 """Clocks agree that are no further apart: answers tell whole seconds, and take a while."""
 
 
+APART = timedelta(minutes=5)
+"""Who decides by a clock that is further from the API server's may end what has its time still."""
+
+
 class Clock(Protocol):
     """Time as the program sees it; tests hand in one of their own."""
 

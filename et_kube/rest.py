@@ -53,7 +53,8 @@ class Limits:
     """How long a request may take in all, a connection to be made, a watch to be silent.
 
     `page_body` is the size in bytes of a page of a list, `page_values` its number of values: small
-    ones take forty times their size in Python. `body` is the size of an object, of a line with one,
+    ones take forty times their size in Python; a list in one page may be as large as `whole` of
+    these. `body` is the size of an object, of a line with one,
     and of a page with one. An API server takes 3 MiB of one (etcd 1.5), and writes some characters
     ("<", controls) as six: what is larger would keep every list of its kind from its end.
 
@@ -68,6 +69,7 @@ class Limits:
     page: int = 500
     page_body: int = 2**23
     page_values: int = 500_000
+    whole: int = 4
     body: int = 20 * 2**20
 
 
@@ -193,6 +195,7 @@ class Rest:
         ):
             async for line in lines:
                 yield decode_event(line)
+                await asyncio.sleep(0)  # a chunk has hundreds of them: see _take_page
 
     async def get(self, ref: Ref) -> Json:
         """See Api.get."""
@@ -316,17 +319,19 @@ class Rest:
             return kept, meta
 
     async def _read_body(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
-        """All of an answer, unless it is larger than the limit; a list without pages has none."""
+        """All of an answer, unless it is larger than the limit."""
         body = bytearray()
-        is_list, page = request.verb == "list", request.params.get("limit")
-        is_page = is_list and page != "1"
-        longest = self._limits.page_body if is_page else self._limits.body
+        page = request.params.get("limit")
+        is_page = request.verb == "list" and page != "1"
+        pages = 1 if page else self._limits.whole
+        longest = self._limits.page_body * pages if is_page else self._limits.body
         async for chunk in response.content.iter_any():
             body += chunk
-            if len(body) > longest and (page or not is_list):
+            if len(body) > longest:
                 raise TooLarge(f"{describe(request)}: more than {longest} bytes")
-        if is_page and page and count_values(body) > self._limits.page_values:
-            raise TooLarge(f"{describe(request)}: more than {self._limits.page_values} values")
+        most = self._limits.page_values * pages
+        if is_page and count_values(body) > most:
+            raise TooLarge(f"{describe(request)}: more than {most} values")
         return bytes(body)
 
     async def _fetch(self, request: Request) -> bytes:

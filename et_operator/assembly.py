@@ -7,6 +7,8 @@ decided about a job: a sighting goes into the store, and out come the keys of jo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -14,7 +16,7 @@ from importlib.resources.abc import Traversable
 import structlog
 
 from et_contract.frames import PROTOCOL_VERSION
-from et_kube.clock import Clock
+from et_kube.clock import APART, Clock, ComparedClock
 from et_kube.resources import (
     CONFIG_MAPS,
     GROUP,
@@ -114,17 +116,29 @@ async def run(settings: Settings) -> None:
     """Be the operator until SIGTERM or SIGINT."""
     metrics, store = Metrics(), Store(settings.notices)
 
-    def build(api: Rest, clock: Clock) -> Operator:
-        return Operator(settings, api, store, clock=clock, metrics=metrics)
+    def build(api: Rest, clock: ComparedClock) -> Operator:
+        return Operator(
+            settings, api, store, clock=clock, metrics=metrics, find_drift=lambda: clock.apart
+        )
 
     await run_program(settings, metrics, build)
 
 
 class Operator:
-    """All parts of one replica, wired."""
+    """All parts of one replica, wired.
+
+    `find_drift` tells how far the clock is from the API server's.
+    """
 
     def __init__(
-        self, settings: Settings, api: Rest, store: Store, *, clock: Clock, metrics: Metrics
+        self,
+        settings: Settings,
+        api: Rest,
+        store: Store,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        find_drift: Callable[[], timedelta] = timedelta,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -144,6 +158,7 @@ class Operator:
             on_take=lambda cause: metrics.causes.labels(cause).inc(),
         )
         self._lease = build_lease(api, clock, settings)
+        self._is_leading = False
         guarded = api.guarded(self._lease.guard)
         self._recorder = Recorder(
             guarded,
@@ -171,7 +186,9 @@ class Operator:
             shipped=shipped,
             metrics=metrics,
             default_queue=settings.default_queue,
+            find_drift=find_drift,
         )
+        self._find_drift = find_drift
         for resource, selector in WATCHED.items():
             for namespace in settings.namespaces or (None,):
                 if resource.namespaced or namespace is None:
@@ -191,7 +208,16 @@ class Operator:
         """
         troubles = dict(self._watches.find_troubles())
         is_of_use = None not in troubles and set(troubles) < set(self._settings.namespaces)
-        return "" if is_of_use or not troubles else next(iter(troubles.values()))
+        if is_of_use or not troubles:
+            return self._describe_drift()
+        return next(iter(troubles.values()))
+
+    def _describe_drift(self) -> str:
+        drift = self._find_drift()
+        if drift <= APART:
+            return ""
+        apart = f"its clock and the API server's are {drift.total_seconds():.0f} s apart"
+        return f"{apart}: no job or worker is ended, and none deleted, for its time is over"
 
     def measure(self) -> None:
         """Bring the gauges up to date, just before they are read."""
@@ -232,8 +258,9 @@ class Operator:
         )
 
     def _see(self, sighting: Sighting) -> None:
-        cause = name_cause(sighting)
-        for key in self._take_in(sighting):
+        """Who stands by looks at no job, and would keep the name of each that ever was."""
+        cause, keys = name_cause(sighting), self._take_in(sighting)
+        for key in keys if self._is_leading else ():
             self._queue.add(key, cause=cause)
 
     def _take_in(self, sighting: Sighting) -> set[JobKey]:
@@ -269,7 +296,11 @@ class Operator:
         self._watches.list_anew()
         workers = {f"worker {n}": self._reconciler.work for n in range(self._settings.workers)}
         writers = {f"events {n}": self._recorder.run for n in range(WRITERS)}
-        await run_for_ever({**workers, **writers, "sweep": self._sweeper.run})
+        self._is_leading = True
+        try:
+            await run_for_ever({**workers, **writers, "sweep": self._sweeper.run})
+        finally:
+            self._is_leading = False
 
 
 def name_cause(sighting: Sighting) -> str:

@@ -7,12 +7,13 @@ plans from before our own writes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import structlog
 
 from et_kube.api import Api
-from et_kube.clock import Clock
+from et_kube.clock import APART, Clock
 from et_kube.errors import ApiError, NotLeader, OutcomeUnknown, Unreachable
 from et_operator.acting.executing import Executor
 from et_operator.acting.outcomes import Execution, is_in_the_way
@@ -49,6 +50,7 @@ class Reconciler:
         shipped: RuntimeFiles,
         metrics: Metrics,
         default_queue: str = "",
+        find_drift: Callable[[], timedelta] = timedelta,
     ) -> None:
         self._store = store
         ingest = Ingest(store, metrics.note_unreadable)
@@ -59,6 +61,7 @@ class Reconciler:
         self._shipped = shipped
         self._metrics = metrics
         self._default_queue = default_queue
+        self._find_drift = find_drift
         self._turn = asyncio.Lock()
 
     async def work(self) -> None:
@@ -140,8 +143,13 @@ class Reconciler:
         return outcome, again
 
     def _find_complete_since(self, key: JobKey, now: datetime) -> datetime | None:
+        """By a clock that is far from the server's all is as new, as while a watch is cut.
+
+        Then nobody is ended, and nothing deleted, because a time has passed.
+        """
         at = self._clock.monotonic()
-        return self._store.coverage.find_since(key.namespace, now=now, at=at)
+        since = self._store.coverage.find_since(key.namespace, now=now, at=at)
+        return now if since is not None and self._find_drift() > APART else since
 
     async def _close_orphans(
         self, key: JobKey, complete_since: datetime | None
@@ -152,6 +160,9 @@ class Reconciler:
             self._store.answers.forget(key)
         refusals = self._store.answers.find(key).refusals
         result = plan_orphans(scalings, self._clock.now(), complete_since, refusals)
+        if await self._beliefs.is_mistaken(key, result):
+            self._queue.retry(key, cause=STALE)
+            return STALE, None
         return await self._carry_out(key, None, result)
 
     async def _carry_out(

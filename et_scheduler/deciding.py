@@ -19,7 +19,7 @@ from typing import Protocol
 import structlog
 
 from et_kube.backoff import RECONCILING
-from et_kube.clock import Clock
+from et_kube.clock import APART, Clock
 from et_kube.errors import NotLeader
 from et_kube.events import Event
 from et_kube.racing import run_within
@@ -41,11 +41,9 @@ IDLE = timedelta(hours=1)
 """How long to wait where nothing will change by time alone; whatever happens ends it."""
 NOW = timedelta()
 UNLED = timedelta(seconds=1)
-APART = timedelta(minutes=5)
-"""Nothing is decided by a clock that is further from the API server's: by one that is ahead who was
-just asked to go is overdue, and one job after the other is asked for the same room."""
 LOOK = timedelta(seconds=5)
-"""How soon it is looked at again."""
+"""How soon a clock is looked at again that is APART from the API server's: by one that is ahead who
+was just asked to go is overdue, and one job after the other is asked for the same room."""
 UNREADABLE = "Unreadable"
 Plan = Callable[[Snapshot], Awaitable[Decision]]
 """Decides; the event loop goes on meanwhile."""

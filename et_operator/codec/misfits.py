@@ -6,6 +6,7 @@ None of it keeps the job from its start; it is told once, as it starts, and by `
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from et_contract.texts import clean
 from et_kube.resources import Json
@@ -19,13 +20,17 @@ _ANNOTATION_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 (a name, 
 _NEVER_RESTARTED = "pods are never restarted in place: use spec.restartPolicy"
 _MOST = 1024
 """Characters of a sentence."""
+_MOST_TOLD = 16
+"""Sentences of each kind: all are kept with the job, and each field that does nothing is one."""
 
 
 def find_misfits(job: Json, spec: JobSpec) -> tuple[Misfit, ...]:
-    """All of them. `job` is what its author wrote, `spec` what was read of it."""
+    """As many of them as anybody reads. `job` is what its author wrote, `spec` what was read."""
     found = {"SpecWarning": _find_ignored(job), "CommandWarning": _find_contradictions(spec)}
     return tuple(
-        Misfit(kind, clean(sentence, _MOST)) for kind, told in found.items() for sentence in told
+        Misfit(kind, clean(sentence, _MOST))
+        for kind, told in found.items()
+        for sentence in islice(told, _MOST_TOLD)
     )
 
 

@@ -24,33 +24,36 @@ _MARK = "..."
 
 
 def find_reason_limit(workers: int) -> int:
-    """How many bytes each of so many workers has for the reason of its end."""
+    """How many bytes each of so many workers has for the reason of its end; perhaps none.
+
+    Of pods that somebody has given to a job there may be any number.
+    """
     return min(MAX_REASON, MAX_REASONS // max(workers, 1))
 
 
 def cut(text: str, limit: int) -> str:
-    """Text that is at most so many bytes (4 or more) long as JSON, dots where something is missing.
+    """Text that is at most so many bytes long as JSON, dots where something is missing.
 
     Characters are counted as the API server writes them, and with no less than they take anywhere.
     """
     if len(text) <= limit and measure(text) <= limit:
         return text
-    end = limit - len(_MARK)
+    end = max(limit - len(_MARK), 0)
     text = text[:end]
     while measure(text) > end:
         text = text[: len(text) - (measure(text) - end + 11) // 12]
-    return text + _MARK
+    return text + _MARK[: max(limit, 0)]
 
 
 def keep_end(text: str, limit: int) -> str:
     """A text cut at its beginning: what a program wrote last says why it ended."""
     if len(text) <= limit and measure(text) <= limit:
         return text
-    most = limit - len(_MARK)
-    text = text[-most:]
+    most = max(limit - len(_MARK), 0)
+    text = text[max(len(text) - most, 0) :]
     while measure(text) > most:
         text = text[(measure(text) - most + 11) // 12 :]
-    return _MARK + text
+    return _MARK[: max(limit, 0)] + text
 
 
 def measure(text: str) -> int:

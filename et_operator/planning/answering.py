@@ -7,12 +7,12 @@ only actions are about the scalings themselves, of which each that is refused wa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_kube.events import Event
-from et_kube.resources import Ref
+from et_kube.resources import TRAINING_JOBS, Ref, is_name
 from et_operator.model.actions import AcceptScaling, Action, AnswerScaling, Delete, Subject
 from et_operator.model.conditions import Condition, find_condition
 from et_operator.model.phases import ScalingPhase
@@ -54,7 +54,7 @@ def answer_scalings(draft: Draft) -> list[Action]:
 
 
 def plan_orphans(
-    scalings: Iterable[Scaling],
+    scalings: Collection[Scaling],
     now: datetime,
     complete_since: datetime | None,
     refusals: Mapping[Subject, Refusal],
@@ -78,7 +78,10 @@ def plan_orphans(
         waits += [] if plan.requeue_after is None else [plan.requeue_after]
         if len(actions) >= MOST_ANSWERS:
             break
-    return Plan(None, tuple(actions), tuple(events), min(waits, default=None))
+    named = {Ref(TRAINING_JOBS, s.namespace, s.job_name) for s in scalings if is_name(s.job_name)}
+    # one that was made since may not have been seen yet: its scaling would have failed for good
+    premises = tuple(named) if events else ()
+    return Plan(None, tuple(actions), tuple(events), min(waits, default=None), premises)
 
 
 def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None) -> Plan:

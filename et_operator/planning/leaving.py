@@ -190,7 +190,7 @@ def doubt_time(draft: Draft) -> bool:
 
 
 def describe_held_drains(standing: Standing) -> str:
-    """The drains whose time is long over while a watch is cut; "" where there are none."""
+    """The drains whose time is over while a watch is cut, or a clock wrong; "" for none."""
     seen = standing.view.snapshot.complete_since
     is_cut = seen is not None and seen >= standing.now  # see state/coverage.py
     if not is_cut:
@@ -207,8 +207,9 @@ def describe_held_drains(standing: Standing) -> str:
         return ""
     return (
         f"{name_some(held)}: drainTimeoutSeconds are over, but nothing is heard of pods, config "
-        "maps or jobs at the moment, so that they may have left: no worker is ended by force "
-        "before the watch goes on; the operator's log says what keeps it"
+        "maps or jobs at the moment, so that they may have left, or the operator's clock is far "
+        "from the API server's: no worker is ended by force before that is over; the operator's "
+        "log, or its readiness, says what it is"
     )
 
 

@@ -34,12 +34,14 @@ class Rig:
         self.log = CallLog()
         self.store = Store()
         self.metrics = Metrics()
+        self.drift = timedelta()
         self.operator = Operator(
             Settings(broker_image="broker:1", namespaces=namespaces, workers=2),
             GuardedApi(self.cluster, self.log),  # type: ignore[arg-type]
             self.store,
             clock=self.clock,
             metrics=self.metrics,
+            find_drift=lambda: self.drift,
         )
 
     def refuse(self, is_it: Callable[[Call], bool], error: Exception) -> None:
@@ -77,6 +79,42 @@ async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
         assert rig.count_pods("team") == 3
         assert rig.operator.describe_trouble() == ""  # or no rollout would come to its end
         assert rig.count_unseen() == 1
+
+
+async def test_who_has_a_clock_far_from_the_servers_is_not_ready_and_goes_on() -> None:
+    rig = Rig()
+    rig.drift = timedelta(minutes=6)
+    rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count_pods("team") == 3
+        assert "360 s apart" in rig.operator.describe_trouble()
+        rig.drift = timedelta(minutes=4)
+        assert rig.operator.describe_trouble() == ""
+
+
+async def test_who_stands_by_keeps_no_name_of_a_job_that_has_gone_and_leads_with_all() -> None:
+    rig = Rig()
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 15}
+    rig.cluster.create(LEASES, "et-operator", {"metadata": {"name": "et-operator"}, "spec": spec})
+    async with rig.running():
+        await rig.advance(2)
+        for number in range(20):
+            job = rig.cluster.create(TRAINING_JOBS, "team", make_job(f"short-{number}"))
+            await rig.advance(1)
+            if number < 19:
+                name = f"short-{number}"
+                rig.cluster.delete(Ref(TRAINING_JOBS, "team", name), uid=job["metadata"]["uid"])
+            rig.operator.measure()
+            depth = rig.metrics.registry.get_sample_value("et_operator_workqueue_depth")
+            assert not depth
+            held = rig.cluster.get(Ref(LEASES, "et-operator", "et-operator"))
+            if number < 19:
+                renewed = {"spec": {"leaseTransitions": number}}
+                rig.cluster.patch(Ref(LEASES, "et-operator", "et-operator"), renewed)
+        assert held["spec"]["holderIdentity"] == "other"
+        await rig.advance(40)
+        assert rig.count_pods("team") == 3
 
 
 async def test_jobs_in_trouble_are_counted_by_it_and_no_word_of_others_makes_a_row() -> None:

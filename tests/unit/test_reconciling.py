@@ -66,6 +66,7 @@ from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
 from et_process.workqueue import WorkQueue
 from fakes.clients import Call, FakeApi, Fault, Moment
+from fakes.clock import WrongClock
 from tests.makers import make_job, make_scale_out
 from tests.unit.rigs import StoreRig
 
@@ -1518,6 +1519,37 @@ def test_the_shortest_of_waits_may_be_none_at_all() -> None:
     assert find_shortest(None, None) is None
 
 
+# ------------------------------------------------------------------ clocks
+@pytest.mark.parametrize("days", [1, -1])
+async def test_by_a_clock_far_from_the_servers_nobody_is_ended_for_a_time_that_is_over(
+    days: int,
+) -> None:
+    """Another leader's machine: each job with a deadline would be given up a minute later."""
+    rig = await begin(activeDeadlineSeconds=3600)
+    clock = WrongClock(rig.clock)
+    clock.off = timedelta(days=days)
+    drift = abs(clock.off)
+    rig.reconciler = Reconciler(
+        store=rig.store,
+        api=rig.api,
+        executor=Executor(rig.api, rig, requests_at_once=4, now=rig.clock.monotonic),
+        queue=rig.queue,
+        clock=clock,
+        shipped=SHIPPED,
+        metrics=rig.metrics,
+        find_drift=lambda: drift,
+    )
+    for _ in range(5):
+        await rig.pass_over()
+        rig.look()
+        await rig.clock.advance(timedelta(minutes=2))
+    assert not rig.condition("Failed")
+    drift = timedelta()
+    if days > 0:
+        await rig.pass_over(2)
+        assert rig.condition("Failed")["reason"] == "DeadlineExceeded"
+
+
 # ------------------------------------------------------------------ orphans
 async def test_scalings_of_no_job_are_told_so_after_their_grace() -> None:
     rig = ReconcilerRig()
@@ -1531,6 +1563,19 @@ async def test_scalings_of_no_job_are_told_so_after_their_grace() -> None:
         status = rig.cluster.get(Ref(SCALE_OUTS, "team", name))["status"]
         assert status["conditions"][-1]["reason"] == "JobNotFound"
         assert "team/train" in status["conditions"][-1]["message"]
+
+
+async def test_a_scaling_of_a_job_that_no_watch_has_told_of_yet_does_not_fail() -> None:
+    """A connection that is dead is noticed a minute later."""
+    rig = ReconcilerRig()
+    rig.create(SCALE_OUTS, make_scale_out("one"))
+    rig.look()
+    rig.create(TRAINING_JOBS, make_job())
+    await rig.clock.advance(timedelta(seconds=31))
+    assert await rig.pass_over() == (STALE, None)
+    await rig.pass_over(5)
+    assert rig.cluster.get(Ref(SCALE_OUTS, "team", "one"))["status"]["phase"] == "Scaling"
+    assert rig.status()["epoch"] == 1
 
 
 async def test_a_scaling_of_no_job_that_may_not_be_written_to_is_tried_ever_more_slowly() -> None:

@@ -172,6 +172,14 @@ def test_what_is_ignored_is_named():
     assert "ssh-secret is ignored" in secret
 
 
+def test_of_what_is_ignored_some_is_named():
+    manifest = make_job()
+    template = pod(manifest["spec"], "worker")
+    more = [{"name": f"c{number}", "restartPolicy": "Always"} for number in range(60)]
+    template["containers"] = [*template["containers"], *more]
+    assert len(decode_job(manifest).warnings) == 16
+
+
 def test_what_would_start_containers_anew_is_ignored_and_named():
     manifest = make_job()
     template = pod(manifest["spec"], "worker")

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -29,6 +29,7 @@ from et_kube.errors import (
     Truncated,
     Unauthorized,
     Unreachable,
+    Unreadable,
 )
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, ROLES, TRAINING_JOBS, Json, Ref
 from et_kube.rest import Limits, Rest, read_lines
@@ -134,6 +135,27 @@ async def test_between_two_objects_of_a_page_all_others_have_their_turn_but_othe
     assert len({name[0] for name, _ in seen[:5]}) == 1
 
 
+async def test_between_two_events_all_others_have_their_turn():
+    turns = 0
+    lines = b"".join(make_line("ADDED", make_pod(f"w-{number}", number)) for number in range(1, 99))
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=lines)
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with rest(answer) as api, asyncio.TaskGroup() as group:
+        others = group.create_task(take_turns())
+        async with aclosing(api.watch(PODS, "a", resource_version="0", timeout=MINUTE)) as stream:
+            seen = [turns async for _ in stream]
+        others.cancel()
+    assert len(set(seen)) == len(seen) == 98
+
+
 async def test_a_list_whose_next_page_expired_is_taken_in_one_page():
     async def answer(request: web.Request) -> web.Response:
         if "continue" in request.query:
@@ -145,6 +167,22 @@ async def test_a_list_whose_next_page_expired_is_taken_in_one_page():
 
     async with rest(answer) as api:
         assert len((await api.list(PODS, None)).items) == 1
+
+
+async def test_one_page_of_all_is_no_larger_than_a_few():
+    """Of objects that anybody may have made without number it would be all of them at once."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if "continue" in request.query:
+            return web.json_response({"reason": "Expired"}, status=410)
+        meta = {"resourceVersion": "9", "continue": "c" if "limit" in request.query else ""}
+        items = [make_pod(f"w-{number}", 1) for number in range(1 if meta["continue"] else 100)]
+        return web.json_response({"metadata": meta, "items": items})
+
+    for size, is_read in ((4000, True), (1000, False)):
+        async with rest(answer, limits=Limits(page_body=size)) as api:
+            with nullcontext() if is_read else pytest.raises(Unreadable):
+                await api.list(PODS, None)
 
 
 @pytest.mark.parametrize(

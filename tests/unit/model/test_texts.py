@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -37,9 +38,21 @@ def test_the_end_of_a_text_is_kept_in_so_many_bytes(text: str, limit: int) -> No
         assert measure(short) > limit - 24
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("shorten", [cut, keep_end])
+@given(TEXTS, st.integers(-2, 3))
+def test_where_there_is_no_room_nothing_is_left(
+    shorten: Callable[[str, int], str], text: str, limit: int
+) -> None:
+    short = shorten(text, limit)
+    assert short in {text, "..."[: max(limit, 0)]}
+    assert measure(short) <= max(limit, 0)
+
+
 def test_the_more_workers_the_shorter_the_reasons() -> None:
     assert find_reason_limit(0) == find_reason_limit(8) == 256
     assert find_reason_limit(1024) == 24
+    assert find_reason_limit(10**6) == 0
 
 
 @pytest.mark.long

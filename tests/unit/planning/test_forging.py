@@ -12,7 +12,9 @@ from et_contract.documents import Report, ScriptResult, SessionExit, encode_repo
 from et_contract.names import build_report_key
 from et_operator.codec.children import decode_job_report
 from et_operator.model.statuses import ScalingKind, WorkerState
+from et_operator.model.texts import MAX_REASONS
 from et_operator.planning.exhausting import MOST
+from et_operator.planning.planner import plan
 from tests.planning_makers import ModelWorld, make_job, make_scaling
 
 NAMES = [f"job-worker-{index}" for index in range(4)]
@@ -174,3 +176,17 @@ def test_a_pod_in_the_place_of_a_launcher_yet_to_come_keeps_no_job_without_one(
     assert (world.status.epoch, world.status.launcher_uid) == (2, launcher.uid)
     assert launcher.is_container_running
     assert not world.pods[name].is_deleting
+
+
+@pytest.mark.timeout(60)
+def test_a_pass_comes_to_its_end_however_many_pods_somebody_has_given_to_the_job() -> None:
+    """For the reason of each one's end less room is left than the dots of one that is cut take."""
+    world = ModelWorld(make_job(2))
+    world.start()
+    own = world.pods["job-worker-0"]
+    for number in range(MAX_REASONS // len("...") + 1):
+        forged = replace(own, name=f"other-worker-{number}", uid=f"forged-{number}", index=number)
+        world.pods[forged.name] = forged
+    world.pods[own.name] = replace(own, phase="Failed")
+
+    plan(world.snapshot(), world.now)
