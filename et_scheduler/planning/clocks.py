@@ -16,6 +16,7 @@ from et_scheduler.planning.standings import Standing
 
 _WAITED_FROM = (
     "since",
+    "reserved_since",
     "unfit_since",
     "coming_since",
     "bound_at",

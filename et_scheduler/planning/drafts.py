@@ -151,12 +151,11 @@ class Draft:
         Who is on one of them may stay there for good, and all who come would wait with it beside
         idle nodes. So they are its own for an hour, and then open for as long, in turns of which
         each is twice as long as the one before: what ends within one of them has ended, and nobody
-        waits for longer than for one.
+        waits for longer than for one. Where it has none for a while they go on.
         """
-        since, rules = standing.admission.unfit_since, self.rules
-        if since is None:
+        begun, turn = standing.admission.reserved_since, self.rules.held_first
+        if begun is None or self.now < begun:
             return False
-        begun, turn = since + rules.reserve_after, rules.held_first
         for _ in range(MOST_HELD):
             if self.now < begun + 2 * turn:
                 break

@@ -82,6 +82,7 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
             queue=draft.get_queue(standing),
             workers=0,
             queued_at=draft.now,
+            reserved_since=None,
             unfit_since=None,
             coming_since=None,
             reserved=(),

@@ -75,6 +75,8 @@ def _record_holds(draft: Draft) -> None:
         names = tuple(sorted(draft.room.nodes[place].name for place in places))
         if names != standing.admission.reserved:
             draft.change(standing, Step.RESERVE if names else Step.TELL, reserved=names)
+        if names and standing.admission.reserved_since is None:
+            draft.change(standing, Step.RESERVE, reserved_since=draft.now)
 
 
 def _open_nodes(draft: Draft) -> None:

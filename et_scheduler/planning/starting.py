@@ -35,21 +35,26 @@ from et_scheduler.planning.turns import Turns
 
 def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     """Try everybody in line once. Who does not start is told why."""
-    failures, turns = Failures(draft), _count_turns(draft, lines)
+    failures, turns, seen = Failures(draft), _count_turns(draft, lines), _list_seen(draft)
     for standing in walk(draft, {queue: list(line) for queue, line in lines.items()}):
         gang = get_gang(standing)
         obstacle = find_obstacle(draft, standing, gang)
         if obstacle is not None:
             end_hold(draft, standing)
             draft.explain(standing, *obstacle)
-        elif failures.is_hopeless(standing, gang):
+            continue
+        if failures.is_hopeless(standing, gang):
             note_unfit(draft, standing, gang)
-        elif not try_start(draft, standing, gang, turns):
-            if turns.has(standing.job.uid):
-                failures.note(standing, gang)
-            if may_ask_for_nodes(draft, standing):
-                admit(draft, standing, gang, Seats())
-                del draft.explanations[standing.job.uid]
+        elif try_start(draft, standing, gang, turns):
+            if standing.is_fresh:
+                seen.add(_name_line(draft, standing))
+            continue
+        elif turns.has(standing.job.uid):
+            failures.note(standing, gang)
+        if draft.is_autoscaled(standing) and _name_line(draft, standing) not in seen:
+            admit(draft, standing, gang, Seats())
+            del draft.explanations[standing.job.uid]
+            seen.add(_name_line(draft, standing))
 
 
 def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> Turns:
@@ -59,19 +64,19 @@ def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> Turns
     return Turns(draft, ((job.namespace, job.uid) for _, job in asking))
 
 
-def may_ask_for_nodes(draft: Draft, standing: Standing) -> bool:
-    """An autoscaler sees pods alone: one job of a namespace has some that fit nowhere, at a time.
+def _list_seen(draft: Draft) -> set[tuple[str, str]]:
+    """The queues and namespaces of which an autoscaler sees pods that have no nodes.
 
-    Not one of the queue: whoever has many for which no node will ever come, or ends the pods of one
-    before its time is over, would keep all others from theirs.
+    It sees pods alone, and so one job has some that fit nowhere, at a time: of each namespace, not
+    of the queue. Whoever has many for which no node will ever come, or ends the pods of one before
+    its time is over, would keep all others from theirs.
     """
-    queue, namespace = draft.get_queue(standing), standing.job.namespace
-    return draft.queues[queue].is_autoscaled and not any(
-        one.admission.bound_at is None
-        and one.job.namespace == namespace
-        and draft.get_queue(one) == queue
-        for one in draft.list_admitted()
-    )
+    unbound = (one for one in draft.list_admitted() if one.admission.bound_at is None)
+    return {_name_line(draft, one) for one in unbound}
+
+
+def _name_line(draft: Draft, standing: Standing) -> tuple[str, str]:
+    return draft.get_queue(standing), standing.job.namespace
 
 
 def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> bool:
@@ -166,7 +171,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         reason, text = Reason.RAISED, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
         fields |= {"short_since": draft.now, "grown_from": standing.size}
-        fields |= {"unfit_since": None, "coming_since": None}
+        fields |= {"reserved_since": None, "unfit_since": None, "coming_since": None}
         draft.change(standing, Step.TAKE, **fields)
         return
     draft.change(
@@ -183,6 +188,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         reason=Reason.STARTED,
         message=f"{workers} workers",
         since=draft.now,
+        reserved_since=None,
         unfit_since=None,
         coming_since=None,
         bound_at=None,

@@ -36,6 +36,7 @@ def hold(job: Job, *nodes: str, since: int = NOW - 2 * MINUTE) -> Job:
     """It has fitted nowhere since then, and holds these nodes."""
     told = Admission(0, AdmissionState.WAITING, job.queue, queued_at=since, since=since)
     told = replace(told, unfit_since=since, reason=Reason.NO_ROOM, reserved=nodes)
+    told = replace(told, reserved_since=since + MINUTE if nodes else None)
     return replace(job, created=since, admission=told)
 
 
@@ -185,6 +186,27 @@ def test_nodes_are_held_in_turns(minutes: int, queue: str, *, is_open: bool) -> 
     assert not later.changes
     assert later.wake_at is not None
     assert later.wake_at <= NOW + 96 * HOUR, "it is looked at again when they are open"
+
+
+def test_an_hour_is_its_own_from_when_it_holds_them_first() -> None:
+    gang = hold(make_job("gang", 4, 4, 8), since=NOW - 48 * HOUR)
+    jobs = [gang, run_on(make_job("stays", 1, 1), "node-00")]
+    jobs = apply(jobs, decide(Cluster(make_nodes(4)), QUEUES, jobs, NOW))
+    for passed, is_open in ((1, False), (59 * MINUTE, False), (61 * MINUTE, True)):
+        small = make_job("small", 1, 1, created=NOW)
+        decision = decide(Cluster(make_nodes(4)), QUEUES, [*jobs, small], NOW + passed)
+        told = {change.uid: change.admission for change in decision.changes}
+        assert (told["small"].state is AdmissionState.ADMITTED) == is_open
+
+
+@pytest.mark.parametrize(("minutes", "is_open"), [(-1, False), (30, False), (90, True)])
+def test_the_turns_go_on_where_others_were_asked_for_it(minutes: int, *, is_open: bool) -> None:
+    gang = hold(make_job("gang", 4, 4, 8), *NAMES, since=NOW - (minutes + 1) * MINUTE)
+    assert gang.admission is not None
+    gang = replace(gang, admission=replace(gang.admission, unfit_since=NOW))
+    jobs = [gang, run_on(make_job("stays", 1, 1), "node-00"), make_job("small", 1, 1)]
+    after = decide_on(make_nodes(4), jobs)
+    assert (after["small"].state is AdmissionState.ADMITTED) == is_open
 
 
 def test_whoever_holds_nodes_others_wait_for_no_longer_than_a_turn() -> None:

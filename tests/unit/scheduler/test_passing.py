@@ -806,10 +806,13 @@ def test_room_that_is_given_back_is_nobody_elses() -> None:
 # ---------------------------------------------------------------- nodes to come
 
 
-def test_of_each_namespace_one_job_at_a_time_lets_an_autoscaler_see_its_pods() -> None:
+@pytest.mark.parametrize(("least", "cpu"), [(4, 8), (1, 1000)])  # other pods, and the same
+def test_of_each_namespace_one_job_at_a_time_lets_an_autoscaler_see_its_pods(
+    least: int, cpu: int
+) -> None:
     """Whoever has many for which no node will ever come keeps nobody else from theirs."""
     many = [make_job(f"a-{i}", 1, cpu=1000, namespace="many", created=NOW + i) for i in range(3)]
-    jobs = [*many, make_job("b", 4, cpu=8, namespace="few", created=NOW + 5)]
+    jobs = [*many, make_job("b", least, cpu=cpu, namespace="few", created=NOW + 5)]
     told = decide_on(TWO, jobs, AUTOSCALED)
     started = {uid for uid, one in told.items() if one.state is AdmissionState.ADMITTED}
     assert started == {"a-0", "b"}
