@@ -130,7 +130,7 @@ def encode_json(
 
 
 def build_rejection(reason: str, *, is_fenced: bool = False) -> bytes:
-    """A REJECT; `is_fenced`: another launcher is obeyed, so that asking again is of no use."""
+    """A REJECT; `is_fenced`: for good, so that asking again is of no use."""
     return encode_json(REJECT, {"reason": reason, **({"fenced": True} if is_fenced else {})})
 
 

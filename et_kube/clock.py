@@ -17,7 +17,6 @@ BOOTTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 CLOSE = timedelta(seconds=2)
 """Clocks agree that are no further apart: answers tell whole seconds, and take a while."""
 
-
 APART = timedelta(minutes=5)
 """Who decides by a clock that is further from the API server's may end what has its time still."""
 
@@ -84,13 +83,47 @@ class ComparedClock(SystemClock):
         self._heard: tuple[datetime, float] | None = None
 
     @property
-    def apart(self) -> timedelta:
-        """How far, without a sign; nothing until the server has been heard."""
+    def ahead(self) -> timedelta:
+        """How much later it is for the server; nothing until it has been heard."""
         if self._heard is None:
             return timedelta()
         moment, at = self._heard
-        return abs(moment - self.now() + timedelta(seconds=self.monotonic() - at))
+        return moment - self.now() + timedelta(seconds=self.monotonic() - at)
+
+    @property
+    def apart(self) -> timedelta:
+        """How far, without a sign."""
+        return abs(self.ahead)
 
     def hear(self, moment: datetime) -> None:
         """The server has just said, in whole seconds, that it is this moment."""
         self._heard = moment, self.monotonic()
+
+
+class LaterClock:
+    """Of the machine's clock and the API server's the one that is ahead, where they are APART.
+
+    For who records since when something is so, and decides later how long that has been: a moment
+    that lies ahead is seen to be wrong once the clocks agree, one that lies behind is long over.
+    """
+
+    def __init__(self, clock: ComparedClock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        """UTC."""
+        own, ahead = self._clock.now(), self._clock.ahead
+        if ahead <= APART:
+            return own
+        try:
+            return own + ahead
+        except OverflowError:  # a server may say anything
+            return own
+
+    def monotonic(self) -> float:
+        """See Clock."""
+        return self._clock.monotonic()
+
+    async def sleep(self, duration: timedelta) -> None:
+        """See Clock."""
+        await self._clock.sleep(duration)

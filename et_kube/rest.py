@@ -41,6 +41,9 @@ WRITING: Mapping[str, str] = {"fieldManager": "et-operator"}
 MAX_BODY = 3 * 2**20
 """Bytes that an API server reads of a body (k8s.io/apiserver, server/config.go)."""
 
+MOST_LISTS = 4
+"""So many times a list is begun that takes longer than its tokens live."""
+
 Guard = Callable[[], None]
 """Called last before a write is sent; raises NotLeader where it must not be."""
 
@@ -54,9 +57,9 @@ class Limits:
 
     `page_body` is the size in bytes of a page of a list, `page_values` its number of values: small
     ones take forty times their size in Python; a list in one page may be as large as `whole` of
-    these. `body` is the size of an object, of a line with one,
-    and of a page with one. An API server takes 3 MiB of one (etcd 1.5), and writes some characters
-    ("<", controls) as six: what is larger would keep every list of its kind from its end.
+    these. `body` is the size of an object, of a line with one, and of a page with one. An API
+    server takes 3 MiB of one (etcd 1.5), and writes some characters ("<", controls) as six: what is
+    larger would keep every list of its kind from its end.
 
     The server sends a bookmark each minute, so a watch that is silent for longer is dead.
     Connecting is short because the guard was asked before it.
@@ -90,6 +93,23 @@ class Request:
     def is_write(self) -> bool:
         """Whether it changes anything."""
         return self.method != "GET"
+
+
+class _Once:
+    """What is kept of each object: looked at once for each of its versions."""
+
+    def __init__(self, keep: Callable[[Json], Any]) -> None:
+        self._keep = keep
+        self._known: dict[tuple[Any, Any], Any] = {}
+
+    def __call__(self, obj: Json) -> Any:
+        meta = obj.get("metadata") or {}
+        version = (meta.get("uid"), meta.get("resourceVersion"))
+        if None in version:
+            return self._keep(obj)
+        if version not in self._known:
+            self._known[version] = self._keep(obj)
+        return self._known[version]
 
 
 @dataclass(slots=True)
@@ -161,11 +181,15 @@ class Rest:
             "resourceVersion": resource_version or "",
         }
         place = (resource, namespace, params)
-        try:
-            return await self._list_pages(*place, page=self._limits.page, keep=keep)
-        except Expired:
+        look = None if keep is None else _Once(keep)
+        for _ in range(MOST_LISTS):
+            with suppress(Expired):
+                return await self._list_pages(*place, page=self._limits.page, keep=look)
             # The token for the next page lives for minutes only; one page has no next.
-            return await self._list_pages(*place, page=0, keep=keep)
+            with suppress(TooLarge):
+                return await self._list_pages(*place, page=0, keep=look)
+            # Where looking at them took so long, they are known now, and it goes faster.
+        raise TooLarge(f"list {resource.plural}: too large for one page, and the next ones expire")
 
     async def watch(
         self,

@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 import structlog
 
 from et_contract.frames import PROTOCOL_VERSION
-from et_kube.clock import APART, Clock, ComparedClock
+from et_kube.clock import APART, Clock, ComparedClock, LaterClock
 from et_kube.resources import (
     CONFIG_MAPS,
     GROUP,
@@ -117,8 +117,9 @@ async def run(settings: Settings) -> None:
     metrics, store = Metrics(), Store(settings.notices)
 
     def build(api: Rest, clock: ComparedClock) -> Operator:
+        later = LaterClock(clock)
         return Operator(
-            settings, api, store, clock=clock, metrics=metrics, find_drift=lambda: clock.apart
+            settings, api, store, clock=later, metrics=metrics, find_drift=lambda: clock.apart
         )
 
     await run_program(settings, metrics, build)

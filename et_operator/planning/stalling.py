@@ -18,6 +18,7 @@ from et_operator.model.specs import AttachMode, JobSpec, StallPolicy
 from et_operator.planning.drafts import Draft
 from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict
+from et_operator.planning.leaving import doubt_time
 from et_operator.planning.restarting import respond_to_failure
 from et_operator.planning.views import View
 
@@ -72,7 +73,8 @@ def check_stall(draft: Draft) -> None:
         return
     if draft.status.is_suspended or shown is None or shown.status != "True":
         return
-    if draft.wait_until((shown.last_transition_time or draft.now) + STALL_PATIENCE):
+    since = shown.last_transition_time or draft.now
+    if draft.wait_until(since + STALL_PATIENCE) or doubt_time(draft):
         return
     if policy is StallPolicy.FAIL:
         draft.rest_on(CONFIG_MAPS, build_report_name(draft.view.job.key.name))

@@ -49,10 +49,11 @@ class Admission:
 
     `workers` is what an admitted job may have now. `leaving` are the names that go first, asked
     `leaving_since`.
-    `reserved` are nodes that a waiting job holds, for the first time `reserved_since`. `queued_at` is its place in line, `since` that of
-    `state`; `bound_at` says that its least size was bound in this admission. `grown_from` is what
-    it had before it was to have more, until that has come. It lacks room since `unfit_since`, and
-    is told since `coming_since` that room comes; where others were asked for it, both are then.
+    `reserved` are nodes that a waiting job holds, for the first time `reserved_since`.
+    `queued_at` is its place in line, `since` that of `state`; `bound_at` says that its least size
+    was bound in this admission. `grown_from` is what it had before it was to have more, until that
+    has come. It lacks room since `unfit_since`, and is told since `coming_since` that room comes;
+    where others were asked for it, both are then.
     """
 
     number: int = 0

@@ -204,7 +204,7 @@ class HostList:
         return spent
 
     def refuse(self, uid: str) -> None:
-        """The agent of `uid` obeys another launcher for good: its host is never listed."""
+        """The agent of `uid` refuses this launcher for good: its host is never listed."""
         if self._is_listable(uid):
             self.remove(uid)
             self.unlisted |= {uid}

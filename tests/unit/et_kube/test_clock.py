@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from et_kube.clock import CLOSE, ComparedClock, ServerClock, SystemClock
+from et_kube.clock import CLOSE, ComparedClock, LaterClock, ServerClock, SystemClock
 
 
 @pytest.mark.parametrize("minutes", [-1000, -15, 2, 100_000])
@@ -61,3 +61,21 @@ def test_whatever_a_server_says_of_its_time_is_a_time_apart():
     clock.hear(last)
     clock.passed = 3600.0
     assert clock.apart > timedelta(days=365 * 7000)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "later"), [(-100, 0), (-4, 0), (0, 0), (4, 0), (15, 15), (2000, 2000)]
+)
+def test_nothing_is_recorded_as_older_than_it_is_by_either_clock(minutes: int, later: int):
+    """A deadline would be over as soon as the clocks agree again."""
+    clock, own = ComparedClock(), SystemClock()
+    clock.hear(own.now() + timedelta(minutes=minutes))
+    assert abs(LaterClock(clock).now() - own.now() - timedelta(minutes=later)) < CLOSE
+
+
+def test_a_server_that_says_what_is_no_time_is_not_believed():
+    clock, own = ComparedClock(), SystemClock()
+    clock.hear(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - timedelta(seconds=1))
+    assert LaterClock(clock).now().year == 9999
+    clock.monotonic = lambda: own.monotonic() + 3600.0  # type: ignore[method-assign]
+    assert abs(LaterClock(clock).now() - own.now()) < CLOSE

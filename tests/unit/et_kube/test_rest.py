@@ -185,6 +185,31 @@ async def test_one_page_of_all_is_no_larger_than_a_few():
                 await api.list(PODS, None)
 
 
+async def test_a_list_that_takes_longer_than_its_tokens_live_comes_to_its_end():
+    """Where looking at its objects is what takes so long: each is looked at once."""
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        query = request.query
+        begin, token = int(query.get("continue") or 0), query.get("continue")
+        if token and len(seen) - looked[0] > 5:
+            looked[0] = len(seen)
+            return web.json_response({"reason": "Expired"}, status=410)
+        end = min(begin + int(query.get("limit") or 20), 20)
+        meta = {"resourceVersion": "9", "continue": "" if end == 20 else str(end)}
+        items = [make_pod(f"w-{number}", 1) for number in range(begin, end)]
+        for item in items:
+            item["metadata"]["uid"] = item["metadata"]["name"]
+        return web.json_response({"metadata": meta, "items": items})
+
+    looked = [0]
+    limits = Limits(page=2, page_body=500, whole=1)
+    async with rest(answer, limits=limits) as api:
+        listing = await api.list(PODS, None, keep=lambda pod: seen.append(pod["metadata"]["name"]))
+    assert len(listing.items) == 20
+    assert sorted(seen) == sorted({f"w-{number}" for number in range(20)})
+
+
 @pytest.mark.parametrize(
     ("ref", "path"),
     [
