@@ -183,8 +183,8 @@ LONG = [*PYTEST, "-n", "2", "-m", "long and not cluster"]
 IN_MEMORY = ("tests/unit/planning", "tests/unit/scheduler")
 """What is tested there has no clock but its own: it may be made to wait as long as one likes."""
 BY_THE_CLOCK = [f"--ignore={path}" for path in IN_MEMORY]
-SIMULATE = os.environ.get("SIMULATE", "quarter")
-CLUSTERS = 2000 if SIMULATE == "all" else 300
+SIMULATE = os.environ.get("SIMULATE", "eighth")
+CLUSTERS = 2000 if SIMULATE == "all" else 200
 SIMULATION = [
     *("nice", "-n", "19", "env", f"SIMULATE={SIMULATE}", f"CLUSTERS={CLUSTERS}"),
     *(*PYTEST, "-n", "2"),

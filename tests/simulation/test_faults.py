@@ -1,7 +1,7 @@
 """One thing goes wrong with one write, whichever: the life ends as it does without that.
 
 Each fault is a run of its own. `make check` tries a few, chosen once and for all, `make
-test` a quarter of them; SIMULATE=all tries every answer at every write of every life.
+test` an eighth of them; SIMULATE=all tries every answer at every write of every life.
 """
 
 from __future__ import annotations
