@@ -68,9 +68,9 @@ class Budget:
     def __init__(self, pieces: int) -> None:
         self._left = pieces
 
-    def take(self, pieces: int = 1) -> bool:
-        """Whether there was so much left; now it is less by that."""
-        self._left -= pieces
+    def take(self) -> bool:
+        """Whether there was one left; now it is one less."""
+        self._left -= 1
         return self._left >= 0
 
 

@@ -96,7 +96,10 @@ class Request:
 
 
 class _Once:
-    """What is kept of each object: looked at once for each of its versions."""
+    """What is kept of each object: looked at once for each of its versions.
+
+    Of what nothing is kept, as of all that is no job's, nothing is remembered either.
+    """
 
     def __init__(self, keep: Callable[[Json], Any]) -> None:
         self._keep = keep
@@ -105,11 +108,12 @@ class _Once:
     def __call__(self, obj: Json) -> Any:
         meta = obj.get("metadata") or {}
         version = (meta.get("uid"), meta.get("resourceVersion"))
-        if None in version:
-            return self._keep(obj)
-        if version not in self._known:
-            self._known[version] = self._keep(obj)
-        return self._known[version]
+        known = self._known.get(version)
+        if known is None:
+            known = self._keep(obj)
+            if known is not None and None not in version:
+                self._known[version] = known
+        return known
 
 
 @dataclass(slots=True)

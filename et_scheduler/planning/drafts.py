@@ -34,11 +34,16 @@ from et_scheduler.planning.standings import Standing
 
 _KIND = attrgetter("shape", "is_launcher")
 MOST_SPARED = 5
-"""So often the hour doubles in which no whole jobs go for one that did not stand."""
+"""So often the hour doubles in which nobody gives for one that did not stand, or not grow."""
 ALLOWED = 5
 """So often one may fail to stand in a row before nobody leaves for it any more, for hours."""
 MOST_HELD = 5
 """So often the turns double in which nodes are held, and open."""
+
+
+def count_hours(attempts: int, allowed: int = 1) -> int:
+    """For how long nobody gives for one that has failed so often in a row; 0 while it may."""
+    return 1 << min(attempts - allowed - 1, MOST_SPARED) if attempts > allowed else 0
 
 
 class Draft:
@@ -140,10 +145,9 @@ class Draft:
         them, and is over: an hour later one goes again, then twice as long after that. 0: they go.
         """
         admission, rules = standing.admission, self.rules
-        if not standing.is_waiting or admission.attempts <= allowed:
-            return 0
-        times = 1 << min(admission.attempts - allowed - 1, MOST_SPARED)
-        return 0 if self.has_passed(admission.since, times * rules.evicted_again) else times
+        hours = count_hours(admission.attempts, allowed) if standing.is_waiting else 0
+        is_over = not hours or self.has_passed(admission.since, hours * rules.evicted_again)
+        return 0 if is_over else hours
 
     def is_open(self, standing: Standing) -> bool:
         """Whether others may start for now on the nodes that it holds.

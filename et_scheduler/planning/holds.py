@@ -85,25 +85,21 @@ class Holds:
 
         Those that are held for somebody of strictly lower priority are his no more.
         """
-        mine = self._rank(standing)
-        return {
-            place
-            for hold in self.by_uid.values()
-            if hold.standing is not standing and self._rank(hold.standing) >= mine
-            for place in hold.places
-        }
+        return {place for hold in self._select_above(standing) for place in hold.places}
 
     def _list_barred(self, standing: Standing) -> set[int]:
         """Such nodes without those on which others may start for now: no room comes to these."""
-        mine = self._rank(standing)
         return {
             place
-            for hold in self.by_uid.values()
-            if hold.standing is not standing
-            and self._rank(hold.standing) >= mine
-            and not (hold.is_open and hold.standing.held is None)
+            for hold in self._select_above(standing)
+            if not (hold.is_open and hold.standing.held is None)
             for place in hold.places
         }
+
+    def _select_above(self, standing: Standing) -> list[Hold]:
+        mine, holds = self._rank(standing), self.by_uid.values()
+        others = (hold for hold in holds if hold.standing is not standing)
+        return [hold for hold in others if self._rank(hold.standing) >= mine]
 
     def list_promised(self, standing: Standing) -> set[int]:
         """Nodes that others hold, and on which room for their seats is or becomes free.

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Pod, Purpose
-from et_scheduler.planning.drafts import MOST_SPARED, Draft
+from et_scheduler.planning.drafts import Draft, count_hours
 from et_scheduler.planning.filling import Fill, mask_held
 from et_scheduler.planning.fitting import Gang, release_seats
 from et_scheduler.planning.giving import Rank, Search
@@ -235,10 +235,9 @@ def _is_refused(draft: Draft, standing: Standing) -> bool:
     A quota may refuse it, of which nobody knows here, and others would lose what they train with
     four times an hour. What is free it tries as before.
     """
-    attempts, retry_at = standing.admission.attempts, standing.admission.retry_at
-    if attempts <= 1 or retry_at is None:
+    hours, retry_at = count_hours(standing.admission.attempts), standing.admission.retry_at
+    if not hours or retry_at is None:
         return False
-    hours = 1 << min(attempts - 2, MOST_SPARED)
     return not draft.has_passed(retry_at, hours * draft.rules.evicted_again)
 
 

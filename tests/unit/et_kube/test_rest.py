@@ -204,8 +204,13 @@ async def test_a_list_that_takes_longer_than_its_tokens_live_comes_to_its_end():
 
     looked = [0]
     limits = Limits(page=2, page_body=500, whole=1)
+
+    def look(pod: Json) -> Json:
+        seen.append(pod["metadata"]["name"])
+        return pod
+
     async with rest(answer, limits=limits) as api:
-        listing = await api.list(PODS, None, keep=lambda pod: seen.append(pod["metadata"]["name"]))
+        listing = await api.list(PODS, None, keep=look)
     assert len(listing.items) == 20
     assert sorted(seen) == sorted({f"w-{number}" for number in range(20)})
 

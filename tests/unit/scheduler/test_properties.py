@@ -144,8 +144,8 @@ class Watch:
 
     def is_held_alone(self, job: Job, now: int) -> bool:
         """In the first turn; whose are the others is told in test_held.py."""
-        since = job.admission.unfit_since if job.admission is not None else None
-        return since is None or now < since + Rules().reserve_after + Rules().held_first
+        since = job.admission.reserved_since if job.admission is not None else None
+        return since is None or now < since + Rules().held_first
 
     def rank(self, job: Job) -> tuple[int, int]:
         return (self.queues[job.queue].priority, job.priority)
