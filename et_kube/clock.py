@@ -11,6 +11,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from et_kube.times import YEARS
+
 BOOTTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Counts on while the machine is suspended, as other machines' clocks do (Linux only)."""
 
@@ -19,6 +21,10 @@ CLOSE = timedelta(seconds=2)
 
 APART = timedelta(minutes=5)
 """Who decides by a clock that is further from the API server's may end what has its time still."""
+
+AGREED = 10
+"""Minutes whose answers must all say that it is later than the machine has it: of several API
+servers one may have a wrong clock, and a time that goes forth and back with each answer is none."""
 
 
 class Clock(Protocol):
@@ -80,31 +86,40 @@ class ComparedClock(SystemClock):
     """
 
     def __init__(self) -> None:
-        self._heard: tuple[datetime, float] | None = None
-
-    @property
-    def ahead(self) -> timedelta:
-        """How much later it is for the server; nothing until it has been heard."""
-        if self._heard is None:
-            return timedelta()
-        moment, at = self._heard
-        return moment - self.now() + timedelta(seconds=self.monotonic() - at)
+        self._last: float | None = None
+        """How far the last answer's time was ahead of the clock that only goes on."""
+        self._least: dict[int, float] = {}
+        """The same, the least of each minute: of the last ones that were heard, AGREED at most."""
 
     @property
     def apart(self) -> timedelta:
-        """How far, without a sign."""
-        return abs(self.ahead)
+        """How far it is from the last answer's, without a sign; nothing until one was heard."""
+        return timedelta() if self._last is None else abs(self._compare(self._last))
+
+    @property
+    def behind(self) -> timedelta:
+        """By how much every answer of AGREED minutes said that it is later (negative: earlier)."""
+        return self._compare(min(self._least.values())) if self._least else timedelta()
 
     def hear(self, moment: datetime) -> None:
         """The server has just said, in whole seconds, that it is this moment."""
-        self._heard = moment, self.monotonic()
+        at = self.monotonic()
+        minute, self._last = int(at // 60), moment.timestamp() - at
+        if minute not in self._least:
+            recent = {m: least for m, least in self._least.items() if m > minute - AGREED}
+            self._least = {**recent, minute: self._last}
+        self._least[minute] = min(self._least[minute], self._last)
+
+    def _compare(self, ahead: float) -> timedelta:
+        return timedelta(seconds=ahead + self.monotonic() - self.now().timestamp())
 
 
 class LaterClock:
-    """Of the machine's clock and the API server's the one that is ahead, where they are APART.
+    """The API server's time where the machine's clock is behind it by more than APART.
 
     For who records since when something is so, and decides later how long that has been: a moment
-    that lies ahead is seen to be wrong once the clocks agree, one that lies behind is long over.
+    that lies ahead is set to now once the clocks agree (but where the server made something by that
+    time, decision 0178), one that lies behind is long over.
     """
 
     def __init__(self, clock: ComparedClock) -> None:
@@ -112,13 +127,14 @@ class LaterClock:
 
     def now(self) -> datetime:
         """UTC."""
-        own, ahead = self._clock.now(), self._clock.ahead
-        if ahead <= APART:
+        own, behind = self._clock.now(), self._clock.behind
+        if behind <= APART:
             return own
         try:
-            return own + ahead
-        except OverflowError:  # a server may say anything
+            later = own + behind
+        except OverflowError:
             return own
+        return later if later.year in YEARS else own  # a server may say anything
 
     def monotonic(self) -> float:
         """See Clock."""

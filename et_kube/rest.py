@@ -1,7 +1,8 @@
 """et_kube/api on HTTP: plain JSON, one answer per question, no retries and no models.
 
 A write is sent at most once, but for one that was refused because nobody knew who asked, when there
-are other credentials now. Whether it may have happened when no answer comes is told by the kind
+are other credentials now, and a deletion that met a connection which was closed while at rest (by
+aiohttp; each names the uid). Whether it may have happened when no answer comes is told by the kind
 of error (see translating).
 """
 
@@ -42,7 +43,8 @@ MAX_BODY = 3 * 2**20
 """Bytes that an API server reads of a body (k8s.io/apiserver, server/config.go)."""
 
 MOST_LISTS = 4
-"""So many times a list is begun that takes longer than its tokens live."""
+"""So many times a list is begun that takes longer than its tokens live, whatever came of it; then
+as often as more of its objects are known than the time before."""
 
 Guard = Callable[[], None]
 """Called last before a write is sent; raises NotLeader where it must not be."""
@@ -98,22 +100,28 @@ class Request:
 class _Once:
     """What is kept of each object: looked at once for each of its versions.
 
-    Of what nothing is kept, as of all that is no job's, nothing is remembered either.
+    The last one of each is remembered, and nothing of what nothing is kept of: all that is no job's.
     """
 
     def __init__(self, keep: Callable[[Json], Any]) -> None:
         self._keep = keep
-        self._known: dict[tuple[Any, Any], Any] = {}
+        self._known: dict[Any, tuple[Any, Any]] = {}
+        """By uid: the version and what is kept of it."""
+
+    @property
+    def size(self) -> int:
+        """How many objects are known."""
+        return len(self._known)
 
     def __call__(self, obj: Json) -> Any:
         meta = obj.get("metadata") or {}
-        version = (meta.get("uid"), meta.get("resourceVersion"))
-        known = self._known.get(version)
-        if known is None:
-            known = self._keep(obj)
-            if known is not None and None not in version:
-                self._known[version] = known
-        return known
+        uid, version = meta.get("uid"), meta.get("resourceVersion")
+        known, kept = self._known.get(uid, (None, None))
+        if known is None or known != version:
+            kept = self._keep(obj)
+            if kept is not None and uid and version:
+                self._known[uid] = version, kept
+        return kept
 
 
 @dataclass(slots=True)
@@ -186,7 +194,9 @@ class Rest:
         }
         place = (resource, namespace, params)
         look = None if keep is None else _Once(keep)
-        for _ in range(MOST_LISTS):
+        lists, known = 0, 0
+        while lists < MOST_LISTS or (look is not None and look.size > known):
+            lists, known = lists + 1, look.size if look else 0
             with suppress(Expired):
                 return await self._list_pages(*place, page=self._limits.page, keep=look)
             # The token for the next page lives for minutes only; one page has no next.

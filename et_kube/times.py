@@ -9,13 +9,13 @@ import re
 from datetime import UTC, datetime
 
 _MAX_TEXT = 64
-_YEARS = range(1900, 9000)
+YEARS = range(1900, 9000)
 """What is added to a moment, or taken from it, must give one that can be written down too."""
 _FRACTION = re.compile(r"\.(\d{1,6})\d*")
 
 
 def parse_time(text: object) -> datetime | None:
-    """The moment in UTC; None where there is no text or no time in it, or a year out of _YEARS.
+    """The moment in UTC; None where there is no text or no time in it, or a year out of YEARS.
 
     Go writes up to nine digits of a second; what is finer than a microsecond is cut off.
     """
@@ -23,7 +23,7 @@ def parse_time(text: object) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(_FRACTION.sub(r".\1", text))
-        is_usable = moment.tzinfo is not None and moment.year in _YEARS
+        is_usable = moment.tzinfo is not None and moment.year in YEARS
         return moment.astimezone(UTC) if is_usable else None
     except (ValueError, OverflowError):
         return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 0.3
 """What the broker has, before the file is read instead."""
 FIRST_LIST_SECONDS = 10.0
-"""What a broker that has not yet written any list has."""
+"""What a broker that has not yet written any list has, or whose disk did not take the last one."""
 _PAUSE_SECONDS = 0.1
 
 

@@ -24,6 +24,7 @@ from et_operator.model.texts import MAX_MESSAGE, cut
 from et_operator.planning.concluding import find_untold, get_scaling_resource
 from et_operator.planning.drafts import Draft, find_pause, respect_refusal
 from et_operator.planning.explaining import describe_scaling, describe_turns
+from et_operator.planning.leaving import CERTAIN_AFTER, doubt_time
 from et_operator.planning.standings import Standing
 from et_operator.planning.turns import find_base, find_refusal, is_fixed, list_turns
 
@@ -92,6 +93,7 @@ def plan_orphan(scaling: Scaling, now: datetime, complete_since: datetime | None
         end = find_expiry(scaling)
         if end is None:
             return Plan()
+        end = max(end, complete_since + CERTAIN_AFTER)
         if now >= end:
             return Plan(actions=(Delete(*_pin(scaling)),))
         return Plan(requeue_after=end - now)
@@ -121,7 +123,7 @@ def _answer(draft: Draft, scaling: Scaling, turns: deque[Scaling], wait: str) ->
     phase = scaling.status.phase
     if phase is not None and phase.is_final:
         end = find_expiry(scaling)
-        if end is not None and not draft.wait_until(end):
+        if end is not None and not draft.wait_until(end) and not doubt_time(draft):
             yield Delete(*_pin(scaling))
         return
     untold = find_untold(draft.view, scaling)

@@ -15,7 +15,7 @@ from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Refusal
 from et_operator.model.statuses import JobStatus, WorkerState
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import delete_pod
+from et_operator.planning.leaving import delete_pod, doubt_time
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
 
@@ -67,12 +67,13 @@ def check_outlived(draft: Draft, pod: Pod) -> bool:
 def check_outlived_by(draft: Draft, pod: Pod, span: timedelta) -> bool:
     """Whether others run in it that have had this time since the end of the one that counts.
 
-    By our own clock: that of its node may be wrong. Where nothing of ours tells the time, no.
+    By the operator's clock, for that of its node may be wrong; while it is in doubt, or where
+    nothing of ours tells the time, no.
     """
     if pod.is_terminal or pod.termination is None:
         return False
     noted = _find_noted_end(draft, pod)
-    return noted is not None and not draft.wait_out(noted, span)
+    return noted is not None and not draft.wait_out(noted, span) and not doubt_time(draft)
 
 
 def _find_noted_end(standing: Standing, pod: Pod) -> datetime | None:

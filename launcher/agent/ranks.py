@@ -75,6 +75,7 @@ def write_gone(path: str, before: float, addresses: Sequence[str]) -> None:
         os.unlink(draft)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(draft, flags, 0o644), "w") as file:
+        os.fchmod(file.fileno(), 0o644)  # whatever the umask says: ranks may be another user
         file.write("\n".join([repr(before), *addresses]))
     os.rename(draft, path)
 

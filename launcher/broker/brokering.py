@@ -278,6 +278,8 @@ class Broker:
 
     def due(self) -> float:
         """When `settle` must be called at the latest, monotonic seconds; inf for never."""
+        if self.hosts.is_fenced:
+            return math.inf
         parts = (self.hosts, self._relay, self._nudging, self._launching, self._pulse)
         times = [*(part.due() for part in parts)]
         times += [self._idleness.due(self._now), self._rings.due(self._now)]

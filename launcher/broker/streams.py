@@ -46,7 +46,10 @@ _HTTP_FORBIDDEN = (401, 403)
 
 
 class AgentRefuses(ProtocolError):  # noqa: N818 (names say what is so)
-    """REJECT came; `is_fenced`: no launcher but another one is ever obeyed there."""
+    """REJECT came; `is_fenced`: this launcher is never obeyed there.
+
+    Another one has replaced it, or what former ones have started there does not end.
+    """
 
     def __init__(self, reason: str, *, is_fenced: bool) -> None:
         super().__init__(reason)

@@ -1,7 +1,8 @@
 """The processes of a worker that is reached by ssh: here each is an ssh of ours.
 
 A session has ended when its ssh says so. One whose connection was cut is ended in its worker first,
-with as many attempts as that takes: no end is reported that is not known. A signal has an ssh of
+with as many attempts as that takes: no end is reported before the worker has said so, which it does
+a minute after KILL of what hangs, too. A signal has an ssh of
 its own, which may find no way while that of the session has one: then it is sent again, and the
 next one waits for that.
 """
@@ -147,7 +148,7 @@ class RemoteChildren:
 
     def _note_delivery(self, key: int, *, is_cut: bool) -> None:
         signals = self._signals.get(key, [])
-        if not signals:
+        if not signals or key not in self._sessions:  # its session may have ended just before
             return
         if is_cut:
             self._late.add(key)

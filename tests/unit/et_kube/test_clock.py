@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from et_kube.clock import CLOSE, ComparedClock, LaterClock, ServerClock, SystemClock
+from et_kube.resources import PODS
+from et_operator.state.coverage import Coverage
 
 
 @pytest.mark.parametrize("minutes", [-1000, -15, 2, 100_000])
@@ -73,9 +75,55 @@ def test_nothing_is_recorded_as_older_than_it_is_by_either_clock(minutes: int, l
     assert abs(LaterClock(clock).now() - own.now() - timedelta(minutes=later)) < CLOSE
 
 
-def test_a_server_that_says_what_is_no_time_is_not_believed():
+@pytest.mark.parametrize("year", [9000, 9999])
+def test_a_server_that_says_what_is_no_time_is_not_believed(year: int):
+    """What is recorded by it could not be read again; a span on top of it may be no time at all."""
     clock, own = ComparedClock(), SystemClock()
-    clock.hear(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - timedelta(seconds=1))
-    assert LaterClock(clock).now().year == 9999
+    clock.hear(datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC))
+    assert abs(LaterClock(clock).now() - own.now()) < CLOSE
     clock.monotonic = lambda: own.monotonic() + 3600.0  # type: ignore[method-assign]
     assert abs(LaterClock(clock).now() - own.now()) < CLOSE
+
+
+class Passing(ComparedClock):
+    """Both of its clocks go on by hand."""
+
+    passed = 100_000.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+
+def test_of_several_servers_one_that_is_ahead_moves_nothing():
+    """Time would go forth and back with each answer, and each step forth puts all in doubt."""
+    clock, hour = Passing(), timedelta(hours=1)
+    later, coverage = LaterClock(clock), Coverage()
+    coverage.expect_list(PODS, None)
+    coverage.note_list(PODS, None, clock.passed)
+    ages = []
+    for number in range(2000):
+        clock.hear(clock.now() + hour * (number % 2))
+        clock.passed += 1.0
+        if number:
+            assert later.now() == clock.now()
+            since = coverage.find_since("team", now=later.now(), at=clock.passed)
+            assert since is not None
+            ages.append(later.now() - since)
+    assert ages == sorted(ages)
+    assert ages[-1] > timedelta(seconds=1900)
+
+
+def test_once_all_say_so_for_ten_minutes_it_is_later():
+    clock = Passing()
+    for _ in range(100):
+        clock.hear(clock.now())
+        clock.passed += 6.0
+    began = clock.passed
+    while LaterClock(clock).now() == clock.now():
+        clock.hear(clock.now() + timedelta(hours=1))
+        clock.passed += 6.0
+    assert 540.0 <= clock.passed - began <= 606.0
+    assert LaterClock(clock).now() - clock.now() == timedelta(hours=1)

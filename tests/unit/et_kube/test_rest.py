@@ -32,7 +32,7 @@ from et_kube.errors import (
     Unreadable,
 )
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, ROLES, TRAINING_JOBS, Json, Ref
-from et_kube.rest import Limits, Rest, read_lines
+from et_kube.rest import MOST_LISTS, Limits, Rest, read_lines
 from tests.unit.et_kube.servers import Handler, authorize, serving
 
 POD = Ref(PODS, "team", "w-1")
@@ -185,7 +185,8 @@ async def test_one_page_of_all_is_no_larger_than_a_few():
                 await api.list(PODS, None)
 
 
-async def test_a_list_that_takes_longer_than_its_tokens_live_comes_to_its_end():
+@pytest.mark.parametrize("count", [20, 200])
+async def test_a_list_that_takes_longer_than_its_tokens_live_comes_to_its_end(count: int):
     """Where looking at its objects is what takes so long: each is looked at once."""
     seen: list[str] = []
 
@@ -195,8 +196,8 @@ async def test_a_list_that_takes_longer_than_its_tokens_live_comes_to_its_end():
         if token and len(seen) - looked[0] > 5:
             looked[0] = len(seen)
             return web.json_response({"reason": "Expired"}, status=410)
-        end = min(begin + int(query.get("limit") or 20), 20)
-        meta = {"resourceVersion": "9", "continue": "" if end == 20 else str(end)}
+        end = min(begin + int(query.get("limit") or count), count)
+        meta = {"resourceVersion": "9", "continue": "" if end == count else str(end)}
         items = [make_pod(f"w-{number}", 1) for number in range(begin, end)]
         for item in items:
             item["metadata"]["uid"] = item["metadata"]["name"]
@@ -211,8 +212,33 @@ async def test_a_list_that_takes_longer_than_its_tokens_live_comes_to_its_end():
 
     async with rest(answer, limits=limits) as api:
         listing = await api.list(PODS, None, keep=look)
-    assert len(listing.items) == 20
-    assert sorted(seen) == sorted({f"w-{number}" for number in range(20)})
+    assert len(listing.items) == count
+    assert sorted(seen) == sorted({f"w-{number}" for number in range(count)})
+
+
+async def test_a_list_that_comes_no_nearer_to_its_end_is_given_up():
+    lists = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal lists
+        if "continue" in request.query:
+            return web.json_response({"reason": "Expired"}, status=410)
+        if "limit" in request.query:
+            lists += 1
+        meta = {"resourceVersion": "9", "continue": "c"}
+        count = 2 if "limit" in request.query else 99
+        items = [make_pod(f"w-{number}", 1) for number in range(count)]
+        for item in items:  # somebody writes to them all the time
+            item["metadata"].update(uid=item["metadata"]["name"], resourceVersion=str(lists))
+        return web.json_response({"metadata": meta, "items": items})
+
+    limits = Limits(page=2, page_body=1000, whole=1)
+    async with rest(answer, limits=limits) as api:
+        for keep in (dict, lambda _: None):
+            lists = 0
+            with pytest.raises(Unreadable):
+                await api.list(PODS, None, keep=keep)
+            assert lists == MOST_LISTS
 
 
 @pytest.mark.parametrize(

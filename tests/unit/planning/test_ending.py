@@ -94,6 +94,19 @@ def test_what_works_on_beside_a_launcher_that_has_ended_has_ten_minutes_by_our_c
     assert world.pods["job-launcher"].is_deleting
 
 
+def test_by_a_clock_that_may_be_wrong_its_time_is_not_over() -> None:
+    """A new leader's: what uploads the result would be ended a moment after the launcher."""
+    world = start(restart_policy=RestartPolicy.ON_FAILURE)
+    outlive(world, 0)
+    world.wait(1200)
+    world.complete_since = world.now  # see state/coverage.py
+    world.settle()
+    assert not world.pods["job-launcher"].is_deleting
+    world.wait(60)
+    world.settle()
+    assert world.pods["job-launcher"].is_deleting
+
+
 @pytest.mark.parametrize("code", [0, 1])
 def test_so_it_has_where_a_quota_refuses_workers(code: int) -> None:
     """An elastic job may be refused some growth for as long as it runs."""

@@ -15,6 +15,7 @@ from et_operator.model.pods import Node
 from et_operator.model.specs import ScriptRight
 from et_operator.model.statuses import Leaving, ScalingKind, WorkerState
 from et_operator.planning.answering import plan_orphan
+from et_operator.planning.leaving import CERTAIN_AFTER
 from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT
@@ -244,6 +245,25 @@ def test_ttl_deletes_the_scaling() -> None:
     world.wait(60)
     world.settle()
     assert world.scalings == {}
+
+
+def test_by_a_clock_that_may_be_wrong_its_ttl_is_not_over() -> None:
+    """Whoever waits for what became of it would find nothing."""
+    world = start(2)
+    scaling = make_scaling(OUT, "more", count=1, ttl_after_finished=timedelta(seconds=60))
+    world.add(scaling)
+    world.go_on()
+    [ended] = world.scalings.values()
+    assert ended.status.phase is not None
+    assert ended.status.phase.is_final
+    world.wait(3600)
+    world.complete_since = world.now  # see state/coverage.py
+    world.settle()
+    assert world.scalings
+    assert plan_orphan(ended, world.now, world.now) == Plan(requeue_after=CERTAIN_AFTER)
+    world.wait(60)
+    world.settle()
+    assert not world.scalings
 
 
 def test_a_scaling_without_a_job_fails_after_thirty_seconds() -> None:

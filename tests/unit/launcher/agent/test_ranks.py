@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import stat
 import time
 from pathlib import Path
 
@@ -198,8 +199,13 @@ def test_what_ranks_are_told_is_written_whole_and_forgotten_by_the_next_containe
     ranks, other = RankFiles(str(states)), tmp_path / "other"
     other.write_text("as it was")
     Path(f"{gone}.new").symlink_to(other)
-    ranks.tell(12.5, ["10.0.0.1", "fd00::1"])
+    before = os.umask(0o077)
+    try:
+        ranks.tell(12.5, ["10.0.0.1", "fd00::1"])
+    finally:
+        os.umask(before)
     assert gone.read_text() == "12.5\n10.0.0.1\nfd00::1"
+    assert stat.S_IMODE(gone.stat().st_mode) == 0o644  # ranks may be another user
     gone.unlink()
     gone.symlink_to(other)
     ranks.tell(13.5, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -809,6 +810,16 @@ def test_a_later_epoch_ends_everything():
     rig.broker.hosts.remove("uid-0")
     rig.wait(60.0)
     assert (rig.text, rig.kept) == (text, kept)
+
+
+def test_who_is_fenced_waits_for_nothing_any_more():
+    """What was to be done within seconds is due for good, and would be looked at all the time."""
+    rig = make_started()
+    rig.configure({0: GONE, 1: ACTIVE})
+    assert rig.broker.due() < math.inf
+    assert rig.configure({1: ACTIVE}, epoch=2) is Verdict.FENCED
+    rig.wait(60.0)
+    assert rig.broker.due() == math.inf
 
 
 def test_a_restarted_broker_goes_on_with_the_list_and_asks_for_nothing_twice():

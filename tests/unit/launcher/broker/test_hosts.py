@@ -278,6 +278,18 @@ def test_a_name_that_the_command_has_known_never_means_another_pod():
     assert hosts.dismiss_spent() == ["uid-of-another"]
 
 
+def test_nor_where_it_was_held_until_another_one_leaves():
+    hosts = make_listed(2)
+    hosts.configure(make_config(2, make_member(0)), 0.0)
+    namesake = replace(make_member(1, HELD), uid="uid-of-another")
+    hosts.configure(make_config(3, make_member(0), namesake), 0.0)
+    hosts.welcome("uid-of-another", 1.0)
+    active = replace(namesake, state=ACTIVE)
+    hosts.configure(make_config(4, make_member(0, DRAINING), active), 2.0)
+    assert "uid-of-another" not in hosts.memory.ever_listed
+    assert hosts.dismiss_spent() == ["uid-of-another"]
+
+
 def test_a_pod_that_is_known_to_be_gone_is_spent_where_a_config_wants_it_again():
     hosts = make_listed(2)
     hosts.configure(make_config(2, make_member(0), make_member(1, GONE)), 0.0)

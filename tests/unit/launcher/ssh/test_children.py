@@ -128,3 +128,15 @@ def test_the_same_signal_waits_once() -> None:
     children.end(children.last, 0)
     children.end(children.last, 0)
     assert children.asked == [request(10)] * 2
+
+
+def test_a_signal_that_came_too_late_is_not_sent_to_a_session_that_has_ended():
+    """Both ssh are reaped at once, that of the session first."""
+    children = Crowded()
+    session = children.last
+    children.signal(children.key, 15)
+    children._ended.append((session, 0, "exited"))
+    assert children.end(children.last, FAILED) == [(children.key, 0, "exited")]
+    children.asked.clear()
+    assert not list(children.reap())
+    assert not children.asked
