@@ -100,7 +100,7 @@ class Request:
 class _Once:
     """What is kept of each object: looked at once for each of its versions.
 
-    The last one of each is remembered, and nothing of what nothing is kept of: all that is no job's.
+    The last one of each is remembered; nothing where nothing is kept, as of all that is no job's.
     """
 
     def __init__(self, keep: Callable[[Json], Any]) -> None:
